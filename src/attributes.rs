@@ -59,7 +59,7 @@ pub fn to_js<'env>(
     attributes: Option<&Attributes>,
 ) -> Result<CoreResult<FlatAttributes<'env>>> {
     let mut tape = Tape { marks: vec![0.0], open: vec![Open::default()], ..Tape::default() };
-    if let Err(error) = attributes.map_or(Ok(()), |attributes| attributes.tell(&mut tape)) {
+    if let Err(error) = attributes.map_or(Ok(()), |attributes| attributes.visit(&mut tape)) {
         return Ok(Err(error));
     }
     tape.end();

@@ -13,14 +13,14 @@ use crate::index::number;
 #[napi]
 pub struct Control {
     pub(crate) watch: Watch,
-    pub(crate) place: Place,
+    pub(crate) queue_entry: QueueEntry,
 }
 
 /// Where the job waits for a thread.
 #[derive(Clone, Default)]
-pub(crate) struct Place(Arc<Mutex<Option<Waiting>>>);
+pub(crate) struct QueueEntry(Arc<Mutex<Option<Waiting>>>);
 
-impl Place {
+impl QueueEntry {
     pub fn set(&self, waiting: Waiting) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
     }
@@ -35,7 +35,7 @@ impl Control {
     #[napi(constructor, catch_unwind)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { watch: Watch::default(), place: Place::default() }
+        Self { watch: Watch::default(), queue_entry: QueueEntry::default() }
     }
 
     /// Ends the work: at once where it waits for a thread, otherwise between two pieces. Its promise rejects with
@@ -43,7 +43,7 @@ impl Control {
     #[napi(catch_unwind)]
     pub fn cancel(&self) {
         self.watch.stop.set();
-        if let Some(job) = self.place.take().and_then(Waiting::take) {
+        if let Some(job) = self.queue_entry.take().and_then(Waiting::take) {
             // It sees that it is stopped, and says so.
             job();
         }

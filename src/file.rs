@@ -180,8 +180,8 @@ impl NativeFile {
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
-        let Some(kept) = throw(env, files.kept(Span { file, offset, length }))? else {
-            return if shared.far { "remote" } else { "io" }.into_unknown(env);
+        let Some(kept) = throw(env, files.copied(Span { file, offset, length }))? else {
+            return if shared.is_remote { "remote" } else { "io" }.into_unknown(env);
         };
         let Some(mapping) = throw(env, kept.mapping())? else {
             return if kept.maps() { "map-failed" } else { "io" }.into_unknown(env);
@@ -234,18 +234,18 @@ impl NativeFile {
 
     /// Whether reading waits for another machine, or for code of the caller's.
     #[napi(getter, catch_unwind)]
-    pub fn far(&self, env: &Env) -> Result<bool> {
-        Ok(self.shared(env)?.far)
+    pub fn is_remote(&self, env: &Env) -> Result<bool> {
+        Ok(self.shared(env)?.is_remote)
     }
 
     /// Whether a range of a file is on this machine.
     #[napi(catch_unwind)]
-    pub fn is_kept(&self, env: &Env, file: u32, offset: f64, length: f64) -> Result<bool> {
+    pub fn is_copied(&self, env: &Env, file: u32, offset: f64, length: f64) -> Result<bool> {
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("a range without bounds"))?;
         let shared = self.shared(env)?;
         let Some(files) = &shared.files else { return Ok(true) };
-        Ok(throw(env, files.kept(Span { file, offset, length }))?.is_some())
+        Ok(throw(env, files.copied(Span { file, offset, length }))?.is_some())
     }
 
     /// Whether all of a component is on this machine.
@@ -256,8 +256,8 @@ impl NativeFile {
 
     /// The URL of what is elsewhere, without query and credentials.
     #[napi(getter, catch_unwind)]
-    pub fn place(&self, env: &Env) -> Result<Option<String>> {
-        Ok(self.shared(env)?.place.clone())
+    pub fn location(&self, env: &Env) -> Result<Option<String>> {
+        Ok(self.shared(env)?.location.clone())
     }
 
     /// Brings the tensors' pages into memory.

@@ -8,7 +8,7 @@ use ztensor_import::{COMPANIONS, IMPORT};
 use crate::index::number;
 
 /// All that are opened.
-pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]).beside(COMPANIONS);
+pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]).with_companions(COMPANIONS);
 
 /// A format, as the wrapper's own table has it (`lib/values/formats.ts`, which is made of this).
 #[napi(object, object_from_js = false)]

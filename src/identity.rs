@@ -34,7 +34,7 @@ impl NativeFile {
         };
         let reader = self.reader(env, control, stage)?;
         // What stands in the index alone: entries of some 100 bytes.
-        let lane = reader.shared.or_far(Lane::of(reader.shared.catalog.len() as u64 * 256));
+        let lane = reader.shared.or_remote(Lane::of(reader.shared.catalog.len() as u64 * 256));
         let job = move || {
             reader.read(|reading| {
                 if reading.catalog.version.as_deref() != Some("2") {
@@ -62,7 +62,7 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let reader = self.reader(env, control, stage)?;
-        let lane = reader.shared.or_far(Lane::of(reader.shared.length));
+        let lane = reader.shared.or_remote(Lane::of(reader.shared.length));
         let job = move || reader.read(canonical::check);
         spawn(env, lane, control, job, |_, outcome| Ok(Verified::from(outcome)))
     }

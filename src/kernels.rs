@@ -14,7 +14,7 @@ use ztensor_core::layouts::coo::Coo;
 use ztensor_core::layouts::csr::Csr;
 use ztensor_core::layouts::indices::Indices;
 use ztensor_core::model::DType;
-use ztensor_core::model::cut::{Cut, Range, shard};
+use ztensor_core::model::slice::{Range, TensorSlice, shard};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 
@@ -53,8 +53,8 @@ fn numbers(values: &[f64]) -> CoreResult<Vec<u64>> {
 }
 
 /// The cut that `[start, stop, step, start, stop, step, …]` names.
-pub fn cut(shape: &[u64], flat: &[f64], bits: u32) -> CoreResult<Cut> {
-    Cut::stepped(shape, &ranges(flat)?, bits)
+pub fn slice(shape: &[u64], flat: &[f64], bits: u32) -> CoreResult<TensorSlice> {
+    TensorSlice::stepped(shape, &ranges(flat)?, bits)
 }
 
 /// `[start, stop, step]` of each dimension, which JavaScript hands over flat.
@@ -99,7 +99,7 @@ pub fn cast_elements(
 
 /// A cut as the wrapper needs to know it.
 #[napi(object)]
-pub struct CutPlan {
+pub struct SlicePlan {
     pub shape: Vec<f64>,
     pub byte_length: f64,
     /// Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise.
@@ -107,14 +107,14 @@ pub struct CutPlan {
 }
 
 #[napi(catch_unwind)]
-pub fn plan_cut(
+pub fn plan_slice(
     env: Env,
     #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
     ranges: Vec<f64>,
     bits: u32,
-) -> Result<CutPlan> {
-    let planned = throw(&env, contain(|| cut(&numbers(&shape)?, &ranges, bits)))?;
-    Ok(CutPlan {
+) -> Result<SlicePlan> {
+    let planned = throw(&env, contain(|| slice(&numbers(&shape)?, &ranges, bits)))?;
+    Ok(SlicePlan {
         shape: planned.shape().iter().copied().map(number).collect(),
         byte_length: number(planned.byte_length()),
         start: planned.contiguous().map_or(-1.0, |(start, _)| number(start)),
@@ -137,7 +137,7 @@ pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'
 
 /// A cut of `input` in memory of ours.
 #[napi(catch_unwind)]
-pub fn pack_cut_block(
+pub fn pack_slice_block(
     env: Env,
     #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
     ranges: Vec<f64>,
@@ -145,7 +145,7 @@ pub fn pack_cut_block(
     input: Uint8ArraySlice<'_>,
 ) -> Result<Memory> {
     let packed = contain(|| {
-        let cut = cut(&numbers(&shape)?, &ranges, bits)?;
+        let cut = slice(&numbers(&shape)?, &ranges, bits)?;
         let mut output = Owned::to_fill(cut.byte_length())?;
         cut.pack_divided(&input, &mut output)?;
         Ok(output)
@@ -155,7 +155,7 @@ pub fn pack_cut_block(
 
 /// Packs a cut of `input` into `output`.
 #[napi(catch_unwind)]
-pub fn pack_cut(
+pub fn pack_slice(
     env: Env,
     #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
     ranges: Vec<f64>,
@@ -164,7 +164,7 @@ pub fn pack_cut(
     mut output: Uint8ArraySlice<'_>,
 ) -> Result<()> {
     let output = writable(&mut output, &[&input])?;
-    throw(&env, contain(|| cut(&numbers(&shape)?, &ranges, bits)?.pack(&input, output)))
+    throw(&env, contain(|| slice(&numbers(&shape)?, &ranges, bits)?.pack(&input, output)))
 }
 
 /// The ranges of one rank's share of dimension `dim`, flat.

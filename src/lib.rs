@@ -29,7 +29,7 @@ mod remote;
 mod script;
 mod selection;
 mod share;
-mod sparse;
+mod sparse_input;
 mod stage;
 mod stats;
 mod task;

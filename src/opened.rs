@@ -16,9 +16,9 @@ use ztensor_core::open::{self, Lookup, Opened, Request};
 use ztensor_core::read::Reading;
 use ztensor_core::read::total::{self, Work};
 use ztensor_core::sources::files::Files;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::sources::io::Io;
 use ztensor_core::sources::memory::Memory;
-use ztensor_core::sources::places::Places;
 use ztensor_core::sources::staged::Staged;
 use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::work::lanes::{Lane, SHORT};
@@ -90,7 +90,7 @@ impl OpenRequest {
                 Lookup::At(names.iter().cloned().zip(paths.iter().map(PathBuf::from)).collect())
             }
             _ if self.unread == Some(true) => Lookup::Unread,
-            _ => Lookup::Beside,
+            _ => Lookup::Siblings,
         };
         Request {
             formats: self.formats(),
@@ -141,9 +141,9 @@ pub struct Shared {
     /// The index on its way to JavaScript, where it was flattened beforehand.
     pub flat: Mutex<Option<Flat>>,
     /// Whether reading waits for another machine, or for code of the caller's.
-    pub far: bool,
+    pub is_remote: bool,
     /// What is elsewhere, as users see it.
-    pub place: Option<String>,
+    pub location: Option<String>,
     /// Whether the first of the files is a copy of memory of the caller's.
     pub in_memory: bool,
     limits: Limits,
@@ -159,15 +159,15 @@ impl Shared {
 
     /// A file of a tree that is elsewhere, or several as one.
     pub fn open_at(
-        places: Arc<dyn Places>,
+        filesystem: Arc<dyn Filesystem>,
         paths: &[PathBuf],
         request: &OpenRequest,
         stop: Stop,
     ) -> CoreResult<Self> {
-        let (io, request) = (request.io(), Request { places, ..request.request(stop) });
-        let place = if let [path] = paths { Some(path.to_string_lossy().into_owned()) } else { None };
+        let (io, request) = (request.io(), Request { filesystem, ..request.request(stop) });
+        let location = if let [path] = paths { Some(path.to_string_lossy().into_owned()) } else { None };
         let shared = Self::new(open::open_all(paths, &request)?, request.limits, io);
-        Ok(Self { place, ..shared }.prepared())
+        Ok(Self { location, ..shared }.prepared())
     }
 
     /// Several files as one.
@@ -190,8 +190,8 @@ impl Shared {
         Self {
             catalog,
             length: files.total_length(),
-            far: files.are_far(),
-            place: None,
+            is_remote: files.are_remote(),
+            location: None,
             in_memory: false,
             files: Some(files),
             handles: AtomicUsize::new(0),
@@ -212,8 +212,8 @@ impl Shared {
             catalog,
             length: bytes.length(),
             files: None,
-            far: false,
-            place: None,
+            is_remote: false,
+            location: None,
             in_memory: false,
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
@@ -253,13 +253,13 @@ impl Shared {
     }
 
     /// A lane, or the one for work that waits for somebody else.
-    pub fn or_far(&self, lane: Lane) -> Lane {
-        if self.far { Lane::Far } else { lane }
+    pub fn or_remote(&self, lane: Lane) -> Lane {
+        if self.is_remote { Lane::Far } else { lane }
     }
 
     /// The lane for work on tensors.
     pub fn lane(&self, ordinals: &[u32]) -> Lane {
-        if self.far {
+        if self.is_remote {
             return Lane::Far;
         }
         // Of so many the weights alone would take a while to add up.
@@ -273,12 +273,12 @@ impl Shared {
 
     /// The lane for work on a component, or on a cut of it.
     pub fn component_lane(&self, ordinal: u32, component: u32, ranges: Option<&[f64]>) -> Lane {
-        if self.far {
+        if self.is_remote {
             return Lane::Far;
         }
         let Ok((tensor, component)) = self.part(ordinal, component) else { return Lane::Short };
         let bits = component.dtype.map_or(8, DType::bits);
-        let cut = ranges.and_then(|ranges| kernels::cut(tensor.shape(), ranges, bits).ok());
+        let cut = ranges.and_then(|ranges| kernels::slice(tensor.shape(), ranges, bits).ok());
         // One run of what stands as it is; anything else takes more than its own bytes.
         let run = cut.filter(|_| component.plain_range().is_some()).and_then(|cut| cut.contiguous());
         Lane::of(run.map_or_else(|| weight(component), |(_, length)| length))
@@ -300,7 +300,7 @@ impl Shared {
 
     /// Refuses to have the JavaScript thread wait for what is far away.
     pub fn check_near(&self) -> CoreResult<()> {
-        if self.far {
+        if self.is_remote {
             let message = "the data is not on this machine, and nothing here waits for a network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first";
             return Err(CoreError::new(Code::NotLocal, message));
         }
@@ -325,7 +325,7 @@ impl Shared {
         (ordinal, component): (u32, Option<u32>),
         read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
     ) -> CoreResult<T> {
-        let Some(files) = self.files.as_ref().filter(|_| self.far) else {
+        let Some(files) = self.files.as_ref().filter(|_| self.is_remote) else {
             return self.reading(staged, watch, read);
         };
         if !self.is_near(ordinal, component)? {
@@ -336,13 +336,13 @@ impl Shared {
 
     /// Whether all of a tensor, or of one component of it, is on this machine.
     pub fn is_near(&self, ordinal: u32, component: Option<u32>) -> CoreResult<bool> {
-        let Some(files) = self.files.as_ref().filter(|_| self.far) else { return Ok(true) };
+        let Some(files) = self.files.as_ref().filter(|_| self.is_remote) else { return Ok(true) };
         let tensor = self.tensor(ordinal)?;
         let only = component.map(|component| self.part(ordinal, component)).transpose()?;
         let parts =
             tensor.components().iter().filter(|part| only.is_none_or(|(_, only)| std::ptr::eq(*part, only)));
         for span in parts.flat_map(Component::spans).filter(|span| span.length > 0) {
-            if files.kept(span)?.is_none() {
+            if files.copied(span)?.is_none() {
                 return Ok(false);
             }
         }

@@ -6,7 +6,7 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::model::cut::Range;
+use ztensor_core::model::slice::Range;
 use ztensor_core::read::Reading;
 use ztensor_core::read::deferred::Reach;
 

@@ -7,11 +7,11 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::checked;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::model::cut::Cut;
 use ztensor_core::model::glob::Glob;
+use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{Component, DType, Span, Tensor};
 use ztensor_core::read::Reading;
-use ztensor_core::read::batch::{self, Batch, Division, Place};
+use ztensor_core::read::batch::{self, Batch, Division, Location};
 use ztensor_core::read::deferred::{Deferred, Reach};
 use ztensor_core::read::plan::{self, Placement, Plan, Rank};
 use ztensor_core::read::staging::stored_bytes;
@@ -61,19 +61,19 @@ impl DivisionRequest {
     }
 }
 
-/// Tensors that were loaded at once. `places` holds for each its block, or -1 where it has no bytes, and where in the
+/// Tensors that were loaded at once. `locations` holds for each its block, or -1 where it has no bytes, and where in the
 /// block it begins.
 #[napi(object, object_from_js = false)]
 pub struct Loaded {
     pub blocks: Vec<Memory>,
-    pub places: Float64Array,
+    pub locations: Float64Array,
 }
 
 impl From<Batch> for Loaded {
     fn from(batch: Batch) -> Self {
-        let place = |place: &Place| [place.block.map_or(-1.0, f64::from), number(place.offset)];
-        let places: Vec<f64> = batch.places.iter().flat_map(place).collect();
-        Self { blocks: batch.blocks.into_iter().map(Memory::from).collect(), places: places.into() }
+        let place = |place: &Location| [place.block.map_or(-1.0, f64::from), number(place.offset)];
+        let locations: Vec<f64> = batch.locations.iter().flat_map(place).collect();
+        Self { blocks: batch.blocks.into_iter().map(Memory::from).collect(), locations: locations.into() }
     }
 }
 
@@ -143,7 +143,7 @@ impl NativeFile {
         let target = buffer::writable(&mut target, &[])?;
         let read = || {
             let span = Span { file, offset, length: target.len() as u64 };
-            if let Some(kept) = files.kept(span)? {
+            if let Some(kept) = files.copied(span)? {
                 return kept.read_at(offset, target, Stop::never());
             }
             shared.check_near()?;
@@ -154,7 +154,7 @@ impl NativeFile {
 
     /// The bytes of a cut of a dense component, read on this thread.
     #[napi(catch_unwind)]
-    pub fn cut(
+    pub fn slice(
         &self,
         env: Env,
         ordinal: u32,
@@ -187,7 +187,7 @@ impl NativeFile {
         widen: bool,
     ) -> Result<Option<Memory>> {
         let shared = self.shared(&env)?;
-        let Some(files) = shared.files.as_ref().filter(|_| !shared.far) else { return Ok(None) };
+        let Some(files) = shared.files.as_ref().filter(|_| !shared.is_remote) else { return Ok(None) };
         let look = |reading: Reading<'_>| {
             let parts = shared.tensor(ordinal)?.components();
             if parts.iter().any(|part| files.opened(part.file()).is_none()) {
@@ -391,16 +391,17 @@ fn load(
         None => None,
         Some(ranges) => {
             let bits = component.dtype.map_or(8, DType::bits);
-            Some(kernels::cut(tensor.shape(), ranges, bits)?)
+            Some(kernels::slice(tensor.shape(), ranges, bits)?)
         }
     };
-    let elements = checked::product(&cut.as_ref().map_or_else(|| tensor.shape().to_vec(), Cut::shape));
+    let elements =
+        checked::product(&cut.as_ref().map_or_else(|| tensor.shape().to_vec(), TensorSlice::shape));
     if let (true, Some(dtype), Some(elements)) = (request.widen, component.dtype, elements) {
         return reading.float32(tensor, component, cut.as_ref(), dtype, elements);
     }
     let mut bytes = match &cut {
         None => reading.component(tensor, component)?,
-        Some(cut) => reading.cut(tensor, component, cut)?,
+        Some(cut) => reading.slice(tensor, component, cut)?,
     };
     kernels::to_host_order(component.dtype, &mut bytes);
     Ok(bytes)

@@ -9,11 +9,11 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::sinks::far::check_free;
+use ztensor_core::sinks::store::check_free;
 use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::file::FileSource;
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
 use ztensor_remote::{Options, StoreOptions};
@@ -105,29 +105,30 @@ impl RemoteRequest {
 }
 
 /// The trees that several URLs lead to.
-struct Several(Vec<(PathBuf, Arc<dyn Places>)>);
+struct Several(Vec<(PathBuf, Arc<dyn Filesystem>)>);
 
 impl Several {
     /// The tree of a path: that of the URL with the longest folder that the path is in.
-    fn of(&self, path: &Path) -> CoreResult<&dyn Places> {
+    fn of(&self, path: &Path) -> CoreResult<&dyn Filesystem> {
         let depth = |root: &Path| {
             let folder = root.parent().unwrap_or(root);
             (path == root || path.starts_with(folder)).then_some(folder.as_os_str().len())
         };
-        let fits = self.0.iter().filter_map(|(root, places)| Some((path == root, depth(root)?, places)));
+        let fits =
+            self.0.iter().filter_map(|(root, filesystem)| Some((path == root, depth(root)?, filesystem)));
         let best = fits.max_by_key(|&(same, depth, _)| (same, depth));
-        best.map(|(_, _, places)| &**places)
+        best.map(|(_, _, filesystem)| &**filesystem)
             .ok_or_else(|| CoreError::new(Code::Internal, "a path of no tree"))
     }
 }
 
-impl Places for Several {
+impl Filesystem for Several {
     fn open(&self, path: &Path, stop: &Stop) -> CoreResult<Arc<dyn ReadAt>> {
         self.of(path)?.open(path, stop)
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
-        self.of(path).is_ok_and(|places| places.is_folder(path, stop))
+        self.of(path).is_ok_and(|filesystem| filesystem.is_folder(path, stop))
     }
 
     fn list(&self, folder: &Path, most: usize, stop: &Stop) -> CoreResult<Vec<OsString>> {
@@ -135,7 +136,7 @@ impl Places for Several {
     }
 
     fn is_file(&self, path: &Path) -> bool {
-        self.of(path).is_ok_and(|places| places.is_file(path))
+        self.of(path).is_ok_and(|filesystem| filesystem.is_file(path))
     }
 }
 
@@ -153,8 +154,8 @@ pub fn open_urls<'env>(
         let options = remote.options();
         let mut trees = Vec::new();
         for url in &urls {
-            let (places, path) = ztensor_remote::places(url, &options, &stop)?;
-            trees.push((path, places));
+            let (filesystem, path) = ztensor_remote::filesystem(url, &options, &stop)?;
+            trees.push((path, filesystem));
         }
         let paths: Vec<PathBuf> = trees.iter().map(|(path, _)| path.clone()).collect();
         Shared::open_at(Arc::new(Several(trees)), &paths, &request, stop)
@@ -196,8 +197,8 @@ pub fn put_file<'env>(
         uploads.settle();
         match put {
             Err(error) if error.code() == Code::Exists => {
-                let (places, path) = ztensor_remote::places(&url, &options, &stop)?;
-                same(&source, &*places.open(&path, &stop)?, &stop)
+                let (filesystem, path) = ztensor_remote::filesystem(&url, &options, &stop)?;
+                same(&source, &*filesystem.open(&path, &stop)?, &stop)
             }
             put => put.map(|()| true),
         }

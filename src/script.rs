@@ -15,7 +15,7 @@ use napi_derive::napi;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::sources::blocks::{Blocks, Small};
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::sources::{Costs, ReadAt};
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
@@ -49,7 +49,7 @@ type Ask = ThreadsafeFunction<Question, (), Question, Status, false, true>;
 enum Answer {
     Bytes(Vec<u8>),
     /// Number and length of the file beside the one that was opened; `None` where there is none.
-    Beside(Option<(u32, u64)>),
+    Siblings(Option<(u32, u64)>),
     Failed(CoreError),
 }
 
@@ -162,7 +162,7 @@ impl ReadAt for Script {
                     return Err(CoreError::new(Code::Io, message).at(at));
                 }
                 Answer::Failed(error) => return Err(error.at(at)),
-                Answer::Beside(_) => {
+                Answer::Siblings(_) => {
                     return Err(CoreError::new(Code::Internal, "an answer to another question"));
                 }
             }
@@ -197,9 +197,9 @@ impl Scripts {
             given_up: false,
         };
         match self.desk.ask(question, stop)? {
-            Answer::Beside(Some(found)) => Ok(found),
+            Answer::Siblings(Some(found)) => Ok(found),
             Answer::Failed(error) => Err(error),
-            Answer::Beside(None) | Answer::Bytes(_) => {
+            Answer::Siblings(None) | Answer::Bytes(_) => {
                 let message = format!(
                     "{name:?} is needed, and the source has no sibling of that name: let its sibling(name) give one"
                 );
@@ -209,7 +209,7 @@ impl Scripts {
     }
 }
 
-impl Places for Scripts {
+impl Filesystem for Scripts {
     fn open(&self, path: &Path, stop: &Stop) -> CoreResult<Arc<dyn ReadAt>> {
         let (number, length) = if path == self.root { (0, self.length) } else { self.beside(path, stop)? };
         Ok(Arc::new(Small::new(Script { desk: Arc::clone(&self.desk), number, length }, &self.blocks)))
@@ -274,7 +274,7 @@ impl ScriptSource {
     #[napi(catch_unwind)]
     pub fn answer_beside(&self, id: u32, source: Option<u32>, byte_length: Option<f64>) {
         let found = source.zip(byte_length.and_then(unsigned));
-        self.desk.answer(id, Answer::Beside(found));
+        self.desk.answer(id, Answer::Siblings(found));
     }
 
     /// What the caller's code threw, kept by the wrapper under a number.

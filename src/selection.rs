@@ -10,7 +10,7 @@ use ztensor_core::error::{Error as CoreError, Result as CoreResult};
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
-use ztensor_core::sources::ahead::Ahead;
+use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::work::Watch;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::Writer;
@@ -96,7 +96,7 @@ impl Selection {
         control: &Control,
     ) -> Result<Object<'env>> {
         let (source, format) = (file.reader(env, control, None)?, format(&name)?);
-        let lane = source.shared.or_far(Lane::Long);
+        let lane = source.shared.or_remote(Lane::Long);
         let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let mut inner = locked(&inner);
@@ -128,7 +128,7 @@ impl Selection {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
-        let lane = writer.or_far(source.shared.or_far(Lane::Long));
+        let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
         let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let judged = Arc::clone(&locked(&inner).judged);
@@ -195,7 +195,7 @@ impl Selection {
             inner.bytes = inner.chosen.stored(catalog);
             Ok((inner.chosen.len(), inner.bytes))
         };
-        spawn(env, writer.or_far(Lane::Long), control, job, |_, (tensors, bytes)| {
+        spawn(env, writer.or_remote(Lane::Long), control, job, |_, (tensors, bytes)| {
             Ok(Settled { tensors: number(tensors as u64), bytes: number(bytes) })
         })
     }
@@ -216,7 +216,7 @@ impl Selection {
         outflow: Option<&Outflow>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
-        let lane = writer.or_far(source.shared.or_far(Lane::Long));
+        let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
         let (chosen, bytes) = {
             let inner = locked(&self.inner);
             (Arc::clone(&inner.chosen), inner.bytes)
@@ -301,7 +301,7 @@ impl Range<'_> {
         let count = self.end.saturating_sub(self.from);
         let tensors = self.chosen.tensors(reading.catalog).skip(self.from).take(count);
         self.expect(reading.watch, tensors.clone().map(|(_, tensor)| stored_bytes(tensor)));
-        let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
+        let ahead = ReadAhead::new(reading.sources, reading.catalog.shards.len());
         let reading = Reading { sources: &ahead, ..reading };
         for (at, tensor) in tensors {
             convert::copy(reading, tensor, &self.chosen.name(at, tensor), casts, writer)?;

@@ -32,7 +32,7 @@ where
     let stop = control.watch.stop.clone();
     let lane = throw(env, lane.ready())?;
     let (run, promise) = prepared(env, stopped_by(stop.clone(), job), stop, finish)?;
-    control.place.set(lane.spawn(|| run(Ok(()))));
+    control.queue_entry.set(lane.spawn(|| run(Ok(()))));
     Ok(promise)
 }
 
@@ -53,7 +53,7 @@ where
     let stop = control.watch.stop.clone();
     let lane = throw(env, lane.ready())?;
     let (run, promise) = prepared(env, stopped_by(stop, job), Stop::default(), finish)?;
-    control.place.set(lane.spawn(|| run(Ok(()))));
+    control.queue_entry.set(lane.spawn(|| run(Ok(()))));
     Ok(promise)
 }
 
@@ -122,7 +122,7 @@ where
     if let Some(input) = throw(env, contain(|| gather(env)))? {
         return spawn(env, lane, control, || job(input), finish);
     }
-    let (stop, place) = (control.watch.stop.clone(), control.place.clone());
+    let (stop, place) = (control.watch.stop.clone(), control.queue_entry.clone());
     let lane = throw(env, lane.ready())?;
     let input = Arc::new(Mutex::new(None));
     let gathered = Arc::clone(&input);

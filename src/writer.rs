@@ -24,7 +24,7 @@ use crate::index::{number, unsigned};
 use crate::memory::Memory;
 use crate::panic::contain;
 use crate::remote::RemoteRequest;
-use crate::sparse::Rest;
+use crate::sparse_input::Rest;
 use crate::task::{spawn, spawn_always, spawn_lasting};
 use crate::value;
 
@@ -235,7 +235,7 @@ impl NativeWriter {
     }
 
     /// A lane, or the one for work that waits for a store.
-    pub fn or_far(&self, lane: Lane) -> Lane {
+    pub fn or_remote(&self, lane: Lane) -> Lane {
         if self.uploads.is_some() { Lane::Far } else { lane }
     }
 
@@ -304,7 +304,7 @@ impl NativeWriter {
                 Ok(writer.pending())
             })
         };
-        spawn(env, self.or_far(Lane::Step), control, job, |_, pending| Ok(number(pending as u64)))
+        spawn(env, self.or_remote(Lane::Step), control, job, |_, pending| Ok(number(pending as u64)))
     }
 
     /// The bytes that wait, of a file that the wrapper writes.
@@ -355,14 +355,14 @@ impl NativeWriter {
     pub fn flush<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         let job = move || with_writer(&slot, Writer::flush_if_full);
-        spawn(env, self.or_far(Lane::Step), control, job, |_, ()| Ok(()))
+        spawn(env, self.or_remote(Lane::Step), control, job, |_, ()| Ok(()))
     }
 
     /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet, and warnings.
     #[napi(ts_return_type = "Promise<FinishedFile>", catch_unwind)]
     pub fn finish<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
-        let lane = self.or_far(if self.written() <= SHORT { Lane::Short } else { Lane::Step });
+        let lane = self.or_remote(if self.written() <= SHORT { Lane::Short } else { Lane::Step });
         let job = move || {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
@@ -384,6 +384,6 @@ impl NativeWriter {
             }
             Ok(())
         };
-        spawn_always(env, self.or_far(Lane::Short), job, |_, ()| Ok(()))
+        spawn_always(env, self.or_remote(Lane::Short), job, |_, ()| Ok(()))
     }
 }

@@ -7,7 +7,7 @@ use ztensor_core::analysis::stats;
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::kernels::widen;
-use ztensor_core::model::cut::Cut;
+use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{Component, DType, Label, Layout, Span, Tensor};
 use ztensor_core::read::plan::{self, Rank};
 use ztensor_core::read::total::{self, Work};
@@ -85,7 +85,7 @@ fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Re
     let bytes = match (loaded, batched) {
         (Err(one), Err(other)) => return assert_eq!(one.code(), other.code(), "{name}"),
         (Ok(bytes), Ok(batch)) => {
-            let place = batch.places[0];
+            let place = batch.locations[0];
             let block = place.block.map_or(&[][..], |block| &batch.blocks[block as usize]);
             let start = usize::try_from(place.offset).expect("it is in memory");
             assert_eq!(block.get(start..start + bytes.len()), Some(&bytes[..]), "{name}: a batch");
@@ -129,10 +129,10 @@ fn cuts(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, dtype: DType
         all.push(ranges);
     }
     for ranges in all {
-        let Ok(cut) = Cut::new(shape, &ranges, dtype.bits()) else { continue };
+        let Ok(cut) = TensorSlice::new(shape, &ranges, dtype.bits()) else { continue };
         let mut expected = vec![0; usize::try_from(cut.byte_length()).expect("less than the whole")];
         cut.pack(bytes, &mut expected).expect("it lies in the whole");
-        let found = judged(reading.cut(tensor, data, &cut), tensor).expect("the whole was loaded");
+        let found = judged(reading.slice(tensor, data, &cut), tensor).expect("the whole was loaded");
         assert_eq!(&*found, &expected[..], "{}: {ranges:?}", tensor.name());
     }
 }

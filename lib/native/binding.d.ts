@@ -88,13 +88,13 @@ export declare class NativeFile {
   /** Path and bytes of each file, in the order of their numbers. Empty for memory. */
   files(): Array<FileInfo>
   /** Whether reading waits for another machine, or for code of the caller's. */
-  get far(): boolean
+  get isRemote(): boolean
   /** Whether a range of a file is on this machine. */
-  isKept(file: number, offset: number, length: number): boolean
+  isCopied(file: number, offset: number, length: number): boolean
   /** Whether all of a component is on this machine. */
   isNear(ordinal: number, component: number): boolean
   /** The URL of what is elsewhere, without query and credentials. */
-  get place(): string | null
+  get location(): string | null
   /** Brings the tensors' pages into memory. */
   prefetch(ordinals: Uint32Array, inFlight: number | undefined | null, control: Control): Promise<void>
   /** Lets the kernel have the tensors' pages back. */
@@ -115,7 +115,7 @@ export declare class NativeFile {
   /** Copies a range of a file into `target` on this thread. */
   readInto(file: number, offset: number, target: Uint8Array): void
   /** The bytes of a cut of a dense component, read on this thread. */
-  cut(ordinal: number, component: number, ranges: Array<number>, stage?: Stage | undefined | null): Memory
+  slice(ordinal: number, component: number, ranges: Array<number>, stage?: Stage | undefined | null): Memory
   /**
    * The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
    * copied to where they are wanted: where their file is open, they are in the page cache, and nobody has to look at them before.
@@ -392,14 +392,6 @@ export declare function csrToCoords(shape: readonly number[], codes: readonly nu
 /** Fills `output` with the dense elements. */
 export declare function csrToDense(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array, output: Uint8Array): void
 
-/** A cut as the wrapper needs to know it. */
-export interface CutPlan {
-  shape: Array<number>
-  byteLength: number
-  /** Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise. */
-  start: number
-}
-
 /** How tensors that are loaded at once are divided. */
 export interface DivisionRequest {
   /** Of each tensor the dimension, -1 for one that is loaded whole. */
@@ -482,12 +474,12 @@ export interface LinkedFile {
 }
 
 /**
- * Tensors that were loaded at once. `places` holds for each its block, or -1 where it has no bytes, and where in the
+ * Tensors that were loaded at once. `locations` holds for each its block, or -1 where it has no bytes, and where in the
  * block it begins.
  */
 export interface Loaded {
   blocks: Array<Memory>
-  places: Float64Array
+  locations: Float64Array
 }
 
 /** What a load does with the bytes. */
@@ -596,16 +588,16 @@ export declare function openShared(processName: string, number: number): NativeF
 /** Opens the file, index or folder that a URL names, or the files of several as one. */
 export declare function openUrls(urls: Array<string>, request: OpenRequest, remote: RemoteRequest, control: Control): Promise<NativeFile>
 
-/** Packs a cut of `input` into `output`. */
-export declare function packCut(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array, output: Uint8Array): void
-
-/** A cut of `input` in memory of ours. */
-export declare function packCutBlock(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array): Memory
-
 /** Memory of ours for the wrapper to pack tensors into; null where the runtime refuses external buffers. */
 export declare function packetBlock(): ArrayBuffer | null
 
-export declare function planCut(shape: readonly number[], ranges: Array<number>, bits: number): CutPlan
+/** Packs a cut of `input` into `output`. */
+export declare function packSlice(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array, output: Uint8Array): void
+
+/** A cut of `input` in memory of ours. */
+export declare function packSliceBlock(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array): Memory
+
+export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 
 /** Puts a file of this machine into a store, where nothing has its name. Says whether the same bytes are there then. */
 export declare function putFile(file: string, url: string, remote: RemoteRequest, control: Control): Promise<boolean>
@@ -675,6 +667,14 @@ export declare function shardNamesSync(path: string, request: OpenRequest): Arra
 
 /** The ranges of one rank's share of dimension `dim`, flat. */
 export declare function shardRanges(shape: readonly number[], dim: number, rank: number, worldSize: number): Array<number>
+
+/** A cut as the wrapper needs to know it. */
+export interface SlicePlan {
+  shape: Array<number>
+  byteLength: number
+  /** Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise. */
+  start: number
+}
 
 /** A sparse tensor of the caller's. */
 export interface SparseSpec {
@@ -774,30 +774,6 @@ export interface Verified {
   failures: Array<NativeError>
 }
 
-/** What the wrapper asks of a new file. */
-export interface WriteRequest {
-  /** The id of a format and version, as `formats()` has it. */
-  writeFormat: string
-  alignment: number
-  digest?: string
-  level?: number
-  minSavings: number
-  /** zTensor 2: bytes in each zstd frame. */
-  frame: number
-  canonical: boolean
-  /** zTensor 2: bytes that a file may have. */
-  maxShard?: number
-  overwrite: boolean
-  attributes: unknown
-  generator?: string
-}
-
-/** What went wrong once a file was under its name. */
-export interface WriteWarning {
-  code: string
-  message: string
-}
-
 /** What a format, in one of its versions, can hold when it is written. */
 export interface WriteFormatInfo {
   /** The version, or the name of a format without versions: what a request calls `write_format`. */
@@ -820,4 +796,28 @@ export interface WriteFormatInfo {
   canonical: boolean
   shards: boolean
   generator: boolean
+}
+
+/** What the wrapper asks of a new file. */
+export interface WriteRequest {
+  /** The id of a format and version, as `formats()` has it. */
+  writeFormat: string
+  alignment: number
+  digest?: string
+  level?: number
+  minSavings: number
+  /** zTensor 2: bytes in each zstd frame. */
+  frame: number
+  canonical: boolean
+  /** zTensor 2: bytes that a file may have. */
+  maxShard?: number
+  overwrite: boolean
+  attributes: unknown
+  generator?: string
+}
+
+/** What went wrong once a file was under its name. */
+export interface WriteWarning {
+  code: string
+  message: string
 }

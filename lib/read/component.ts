@@ -111,8 +111,9 @@ export class Component {
     this.#store.throwIfClosed()
     const { file, plainOffset, byteLength } = this.#info
     if (plainOffset === undefined) {
-      const { native, far } = this.#store
-      const isElsewhere = far && byteLength !== 0 && !rethrowNative(() => native.isNear(this.#tensor, this.#ordinal))
+      const { native, isRemote } = this.#store
+      const isElsewhere =
+        isRemote && byteLength !== 0 && !rethrowNative(() => native.isNear(this.#tensor, this.#ordinal))
       return isElsewhere ? 'remote' : this.#info.copyReason
     }
     return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason

@@ -484,7 +484,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.#store.throwIfClosed()
     const { native, memory, path, files, request } = this.#store
     if (memory !== undefined) throw invalid(TypeError, 'a file in memory cannot be shared: open a SharedArrayBuffer')
-    if (path === undefined && this.#store.far)
+    if (path === undefined && this.#store.isRemote)
       throw invalid(TypeError, 'a file whose bytes code of yours reads cannot be shared: open one in the other thread')
     const paths = path ?? files.map((file) => file.path as string)
     return ticketOf(native, paths, request ?? {}, options)

@@ -99,10 +99,10 @@ export async function loadAll(
   store.check(signal)
   const checking = checkTotal(store, ordinals, 'load', signal)
   if (checking !== undefined) await checking
-  /** What was loaded, by the places in `ordinals`. */
+  /** What was loaded, by the locations in `ordinals`. */
   const results: Loaded[] = new Array(ordinals.length)
   const tally = new Tally(wanted, onProgress)
-  /** The places of what is loaded one by one. */
+  /** The locations of what is loaded one by one. */
   const others: number[] = []
   const begun = new Map<number, Promise<Loaded>>()
   let batch = new Batch(wanted, results)
@@ -149,7 +149,7 @@ class Batch {
   readonly #store: Store
   /** What is loaded of each tensor. */
   readonly #parts: Parts
-  readonly #places: number[] = []
+  readonly #locations: number[] = []
   #bytes = 0
 
   constructor(wanted: Wanted, results: Loaded[]) {
@@ -160,24 +160,24 @@ class Batch {
   }
 
   add(place: number): void {
-    this.#places.push(place)
+    this.#locations.push(place)
     this.#bytes += this.#parts.byteLength(this.#wanted.ordinals[place] as number)
   }
 
   get full(): boolean {
     const most = this.#store.memory === undefined ? BATCH_BYTES : STAGED_BYTES
-    return this.#places.length >= TURN || this.#bytes >= most
+    return this.#locations.length >= TURN || this.#bytes >= most
   }
 
   async load(atOnce: number | undefined, tally: Tally, signal: AbortSignal | undefined): Promise<void> {
-    if (this.#places.length === 0) return
+    if (this.#locations.length === 0) return
     const { catalog, ordinals: all } = this.#wanted
-    const ordinals = Uint32Array.from(this.#places, (place) => all[place] as number)
+    const ordinals = Uint32Array.from(this.#locations, (place) => all[place] as number)
     const batch = this.#read(ordinals, Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1), tally, signal)
     const joined = this.#lend(ordinals, batch)
-    const { blocks, places } = await batch.finally(joined.end)
+    const { blocks, locations } = await batch.finally(joined.end)
     // What was decoded has a block of its own, which those who joined have as well.
-    const shared = new Set(joined.tensors.map((at) => places[at * 2]))
+    const shared = new Set(joined.tensors.map((at) => locations[at * 2]))
     const check = () => this.#store.check(signal)
     const { transferable } = this.#wanted
     const buffers: ArrayBuffer[] = []
@@ -185,7 +185,7 @@ class Batch {
       for (const [at, block] of blocks.entries()) buffers.push(await toBuffer(block, check, !shared.has(at)))
     let since = 0
     for (const [at, ordinal] of ordinals.entries()) {
-      const [block, offset] = [places[at * 2] as number, places[at * 2 + 1] as number]
+      const [block, offset] = [locations[at * 2] as number, locations[at * 2 + 1] as number]
       const dtype = catalog.dtype(ordinal) as DTypeInfo
       const byteLength = this.#parts.byteLength(ordinal)
       since += transferable ? byteLength : 0
@@ -196,7 +196,7 @@ class Batch {
       const data = transferable
         ? array(dtype, await copied(blocks[block], offset, byteLength, check), 0, byteLength)
         : array(dtype, buffers[block] ?? new ArrayBuffer(0), offset, byteLength)
-      this.#results[this.#places[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
+      this.#results[this.#locations[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
     }
     if (transferable) for (const [at, block] of blocks.entries()) if (!shared.has(at)) block.free()
     tally.did(ordinals)
@@ -232,8 +232,8 @@ class Batch {
       const key = plan && Plan.parts(plan).divides(ordinal) ? undefined : catalog.decoding(ordinal)
       if (key === undefined || catalog.byteLength(ordinal) === 0) continue
       const share = async () => {
-        const { blocks, places } = await batch
-        return blocks[places[at * 2] as number] as NativeMemory
+        const { blocks, locations } = await batch
+        return blocks[locations[at * 2] as number] as NativeMemory
       }
       lent.push({ at, end: this.#store.shared.lend(key, share) })
     }
@@ -247,21 +247,21 @@ class Batch {
 /** Parts of a batch as one. */
 function joinedParts(parts: readonly LoadedBatch[]): LoadedBatch {
   const blocks: NativeMemory[] = []
-  const places: number[] = []
+  const locations: number[] = []
   for (const part of parts) {
-    for (let at = 0; at < part.places.length; at += 2) {
-      const block = part.places[at] as number
-      places.push(block < 0 ? block : block + blocks.length, part.places[at + 1] as number)
+    for (let at = 0; at < part.locations.length; at += 2) {
+      const block = part.locations[at] as number
+      locations.push(block < 0 ? block : block + blocks.length, part.locations[at + 1] as number)
     }
     for (const block of part.blocks) blocks.push(block)
   }
-  return { blocks, places: Float64Array.from(places) }
+  return { blocks, locations: Float64Array.from(locations) }
 }
 
 /** Loads tensors one by one, several side by side, but for those that were `begun`. */
 async function loadEach(
   wanted: Wanted,
-  places: readonly number[],
+  locations: readonly number[],
   begun: ReadonlyMap<number, Promise<Loaded>>,
   results: Loaded[],
   atOnce: number,
@@ -273,7 +273,7 @@ async function loadEach(
   setMaxListeners(0, stop.signal) // each load listens
   const abort = () => stop.abort(signal?.reason)
   signal?.addEventListener('abort', abort, { once: true })
-  const queue = places.values()
+  const queue = locations.values()
   const worker = async () => {
     for (const place of queue) {
       const ordinals = wanted.ordinals.subarray(place, place + 1)
@@ -282,7 +282,7 @@ async function loadEach(
     }
   }
   try {
-    const workers = Array.from({ length: Math.min(atOnce, places.length) }, async () => {
+    const workers = Array.from({ length: Math.min(atOnce, locations.length) }, async () => {
       try {
         await worker()
       } catch (error) {

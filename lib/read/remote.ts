@@ -162,6 +162,6 @@ export async function openUrls(
   for (const [at, url] of urls.entries()) validateText(urls.length === 1 ? 'source' : `source[${at}]`, url)
   const open = (control: InstanceType<typeof binding.Control>) => binding.openUrls([...urls], request, remote, control)
   const native = await run(unopened(), { signal }, open)
-  const path = native.place
+  const path = native.location
   return TensorFile.make(native, path === null || path === undefined ? origin : { ...origin, path })
 }

@@ -107,7 +107,7 @@ export class Store implements Losable {
   /** The files that are not mapped, and why. */
   readonly #unmapped = new Map<number, 'map-failed' | 'io'>()
   /** Whether the bytes are elsewhere, so that nothing here can wait for them. */
-  readonly far: boolean
+  readonly isRemote: boolean
   #files: readonly FilePart[] | undefined
   #closed = false
   readonly onMappingLost: ((error: ZTensorError) => void) | undefined
@@ -127,9 +127,9 @@ export class Store implements Losable {
     this.memory = origin.memory
     this.#common = origin.common
     this.#length = native.byteLength
-    this.far = native.far
+    this.isRemote = native.isRemote
     // A window of a far file may hold what was not kept.
-    this.#windowed = native.size > MANY_TENSORS && !native.far
+    this.#windowed = native.size > MANY_TENSORS && !native.isRemote
   }
 
   get closed(): boolean {
@@ -324,7 +324,7 @@ export class Store implements Losable {
   /** Why a view of a range would be a copy, as far as that is known without making one. */
   copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
-    if (this.far && !rethrowNative(() => this.native.isKept(file, offset, byteLength))) return 'remote'
+    if (this.isRemote && !rethrowNative(() => this.native.isCopied(file, offset, byteLength))) return 'remote'
     if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
     if (this.memory !== undefined || this.#common !== undefined) return undefined
     return this.#refusal(file, byteLength)

@@ -546,7 +546,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   #slice({ ranges, shape }: Selected): TensorSlice<D & DType> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()
-    const plan = rethrowNative(() => binding.planCut([...this.shape], ranges, dtype.bits))
+    const plan = rethrowNative(() => binding.planSlice([...this.shape], ranges, dtype.bits))
     return TensorSlice.make(this.dtype as D & DType, shape, this.#cutView(dtype, plan, ranges))
   }
 
@@ -606,15 +606,15 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   #packed(dtype: DTypeInfo, byteLength: number, ranges: number[], bytes: Uint8Array): ArrayBuffer {
     const shape = [...this.shape]
     return filled(byteLength, {
-      into: (output) => binding.packCut(shape, ranges, dtype.bits, bytes, output),
-      block: () => binding.packCutBlock(shape, ranges, dtype.bits, bytes),
+      into: (output) => binding.packSlice(shape, ranges, dtype.bits, bytes, output),
+      block: () => binding.packSliceBlock(shape, ranges, dtype.bits, bytes),
     })
   }
 
   /** A slice that reads and decodes only what it touches. */
   #readCut(ranges: number[]): ArrayBuffer {
     const stage = this.#store.stageSync(this.#ordinal)
-    const slice = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
+    const slice = () => this.#store.native.slice(this.#ordinal, this.#dataOrdinal(), ranges, stage)
     return toBufferSync(rethrowNative(slice, this.#store.path))
   }
 

@@ -67,7 +67,7 @@ const shortName = (path: string): string => basename(path) || path
 /** The name of a file for people: of a far one its URL, without the query, which may bear a key. */
 export function nameOf(file: TensorFile): string {
   const { files } = file
-  const place = TensorFile.storeOf(file).native.place ?? undefined
+  const place = TensorFile.storeOf(file).native.location ?? undefined
   if (place !== undefined) return place
   if (file.path !== undefined) return shortName(file.path)
   if (files.length > 1) return `${files.length} files`

@@ -51,7 +51,7 @@ export async function reportData(
   { statistics, onProgress, signal }: Omit<ReportOptions, 'against'>,
   live = false,
 ): Promise<ReportData> {
-  const read = statistics ?? !TensorFile.storeOf(file).far
+  const read = statistics ?? !TensorFile.storeOf(file).isRemote
   const data = await columns(file, live, signal)
   const own: [number, number] = [read ? bytesOf(file) : 0, read ? file.size : 0]
   const compared: [number, number] = against === undefined ? [0, 0] : [bytesOf(file) + bytesOf(against), file.size]

@@ -8,7 +8,7 @@ mod chosen;
 mod column;
 mod judge;
 mod refusal;
-mod sparse;
+mod sparse_tensor;
 mod spooled;
 
 use cast::{Pushing, cast_length};
@@ -40,7 +40,7 @@ pub fn copy(
         Layout::SparseCsr | Layout::SparseCoo => {
             let parts: Vec<&Component> = tensor.other_components().collect();
             let components = announced(reading, tensor, &parts, casts)?;
-            sparse::copy(reading, tensor, casts, writer, Spec { components: &components, ..spec })?;
+            sparse_tensor::copy(reading, tensor, casts, writer, Spec { components: &components, ..spec })?;
             parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
         }
         _ => {

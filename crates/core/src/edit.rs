@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::model::similar;
 use crate::model::{Catalog, Tensor};
 use crate::open::detect;
-use crate::sinks::grown::OldIndex;
+use crate::sinks::in_place::OldIndex;
 use crate::sources::ReadAt;
 use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice::{self, Entry};
@@ -115,7 +115,7 @@ impl Edit {
 
     /// How many of the file's `total` bytes a clone keeps: those before the index, which stands behind the last blob, or
     /// all of them in version 2, which only ever adds (§2.5).
-    pub fn kept(&self, total: u64) -> u64 {
+    pub fn retained(&self, total: u64) -> u64 {
         match self.version {
             Version::One(_) => self.index.offset,
             Version::Two => total,

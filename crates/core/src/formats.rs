@@ -9,9 +9,9 @@ pub mod btf;
 mod btf_encode;
 mod input;
 pub mod overlap;
+mod probe;
 pub mod safetensors;
 pub(crate) mod safetensors_encode;
-mod sample;
 mod single_blob;
 pub mod write_format;
 pub mod zt;
@@ -26,7 +26,7 @@ pub mod zt2;
 pub(crate) mod zt_trailer;
 
 pub use input::Input;
-pub use sample::Sample;
+pub use probe::Probe;
 pub use write_format::{
     Alignment, Announced, Assemble, FileAttributes, Index, Method, Names, Pass, Put, Sharding, SparseForm,
     Spell, WriteFormat,
@@ -50,7 +50,7 @@ pub struct Format {
     /// What a file that is none of this format lacks, as a part of a sentence: "no zTensor magic".
     pub lacks: &'static str,
     /// Whether a file of 8 bytes or more is of this format.
-    pub tell: fn(&Sample<'_>) -> Result<Told>,
+    pub detect: fn(&Probe<'_>) -> Result<Confidence>,
     /// Reads the index. Refuses a file of another format, too: a caller may name any.
     pub parse: fn(&Input<'_>) -> Result<Catalog>,
     /// What it can hold when it is written, a row for each version from the oldest on; empty for a format that is only read.
@@ -94,14 +94,14 @@ pub struct Marker {
 
 /// How sure a format is of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Told {
+pub enum Confidence {
     No,
     /// Only parsing can tell: it is tried where no other format takes the file.
-    Perhaps,
+    Possible,
     /// What stands there may stand in a file of another format, whose signature then counts.
     Likely,
     /// Its signature is there.
-    Yes,
+    Certain,
 }
 
 /// The formats that files are opened as: those of one or several crates, or one of them that was asked for.
@@ -128,7 +128,7 @@ impl Formats {
 
     /// The same with what stands beside their files.
     #[must_use]
-    pub const fn beside(self, companions: &'static [Companions]) -> Self {
+    pub const fn with_companions(self, companions: &'static [Companions]) -> Self {
         Self { companions, ..self }
     }
 

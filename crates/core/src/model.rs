@@ -2,22 +2,22 @@
 //! and of syntax the free-form values, and knows no file and no format.
 #![forbid(unsafe_code)]
 
-mod apart;
 mod attributes;
 mod builder;
 mod component;
-pub mod cut;
 mod data;
+mod disjoint;
 mod dtype;
 mod encoding;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod glob;
 mod join;
 mod label;
 mod pieces;
-#[cfg(test)]
-pub(crate) mod sample;
 pub mod set;
 pub mod similar;
+pub mod slice;
 mod view;
 
 pub use attributes::{Attributes, Entries};
@@ -30,7 +30,7 @@ pub use join::{Joining, join};
 pub use label::{Label, Labels, Layout};
 pub use pieces::{Piece, Pieces};
 pub use set::SetPart;
-pub use view::{Counted, Place, Strided, View};
+pub use view::{ArrayLocation, Counted, Strided, View};
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};

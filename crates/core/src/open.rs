@@ -24,10 +24,10 @@ use crate::model::{
     SetPart, Tensor, Warning, join, set,
 };
 use crate::sources::Costs;
-use crate::sources::beside::Folder;
 use crate::sources::files::{Files, Member};
-use crate::sources::places::{Local, Places};
-use crate::syntax::values::tell_entries;
+use crate::sources::filesystem::{Filesystem, LocalFiles};
+use crate::sources::siblings::Folder;
+use crate::syntax::values::visit_entries;
 use crate::work::{self, Stop};
 use folder::Found;
 use weight_map::WeightMap;
@@ -35,9 +35,9 @@ use weight_map::WeightMap;
 /// Where the files are that an index names.
 #[derive(Clone, Debug, Default)]
 pub enum Lookup {
-    /// Beside it, under their own names.
+    /// Siblings it, under their own names.
     #[default]
-    Beside,
+    Siblings,
     /// They are not looked for: only what the index itself says is known.
     Unread,
     /// At the paths given for their names; those without one beside it.
@@ -48,7 +48,7 @@ pub enum Lookup {
 #[derive(Clone)]
 pub struct Request {
     /// What paths lead to.
-    pub places: Arc<dyn Places>,
+    pub filesystem: Arc<dyn Filesystem>,
     /// The formats that files may be of.
     pub formats: Formats,
     pub limits: Limits,
@@ -62,7 +62,7 @@ pub struct Request {
 impl Default for Request {
     fn default() -> Self {
         Self {
-            places: Arc::new(Local),
+            filesystem: Arc::new(LocalFiles),
             formats: Formats::default(),
             limits: Limits::default(),
             lookup: Lookup::default(),
@@ -83,14 +83,14 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
     if folder::is_index(path) {
         return open_index(path, request);
     }
-    let source = match request.places.open(path, &request.stop) {
+    let source = match request.filesystem.open(path, &request.stop) {
         Ok(source) => source,
-        Err(error) if error.code() == Code::Io && request.places.is_folder(path, &request.stop) => {
+        Err(error) if error.code() == Code::Io && request.filesystem.is_folder(path, &request.stop) => {
             return open_folder(path, request);
         }
         Err(error) => return Err(error),
     };
-    let parsed = detect::parse_beside(&*source, Some(path), request);
+    let parsed = detect::parse_with_siblings(&*source, Some(path), request);
     let (mut catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
     // Formats whose files say themselves that they are parts of a set have found the others.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -114,7 +114,8 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
         return open(path, request);
     }
     let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    let place = |(path, name): (&PathBuf, &String)| Place { name: name.clone(), path: Ok(path.clone()) };
+    let place =
+        |(path, name): (&PathBuf, &String)| FileLocation { name: name.clone(), path: Ok(path.clone()) };
     let places: Vec<_> = paths.iter().zip(&names).map(place).collect();
     let (parts, mut problems) = read_all(&places, request)?;
     let set = Set::of(&parts.catalogs);
@@ -126,7 +127,7 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
     let file_name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
     let file_names: Vec<_> = paths.iter().filter_map(file_name).collect();
     let gaps = folder::gaps(file_names.iter().map(|name| &**name), request.formats);
-    match gaps.filter(|_| problems.is_empty() && !set.is_told()) {
+    match gaps.filter(|_| problems.is_empty() && !set.is_part_of_set()) {
         Some(gaps) if matches!(request.lookup, Lookup::Unread) => {
             warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
         }
@@ -152,7 +153,7 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
         return Ok(read_index(path, request)?.files);
     }
-    if request.places.is_folder(path, &request.stop) {
+    if request.filesystem.is_folder(path, &request.stop) {
         return match folder::look(path, request)? {
             Found::Index(path) | Found::One(path) => names(&path, request),
             Found::Set(_) => Ok(Vec::new()),
@@ -160,13 +161,13 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     }
     // What is asked for is all that is wanted of the files.
     let request = &Request { lookup: Lookup::Unread, ..request.clone() };
-    let named = detect::names(&*request.places.open(path, &request.stop)?, path, request);
+    let named = detect::names(&*request.filesystem.open(path, &request.stop)?, path, request);
     named.map_err(|error| folder::without_index(error, path, request))
 }
 
 /// Reads the index of a sharded checkpoint.
 pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
-    let (source, bounds) = (request.places.open(path, &request.stop)?, &request.limits);
+    let (source, bounds) = (request.filesystem.open(path, &request.stop)?, &request.limits);
     let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if source.length() > limit {
         let message = format!(
@@ -177,7 +178,7 @@ pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
     }
     let bytes = source.read_vec(0, source.length(), &request.stop)?;
     weight_map::parse(&bytes, bounds).map_err(|error| {
-        let foreign = foreign::tell_no_index(&bytes).filter(|_| error.code() == Code::BadIndex);
+        let foreign = foreign::describe_no_index(&bytes).filter(|_| error.code() == Code::BadIndex);
         foreign.map_or(error.clone(), |is| Error::new(error.code(), format!("{}: {is}", error.message())))
     })
 }
@@ -187,12 +188,15 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     if matches!(request.lookup, Lookup::Unread) {
         return unread(map, path, request);
     }
-    let folder = Folder::of(path, &*request.places);
+    let folder = Folder::of(path, &*request.filesystem);
     let place = |name: &String| {
         let given = if let Lookup::At(paths) = &request.lookup { paths.get(name) } else { None };
-        Place { name: name.clone(), path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())) }
+        FileLocation {
+            name: name.clone(),
+            path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())),
+        }
     };
-    let places: Vec<Place> = map.files.iter().map(place).collect();
+    let places: Vec<FileLocation> = map.files.iter().map(place).collect();
     let (parts, mut problems) = read_all(&places, request)?;
     let has_unread = !problems.is_empty();
     let index = path.file_name().unwrap_or_default().to_string_lossy();
@@ -204,7 +208,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
         let alone = has_unread && error.causes().is_empty();
         return Err(if alone { wanted_by(error, "index", &index) } else { error }.of_set());
     }
-    catalog.attributes = ahead(map.attributes, catalog.attributes);
+    catalog.attributes = with_fallback(map.attributes, catalog.attributes);
     if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name), request.formats) {
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
     }
@@ -225,15 +229,15 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
 }
 
 /// The attributes of an index, and those of its files that it does not have itself.
-fn ahead(own: Entries, of_files: Attributes) -> Attributes {
+fn with_fallback(own: Entries, of_files: Attributes) -> Attributes {
     if own.is_empty() {
         return of_files;
     }
     Attributes::lazy(move |to| {
-        tell_entries(&own, to)?;
+        visit_entries(&own, to)?;
         let others = of_files.values()?.into_owned();
         let has = |key: &Value| own.iter().any(|(other, _)| other == key);
-        tell_entries(&others.into_iter().filter(|(key, _)| !has(key)).collect::<Entries>(), to)
+        visit_entries(&others.into_iter().filter(|(key, _)| !has(key)).collect::<Entries>(), to)
     })
 }
 
@@ -271,7 +275,7 @@ impl Set {
     }
 
     /// Whether any says that it is one of a set.
-    fn is_told(&self) -> bool {
+    fn is_part_of_set(&self) -> bool {
         !self.parts.is_empty()
     }
 
@@ -295,7 +299,7 @@ impl Set {
 }
 
 /// Where a file of several is.
-struct Place {
+struct FileLocation {
     /// What messages call it.
     name: String,
     path: Result<PathBuf>,
@@ -309,13 +313,13 @@ struct Parts {
 
 /// Reads the indexes of files, several at once. Each is closed again: that so many stay open only the use decides. Gives
 /// the problems of those that cannot be read, too.
-fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> {
+fn read_all(places: &[FileLocation], request: &Request) -> Result<(Parts, Vec<Error>)> {
     if places.len() > limits::FILES {
         return Err(Error::new(Code::Limit, format!("{} files, more than {}", places.len(), limits::FILES)));
     }
     let read: Vec<OnceLock<Result<One>>> = places.iter().map(|_| OnceLock::new()).collect();
     // A far file waits for its server, and not for a core.
-    let threads = if request.places.is_local() { work::cores() } else { Costs::LOCAL.in_flight };
+    let threads = if request.filesystem.is_local() { work::cores() } else { Costs::LOCAL.in_flight };
     work::for_each_on(threads, places.len(), |at| {
         if let (Some(place), Some(cell)) = (places.get(at), read.get(at)) {
             let one =
@@ -324,7 +328,7 @@ fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> 
         }
     });
     let (mut parts, mut problems) = (Parts { catalogs: Vec::new(), files: Vec::new() }, Vec::new());
-    for (Place { name, .. }, cell) in places.iter().zip(read) {
+    for (FileLocation { name, .. }, cell) in places.iter().zip(read) {
         match cell.into_inner() {
             Some(Ok((catalog, files))) => {
                 let first_file = u32::try_from(parts.files.len()).unwrap_or(u32::MAX);
@@ -335,7 +339,7 @@ fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> 
             None => problems.push(Error::new(Code::Internal, format!("'{name}': the file was not read"))),
         }
     }
-    // Told to stop, each file says so: once is enough.
+    // Confidence to stop, each file says so: once is enough.
     request.stop.check()?;
     Ok((parts, problems))
 }
@@ -345,7 +349,7 @@ type One = (Catalog, Vec<Member>);
 
 fn read_one(path: &Path, request: &Request) -> Result<One> {
     request.stop.check()?;
-    let source = request.places.open(path, &request.stop)?;
+    let source = request.filesystem.open(path, &request.stop)?;
     // What it is, is taken down before the index is read: whatever changes from now on is seen.
     let member = Member::one_of_many(path, Arc::clone(&source))?;
     let parsed = detect::parse_listed(&*source, path, request);
@@ -419,11 +423,11 @@ fn unread(map: WeightMap, path: &Path, request: &Request) -> Result<Opened> {
     let format = request.formats.iter().find(|format| format.endings.contains(&ending));
     let container = format.map_or(safetensors::CONTAINER, |format| Container::named(format.name));
     let mut builder = Builder::new(container, &request.limits);
-    builder.attributes(map.attributes.into());
+    builder.set_attributes(map.attributes.into());
     let unread = builder.intern("unread");
     for (name, file) in &map.tensors {
         let data = Component::new(Label::DATA, None, Data::Unread { file: *file });
-        builder.tensor(NewTensor {
+        builder.add_tensor(NewTensor {
             name,
             shape: &[0],
             layout: Layout::from_label(unread),

@@ -37,10 +37,10 @@ use crate::layouts::csr::Csr;
 use crate::layouts::elements;
 use crate::layouts::indices::Indices;
 use crate::limits::{Limits, TIMES_THE_FILES};
-use crate::model::cut::{Cut, Range};
+use crate::model::slice::{Range, TensorSlice};
 use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, Layout, Tensor, View};
 use crate::sources::owned::Owned;
-use crate::sources::{ReadAt, Sources, Stretches};
+use crate::sources::{MappedWindows, ReadAt, Sources};
 use crate::work::{PIECE, Watch};
 use planner::Aim;
 
@@ -61,42 +61,42 @@ impl<'a> Reading<'a> {
 
     /// The bytes of a cut through a dense tensor, row-major. No more is read or decoded than the blob, the frames or the chunks
     /// that it touches; of what is stored raw only the cut, so that a digest over the whole cannot be checked.
-    pub fn cut(&self, tensor: Tensor<'_>, component: &Component, cut: &Cut) -> Result<Owned> {
-        let result = self.cut_unjudged(tensor.shape(), component, cut);
+    pub fn slice(&self, tensor: Tensor<'_>, component: &Component, cut: &TensorSlice) -> Result<Owned> {
+        let result = self.slice_unjudged(tensor.shape(), component, cut);
         // The end of a packed tensor may not be in the cut.
         let rule = component.rule.filter(|&rule| rule == DataRule::Bool);
         let checked = result.and_then(|bytes| elements::check(rule, &bytes).map(|()| bytes));
         checked.map_err(|error| self.name(error, tensor, component))
     }
 
-    fn cut_unjudged(&self, shape: &[u64], component: &Component, cut: &Cut) -> Result<Owned> {
+    fn slice_unjudged(&self, shape: &[u64], component: &Component, cut: &TensorSlice) -> Result<Owned> {
         self.not_spread(component, cut.byte_length())?;
         let placed = match &component.view {
             View::Whole | View::Counted(_) => None,
-            View::Strided(strided) => strided.cut(shape, cut.ranges()).transpose()?,
+            View::Strided(strided) => strided.slice(shape, cut.ranges()).transpose()?,
         };
         let direct = component.view == View::Whole || placed.is_some();
         let mut bytes = match &component.data {
             Data::Grid(blob, grid) if component.view == View::Whole => self.grid(blob, grid, cut.ranges())?,
             Data::Blob(blob) if direct && blob.encoding == Encoding::RAW => {
                 let source = self.sources.source(blob.file)?;
-                self.read_cut(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(cut))?
+                self.read_slice(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(cut))?
             }
             Data::Blob(blob) if direct && blob.encoding == Encoding::ZSTD_SEEKABLE => {
-                self.seekable_cut(blob, placed.as_ref().unwrap_or(cut))?
+                self.slice_seekable(blob, placed.as_ref().unwrap_or(cut))?
             }
-            Data::Pieces(pieces) if direct => self.pieces_cut(pieces, placed.as_ref().unwrap_or(cut))?,
+            Data::Pieces(pieces) if direct => self.slice_pieces(pieces, placed.as_ref().unwrap_or(cut))?,
             Data::Blob(_) => match component.plain_range() {
-                Some((offset, length)) => self.read_cut(self.source(component)?, offset, length, cut)?,
-                None => return self.cut_decoded(component, cut),
+                Some((offset, length)) => self.read_slice(self.source(component)?, offset, length, cut)?,
+                None => return self.slice_decoded(component, cut),
             },
-            _ => return self.cut_decoded(component, cut),
+            _ => return self.slice_decoded(component, cut),
         };
         turn(component, &mut bytes);
         Ok(bytes)
     }
 
-    fn cut_decoded(&self, component: &Component, cut: &Cut) -> Result<Owned> {
+    fn slice_decoded(&self, component: &Component, cut: &TensorSlice) -> Result<Owned> {
         let whole = self.decode(component)?;
         let mut output = Owned::to_fill(cut.byte_length())?;
         cut.pack_divided(&whole, &mut output)?;
@@ -184,7 +184,7 @@ impl<'a> Reading<'a> {
             View::Counted(counted) => return self.arranged(&counted.view(bytes.len() as u64)?, bytes),
             View::Strided(strided) => strided,
         };
-        let cut = Cut::strided(strided)?;
+        let cut = TensorSlice::strided(strided)?;
         within(cut.byte_length(), self.limits)?;
         let mut output = Owned::to_fill(cut.byte_length())?;
         let outside = |error: Error| match error.code() {
@@ -223,11 +223,11 @@ impl<'a> Reading<'a> {
 
     /// Hashes bytes that nobody wants, of which there may be many.
     fn hash(&self, source: &dyn ReadAt, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
-        let (mut at, end, stretches) = (offset, offset.saturating_add(length), Stretches::default());
+        let (mut at, end, windows) = (offset, offset.saturating_add(length), MappedWindows::default());
         while at < end {
             self.watch.stop.check()?;
             let step = (end - at).min(PIECE as u64);
-            source.hash(&stretches, at, step, hasher, &self.watch.stop)?;
+            source.hash(&windows, at, step, hasher, &self.watch.stop)?;
             self.watch.did_bytes(step);
             at += step;
         }
@@ -324,7 +324,13 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    pub(crate) fn read_cut(&self, source: &dyn ReadAt, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {
+    pub(crate) fn read_slice(
+        &self,
+        source: &dyn ReadAt,
+        offset: u64,
+        length: u64,
+        cut: &TensorSlice,
+    ) -> Result<Owned> {
         if let Some((start, bytes)) = cut.contiguous() {
             return self.read(source, offset.saturating_add(start), bytes, None);
         }
@@ -363,7 +369,7 @@ impl<'a> Reading<'a> {
         &self,
         source: &dyn ReadAt,
         offset: u64,
-        part: &Cut,
+        part: &TensorSlice,
         out: &mut [u8],
         block: &mut Vec<u8>,
     ) -> Result<()> {

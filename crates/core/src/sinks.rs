@@ -4,15 +4,15 @@
 mod access;
 pub mod behind;
 pub mod block;
-pub mod far;
 mod folder;
-pub mod grown;
+pub mod in_place;
 pub mod kernel_copy;
 mod leftovers;
 pub mod original;
 pub mod replacement;
 pub mod set;
 mod spool;
+pub mod store;
 mod temporary;
 pub mod upload;
 
@@ -49,7 +49,7 @@ pub struct AtomicFile {
     /// Bytes were reserved behind the end.
     reserved: bool,
     /// The store that the file is for, where it is for one.
-    far: Option<far::Far>,
+    store: Option<store::Store>,
 }
 
 impl AtomicFile {
@@ -63,7 +63,7 @@ impl AtomicFile {
         let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
         check_replaceable(&target)?;
         let old = Access::of(&target).map(Box::new);
-        let temporary = Temporary::beside(&target, old.is_some()).map_err(|error| {
+        let temporary = Temporary::in_folder_of(&target, old.is_some()).map_err(|error| {
             let error = error.file(&target);
             let folder = temporary::folder_of(&target);
             if folder.exists() {
@@ -71,7 +71,7 @@ impl AtomicFile {
             }
             error.context(format!("the target's folder '{}' is not there", folder.display()))
         })?;
-        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false, far: None };
+        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false, store: None };
         if overwrite && cfg!(unix) {
             file.close_to_others()?;
         }
@@ -120,7 +120,7 @@ impl AtomicFile {
 
     /// A spool in the target's folder.
     pub fn spool(&self) -> Result<Spool> {
-        if self.is_far() { Spool::apart() } else { Spool::beside(&self.target) }
+        if self.is_remote() { Spool::in_temp_folder() } else { Spool::in_folder_of(&self.target) }
     }
 
     pub fn target(&self) -> &Path {
@@ -135,7 +135,7 @@ impl AtomicFile {
     pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
         self.target = target;
         self.old = None;
-        if self.is_far() {
+        if self.is_remote() {
             // The store refuses it in the end.
             return Ok(());
         }
@@ -169,13 +169,13 @@ impl AtomicFile {
 
     /// Another file for the same target.
     pub fn another(&self) -> Result<Self> {
-        self.beside(&self.target)
+        self.sibling(&self.target)
     }
 
     /// A file for another target, in the same folder or store.
-    pub fn beside(&self, target: &Path) -> Result<Self> {
-        match &self.far {
-            Some(far) => Self::far(far.clone(), target),
+    pub fn sibling(&self, target: &Path) -> Result<Self> {
+        match &self.store {
+            Some(store) => Self::store(store.clone(), target),
             None => Self::create(target, self.overwrite),
         }
     }
@@ -220,9 +220,9 @@ impl AtomicFile {
 
     /// The same, unless `still` refuses at the last moment. What it gives is kept until the file has its name.
     pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<Vec<Warning>> {
-        if let Some(far) = &self.far {
+        if let Some(store) = &self.store {
             let kept = still()?;
-            let put = far::put(far, &[], &self);
+            let put = store::put(store, &[], &self);
             drop(kept);
             return put;
         }
@@ -264,7 +264,7 @@ impl AtomicFile {
         if !self.is_fresh() && self.overwrite {
             return self.replace();
         }
-        match self.temporary.place_new(&self.target) {
+        match self.temporary.link_new(&self.target) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(self.failed("link", &error)),
             Err(_) if self.overwrite => self.replace(),
@@ -274,7 +274,7 @@ impl AtomicFile {
 
     fn replace(&mut self) -> Result<()> {
         self.temporary.name().map_err(|error| self.failed("link", &error))?;
-        self.temporary.place_over(&self.target).map_err(|error| self.not_replaced(&error))
+        self.temporary.rename_over(&self.target).map_err(|error| self.not_replaced(&error))
     }
 
     fn not_replaced(&self, error: &io::Error) -> Error {
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn a_spool_has_no_name() {
         let folder = folder("spool");
-        let mut spool = Spool::beside(&folder.join("a")).unwrap();
+        let mut spool = Spool::in_folder_of(&folder.join("a")).unwrap();
         spool.write(b"0123456789").unwrap();
         let mut file = AtomicFile::create(&folder.join("a"), false).unwrap();
         file.write(b"<").unwrap();

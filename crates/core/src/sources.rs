@@ -1,36 +1,36 @@
 //! Where bytes come from: a file read at positions, its mapping, memory. Uses the model, digests
 //! and stop flags, and knows no format.
 
-pub mod ahead;
-pub mod beside;
 pub mod blocks;
 #[cfg(target_os = "linux")]
 mod cache;
-mod caretaker;
 #[cfg(target_os = "linux")]
 mod direct;
 pub mod fault;
 pub mod file;
 pub mod files;
+pub mod filesystem;
+mod headroom;
 pub mod io;
 pub mod mapping;
 pub mod memory;
 pub mod owned;
 pub mod partial;
-pub mod places;
-mod quarantine;
-mod room;
-pub mod scratch;
 #[cfg(target_os = "linux")]
-mod spare;
+mod pool;
+pub mod read_ahead;
+mod reclaim;
+mod retired;
+pub mod scratch;
+pub mod siblings;
 pub mod staged;
 #[cfg(target_os = "linux")]
-mod stretch;
+mod window;
 #[cfg(not(target_os = "linux"))]
-mod stretch {
+mod window {
     /// Only Linux tells what is in memory; elsewhere what is hashed is read.
     #[derive(Default)]
-    pub struct Stretches;
+    pub struct MappedWindows;
 }
 pub mod writeback;
 
@@ -44,7 +44,7 @@ use file::FileSource;
 use files::Identity;
 use io::Io;
 use owned::Owned;
-pub use stretch::Stretches;
+pub use window::MappedWindows;
 
 /// What reads of a source cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +86,7 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// Whether reads of it wait for somebody else.
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         self.local().is_none()
     }
 
@@ -96,7 +96,7 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// The same where it holds all of a range. Waits for nothing.
-    fn kept(&self, _offset: u64, _length: u64) -> Option<&FileSource> {
+    fn copied(&self, _offset: u64, _length: u64) -> Option<&FileSource> {
         self.local()
     }
 
@@ -129,11 +129,11 @@ pub trait ReadAt: Send + Sync {
         self.read_at(offset, buffer, stop)
     }
 
-    /// Hashes a range, of some MiB at most, without keeping its bytes. What is mapped for it stays in `stretches`, which are
+    /// Hashes a range, of some MiB at most, without keeping its bytes. What is mapped for it stays in `windows`, which are
     /// to be of this source alone, for the next range.
     fn hash(
         &self,
-        _stretches: &Stretches,
+        _stretches: &MappedWindows,
         offset: u64,
         length: u64,
         hasher: &mut Hasher,
@@ -208,8 +208,8 @@ macro_rules! as_its_source {
             self.$source.copy()
         }
 
-        fn kept(&self, offset: u64, length: u64) -> Option<&$crate::sources::file::FileSource> {
-            self.$source.kept(offset, length)
+        fn copied(&self, offset: u64, length: u64) -> Option<&$crate::sources::file::FileSource> {
+            self.$source.copied(offset, length)
         }
 
         fn keep(&self, offset: u64, length: u64, stop: &$crate::work::Stop) -> $crate::error::Result<()> {
@@ -235,13 +235,13 @@ macro_rules! as_its_source {
 
         fn hash(
             &self,
-            stretches: &$crate::sources::Stretches,
+            windows: &$crate::sources::MappedWindows,
             offset: u64,
             length: u64,
             hasher: &mut $crate::codecs::digest::Hasher,
             stop: &$crate::work::Stop,
         ) -> $crate::error::Result<()> {
-            self.$source.hash(stretches, offset, length, hasher, stop)
+            self.$source.hash(windows, offset, length, hasher, stop)
         }
 
         fn holds(&self, offset: u64, length: u64) -> bool {

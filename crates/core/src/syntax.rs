@@ -2,11 +2,11 @@
 //! and uses no other room.
 #![forbid(unsafe_code)]
 
-pub mod alike;
 pub mod cbor;
 pub mod cbor_encode;
 pub mod cbor_splice;
 pub mod json;
+pub mod repeats;
 pub mod values;
 
 use std::borrow::Cow;

@@ -14,7 +14,7 @@ use crate::error::{Code, Error, Result, short};
 use crate::limits::FILE_NAME_BYTES;
 use crate::model::{Catalog, Component, Damage, Data};
 use crate::read::Reading;
-use crate::sources::{DigestedFile, ReadAt, Stretches};
+use crate::sources::{DigestedFile, MappedWindows, ReadAt};
 use crate::work::{self, PIECE, Watch};
 use blobs::Blobs;
 
@@ -139,12 +139,12 @@ fn files_of(reading: Reading<'_>, shards: &[DigestedFile<'_>], all: &mut Outcome
 /// Hashes a whole file and compares. False where the digest is of an algorithm that is not known.
 pub fn whole(source: &dyn ReadAt, digest: &Digest, watch: &Watch) -> Result<bool> {
     let Some(mut hasher) = digest.hasher() else { return Ok(false) };
-    let stretches = Stretches::default();
+    let windows = MappedWindows::default();
     let (mut at, end) = (0, source.length());
     while at < end {
         watch.stop.check()?;
         let step = (end - at).min(PIECE as u64);
-        source.hash(&stretches, at, step, &mut hasher, &watch.stop)?;
+        source.hash(&windows, at, step, &mut hasher, &watch.stop)?;
         at += step;
         watch.did_bytes(step);
     }

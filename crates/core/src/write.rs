@@ -10,14 +10,14 @@ mod finish;
 mod flush;
 mod gather;
 mod index_first;
-mod laid;
 mod link;
-mod old_root;
 mod once;
 mod out;
 mod pack;
 mod packers;
 mod parts;
+mod planned;
+mod previous_root;
 mod restore;
 mod seekable;
 pub mod shards;
@@ -39,19 +39,19 @@ use crate::model::{Attributes, Builder, DType, DataRule, Label};
 use crate::sinks::behind::Behind;
 use crate::sinks::block::Block;
 use crate::sinks::upload::Uploads;
-use crate::sinks::{AtomicFile, Spool, far};
+use crate::sinks::{AtomicFile, Spool, store};
 use crate::work::Stop;
 
 pub use append::{Appending, Hashing};
 pub use finish::Finished;
 use gather::Gathering;
-use laid::Laid;
-pub use laid::Plan;
 use once::Contents;
 use out::Out;
 pub use out::Passing;
 pub use pack::Compression;
 use parts::Parts;
+pub use planned::Plan;
+use planned::Planned;
 use shards::Shards;
 use tensor::Open;
 
@@ -113,7 +113,7 @@ pub struct Writer {
     /// Where a file that is there is added to.
     edit: Option<Edit>,
     /// Where the index stands before the data already.
-    laid: Option<Box<Laid>>,
+    laid: Option<Box<Planned>>,
     /// Of canonical form: what is in the file already.
     contents: Contents,
 }
@@ -124,7 +124,7 @@ impl Writer {
         zt2::check_settings(&settings)?;
         let file = AtomicFile::create(target, settings.overwrite)?;
         let out = if settings.format.index_first() {
-            Out::Spool(Spool::beside(target)?, file)
+            Out::Spool(Spool::in_folder_of(target)?, file)
         } else {
             Out::File(file)
         };
@@ -149,11 +149,13 @@ impl Writer {
                 }
             }
         } else {
-            far::check_free(&**uploads, target, stop)?;
+            store::check_free(&**uploads, target, stop)?;
         }
         let out = match (settings.format.index_first(), is_set) {
-            (true, true) => Out::Spool(Spool::apart()?, AtomicFile::for_upload(uploads, target, stop)?),
-            (true, false) => Out::SpoolUpload(Spool::apart()?, uploads.begin(target, stop)?),
+            (true, true) => {
+                Out::Spool(Spool::in_temp_folder()?, AtomicFile::for_upload(uploads, target, stop)?)
+            }
+            (true, false) => Out::SpoolUpload(Spool::in_temp_folder()?, uploads.begin(target, stop)?),
             (false, false) if !settings.canonical => Out::Upload(uploads.begin(target, stop)?),
             (false, _) => Out::File(AtomicFile::for_upload(uploads, target, stop)?),
         };
@@ -238,7 +240,7 @@ impl Writer {
     pub fn spool(&self) -> Result<Spool> {
         match &self.out {
             Out::File(file) | Out::Spool(_, file) => file.spool(),
-            _ => Spool::apart(),
+            _ => Spool::in_temp_folder(),
         }
     }
 

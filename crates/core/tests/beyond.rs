@@ -20,7 +20,7 @@ fn catalog(dtype: DType, elements: u64, limits: &Limits) -> Catalog {
     let components = vec![Component::raw(Label::DATA, Some(dtype), 0, bytes)];
     let (layout, dtype) = (Layout::Dense, Some(dtype));
     builder
-        .tensor(NewTensor { name: "t", shape: &[elements], layout, dtype, components, attributes: None })
+        .add_tensor(NewTensor { name: "t", shape: &[elements], layout, dtype, components, attributes: None })
         .unwrap();
     builder.finish()
 }

@@ -12,7 +12,7 @@ use flate2::read::ZlibDecoder;
 use ztensor_core::formats::Formats;
 use ztensor_core::kernels::dequantize::PIECE;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::cut::Range;
+use ztensor_core::model::slice::Range;
 use ztensor_core::model::{Attributes, DType};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Format, Formats, Input, Sample, Told};
+use ztensor_core::formats::{CORE, Confidence, Format, Formats, Input, Probe};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
 use ztensor_core::open::{self, Request, detect};
@@ -21,15 +21,15 @@ const TABLE: &[Format] = &[Format {
     title: "Test Format",
     endings: &["testfmt"],
     lacks: "no Test Format magic",
-    tell,
+    detect,
     parse,
     writes: &[],
 }];
 
 const BOTH: Formats = Formats::of(&[CORE, TABLE]);
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    Ok(if sample.first(8)? == MAGIC { Told::Yes } else { Told::No })
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    Ok(if probe.first(8)? == MAGIC { Confidence::Certain } else { Confidence::No })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
@@ -39,7 +39,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     let length = input.length() - 16;
     let mut builder = Builder::new(Container::named("testfmt"), input.limits);
-    builder.tensor(NewTensor {
+    builder.add_tensor(NewTensor {
         name: std::str::from_utf8(&head[8..]).unwrap().trim_end(),
         shape: &[length],
         layout: Layout::Dense,

@@ -14,9 +14,9 @@ use common::settings;
 use ztensor_core::codecs::digest::Digest;
 use ztensor_core::convert::{Casts, copy};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Format, Formats, Input, Sample, Told, WriteFormat};
+use ztensor_core::formats::{CORE, Confidence, Format, Formats, Input, Probe, WriteFormat};
 use ztensor_core::limits::Limits;
-use ztensor_core::model::cut::Cut;
+use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{
     Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter, Grid, Label,
     Layout, NewTensor, Piece, Pieces, ReadIndex, Strided, Tensor, View,
@@ -35,7 +35,9 @@ const TABLE: &[Format] = &[Format {
     title: "Made Up",
     endings: &["madeup"],
     lacks: "no Made Up magic",
-    tell: |sample: &Sample<'_>| Ok(if sample.first(8)? == MAGIC { Told::Yes } else { Told::No }),
+    detect: |probe: &Probe<'_>| {
+        Ok(if probe.first(8)? == MAGIC { Confidence::Certain } else { Confidence::No })
+    },
     parse,
     writes: &[],
 }];
@@ -114,7 +116,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
                 ("chunked", of(Data::Grid(Blob { decoded: None, ..packed }, Arc::new(grid))))
             }
         };
-        builder.tensor(NewTensor {
+        builder.add_tensor(NewTensor {
             name,
             shape: &SHAPE,
             layout: Layout::Dense,
@@ -271,11 +273,11 @@ fn every_form_loads_slices_and_verifies() {
                 ((2, 3), (9, 10)),
                 ((3, 3), (0, 4)),
             ] {
-                let cut = Cut::new(&SHAPE, &[rows, columns], 16).unwrap();
+                let cut = TensorSlice::new(&SHAPE, &[rows, columns], 16).unwrap();
                 let of = |row: u64| (columns.0..columns.1).map(move |column| row * COLUMNS + column);
                 let wanted: Vec<u16> =
                     (rows.0..rows.1).flat_map(of).map(|at| all[usize::try_from(at).unwrap()]).collect();
-                let found = reading.cut(tensor, data, &cut).unwrap();
+                let found = reading.slice(tensor, data, &cut).unwrap();
                 assert_eq!(*found, little(&wanted), "{name} {rows:?} {columns:?}");
             }
             let mut pieces = Vec::new();
@@ -289,7 +291,7 @@ fn every_form_loads_slices_and_verifies() {
         }
         let ordinals: Vec<u32> = (0..8).collect();
         let loaded = batch::load(reading, &ordinals, None, 4, |_, _| ()).unwrap();
-        for (tensor, place) in catalog.iter().zip(&loaded.places) {
+        for (tensor, place) in catalog.iter().zip(&loaded.locations) {
             let block = &loaded.blocks[place.block.unwrap() as usize];
             let from = usize::try_from(place.offset).unwrap();
             let bytes = little(&expected(tensor));
@@ -299,7 +301,7 @@ fn every_form_loads_slices_and_verifies() {
         let dims: Vec<_> = (0..8).map(|at| [Some(0), Some(1), None][at % 3]).collect();
         let division = Division { dims: &dims, rank: Rank { rank: 1, world_size: 2 } };
         let divided = batch::load(reading, &ordinals, Some(&division), 4, |_, _| ()).unwrap();
-        for (tensor, (place, dim)) in catalog.iter().zip(divided.places.iter().zip(&dims)) {
+        for (tensor, (place, dim)) in catalog.iter().zip(divided.locations.iter().zip(&dims)) {
             let is_own = |at: &u64| match dim {
                 Some(0) => at / COLUMNS >= ROWS / 2,
                 Some(_) => at % COLUMNS >= COLUMNS / 2,
@@ -340,8 +342,8 @@ fn a_slice_reads_the_chunks_that_it_touches() {
         let tensor = catalog.tensor(catalog.find("chunked").unwrap()).unwrap();
         let read = |ranges: [(u64, u64); 2]| {
             counting.1.store(0, Ordering::Relaxed);
-            let cut = Cut::new(&SHAPE, &ranges, 16).unwrap();
-            reading.cut(tensor, tensor.data().unwrap(), &cut).unwrap();
+            let cut = TensorSlice::new(&SHAPE, &ranges, 16).unwrap();
+            reading.slice(tensor, tensor.data().unwrap(), &cut).unwrap();
             counting.1.load(Ordering::Relaxed)
         };
         let one = read([(0, 4), (0, 3)]);
@@ -366,8 +368,8 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
             let data = tensor.data().unwrap();
             assert!(data.is_sliceable(&SHAPE), "{name}");
             counting.1.store(0, Ordering::Relaxed);
-            let cut = Cut::new(&SHAPE, &[rows, columns], 16).unwrap();
-            let found = reading.cut(tensor, data, &cut).unwrap();
+            let cut = TensorSlice::new(&SHAPE, &[rows, columns], 16).unwrap();
+            let found = reading.slice(tensor, data, &cut).unwrap();
             assert_eq!(counting.1.load(Ordering::Relaxed), found.len() as u64, "{name}");
         }
         let sliceable = |name: &str| {

@@ -11,7 +11,7 @@ use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
 use ztensor_core::convert::{self, Casts, Wanted, copy};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{
-    Alignment, Announced, Assemble, CORE, FileAttributes, Format, Formats, Index, Input, Pass, Told,
+    Alignment, Announced, Assemble, CORE, Confidence, FileAttributes, Format, Formats, Index, Input, Pass,
     WriteFormat,
 };
 use ztensor_core::limits::Limits;
@@ -29,7 +29,9 @@ const TABLE: &[Format] = &[
         title: "Before",
         endings: &["before"],
         lacks: "no Before magic",
-        tell: |sample| Ok(if sample.first(8)? == BEFORE_MAGIC { Told::Yes } else { Told::No }),
+        detect: |probe| {
+            Ok(if probe.first(8)? == BEFORE_MAGIC { Confidence::Certain } else { Confidence::No })
+        },
         parse: |input| parse("before", input, 8),
         writes: &[&BEFORE],
     },
@@ -38,7 +40,9 @@ const TABLE: &[Format] = &[
         title: "Behind",
         endings: &["behind"],
         lacks: "no Behind magic",
-        tell: |sample| Ok(if sample.first(8)? == BEHIND_MAGIC { Told::Yes } else { Told::No }),
+        detect: |probe| {
+            Ok(if probe.first(8)? == BEHIND_MAGIC { Confidence::Certain } else { Confidence::No })
+        },
         parse: |input| {
             let at = input.read_vec(input.length() - 8, 8)?;
             parse("behind", input, number(&at, 0))
@@ -127,7 +131,7 @@ fn parse(name: &'static str, input: &Input<'_>, at: u64) -> Result<Catalog> {
             let sum = Checksum::Crc32.append(0, &input.read_vec(offset, bytes)?);
             assert_eq!(u64::from(sum), number(&entry, 4));
         }
-        builder.tensor(NewTensor {
+        builder.add_tensor(NewTensor {
             name: std::str::from_utf8(&entry[..8]).unwrap().trim_end(),
             shape: &shape,
             layout: Layout::Dense,

@@ -107,7 +107,7 @@ fn opened(path: &Path, lookup: Lookup) -> (BTreeMap<String, Vec<u8>>, Catalog) {
 }
 
 fn read(path: &Path) -> BTreeMap<String, Vec<u8>> {
-    opened(path, Lookup::Beside).0
+    opened(path, Lookup::Siblings).0
 }
 
 fn map(tensors: &[(&str, Vec<u8>)]) -> BTreeMap<String, Vec<u8>> {
@@ -328,7 +328,7 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
             ("last", vec![9; 300_000]),
         ];
         write(&path, Settings { compression, digest, ..settings(WriteFormat::ZT10) }, &tensors);
-        let (found, catalog) = opened(&path, Lookup::Beside);
+        let (found, catalog) = opened(&path, Lookup::Siblings);
         assert!(found == map(&tensors));
         let encoding = |name: &str| {
             let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
@@ -416,7 +416,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
             writer.change_attributes(Some("d"), vec![("k".into(), Some(5.into()))]).unwrap();
             writer.change_attributes(None, vec![("file".into(), Some(6.into()))]).unwrap();
             writer.finish().unwrap();
-            let (found, catalog) = opened(&path, Lookup::Beside);
+            let (found, catalog) = opened(&path, Lookup::Siblings);
             let mut expected = map(&five());
             let b = expected.remove("b").unwrap();
             expected.remove("c");
@@ -438,7 +438,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
                 let mut writer = Writer::append(&path, appending(in_place, digest)).unwrap();
                 add(&mut writer, prefix.unwrap_or("without"), &[1, 2, 3]).unwrap();
                 writer.finish().unwrap();
-                let catalog = opened(&path, Lookup::Beside).1;
+                let catalog = opened(&path, Lookup::Siblings).1;
                 let tensor = catalog.tensor(catalog.find(prefix.unwrap_or("without")).unwrap()).unwrap();
                 let text = tensor.data().unwrap().digest().map(|digest| digest.text().into_owned());
                 assert_eq!(text.is_some(), prefix.is_some());
@@ -546,7 +546,7 @@ fn only_version_2_is_asked_for_frames() {
             let bytes = noise(3 << 20).iter().map(|byte| byte & 15).collect::<Vec<_>>();
             add(&mut writer, "large", &bytes).unwrap();
             writer.finish().unwrap();
-            let (found, catalog) = opened(&path, Lookup::Beside);
+            let (found, catalog) = opened(&path, Lookup::Siblings);
             assert!(found["large"] == bytes);
             let tensor = catalog.tensor(catalog.find("large").unwrap()).unwrap();
             assert_ne!(tensor.data().unwrap().encoding(), Encoding::RAW);
@@ -594,7 +594,7 @@ fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
         for given in [vec![("k".into(), 5.into())], Vec::new()] {
             let attributes = Attributes::from(given.clone());
             write(&path, Settings { attributes, ..settings(format) }, &five()[..1]);
-            let catalog = opened(&path, Lookup::Beside).1;
+            let catalog = opened(&path, Lookup::Siblings).1;
             assert_eq!(*catalog.attributes.values().unwrap(), given, "{format:?}");
             let bytes = fs::read(&path).unwrap();
             let said = bytes.windows(10).any(|word| word == b"attributes");
@@ -636,7 +636,7 @@ fn metadata_of_safetensors_is_what_was_given() {
     for given in [texts(&[]), texts(&[("k", "v")]), texts(&[("k", "v"), ("l", "\"w\"\n"), ("m", "")])] {
         let attributes = Attributes::from(given.clone());
         write(&path, Settings { attributes, ..settings(WriteFormat::SAFETENSORS) }, &five());
-        let (found, catalog) = opened(&path, Lookup::Beside);
+        let (found, catalog) = opened(&path, Lookup::Siblings);
         assert!(found == map(&five()));
         assert_eq!(*catalog.attributes.values().unwrap(), given);
     }

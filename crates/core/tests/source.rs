@@ -13,12 +13,12 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, Tensor};
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch, prefetch};
-use ztensor_core::sources::ahead::Ahead;
 use ztensor_core::sources::files::{Files, Identity, Member};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::partial::Partial;
+use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::sources::staged::Staged;
-use ztensor_core::sources::{ReadAt, Sources, Stretches};
+use ztensor_core::sources::{MappedWindows, ReadAt, Sources};
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 
@@ -102,7 +102,7 @@ fn an_abort_ends_a_read_that_hangs() {
         |reading, tensor| {
             let mut hasher = ztensor_core::codecs::digest::Algorithm::Crc32c.hasher();
             let (source, stop) = (reading.source(tensor.data().unwrap())?, &reading.watch.stop);
-            source.hash(&Stretches::default(), 0, 100, &mut hasher, stop)
+            source.hash(&MappedWindows::default(), 0, 100, &mut hasher, stop)
         },
         |reading, _| {
             let source = reading.sources.source(0)?;
@@ -153,7 +153,7 @@ impl ReadAt for Counted {
 #[test]
 fn small_reads_of_a_source_of_any_kind_become_few() {
     let source = Counted((0..=250).cycle().take(100_000).collect(), AtomicUsize::new(0));
-    let ahead = Ahead::new(&source, 0);
+    let ahead = ReadAhead::new(&source, 0);
     let view = ahead.source(0).unwrap();
     for at in (0..100_000_usize).step_by(500) {
         let mut read = [0; 100];
@@ -249,7 +249,7 @@ mod local {
             |source| source.read_bulk(19_000, &mut [0; 10], Stop::never()),
             |source| {
                 let mut hasher = Algorithm::Crc32c.hasher();
-                source.hash(&Stretches::default(), 0, 20_000, &mut hasher, Stop::never())
+                source.hash(&MappedWindows::default(), 0, 20_000, &mut hasher, Stop::never())
             },
         ];
         for mapped in [false, true] {
@@ -291,8 +291,8 @@ mod local {
             let source = FileSource::open(&path).unwrap();
             source.set_io(io);
             assert_eq!(source.maps(), io == Io::Mmap);
-            let (stretches, mut hasher) = (Stretches::default(), Algorithm::Crc32c.hasher());
-            source.hash(&stretches, 0, length, &mut hasher, Stop::never()).unwrap();
+            let (windows, mut hasher) = (MappedWindows::default(), Algorithm::Crc32c.hasher());
+            source.hash(&windows, 0, length, &mut hasher, Stop::never()).unwrap();
             let mut expected = Algorithm::Crc32c.hasher();
             expected.update(&bytes[..usize::try_from(length).unwrap()]);
             let text = |hasher| Algorithm::Crc32c.digest(hasher).text().into_owned();

@@ -318,13 +318,13 @@ mod by_the_kernel {
     use super::*;
 
     /// A file whose end is another one when its length is looked at: somebody cuts it while the kernel copies from it.
-    struct Cut {
+    struct TensorSlice {
         source: FileSource,
         shorter: bool,
         looks: AtomicU32,
     }
 
-    impl ReadAt for Cut {
+    impl ReadAt for TensorSlice {
         fn length(&self) -> u64 {
             self.source.length()
         }
@@ -353,7 +353,7 @@ mod by_the_kernel {
         for cut in [false, true] {
             let source = FileSource::open(&path).unwrap();
             let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
-            let source = Cut { source, shorter: cut, looks: AtomicU32::new(0) };
+            let source = TensorSlice { source, shorter: cut, looks: AtomicU32::new(0) };
             let (limits, watch) = (Limits::default(), Watch::default());
             let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
             let mut writer = Writer::create(&folder.join("target"), settings(WriteFormat::ZT10)).unwrap();

@@ -3,16 +3,16 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod dtypes;
 mod message;
 mod schema;
-mod sparse;
+mod sparse_tensor;
 mod tensor;
-mod types;
 
 use std::collections::HashSet;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::work::Stop;
 
@@ -45,15 +45,15 @@ pub const FORMAT: Format = Format {
     title: "Arrow",
     endings: &["arrow", "feather"],
     lacks: LACKS,
-    tell,
+    detect,
     parse,
     writes: &[],
 };
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let first = sample.first(8)?;
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    let first = probe.first(8)?;
     if first.starts_with(MAGIC) || first.starts_with(FEATHER) {
-        return Ok(Told::Yes);
+        return Ok(Confidence::Certain);
     }
     let (prefix, length) = match first.first_chunk::<4>() {
         Some(&CONTINUATION) => (8_u64, first.get(4..).and_then(<[u8]>::first_chunk::<4>)),
@@ -61,17 +61,17 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
     };
     let length = length.and_then(|&length| u64::try_from(i32::from_le_bytes(length)).ok());
     let Some(length) = length.filter(|&length| length >= 16 && length.is_multiple_of(4)) else {
-        return Ok(Told::No);
+        return Ok(Confidence::No);
     };
     let from = usize::try_from(prefix).unwrap_or(usize::MAX);
-    let bytes = sample.first(prefix + length.min(TOLD_BY))?.get(from..).unwrap_or_default();
+    let bytes = probe.first(prefix + length.min(TOLD_BY))?.get(from..).unwrap_or_default();
     let mut flat = Flat::of_bytes(bytes.to_vec(), prefix, Stop::never());
     let is_message = |flat: &mut Flat<'_>| -> Result<bool> {
         let table = flat.root()?;
         let known = (0..=4).contains(&flat.i16(table, 0)?) && matches!(flat.u8(table, 1)?, 1 | 4 | 5);
         Ok(known && flat.place(table, 2, 4)?.is_some() && flat.i64(table, 3)? >= 0)
     };
-    Ok(if is_message(&mut flat).unwrap_or(false) { Told::Likely } else { Told::No })
+    Ok(if is_message(&mut flat).unwrap_or(false) { Confidence::Likely } else { Confidence::No })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
@@ -170,7 +170,7 @@ impl Reading<'_> {
             version = message.version;
             columns.add(&mut message, &mut self.builder)?;
         }
-        self.builder.version(version.to_string());
+        self.builder.set_version(version.to_string());
         self.columns = Some(columns);
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Reading<'_> {
 
     fn message(&mut self, message: &mut Message<'_>) -> Result<()> {
         if self.tensors == 0 && self.columns.is_none() {
-            self.builder.version(message.version.to_string());
+            self.builder.set_version(message.version.to_string());
         }
         match message.kind {
             Kind::Tensor | Kind::Sparse => {
@@ -218,9 +218,9 @@ impl Reading<'_> {
                 let added = if message.kind == Kind::Tensor {
                     tensor::add(message, &mut self.builder, &name)
                 } else {
-                    sparse::add(message, &mut self.builder, &name)
+                    sparse_tensor::add(message, &mut self.builder, &name)
                 };
-                return damage::kept(&mut self.builder, &name, added).map(drop);
+                return damage::recover(&mut self.builder, &name, added).map(drop);
             }
             Kind::Schema if self.columns.is_none() => {
                 let mut schema = Schema::read(&mut message.flat, message.header, &mut self.builder)?;
@@ -251,7 +251,7 @@ impl Reading<'_> {
         if let Some(columns) = self.columns {
             columns.finish(&mut self.builder, &mut self.names)?;
         }
-        self.builder.attributes(self.attributes.into());
+        self.builder.set_attributes(self.attributes.into());
         Ok(self.builder.finish())
     }
 }

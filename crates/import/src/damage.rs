@@ -11,11 +11,11 @@ pub fn warning_of(code: Code) -> &'static str {
 }
 
 /// Passes on what was read of an item called `name`, or says that it is damaged and not listed. Fails where the file cannot be read.
-pub fn kept<T>(builder: &mut Builder, name: &str, read: Result<T>) -> Result<Option<T>> {
+pub fn recover<T>(builder: &mut Builder, name: &str, read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(error) if error.is_of_item() => {
-            tell(builder, name, &error);
+            report(builder, name, &error);
             Ok(None)
         }
         Err(error) => Err(error),
@@ -35,7 +35,7 @@ pub fn noted<T>(read: Result<T>, wrong: &mut Option<Error>) -> Result<Option<T>>
 }
 
 /// Says that an item called `name` is damaged and not listed.
-pub fn tell(builder: &mut Builder, name: &str, error: &Error) {
+pub fn report(builder: &mut Builder, name: &str, error: &Error) {
     let message = format!("{}: {}", short(name, NAME), error.message());
     builder.damaged(warning_of(error.code()), error, message, None);
 }

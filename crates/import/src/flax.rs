@@ -8,7 +8,7 @@ mod plain;
 mod tree;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::work::Stop;
 
@@ -26,13 +26,13 @@ const TOLD_BY: u32 = 4096;
 const TOLD_BYTES: u64 = 1 << 20;
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "Flax", endings: &["msgpack"], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "Flax", endings: &["msgpack"], lacks: LACKS, detect, parse, writes: &[] };
 
 /// MessagePack has no magic, and any byte but one begins a value: the file is one where it begins with a map, or is an extension, and
 /// an array of Flax is found in it, whose shape and type come to just the bytes that it has.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let stop = Stop::default();
-    let mut reader = Reader::new(sample, &stop, TOLD_BYTES);
+    let mut reader = Reader::new(probe, &stop, TOLD_BYTES);
     let mut rest = reader.whole();
     for nth in 0..TOLD_BY {
         let found = match reader.next(&mut rest) {
@@ -45,17 +45,17 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
             Ok(_) if nth > 0 => false,
             Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
             // A file that was cut off in its first array.
-            Err(error) if error.code() == Code::Truncated && array::is_cut_off(&mut reader, rest)? => true,
+            Err(error) if error.code() == Code::Truncated && array::is_truncated(&mut reader, rest)? => true,
             Ok(_) | Err(_) => break,
         };
         if found {
-            return Ok(Told::Likely);
+            return Ok(Confidence::Likely);
         }
         if rest.length() == 0 {
             break;
         }
     }
-    Ok(Told::No)
+    Ok(Confidence::No)
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {

@@ -4,7 +4,7 @@
 
 mod metadata;
 mod split;
-mod types;
+mod value_types;
 mod window;
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ciborium::Value;
 use ztensor_core::checked::{bytes_of, end_within, exact, product};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic, overlap};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic, overlap};
 use ztensor_core::layouts;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
@@ -21,7 +21,7 @@ use ztensor_core::model::{
 };
 
 use metadata::Metadata;
-use types::{Blocks, Type};
+use value_types::{Blocks, Type};
 use window::{Spelling, Window};
 
 const NAME: &str = "gguf";
@@ -31,24 +31,31 @@ const INFOS: &str = "GGUF: tensor infos";
 /// Of tensors' bytes, where `general.alignment` does not say.
 const ALIGNMENT: u64 = 32;
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "GGUF", endings: &[NAME], lacks: "no GGUF magic", tell, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "GGUF",
+    endings: &[NAME],
+    lacks: "no GGUF magic",
+    detect,
+    parse,
+    writes: &[],
+};
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    Ok(if sample.first(4)? == MAGIC { Told::Yes } else { Told::No })
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    Ok(if probe.first(4)? == MAGIC { Confidence::Certain } else { Confidence::No })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let header = Header::read(input)?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
-    builder.version(header.version.to_string());
+    builder.set_version(header.version.to_string());
     let metadata = split::add_all(input, &header, &mut builder)?;
-    for key in metadata.untold() {
+    for key in metadata.unlisted() {
         let message = format!("{key:?} has more values than are told (option maxAttributeValues)");
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     if !metadata.is_empty() {
-        builder.attributes(Attributes::lazy(move |to| metadata.tell(to)));
+        builder.set_attributes(Attributes::lazy(move |to| metadata.visit(to)));
     }
     overlap::warn(&mut builder);
     Ok(builder.finish())
@@ -215,7 +222,7 @@ fn add(
     let mut tensor =
         NewTensor { name: &info.name, shape: &info.shape, layout, dtype, components, attributes };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }
 
 /// What zTensor's `gguf.<type>/1` wants to know of a type.

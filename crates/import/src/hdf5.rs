@@ -8,6 +8,7 @@ mod attribute;
 mod chunks;
 mod collection;
 mod dataset;
+mod datatypes;
 mod filters;
 mod group;
 mod heap;
@@ -17,7 +18,6 @@ mod reader;
 mod storage;
 mod sums;
 mod tree;
-mod types;
 mod walk;
 
 use std::iter;
@@ -25,14 +25,14 @@ use std::iter;
 use ciborium::Value;
 use hdf5_reader::superblock::Superblock;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 
 use crate::damage::warning_of;
 use crate::limits::{HDF5_INDEX_BYTES, HDF5_READS};
 use reader::{Reader, Sizes};
-use storage::{Bytes, Held, Place};
+use storage::{Bytes, Held, Range};
 use walk::Walk;
 
 const NAME: &str = "hdf5";
@@ -41,32 +41,32 @@ const SUPERBLOCK: &str = "HDF5 II.A Superblock";
 const LACKS: &str = "no HDF5 signature";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "HDF5", endings: &["h5", "hdf5"], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "HDF5", endings: &["h5", "hdf5"], lacks: LACKS, detect, parse, writes: &[] };
 
 /// The signature is at the beginning, or behind a user block of a power of two, 512 bytes at least (II.A).
-fn tell(sample: &Sample<'_>) -> Result<Told> {
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     /// The last place that is looked at.
     const LAST: usize = 32 << 10;
-    let first = sample.first((LAST + MAGIC.len()) as u64)?;
+    let first = probe.first((LAST + MAGIC.len()) as u64)?;
     let blocks = iter::successors(Some(512), |block| Some(2 * block)).take_while(|&block| block <= LAST);
     let is_at = |at: &usize| first.get(*at..).is_some_and(|rest| rest.starts_with(MAGIC));
     Ok(match iter::once(0).chain(blocks).find(is_at) {
-        Some(0) => Told::Yes,
-        Some(_) => Told::Likely,
-        None => Told::No,
+        Some(0) => Confidence::Certain,
+        Some(_) => Confidence::Likely,
+        None => Confidence::No,
     })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let builder = Builder::new(Container::named(NAME), input.limits);
-    read(input, builder, Place { base: 0, length: input.length() }, None, Vec::new())
+    read(input, builder, Range { base: 0, length: input.length() }, None, Vec::new())
 }
 
 /// Adds the HDF5 file that is a part of a file, or that is held in memory. `more`: attributes beside its own.
 fn read(
     input: &Input<'_>,
     mut builder: Builder,
-    place: Place,
+    place: Range,
     held: Option<&Held>,
     more: Vec<(Value, Value)>,
 ) -> Result<Catalog> {
@@ -89,11 +89,11 @@ fn read(
         return Err(Error::new(Code::UnsupportedVersion, message).rule(SUPERBLOCK));
     }
     let base = superblock.base_address;
-    let inner = Place { base: place.base.saturating_add(base), length: place.length.saturating_sub(base) };
+    let inner = Range { base: place.base.saturating_add(base), length: place.length.saturating_sub(base) };
     let bytes = Bytes::new(&source, inner, most);
     let Ends { end, root } = ends(&bytes, &superblock)?;
     let reader = Reader::new(bytes, sizes, superblock.extension_address, held.cloned(), input.stop)?;
-    builder.version(superblock.version.to_string());
+    builder.set_version(superblock.version.to_string());
     if inner.length < end {
         let message = format!(
             "the file is cut off: it says that it has {end} bytes, {} are there. What lies within them can be read",

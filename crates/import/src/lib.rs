@@ -3,7 +3,7 @@
 //! A module holds:
 //! - `FORMAT`, its row: the name that [`Container`] carries, endings, `tell`, `parse`, and what it can hold when it is written
 //!   (nothing, but for NumPy).
-//! - `tell`, which looks at the first and last 64 KiB through [`Sample`] and says how sure it is. It parses nothing and never
+//! - `tell`, which looks at the first and last 64 KiB through [`Probe`] and says how sure it is. It parses nothing and never
 //!   looks at a file's name. Formats in one kind of archive are told apart by the names of its members.
 //! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It says where bytes are
 //!   ([`Data`], [`View`], [`ByteOrder`]) and reads no tensor data. `layouts::check` sees every tensor before it is added.
@@ -22,7 +22,7 @@
 //! add a reject table, a fuzz target, mutation tests and a section of docs/formats.md.
 //!
 //! [`Container`]: ztensor_core::model::Container
-//! [`Sample`]: ztensor_core::formats::Sample
+//! [`Probe`]: ztensor_core::formats::Probe
 //! [`ReadAt`]: ztensor_core::sources::ReadAt
 //! [`Catalog`]: ztensor_core::model::Catalog
 //! [`Data`]: ztensor_core::model::Data

@@ -205,7 +205,7 @@ mod tests {
     }
 
     /// What a value is told as, without the places of its bodies.
-    fn told(value: &Value, to: &mut Vec<(Token, Vec<u8>)>) {
+    fn tokens_of(value: &Value, to: &mut Vec<(Token, Vec<u8>)>) {
         let body = |length: usize| Run { at: 0, end: length as u64 };
         match value {
             Value::Nil => to.push((Token::Nil, Vec::new())),
@@ -224,14 +224,14 @@ mod tests {
             Value::Array(items) => {
                 to.push((Token::Array(items.len() as u64), Vec::new()));
                 for item in items {
-                    told(item, to);
+                    tokens_of(item, to);
                 }
             }
             Value::Map(entries) => {
                 to.push((Token::Map(entries.len() as u64), Vec::new()));
                 for (key, value) in entries {
-                    told(key, to);
-                    told(value, to);
+                    tokens_of(key, to);
+                    tokens_of(value, to);
                 }
             }
         }
@@ -243,7 +243,7 @@ mod tests {
             let mut bytes = Vec::new();
             rmpv::encode::write_value(&mut bytes, &value).unwrap();
             let mut expected = Vec::new();
-            told(&value, &mut expected);
+            tokens_of(&value, &mut expected);
             let found: Vec<_> = tokens(&bytes).unwrap().into_iter().map(|token| {
                 let of = |run: Run| bytes[usize::try_from(run.at).unwrap()..usize::try_from(run.end).unwrap()].to_vec();
                 let at_0 = |run: Run| Run { at: 0, end: run.length() };
@@ -265,7 +265,7 @@ mod tests {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
             let length = (bytes.len() as f64 * part) as usize;
             let mut expected = Vec::new();
-            told(&value, &mut expected);
+            tokens_of(&value, &mut expected);
             match tokens(&bytes[..length]) {
                 Ok(found) => prop_assert!(found.len() < expected.len()),
                 Err(error) => prop_assert_eq!(error.code(), Code::Truncated),

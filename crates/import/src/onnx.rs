@@ -4,15 +4,15 @@
 #![forbid(unsafe_code)]
 
 mod details;
+mod dtypes;
 mod graph;
 mod list;
-mod sparse;
+mod sparse_tensor;
 mod tensor;
 mod tensors;
-mod types;
 
 use ztensor_core::error::{Code, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::Catalog;
 use ztensor_core::work::Stop;
 
@@ -33,13 +33,13 @@ const OF_GRAPH: u32 = 16;
 const VERSIONS: u64 = 255;
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "ONNX", endings: &["onnx"], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "ONNX", endings: &["onnx"], lacks: LACKS, detect, parse, writes: &[] };
 
 /// It has no magic. All fields from the first byte to the last must be those of a model with a version and a graph. Where there is no
 /// version, or a field that is not known here, which a later version may have, the graph has to be sure: what is in it is looked at.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let stop = Stop::default();
-    let mut walker = Walker::new(sample, &stop, TOLD_BYTES);
+    let mut walker = Walker::new(probe, &stop, TOLD_BYTES);
     let (mut message, mut version, mut graph, mut is_plain) = (walker.whole(), false, None, true);
     for _ in 0..TOLD_BY {
         let start = message.at;
@@ -47,14 +47,14 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
             Ok(Some(field)) => match (field.number, field.value) {
                 (1, Value::Varint(number)) => {
                     if !(1..=VERSIONS).contains(&number) {
-                        return Ok(Told::No);
+                        return Ok(Confidence::No);
                     }
                     version = true;
                 }
                 (7, Value::Bytes(run)) => {
                     graph = Some(graph.filter(|first: &Run| first.length() > 0).unwrap_or(run));
                 }
-                _ if is_of_model(&field) == Some(false) => return Ok(Told::No),
+                _ if is_of_model(&field) == Some(false) => return Ok(Confidence::No),
                 _ => is_plain &= is_of_model(&field) == Some(true),
             },
             Ok(None) => break,
@@ -62,18 +62,18 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
             // The graph is most of a file, so that one which is cut off ends there.
             Err(error) if version && error.code() == Code::Truncated => {
                 let cut = walker.bytes(Run { at: start, end: start + 1 })? == [GRAPH];
-                return Ok(if cut { Told::Likely } else { Told::No });
+                return Ok(if cut { Confidence::Likely } else { Confidence::No });
             }
-            Err(_) => return Ok(Told::No),
+            Err(_) => return Ok(Confidence::No),
         }
     }
-    let Some(graph) = graph else { return Ok(Told::No) };
+    let Some(graph) = graph else { return Ok(Confidence::No) };
     let told =
         if version && is_plain { is_graph(&mut walker, graph) } else { is_surely_graph(&mut walker, graph) };
     match told {
-        Ok(told) => Ok(if told { Told::Likely } else { Told::No }),
+        Ok(told) => Ok(if told { Confidence::Likely } else { Confidence::No }),
         Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => Err(error),
-        Err(_) => Ok(Told::No),
+        Err(_) => Ok(Confidence::No),
     }
 }
 

@@ -3,15 +3,15 @@
 
 mod companions;
 mod details;
+mod dtypes;
 mod model;
 mod tensors;
-mod types;
 mod xml;
 
 pub use companions::COMPANIONS;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::Catalog;
 
 use crate::limits::OPENVINO_INDEX_BYTES;
@@ -23,15 +23,15 @@ const MODEL: &str = "xml";
 const DATA: &str = "bin";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], lacks: LACKS, detect, parse, writes: &[] };
 
 /// A root `<net>` whose version is an integer: other programs have files with such a root, and other versions.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    if !is_markup(sample.first(64)?) {
-        return Ok(Told::No);
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    if !is_markup(probe.first(64)?) {
+        return Ok(Confidence::No);
     }
-    let first = sample.first(Sample::BYTES)?;
-    // A character may be cut in two where the sample ends.
+    let first = probe.first(Probe::BYTES)?;
+    // A character may be cut in two where the probe ends.
     let text = match std::str::from_utf8(first) {
         Ok(text) => text,
         Err(error) => first
@@ -41,7 +41,11 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
     };
     let version =
         xml::root(text).filter(|root| root.name() == model::ROOT).and_then(|root| root.get("version"));
-    Ok(if version.is_some_and(|version| types::number(&version).is_some()) { Told::Yes } else { Told::No })
+    Ok(if version.is_some_and(|version| dtypes::number(&version).is_some()) {
+        Confidence::Certain
+    } else {
+        Confidence::No
+    })
 }
 
 /// Whether bytes begin as XML does.

@@ -10,7 +10,7 @@ mod program;
 use std::sync::Arc;
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Input, Sample, Told};
+use ztensor_core::formats::{Confidence, Format, Input, Probe};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 
@@ -30,25 +30,25 @@ pub const FORMAT: Format = Format {
     title: "PaddlePaddle",
     endings: &["pdparams", "pdopt", "pdiparams"],
     lacks: LACKS,
-    tell,
+    detect,
     parse,
     writes: &[],
 };
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let is_told =
-        if is_pickle(sample)? { has_arrays(sample)? } else { combined::tell(sample, sample.length())? };
-    Ok(if is_told { Told::Likely } else { Told::No })
+        if is_pickle(probe)? { has_arrays(probe)? } else { combined::detect(probe, probe.length())? };
+    Ok(if is_told { Confidence::Likely } else { Confidence::No })
 }
 
-fn is_pickle(sample: &Sample<'_>) -> Result<bool> {
-    Ok(matches!(sample.first(2)?, [PROTO, protocol] if PROTOCOLS.contains(protocol)))
+fn is_pickle(probe: &Probe<'_>) -> Result<bool> {
+    Ok(matches!(probe.first(2)?, [PROTO, protocol] if PROTOCOLS.contains(protocol)))
 }
 
 /// Nothing in a pickle says that Paddle made it. One is taken as such whose root is a dict, a list, a tuple or an array, and that names
 /// Paddle's own keys or NumPy's arrays at its beginning: those of any other library say what they mean all the same.
-fn has_arrays(sample: &Sample<'_>) -> Result<bool> {
-    let first = sample.first(Sample::BYTES)?;
+fn has_arrays(probe: &Probe<'_>) -> Result<bool> {
+    let first = probe.first(Probe::BYTES)?;
     // Of protocol 4 a frame and its length come first.
     let ([_, _, 0x95, _, _, _, _, _, _, _, _, opcodes @ ..] | [_, _, opcodes @ ..]) = first else {
         return Ok(false);
@@ -65,14 +65,14 @@ fn has_arrays(sample: &Sample<'_>) -> Result<bool> {
         return Ok(false);
     }
     let has = |text: &str| first.windows(text.len()).any(|window| window == text.as_bytes());
-    let last = sample.last(Sample::BYTES)?;
+    let last = probe.last(Probe::BYTES)?;
     let ends = |text: &str| last.windows(text.len()).any(|window| window == text.as_bytes());
     let own = [list::SPLITS, list::NAMES].iter().any(|key| has(key) || ends(key));
     Ok(own || (has("multiarray") && has("_reconstruct") && has("ndarray")))
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    if !is_pickle(&Sample::new(input.source, input.stop))? {
+    if !is_pickle(&Probe::new(input.source, input.stop))? {
         return combined::parse(input);
     }
     let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);

@@ -10,7 +10,7 @@ mod list;
 mod tensor;
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Input, Sample, Told};
+use ztensor_core::formats::{Confidence, Format, Input, Probe};
 use ztensor_core::model::{Catalog, Container};
 
 const NAME: &str = "pytorch";
@@ -21,21 +21,21 @@ pub const FORMAT: Format = Format {
     title: "PyTorch",
     endings: &["pt", "pth", "bin", "ckpt"],
     lacks: "no PyTorch archive",
-    tell,
+    detect,
     parse,
     writes: &[],
 };
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    match archive::tell(sample)? {
-        Told::No => legacy::tell(sample),
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    match archive::detect(probe)? {
+        Confidence::No => legacy::detect(probe),
         told => Ok(told),
     }
 }
 
 /// Reads the pickle of a checkpoint.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    if legacy::tell(&Sample::new(input.source, input.stop))? == Told::Yes {
+    if legacy::detect(&Probe::new(input.source, input.stop))? == Confidence::Certain {
         legacy::parse(input)
     } else {
         archive::parse(input)

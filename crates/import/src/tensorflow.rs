@@ -4,13 +4,13 @@
 
 mod bundle;
 mod companions;
+mod dtypes;
 mod slices;
 mod table;
 mod tensors;
-mod types;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic, overlap};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic, overlap};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
@@ -26,22 +26,22 @@ const NAME: &str = "tensorflow";
 const LACKS: &str = "no index of a TensorFlow checkpoint";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "TensorFlow", endings: &["index"], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "TensorFlow", endings: &["index"], lacks: LACKS, detect, parse, writes: &[] };
 
 /// Tables of LevelDB have the same magic: only the first entry tells a checkpoint.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let ends = table::ends_in_magic(sample.last(8)?);
-    let begins = begins(sample.first(BEGINNING)?);
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    let ends = table::ends_in_magic(probe.last(8)?);
+    let begins = begins(probe.first(BEGINNING)?);
     if !ends {
-        return Ok(if begins { Told::Likely } else { Told::No });
+        return Ok(if begins { Confidence::Likely } else { Confidence::No });
     }
-    match header(sample, Stop::never(), TOLD_BYTES) {
-        Ok(_) => Ok(Told::Yes),
+    match header(probe, Stop::never(), TOLD_BYTES) {
+        Ok(_) => Ok(Confidence::Certain),
         Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => Err(error),
-        Err(error) if error.code() == Code::UnsupportedVersion => Ok(Told::Yes),
-        Err(error) if error.code() == Code::BadMagic && !begins => Ok(Told::No),
+        Err(error) if error.code() == Code::UnsupportedVersion => Ok(Confidence::Certain),
+        Err(error) if error.code() == Code::BadMagic && !begins => Ok(Confidence::No),
         // What is wrong with it, parsing tells.
-        Err(_) => Ok(Told::Likely),
+        Err(_) => Ok(Confidence::Likely),
     }
 }
 
@@ -83,7 +83,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let header =
         header.ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries, so no header"))?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
-    builder.version(header.producer.to_string());
+    builder.set_version(header.producer.to_string());
     builder.reserve(listed.len());
     let mut damage = Damage::default();
     for (key, error) in lost {

@@ -2,13 +2,13 @@
 //! behind it.
 #![forbid(unsafe_code)]
 
+mod dtypes;
 mod model;
-mod sparse;
+mod sparsity;
 mod tensors;
-mod types;
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::Catalog;
 
 use crate::flatbuffer::Flat;
@@ -20,10 +20,10 @@ const LACKS: &str = "no TFL3 at byte 4";
 const IDENTIFIER: &[u8; 4] = b"TFL3";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "TFLite", endings: &[NAME], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "TFLite", endings: &[NAME], lacks: LACKS, detect, parse, writes: &[] };
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    Ok(if sample.first(8)?.ends_with(IDENTIFIER) { Told::Yes } else { Told::No })
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    Ok(if probe.first(8)?.ends_with(IDENTIFIER) { Confidence::Certain } else { Confidence::No })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {

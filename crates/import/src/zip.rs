@@ -19,7 +19,7 @@ use ztensor_core::codecs::digest::Digest;
 use ztensor_core::codecs::frames::Size;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
-use ztensor_core::formats::Sample;
+use ztensor_core::formats::Probe;
 use ztensor_core::model::{Blob, Builder, Encoding, Filter};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
@@ -183,7 +183,7 @@ impl Member {
 
 /// The name of the first member, as far as the beginning of a file tells; `None` where the file is no zip archive. Empty where
 /// there is no member.
-pub fn first_name<'s>(sample: &'s Sample<'_>) -> Result<Option<&'s [u8]>> {
+pub fn first_name<'s>(sample: &'s Probe<'_>) -> Result<Option<&'s [u8]>> {
     let first = sample.first(LOCAL_BYTES + 0xffff)?;
     if first.starts_with(EMPTY_SIGNATURE) {
         return Ok(Some(b""));

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::{self, Stop};
-use ztensor_remote::{Options, places};
+use ztensor_remote::{Options, filesystem};
 
 fn main() {
     let mib: usize = std::env::args().nth(1).map_or(1024, |text| text.parse().unwrap());
@@ -21,7 +21,7 @@ fn main() {
     for round in 0..3 {
         report(round, "plain stream", length, || plain(&url, length));
         let options = Options { environment: Some(HashMap::new()), ..Options::default() };
-        let (places, path) = places(&url, &options, Stop::never()).unwrap();
+        let (places, path) = filesystem(&url, &options, Stop::never()).unwrap();
         let source = places.open(&path, Stop::never()).unwrap();
         report(round, "one call", length, || one(&*source, length));
         report(round, "16 threads of 8 MiB", length, || many(&*source, length));

@@ -26,7 +26,7 @@ use ztensor_core::sources::blocks::SMALL;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::files::Identity;
 use ztensor_core::sources::io::Io;
-use ztensor_core::sources::{Costs, ReadAt, Stretches};
+use ztensor_core::sources::{Costs, MappedWindows, ReadAt};
 use ztensor_core::work::Stop;
 
 use crate::options::Options;
@@ -172,7 +172,7 @@ impl Cached {
                 Some(first) if !is_missing => {
                     let start = first * BLOCK;
                     let length = (number * BLOCK).min(self.source.length()) - start;
-                    entry.check_room(length, self.folder.most())?;
+                    entry.check_space(length, self.folder.most())?;
                     let bytes = self.source.read_vec(start, length, stop)?;
                     self.put(entry, start, &bytes)?;
                     missing = None;
@@ -201,7 +201,7 @@ impl ReadAt for Cached {
         self.entry.get().map(Entry::data)
     }
 
-    fn kept(&self, offset: u64, length: u64) -> Option<&FileSource> {
+    fn copied(&self, offset: u64, length: u64) -> Option<&FileSource> {
         checked::end_within(offset, length, self.length())?;
         let entry = self.entry.get()?;
         blocks(offset, length).all(|number| entry.is_there(number)).then(|| entry.data())
@@ -272,7 +272,7 @@ impl ReadAt for Cached {
 
     fn hash(
         &self,
-        _stretches: &Stretches,
+        _stretches: &MappedWindows,
         offset: u64,
         length: u64,
         hasher: &mut Hasher,
@@ -289,6 +289,6 @@ impl ReadAt for Cached {
     }
 
     fn is_cached(&self, offset: u64, length: u64) -> bool {
-        self.kept(offset, length).is_some() || self.source.is_cached(offset, length)
+        self.copied(offset, length).is_some() || self.source.is_cached(offset, length)
     }
 }

@@ -17,7 +17,7 @@ use ztensor_core::error::{Code, Error, Result};
 use crate::addresses::{PublicOnly, is_public, names_private};
 use crate::errors::{self, Advice, Failure, Passing};
 use crate::options::Options;
-use crate::origin::{Place, Target};
+use crate::origin::{Hop, Target};
 use crate::proxies::Proxies;
 use crate::{retry, tls};
 
@@ -131,7 +131,7 @@ pub struct Client {
 /// What came of a request, with the body still to be read. Counts as under way until it is dropped.
 pub struct Answer<'c> {
     pub response: Response,
-    pub place: Place,
+    pub place: Hop,
     /// Held until the answer is read.
     #[expect(dead_code)]
     permit: SemaphorePermit<'c>,
@@ -149,12 +149,12 @@ impl Client {
     pub async fn get(
         &self,
         target: &Target,
-        from: Option<Place>,
+        from: Option<Hop>,
         headers: &HeaderMap,
     ) -> std::result::Result<Answer<'_>, Failure> {
         let closed = |_| Error::new(Code::Internal, "the requests have ended");
         let permit = self.requests.acquire().await.map_err(closed)?;
-        let mut place = from.unwrap_or_else(|| Place::first(target));
+        let mut place = from.unwrap_or_else(|| Hop::first(target));
         loop {
             let pool = &*self.pool;
             let proxied = pool.by_proxy.as_ref().filter(|_| pool.proxies.serve(&place.url));
@@ -255,7 +255,7 @@ mod tests {
             credentials: Arc::default(),
             hub: None,
         };
-        let mut place = Place::first(&target);
+        let mut place = Hop::first(&target);
         place.guarded = true;
         let asked = crate::runtime::wait(Stop::never(), async {
             Ok(client.get(&target, Some(place), &HeaderMap::new()).await.err())

@@ -9,7 +9,7 @@ use reqwest::Url;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::blocks::Blocks;
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
 use crate::client::Client;
@@ -136,7 +136,7 @@ impl Hub {
         let mut credentials = Credentials::new(options.header_map()?);
         credentials.take(&mut endpoint);
         if !is_set("HF_HUB_DISABLE_IMPLICIT_TOKEN")
-            && !credentials.tell()
+            && !credentials.identifies()
             && let Some(token) = token(options)
         {
             credentials.bearer(&token)?;
@@ -209,7 +209,7 @@ struct Repository {
     described: OnceLock<Described>,
 }
 
-pub fn places(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Places>, PathBuf)> {
+pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("hf", url));
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let decoded = percent_decode_str(rest).decode_utf8_lossy();
@@ -242,7 +242,7 @@ fn parsed(path: &Path) -> Result<Address> {
     Address::parse(&web::text(path)?).map_err(|error| error.file(path))
 }
 
-impl Places for Repository {
+impl Filesystem for Repository {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         let address = parsed(path)?;
         if address.inner.is_empty() {

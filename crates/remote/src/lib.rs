@@ -12,7 +12,7 @@
 //! | `answer`, `version` | whether an answer is the range, of the version, that was asked for |
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a folder of this machine |
-//! | `web`, `hub`, `store` | where files are: [`Places`] |
+//! | `web`, `hub`, `store` | where files are: [`Filesystem`] |
 //! | `store::connector` | the bounds of all requests of stores: redirects, lengths, times |
 //! | `store::upload` | where files go: [`Uploads`] |
 //!
@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sinks::upload::Uploads;
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
 pub use options::Options;
@@ -67,11 +67,11 @@ pub fn is_remote(text: &str) -> bool {
 ///
 /// Fails with `ZT_INVALID_ARG` for a URL or option that cannot be meant. The hub is asked for the commit, so that `ZT_IO` and
 /// `ZT_ABORTED` may come of that; other servers are first asked when a file is opened.
-pub fn places(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Places>, PathBuf)> {
+pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
     match scheme(url).as_deref() {
-        Some("http" | "https") => web::places(url, options),
-        Some("hf") => hub::places(url, options, stop),
-        Some(scheme @ ("s3" | "gs" | "az")) => store::places(scheme, url, options),
+        Some("http" | "https") => web::filesystem(url, options),
+        Some("hf") => hub::filesystem(url, options, stop),
+        Some(scheme @ ("s3" | "gs" | "az")) => store::filesystem(scheme, url, options),
         Some(other) => {
             let message = format!(
                 "{:?} is no scheme of URLs that can be read: known are https:, http:, hf: (of the Hugging Face hub), s3:, gs: and az:",

@@ -58,7 +58,7 @@ impl Credentials {
     }
 
     /// Whether they tell a server who asks.
-    pub fn tell(&self) -> bool {
+    pub fn identifies(&self) -> bool {
         self.basic.is_some() || self.headers.contains_key(AUTHORIZATION)
     }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for Target {
 
 /// Where one request goes.
 #[derive(Clone)]
-pub struct Place {
+pub struct Hop {
     pub url: Url,
     /// Whether it is the first origin, which gets the credentials.
     trusted: bool,
@@ -104,13 +104,13 @@ pub struct Place {
 }
 
 /// A query may be a signature.
-impl fmt::Debug for Place {
+impl fmt::Debug for Hop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(&self.url))
     }
 }
 
-impl Place {
+impl Hop {
     pub fn first(target: &Target) -> Self {
         Self { url: target.url.clone(), trusted: true, guarded: false, redirects: 0 }
     }
@@ -148,7 +148,7 @@ impl Place {
     }
 
     pub fn has_credentials(&self, target: &Target) -> bool {
-        self.trusted && target.credentials.tell()
+        self.trusted && target.credentials.identifies()
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
             ("https://mirror/o/r/x", true, "https://huggingface.co/x", false),
         ] {
             let target = target(first, is_hub);
-            let next = Place::first(&target).next(&target, location, false).unwrap();
+            let next = Hop::first(&target).next(&target, location, false).unwrap();
             assert_eq!(next.trusted, trusted, "{first} {location}");
             assert!(next.url.username().is_empty() && next.url.password().is_none());
         }
@@ -211,14 +211,14 @@ mod tests {
     #[test]
     fn credentials_do_not_come_back() {
         let target = target("https://h/x", false);
-        let away = Place::first(&target).next(&target, "https://g/x", false).unwrap();
+        let away = Hop::first(&target).next(&target, "https://g/x", false).unwrap();
         assert!(!away.next(&target, "https://h/x", false).unwrap().trusted);
     }
 
     #[test]
     fn redirects_lead_to_servers_alone_and_end() {
         let target = target("https://h/x?signature=secret", false);
-        let first = Place::first(&target);
+        let first = Hop::first(&target);
         let refused = [
             ("http://h/x", false, "https: to http:"),
             ("file:///etc/passwd", false, "\"file\""),
@@ -249,7 +249,7 @@ mod tests {
     fn a_url_may_hold_name_and_password() {
         let target = target("https://na%40me:pass%3Aword@h/x", false);
         assert_eq!(target.url.as_str(), "https://h/x");
-        assert!(target.credentials.tell());
+        assert!(target.credentials.identifies());
         assert_eq!(format!("{target:?} {:?}", target.credentials), "https://h/x Credentials");
         assert_eq!(target.credentials.basic, Some(("na@me".to_owned(), Some("pass:word".to_owned()))));
     }

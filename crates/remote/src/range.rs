@@ -13,7 +13,7 @@ use crate::answer::{self, Held};
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
 use crate::options::Options;
-use crate::origin::{Place, Target};
+use crate::origin::{Hop, Target};
 use crate::retry::retrying;
 use crate::runtime;
 use crate::source::Ranges;
@@ -26,7 +26,7 @@ pub struct Opened {
     pub length: u64,
     pub version: Version,
     /// Where redirects led, which is asked first until it says no: its URL may be signed for a while.
-    pub place: Mutex<Option<Place>>,
+    pub place: Mutex<Option<Hop>>,
     /// Bytes of it that count as held whole.
     pub held: u64,
 }

@@ -7,7 +7,7 @@ use ztensor_core::codecs::digest::Hasher;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::blocks::Blocks;
 use ztensor_core::sources::files::Identity;
-use ztensor_core::sources::{Costs, ReadAt, Stretches};
+use ztensor_core::sources::{Costs, MappedWindows, ReadAt};
 use ztensor_core::work::Stop;
 
 use crate::options::Options;
@@ -87,7 +87,7 @@ impl<R: Ranges> ReadAt for Remote<R> {
 
     fn hash(
         &self,
-        _stretches: &Stretches,
+        _stretches: &MappedWindows,
         offset: u64,
         length: u64,
         hasher: &mut Hasher,

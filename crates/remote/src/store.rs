@@ -29,7 +29,7 @@ use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::blocks::{Blocks, HEAD as FIRST};
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
 use crate::answer::Pace;
@@ -102,7 +102,7 @@ struct Bucket {
 }
 
 /// The places of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
-pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
+pub fn filesystem(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
     let (bucket, path) = bucket(scheme, url, Connector::reading(options)?)?;
     Ok((Arc::new(bucket), path))
 }
@@ -402,7 +402,7 @@ fn may_be_empty(error: &object_store::Error) -> bool {
             .map_or_else(|| connector::broken(error).is_none(), |problem| problem.status == Some(416))
 }
 
-impl Places for Bucket {
+impl Filesystem for Bucket {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         let key = self.key(path)?;
         let text = path.to_string_lossy().into_owned();
@@ -657,7 +657,7 @@ mod tests {
     #[test]
     fn urls_that_name_no_bucket_are_refused() {
         for url in ["s3://", "s3:///key", "s3://a b/key", "s3://user:pw@host/key"] {
-            let error = places("s3", url, &Options::default()).err().unwrap();
+            let error = filesystem("s3", url, &Options::default()).err().unwrap();
             assert_eq!(error.code(), Code::InvalidArg, "{url}");
         }
     }
@@ -674,7 +674,7 @@ mod tests {
             let store = StoreOptions { endpoint, allow_http, anonymous: true, ..StoreOptions::default() };
             let environment = Some([("AWS_REGION".to_owned(), "r".to_owned())].into());
             let options = Options { store, environment, ..Options::default() };
-            assert_eq!(places("s3", "s3://bucket/x", &options).is_ok(), good, "{options:?}");
+            assert_eq!(filesystem("s3", "s3://bucket/x", &options).is_ok(), good, "{options:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use reqwest::Url;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::blocks::Blocks;
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
 use crate::client::Client;
@@ -28,7 +28,7 @@ struct Web {
     path: String,
 }
 
-pub fn places(url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
+pub fn filesystem(url: &str, options: &Options) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
     let mut credentials = Credentials::new(options.header_map()?);
     let mut url = parsed(url)?;
     credentials.take(&mut url);
@@ -94,7 +94,7 @@ impl Web {
     }
 }
 
-impl Places for Web {
+impl Filesystem for Web {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         let path = text(path)?;
         let mut url = self.url(&path)?;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use server::{Request, Server, TAG, bytes, good, options, part, redirect, refusal, say};
 use ztensor_core::error::{Code, Result};
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
-use ztensor_remote::{Options, places};
+use ztensor_remote::{Options, filesystem};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -76,8 +76,8 @@ fn at(hub: &Server, variables: &[(&str, &str)]) -> Options {
     }
 }
 
-fn opened(url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
-    places(url, options, Stop::never())
+fn opened(url: &str, options: &Options) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
+    filesystem(url, options, Stop::never())
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn a_revision_is_pinned_to_its_commit() {
     let store = good(bytes(4 << 20));
     let hub = hub(&store);
     let options = at(&hub, &[("HF_TOKEN", "hf_secret")]);
-    let (places, path) = opened("hf://o/r/model.safetensors", &options).unwrap();
+    let (filesystem, path) = opened("hf://o/r/model.safetensors", &options).unwrap();
     assert_eq!(path, PathBuf::from(format!("hf://o/r@{COMMIT}/model.safetensors")));
-    let source = places.open(&path, Stop::never()).unwrap();
+    let source = filesystem.open(&path, Stop::never()).unwrap();
     assert!(source.read_vec(1 << 20, 1 << 20, Stop::never()).unwrap() == bytes(4 << 20)[1 << 20..2 << 20]);
     let asked = hub.requests();
     assert_eq!(asked.len(), 2);
@@ -103,9 +103,9 @@ fn a_revision_is_pinned_to_its_commit() {
     assert_eq!(path, PathBuf::from(format!("hf://o/r@{COMMIT}/sub/a b.bin")));
     // A commit is one already.
     let before = hub.count();
-    let (places, path) = opened(&format!("hf://datasets/o/r@{COMMIT}/config.json"), &options).unwrap();
+    let (filesystem, path) = opened(&format!("hf://datasets/o/r@{COMMIT}/config.json"), &options).unwrap();
     assert_eq!(hub.count(), before);
-    places.open(&path, Stop::never()).unwrap();
+    filesystem.open(&path, Stop::never()).unwrap();
     assert_eq!(hub.requests()[before].path, format!("/datasets/o/r/resolve/{COMMIT}/config.json"));
 }
 
@@ -116,13 +116,13 @@ fn repositories_have_folders() {
     let root = PathBuf::from(format!("hf://o/r@{COMMIT}"));
     // By the files that come with the revision, and by the lists of folders where these do not come.
     for (url, by_lists) in [("hf://o/r".to_owned(), false), (format!("hf://o/r@{COMMIT}"), true)] {
-        let (places, path) = opened(&url, &at(&hub, &[])).unwrap();
+        let (filesystem, path) = opened(&url, &at(&hub, &[])).unwrap();
         assert_eq!(path, root);
-        assert_eq!(refusal(places.open(&path, Stop::never())).code(), Code::Io);
-        let is_folder = |name: &str| places.is_folder(&root.join(name), Stop::never());
-        assert!(places.is_folder(&root, Stop::never()) && is_folder("sub"));
+        assert_eq!(refusal(filesystem.open(&path, Stop::never())).code(), Code::Io);
+        let is_folder = |name: &str| filesystem.is_folder(&root.join(name), Stop::never());
+        assert!(filesystem.is_folder(&root, Stop::never()) && is_folder("sub"));
         assert!(!is_folder("config.json") && !is_folder("no"));
-        let list = |folder: &Path, most: usize| places.list(folder, most, Stop::never()).unwrap();
+        let list = |folder: &Path, most: usize| filesystem.list(folder, most, Stop::never()).unwrap();
         let expected = if by_lists {
             ["config.json", "sub", "x.bin"]
         } else {
@@ -131,14 +131,14 @@ fn repositories_have_folders() {
         assert_eq!(list(&root, 10), expected);
         assert_eq!(list(&root, 1).len(), 2);
         assert_eq!(list(&root.join("sub"), 10), ["a b.bin"]);
-        assert_eq!(places.is_file(&root.join("config.json")), !by_lists);
-        assert!(!places.is_file(&root.join("sub")));
-        let file = places.open(&root.join("sub/a b.bin"), Stop::never()).unwrap();
+        assert_eq!(filesystem.is_file(&root.join("config.json")), !by_lists);
+        assert!(!filesystem.is_file(&root.join("sub")));
+        let file = filesystem.open(&root.join("sub/a b.bin"), Stop::never()).unwrap();
         assert_eq!(file.read_vec(0, 9, Stop::never()).unwrap(), bytes(9));
         let before = hub.count();
-        assert_eq!(refusal(places.open(&root.join("sub"), Stop::never())).code(), Code::Io);
+        assert_eq!(refusal(filesystem.open(&root.join("sub"), Stop::never())).code(), Code::Io);
         assert_eq!(hub.count() - before, usize::from(by_lists), "a known folder is not asked for");
-        let error = refusal(places.open(&root.join("../x"), Stop::never()));
+        let error = refusal(filesystem.open(&root.join("../x"), Stop::never()));
         assert_eq!(error.code(), Code::InvalidArg);
     }
 }
@@ -149,7 +149,8 @@ fn refusals_say_what_to_do() {
     let hub = hub(&store);
     let refused = |url: &str, variables: &[(&str, &str)]| {
         let error = refusal(
-            opened(url, &at(&hub, variables)).and_then(|(places, path)| places.open(&path, Stop::never())),
+            opened(url, &at(&hub, variables))
+                .and_then(|(filesystem, path)| filesystem.open(&path, Stop::never())),
         );
         assert_eq!(error.code(), Code::Io, "{url}");
         let text = format!("{error} {error:?}");

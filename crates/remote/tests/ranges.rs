@@ -9,9 +9,9 @@ use std::path::Path;
 use server::{Request, Server, TAG, bytes, good, head, open, open_with, options, part, refusal, say};
 use std::io::Write;
 use ztensor_core::error::Code;
-use ztensor_core::sources::{Costs, Stretches};
+use ztensor_core::sources::{Costs, MappedWindows};
 use ztensor_core::work::Stop;
-use ztensor_remote::{Options, is_remote, places};
+use ztensor_remote::{Options, filesystem, is_remote};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -105,7 +105,7 @@ fn hashing_reads_in_pieces() {
     let source = open(&server.url("/m")).unwrap();
     let digest = ztensor_core::codecs::digest::Digest::parse("crc32c:0x00000000").unwrap();
     let mut hasher = digest.hasher().unwrap();
-    source.hash(&Stretches::default(), MIB, 2 * MIB, &mut hasher, Stop::never()).unwrap();
+    source.hash(&MappedWindows::default(), MIB, 2 * MIB, &mut hasher, Stop::never()).unwrap();
     let mut expected = digest.hasher().unwrap();
     expected.update(&body[1 << 20..]);
     assert_eq!(hasher.combined(), expected.combined());
@@ -160,8 +160,8 @@ fn a_server_without_ranges_is_read_once() {
 fn whole_files_of_a_set_share_a_bound() {
     let server = Server::new(|_: &Request, stream: &mut TcpStream| say(stream, "200 OK", "", &bytes(1000)));
     let options = Options { max_whole_bytes: 1000, ..options() };
-    let (places, path) = places(&server.url("/0"), &options, Stop::never()).unwrap();
-    let open = |name: &str| places.open(&path.with_file_name(name), Stop::never());
+    let (filesystem, path) = filesystem(&server.url("/0"), &options, Stop::never()).unwrap();
+    let open = |name: &str| filesystem.open(&path.with_file_name(name), Stop::never());
     let held: Vec<_> = ["0", "1", "2", "3"].map(|name| open(name).unwrap()).into();
     assert_eq!(refusal(open("4")).code(), Code::Limit);
     drop(held);
@@ -202,11 +202,11 @@ fn files_beside_one_have_its_headers_and_not_its_query() {
     let server = good(bytes(100));
     let options = Options { headers: vec![("X-Key".into(), "secret".into())], ..options() };
     let url = server.url("/dir/a.json?signature=s").replace("http://", "http://name:pass@");
-    let (places, path, _) = open_with(&url, &options).unwrap();
+    let (filesystem, path, _) = open_with(&url, &options).unwrap();
     assert_eq!(path, Path::new(&server.url("/dir/a.json")));
-    places.open(&path.with_file_name("b c?.bin"), Stop::never()).unwrap();
-    assert!(!places.is_folder(path.parent().unwrap(), Stop::never()) && !places.is_file(&path));
-    assert_eq!(refusal(places.list(path.parent().unwrap(), 10, Stop::never())).code(), Code::Io);
+    filesystem.open(&path.with_file_name("b c?.bin"), Stop::never()).unwrap();
+    assert!(!filesystem.is_folder(path.parent().unwrap(), Stop::never()) && !filesystem.is_file(&path));
+    assert_eq!(refusal(filesystem.list(path.parent().unwrap(), 10, Stop::never())).code(), Code::Io);
     let asked = server.requests();
     assert_eq!(
         asked.iter().map(|request| &*request.path).collect::<Vec<_>>(),
@@ -239,13 +239,13 @@ fn what_cannot_be_meant_is_refused_without_a_request() {
         ("hf://x", "hf://owner/repository"),
     ];
     for (url, says) in cases {
-        let error = refusal(places(url, &options(), Stop::never()));
+        let error = refusal(filesystem(url, &options(), Stop::never()));
         assert_eq!(error.code(), Code::InvalidArg, "{url}");
         assert!(error.message().contains(says), "{url}: {error}");
     }
     for (name, value) in [("Range", "bytes=0-1"), ("host", "h"), ("a b", "x"), ("x", "secret\r\nHost: h")] {
         let options = Options { headers: vec![(name.into(), value.into())], ..options() };
-        let error = refusal(places("https://h/x", &options, Stop::never()));
+        let error = refusal(filesystem("https://h/x", &options, Stop::never()));
         assert_eq!(error.code(), Code::InvalidArg, "{name}");
         assert!(!error.message().contains("secret"));
     }
@@ -254,7 +254,7 @@ fn what_cannot_be_meant_is_refused_without_a_request() {
         Options { piece_bytes: 1, ..options() },
         Options { timeout: std::time::Duration::ZERO, ..options() },
     ] {
-        assert_eq!(refusal(places("https://h/x", &options, Stop::never())).code(), Code::InvalidArg);
+        assert_eq!(refusal(filesystem("https://h/x", &options, Stop::never())).code(), Code::InvalidArg);
     }
     assert!(is_remote("https://h/x") && is_remote("HF://o/r"));
     assert!(!is_remote("c:\\x") && !is_remote("model.zt") && !is_remote("ftp://x"));

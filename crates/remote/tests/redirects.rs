@@ -81,8 +81,8 @@ fn pages_of_redirects_cost_little() {
 fn a_file_of_another_server_is_asked_for_without_them() {
     let (server, other) = (good(bytes(10)), good(bytes(10)));
     let url = server.url("/m").replace("http://", "http://me:secret@");
-    let (places, _, _) = open_with(&url, &with_secrets()).unwrap();
-    places.open(Path::new(&other.url("/m")), Stop::never()).unwrap();
+    let (filesystem, _, _) = open_with(&url, &with_secrets()).unwrap();
+    filesystem.open(Path::new(&other.url("/m")), Stop::never()).unwrap();
     let asked = other.requests();
     assert!(!asked[0].headers.values().any(|value| value.contains("secret")), "{asked:?}");
     assert_eq!(asked[0].header("authorization"), None);
@@ -197,7 +197,8 @@ fn a_public_server_may_not_send_readers_into_private_networks() {
 #[test]
 fn no_redirect_of_a_store_is_followed() {
     let other = good(bytes(4 << 20));
-    let places = [other.url("/x?secret"), "https://other.example/secret".to_owned(), "/secret".to_owned()];
+    let filesystem =
+        [other.url("/x?secret"), "https://other.example/secret".to_owned(), "/secret".to_owned()];
     for scheme in ["s3", "gs", "az"] {
         for status in [
             "301 Moved Permanently",
@@ -206,7 +207,7 @@ fn no_redirect_of_a_store_is_followed() {
             "307 Temporary Redirect",
             "308 Permanent Redirect",
         ] {
-            for to in &places {
+            for to in &filesystem {
                 let location = format!("Location: {to}\r\n");
                 let server = Server::new(move |_: &Request, stream: &mut TcpStream| {
                     say(stream, status, &location, b"secret")

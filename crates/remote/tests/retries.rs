@@ -174,8 +174,9 @@ fn a_stop_ends_what_waits_for_an_answer_or_for_another_try() {
             set.set();
             if busy { say(stream, "503 Oh", "Retry-After: 100\r\n", b"") } else { hold(stream) }
         });
-        let (places, path) = ztensor_remote::places(&server.url("/m"), &options(), Stop::never()).unwrap();
-        assert_eq!(refusal(places.open(&path, &stop)).code(), Code::Aborted);
+        let (filesystem, path) =
+            ztensor_remote::filesystem(&server.url("/m"), &options(), Stop::never()).unwrap();
+        assert_eq!(refusal(filesystem.open(&path, &stop)).code(), Code::Aborted);
         assert_eq!(server.count(), 1);
     }
 }

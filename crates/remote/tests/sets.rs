@@ -11,7 +11,7 @@ use server::{Request, Server, TAG, options, part, say};
 use ztensor_core::open::{self, Opened, Request as Opening};
 use ztensor_core::sources::Sources as _;
 use ztensor_core::work::Stop;
-use ztensor_remote::{Options, places};
+use ztensor_remote::{Options, filesystem};
 
 const SHARDS: usize = 8;
 
@@ -42,8 +42,8 @@ fn answer(name: &str, together: &Barrier, request: &Request, stream: &mut TcpStr
 }
 
 fn opened(url: &str, options: &Options) -> Opened {
-    let (places, path) = places(url, options, Stop::never()).unwrap();
-    open::open(&path, &Opening { places, ..Opening::default() }).unwrap()
+    let (filesystem, path) = filesystem(url, options, Stop::never()).unwrap();
+    open::open(&path, &Opening { filesystem, ..Opening::default() }).unwrap()
 }
 
 fn check(opened: &Opened) {

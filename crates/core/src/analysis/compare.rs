@@ -185,7 +185,7 @@ pub fn compare(
     Ok(found.into_iter().fold(none, Comparison::join))
 }
 
-/// Room for the numbers of both sides.
+/// Space for the numbers of both sides.
 #[derive(Default)]
 struct Pair {
     decoder: Decoder,

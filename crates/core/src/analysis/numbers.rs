@@ -23,7 +23,7 @@ pub const fn fit_float32(dtype: DType) -> bool {
     )
 }
 
-/// Room for a block of numbers.
+/// Space for a block of numbers.
 pub struct Decoder {
     wide: [u8; BLOCK * 4],
     single: [f32; BLOCK],

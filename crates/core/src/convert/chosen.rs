@@ -136,7 +136,7 @@ impl Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sample;
+    use crate::model::fixtures;
 
     fn names(chosen: &Chosen, catalog: &Catalog) -> Vec<String> {
         chosen.tensors(catalog).map(|(at, tensor)| chosen.name(at, tensor).into_owned()).collect()
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn names_are_their_own_given_or_places() {
-        let catalog = sample::row(20, 16);
+        let catalog = fixtures::row(20, 16);
         let mut own = Chosen::default();
         own.take(&[2, 10], Vec::new());
         own.take(&[1], Vec::new());
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_given_twice_is_refused() {
-        let catalog = sample::row(3, 16);
+        let catalog = fixtures::row(3, 16);
         let mut chosen = Chosen::default();
         chosen.take(&[0, 1, 2], vec!["a".into(), "b".into(), "a".into()]);
         let error = chosen.check_names(&catalog).unwrap_err();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::kernels::swap::swap_bytes;
-use crate::model::cut::Cut;
+use crate::model::slice::TensorSlice;
 use crate::model::{Component, DType, Strided, View};
 use crate::sinks::Spool;
 use crate::write::sparse::Array;
@@ -17,7 +17,7 @@ const RECORDS: u64 = 4 << 20;
 
 /// Where the array stands in its blob.
 #[derive(Clone, Copy)]
-enum Place {
+enum Layout {
     /// From this byte on.
     Run(u64),
     Records(Records),
@@ -38,7 +38,7 @@ pub struct Column {
     /// The blob in the spool.
     start: u64,
     end: u64,
-    place: Place,
+    place: Layout,
     dtype: DType,
     big: bool,
     /// Bytes of the array.
@@ -54,8 +54,8 @@ impl Column {
             view => view.clone(),
         };
         let (place, length) = match &view {
-            View::Strided(strided) => (Self::place(strided)?, strided.byte_length()),
-            View::Whole | View::Counted(_) => (Place::Run(0), Some(total)),
+            View::Strided(strided) => (Self::layout(strided)?, strided.byte_length()),
+            View::Whole | View::Counted(_) => (Layout::Run(0), Some(total)),
         };
         let dtype =
             part.dtype.ok_or_else(|| Error::new(Code::BadDtype, "the type of an array is not known"))?;
@@ -64,13 +64,13 @@ impl Column {
     }
 
     /// Fails where the array is neither a run nor fields of records, field by field: no format has sparse tensors so.
-    fn place(strided: &Strided) -> Result<Place> {
+    fn layout(strided: &Strided) -> Result<Layout> {
         if let Some((start, _)) = strided.run() {
-            return Ok(Place::Run(start));
+            return Ok(Layout::Run(start));
         }
         match *strided.loops {
             [(_, width), (count, stride)] if width == strided.run => {
-                Ok(Place::Records(Records { start: strided.start, stride, width, count }))
+                Ok(Layout::Records(Records { start: strided.start, stride, width, count }))
             }
             _ => Err(Error::new(Code::Internal, "the indices of a sparse tensor stand in another order")),
         }
@@ -97,7 +97,7 @@ impl Column {
             self.fill(begin, &mut input)?;
             let (now, later) = out.split_at_mut(checked::index(count * records.width, "a block")?);
             let loops = Box::new([(count, records.stride)]);
-            Cut::strided(&Strided { start: 0, run: records.width, loops })?.pack(&input, now)?;
+            TensorSlice::strided(&Strided { start: 0, run: records.width, loops })?.pack(&input, now)?;
             out = later;
             at += count;
         }
@@ -118,8 +118,8 @@ impl Array for Column {
         let bits = u64::from(self.dtype.bits());
         let mut bytes = vec![0; checked::index((count * bits).div_ceil(8), "a block")?];
         match self.place {
-            Place::Records(records) => self.gather(records, first, &mut bytes)?,
-            Place::Run(start) => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
+            Layout::Records(records) => self.gather(records, first, &mut bytes)?,
+            Layout::Run(start) => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
         }
         if self.big {
             swap_bytes(&mut bytes, self.dtype.element_bytes());

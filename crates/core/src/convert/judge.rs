@@ -2,16 +2,16 @@
 //! that it can be left out.
 #![forbid(unsafe_code)]
 
-use super::{Casts, Wanted, sparse};
+use super::{Casts, Wanted, sparse_tensor};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
 use crate::read::staging::stored_bytes;
-use crate::sources::ahead::Ahead;
 use crate::sources::owned;
+use crate::sources::read_ahead::ReadAhead;
 use crate::write::Writer;
-use crate::write::sparse::Room;
+use crate::write::sparse::NewSpool;
 
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
 fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<DataRule> {
@@ -34,7 +34,7 @@ pub fn unfit(
     casts: &Casts,
     writer: &Writer,
 ) -> Result<Vec<(usize, Error)>> {
-    let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
+    let ahead = ReadAhead::new(reading.sources, reading.catalog.shards.len());
     let reading = Reading { sources: &ahead, ..reading };
     let wanted = Wanted { format: writer.format(), canonical: false, casts };
     let tensors = ordinals.iter().enumerate();
@@ -55,11 +55,16 @@ pub fn unfit(
 }
 
 /// Fails as copying the tensor would for its data. `room` makes a nameless file for what is too large to be held in memory.
-fn judge(reading: Reading<'_>, tensor: Tensor<'_>, wanted: Wanted<'_>, room: Room<'_>) -> Result<()> {
+fn judge(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    wanted: Wanted<'_>,
+    new_spool: NewSpool<'_>,
+) -> Result<()> {
     match tensor.layout() {
         Layout::SparseCsr | Layout::SparseCoo => {
             let values = tensor.component(Label::VALUES).and_then(|values| rule(tensor, values, wanted));
-            sparse::judge(reading, tensor, values, wanted.format, room)
+            sparse_tensor::judge(reading, tensor, values, wanted.format, new_spool)
         }
         _ => tensor.components().iter().try_for_each(|part| elements(reading, tensor, part, wanted)),
     }

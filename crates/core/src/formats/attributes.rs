@@ -10,5 +10,5 @@ pub fn of_cbor(pairs: Pairs<'_>) -> Attributes {
         return Attributes::default();
     }
     let bytes: Box<[u8]> = pairs.bytes().into();
-    Attributes::lazy(move |to| Pairs::tell(&bytes, to))
+    Attributes::lazy(move |to| Pairs::visit(&bytes, to))
 }

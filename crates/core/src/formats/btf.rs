@@ -5,7 +5,7 @@
 
 use super::btf_encode;
 use super::write_format::{Index, Names, SparseForm, WriteFormat};
-use super::{Format, Input, Told};
+use super::{Confidence, Format, Input};
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -19,7 +19,7 @@ pub const FORMAT: Format = Format {
     endings: &["btf"],
     lacks: "its lengths are not those of a BTF file",
     // It has no magic: a file is one where header and records account for every byte.
-    tell: |_| Ok(Told::Perhaps),
+    detect: |_| Ok(Confidence::Possible),
     parse,
     writes: &[&WRITE_FORMAT],
 };
@@ -125,7 +125,7 @@ impl Parser<'_> {
         let mut tensor =
             NewTensor { name, shape: &shape, layout, dtype: Some(dtype), components, attributes: None };
         layouts::check(&mut tensor)?;
-        builder.tensor(tensor)?;
+        builder.add_tensor(tensor)?;
         Ok(end)
     }
 

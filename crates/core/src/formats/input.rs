@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::sources::ReadAt;
-use crate::sources::beside::{Beside, Links, Neighbor};
 use crate::sources::owned::Owned;
+use crate::sources::siblings::{Links, Neighbor, Siblings};
 use crate::work::Stop;
 
 /// A file whose index is to be read, and the bounds for that.
@@ -18,11 +18,11 @@ pub struct Input<'i> {
     pub limits: &'i Limits,
     /// Ends the reading.
     pub stop: &'i Stop,
-    beside: &'i dyn Beside,
+    beside: &'i dyn Siblings,
 }
 
 impl<'i> Input<'i> {
-    pub fn new(source: &'i dyn ReadAt, limits: &'i Limits, stop: &'i Stop, beside: &'i dyn Beside) -> Self {
+    pub fn new(source: &'i dyn ReadAt, limits: &'i Limits, stop: &'i Stop, beside: &'i dyn Siblings) -> Self {
         Self { source, limits, stop, beside }
     }
 
@@ -62,9 +62,9 @@ impl<'i> Input<'i> {
         self.beside.own_name()
     }
 
-    /// Asks for a file of raw data beside this one by a relative path, as [`Beside::find`] does: no link leads out of the folder. A
+    /// Asks for a file of raw data beside this one by a relative path, as [`Siblings::find`] does: no link leads out of the folder. A
     /// catalog has such files or a table of shards ([`Catalog::shards`](crate::model::Catalog)), never both.
-    pub fn beside(&self, path: &str) -> Result<Neighbor> {
+    pub fn sibling(&self, path: &str) -> Result<Neighbor> {
         self.beside.find(path, Links::Inside)
     }
 
@@ -81,7 +81,7 @@ impl<'i> Input<'i> {
 
 struct Alone;
 
-impl Beside for Alone {
+impl Siblings for Alone {
     fn find(&self, path: &str, _: Links) -> Result<Neighbor> {
         Err(Error::new(Code::Io, format!("{path:?} was not looked for")))
     }

@@ -16,7 +16,7 @@ pub struct Region {
 
 /// Warns of the first two blobs of a file that overlap without being the same.
 pub fn warn(builder: &mut Builder) {
-    if builder.is_surely_apart(None) {
+    if builder.is_known_disjoint(None) {
         return;
     }
     let catalog = builder.catalog();

@@ -5,7 +5,7 @@
 
 use super::safetensors_encode;
 use super::write_format::{FileAttributes, Index, Names, Sharding, WriteFormat};
-use super::{Format, Input, Sample, Told};
+use super::{Confidence, Format, Input, Probe};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -14,8 +14,8 @@ use crate::model::{
     Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, Tensor,
 };
 use crate::syntax::Keys;
-use crate::syntax::alike::{Draft, Spellings};
 use crate::syntax::json::{Reader, Unique};
+use crate::syntax::repeats::{Draft, Spellings};
 use crate::syntax::values::Event;
 
 const NAME: &str = "safetensors";
@@ -28,7 +28,7 @@ pub const FORMAT: Format = Format {
     title: NAME,
     endings: &["safetensors"],
     lacks: "no safetensors header",
-    tell,
+    detect,
     parse,
     writes: &[&WRITE_FORMAT],
 };
@@ -53,8 +53,8 @@ const PREFIX: u64 = 8;
 const ENTRY_BYTES: usize = 96;
 
 /// A header has its '{' behind its size.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    Ok(if sample.first(9)?.get(8) == Some(&b'{') { Told::Likely } else { Told::No })
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    Ok(if probe.first(9)?.get(8) == Some(&b'{') { Confidence::Likely } else { Confidence::No })
 }
 
 /// Reads the header of a safetensors file.
@@ -105,7 +105,7 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
                     .rule("safetensors Format: duplicate keys"));
             }
             let attributes = metadata(reader, limits)?;
-            builder.attributes(attributes);
+            builder.set_attributes(attributes);
             return Ok(());
         }
         let added = entries
@@ -239,7 +239,7 @@ impl Entry {
         let mut tensor =
             NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes: None };
         layouts::check(&mut tensor)?;
-        builder.tensor(tensor)
+        builder.add_tensor(tensor)
     }
 }
 

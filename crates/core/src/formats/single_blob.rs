@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
-use crate::model::{Counted, Place};
+use crate::model::{ArrayLocation, Counted};
 
 /// Bytes of an index.
 const INDEX: u64 = 8;
@@ -15,8 +15,9 @@ pub fn csr(rows: u64, width: u64) -> Result<[Counted; 3]> {
         Error::new(Code::BadSparse, format!("no blob can hold the row pointers of {rows} rows"))
     })?;
     let array = |place| Counted { fixed: pointers, entry: INDEX + width, place };
-    let run =
-        |start, start_each, length, length_each| array(Place::Run { start, start_each, length, length_each });
+    let run = |start, start_each, length, length_each| {
+        array(ArrayLocation::Run { start, start_each, length, length_each })
+    };
     Ok([run(pointers, INDEX, 0, width), run(pointers, 0, 0, INDEX), run(0, 0, pointers, 0)])
 }
 
@@ -25,7 +26,7 @@ pub fn coo(rank: u64, width: u64) -> [Counted; 2] {
     let array = |start, fields, width_of| Counted {
         fixed: 0,
         entry: rank * INDEX + width,
-        place: Place::Fields { start, fields, width: width_of },
+        place: ArrayLocation::Fields { start, fields, width: width_of },
     };
     [array(rank * INDEX, 1, width), array(0, rank, INDEX)]
 }

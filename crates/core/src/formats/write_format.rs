@@ -77,7 +77,7 @@ impl WriteFormat {
         readers: &["this package"],
         magic: b"",
         index: Index::First(|_, _| Ok(())),
-        sparse: SparseForm::Apart,
+        sparse: SparseForm::Separate,
         holds: |_| true,
         holds_layout: |layout| matches!(layout, Layout::Dense),
         names: Names::Any,
@@ -154,7 +154,7 @@ pub trait Assemble {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SparseForm {
     /// A blob each: the values, then the indices.
-    Apart,
+    Separate,
     /// A blob each, in the order of the roles' names, so that canonical blobs need not be moved.
     ByName,
     /// All in one blob, without anything between them; coordinates are followed by their value.

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::write_format::{Alignment, FileAttributes, Index, Method, Sharding, SparseForm, WriteFormat};
-use super::{Format, Input, Sample, Told, bad_magic, zt01, zt01_encode, zt1_encode, zt2, zt10, zt12};
+use super::{Confidence, Format, Input, Probe, bad_magic, zt01, zt01_encode, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::model::{Catalog, Container, DType, Layout};
@@ -19,7 +19,7 @@ pub const FORMAT: Format = Format {
     title: "zTensor",
     endings: &["zt"],
     lacks: "no zTensor magic",
-    tell,
+    detect,
     parse,
     writes: &[&ZT01, &ZT10, &ZT12, &ZT2],
 };
@@ -111,9 +111,9 @@ pub static ZT2: WriteFormat = WriteFormat {
     ..UP_TO_12
 };
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let magics: [&[u8]; 3] = [MAGIC_01, MAGIC_1, &zt2::MAGIC];
-    Ok(if magics.contains(&sample.first(8)?) { Told::Yes } else { Told::No })
+    Ok(if magics.contains(&probe.first(8)?) { Confidence::Certain } else { Confidence::No })
 }
 
 /// Reads a file of any version.

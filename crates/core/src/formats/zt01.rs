@@ -36,7 +36,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
 /// The catalog of the metadata array `bytes`, which stands at `offset` in a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     let mut builder = Builder::new(zt::CONTAINER, limits);
-    builder.version("0.1");
+    builder.set_version("0.1");
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     reader.self_described().map_err(|error| error.rule(TENSOR_RULE))?;
     reader
@@ -126,7 +126,7 @@ impl Fields {
         let mut tensor =
             NewTensor { name: &name, shape: &shape, layout, dtype: Some(self.dtype), components, attributes };
         layouts::check(&mut tensor).map_err(|error| error.rule(TENSOR_RULE))?;
-        builder.tensor(tensor)
+        builder.add_tensor(tensor)
     }
 
     /// The tensor's one blob, as a component of its values.
@@ -175,8 +175,8 @@ impl Fields {
                     (Some(indices), Some(indptr)) => {
                         Ok((Layout::SparseCsr, vec![values(blob), indices, indptr]))
                     }
-                    (Some(_), None) => Err(lacks_array("indptr")),
-                    (None, Some(_)) => Err(lacks_array("indices")),
+                    (Some(_), None) => Err(missing_array("indptr")),
+                    (None, Some(_)) => Err(missing_array("indices")),
                 }
             }
             Some(_) => match self.take_coords()? {
@@ -329,7 +329,7 @@ fn unsigned(value: &Value) -> Option<u64> {
     value.as_integer()?.try_into().ok()
 }
 
-fn lacks_array(key: &'static str) -> Error {
+fn missing_array(key: &'static str) -> Error {
     Error::new(Code::BadLayout, format!("index arrays come together, {key:?} is missing"))
         .component(key)
         .rule(SPARSE_RULE)

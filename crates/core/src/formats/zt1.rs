@@ -2,14 +2,14 @@
 //! the place of a component.
 #![forbid(unsafe_code)]
 
-mod alike;
 mod dtypes;
+mod repeats;
 
 use std::borrow::Cow;
 
-use self::alike::{Again, Known};
 pub use self::dtypes::tensor_dtype;
 use self::dtypes::{component_dtype, logical_dtype};
+use self::repeats::{Again, Known};
 use super::attributes::of_cbor;
 use super::overlap;
 use super::zt;
@@ -23,8 +23,8 @@ use crate::model::{
     Attributes, Blob, Builder, Catalog, Component, DType, Data, Encoding, Label, Layout, NewTensor,
 };
 use crate::syntax::Seen;
-use crate::syntax::alike::{Draft, Spellings};
 use crate::syntax::cbor::Reader;
+use crate::syntax::repeats::{Draft, Spellings};
 
 /// Blobs start at multiples of this (1.0 §2, 1.2 §4).
 const ALIGNMENT: u64 = 64;
@@ -87,7 +87,7 @@ fn parse_root(
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     let mut version: Option<String> = None;
     let mut has_tensors = false;
-    let mut place = Place {
+    let mut place = Parser {
         index: offset,
         total,
         generation,
@@ -113,8 +113,8 @@ fn parse_root(
             }
             match key {
                 "version" => version = Some(reader.text("version")?.into_owned()),
-                "generator" if !reader.null() => place.builder.generator(reader.text("generator")?),
-                "attributes" if !reader.null() => place.builder.attributes(read_attributes(reader)?),
+                "generator" if !reader.null() => place.builder.set_generator(reader.text("generator")?),
+                "attributes" if !reader.null() => place.builder.set_attributes(read_attributes(reader)?),
                 "generator" | "attributes" => {}
                 _ => reader.skip()?,
             }
@@ -136,7 +136,7 @@ fn parse_root(
     if !has_tensors {
         return Err(missing(generation.tensors));
     }
-    builder.version(version);
+    builder.set_version(version);
     overlap::warn(&mut builder);
     Ok(builder.finish())
 }
@@ -182,7 +182,7 @@ fn find_version(bytes: &[u8]) -> Option<String> {
 }
 
 /// The state of a manifest being read.
-struct Place<'p, 'b> {
+struct Parser<'p, 'b> {
     index: u64,
     total: u64,
     generation: &'p Generation,
@@ -216,7 +216,7 @@ fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
     Ok(of_cbor(reader.attributes("attributes", |_| ())?))
 }
 
-impl<'b> Place<'_, 'b> {
+impl<'b> Parser<'_, 'b> {
     fn tensor(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
         self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.generation.tensor_rule))
     }
@@ -290,7 +290,7 @@ impl<'b> Place<'_, 'b> {
             let known = matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo);
             tensor.components.iter().find(|component| known && component.role == role)?.dtype
         });
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     fn shape(&mut self, reader: &mut Reader<'_>) -> Result<()> {

@@ -39,7 +39,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let Input { source, limits, stop, .. } = *input;
     let Some(footer) = read_footer(source, stop)? else {
         let mut builder = Builder::new(zt::CONTAINER, limits);
-        builder.version("2");
+        builder.set_version("2");
         let message =
             "the file is a data shard: it has bytes and no index, which is in the root file of its model";
         builder.warn("ZT_WARN_DATA_SHARD", message, None, None);

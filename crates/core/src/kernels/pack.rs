@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::strided;
 use crate::checked;
 use crate::error::{Code, Error, Result};
-use crate::model::cut::{Cut, Loop, Odometer};
+use crate::model::slice::{Loop, Odometer, TensorSlice};
 use crate::work;
 
 /// Packed bytes from here on are divided: below, the threads cost what they save.
@@ -16,9 +16,9 @@ const DIVIDED: u64 = 4 << 20;
 const BLOCK: usize = 16 << 10;
 
 /// Some of a cut on its way to the thread that fills its bytes.
-type Slot<'o> = Mutex<Option<(Cut, &'o mut [u8])>>;
+type Slot<'o> = Mutex<Option<(TensorSlice, &'o mut [u8])>>;
 
-impl Cut {
+impl TensorSlice {
     /// Copies the cut out of the tensor's bytes. `out` must have exactly [`byte_length`](Self::byte_length)
     /// bytes (`InvalidArg`); runs beyond the end of `input` are refused (`OutOfBounds`).
     pub fn pack(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
@@ -151,7 +151,7 @@ mod tests {
         for ranges in
             [[(0, 7), (1, 1000), (3, 1030)], [(2, 7), (0, 1024), (0, 1030)], [(3, 4), (0, 1024), (1, 1031)]]
         {
-            let cut = Cut::new(&shape, &ranges, 8).unwrap();
+            let cut = TensorSlice::new(&shape, &ranges, 8).unwrap();
             let length = usize::try_from(cut.byte_length()).unwrap();
             let (mut whole, mut divided) = (vec![0; length], vec![1; length]);
             cut.pack(&input, &mut whole).unwrap();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn packing_checks_both_lengths() {
-        let cut = Cut::new(&[3, 4], &[(0, 3), (1, 3)], 8).unwrap();
+        let cut = TensorSlice::new(&[3, 4], &[(0, 3), (1, 3)], 8).unwrap();
         let input: Vec<u8> = (0..12).collect();
         let mut out = [0; 6];
         cut.pack(&input, &mut out).unwrap();
@@ -189,7 +189,7 @@ mod tests {
             }
             let byte = |at: u64| input[usize::try_from(at).unwrap()];
             let expected: Vec<u8> = offsets.iter().flat_map(|&at| (at..at + run).map(byte)).collect();
-            let cut = Cut::strided(&strided).unwrap();
+            let cut = TensorSlice::strided(&strided).unwrap();
             prop_assert_eq!(cut.byte_length(), expected.len() as u64);
             let mut out = vec![0; expected.len()];
             cut.pack(&input, &mut out).unwrap();
@@ -206,7 +206,7 @@ mod tests {
             [[1_u16, 10], [2, 20], [3, 30]].concat().into_iter().flat_map(u16::to_le_bytes).collect();
         let strided = Strided { start: 0, run: 2, loops: Box::new([(2, 2), (3, 4)]) };
         let mut out = [0; 12];
-        Cut::strided(&strided).unwrap().pack(&tuples, &mut out).unwrap();
+        TensorSlice::strided(&strided).unwrap().pack(&tuples, &mut out).unwrap();
         assert_eq!(out, [1, 0, 2, 0, 3, 0, 10, 0, 20, 0, 30, 0]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ciborium::Value;
 
 use crate::error::Result;
-use crate::syntax::values::{Tree, Visit, tell_entries};
+use crate::syntax::values::{Tree, Visit, visit_entries};
 
 /// Keys and values, in the order of the file. Keys are unique.
 pub type Entries = Vec<(Value, Value)>;
@@ -65,10 +65,10 @@ impl Attributes {
     }
 
     /// Tells all keys and values in turn.
-    pub fn tell(&self, to: &mut dyn Visit) -> Result<()> {
+    pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
         match &self.0 {
             Kind::None => Ok(()),
-            Kind::Made(entries) => tell_entries(entries, to),
+            Kind::Made(entries) => visit_entries(entries, to),
             Kind::Lazy(tell) => tell(to),
         }
     }

@@ -7,7 +7,7 @@ use std::hash::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use super::apart::Apart;
+use super::disjoint::Disjointness;
 use super::{
     Attributes, Blob, Catalog, Component, Container, DType, Damage, Data, Encoding, Encodings, Entry, Filter,
     Label, Labels, Layout, Named, Section, SetPart, Shard, Span, Warning,
@@ -37,10 +37,10 @@ pub struct Builder {
     unlisted_damage: Option<Damage>,
     warning_bytes: usize,
     /// The emptied list of the last tensor, for the next: an allocation a tensor is a tenth of an opening.
-    spare: Vec<Component>,
+    unused: Vec<Component>,
     /// Tensors that there may be, as a guess.
     expected: usize,
-    apart: Apart,
+    disjointness: Disjointness,
 }
 
 impl Builder {
@@ -70,9 +70,9 @@ impl Builder {
             unlisted_warnings: 0,
             unlisted_damage: None,
             warning_bytes: 0,
-            spare: Vec::new(),
+            unused: Vec::new(),
             expected: 0,
-            apart: Apart::default(),
+            disjointness: Disjointness::default(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Builder {
 
     /// An empty list for [`NewTensor::components`], with the memory of the last one.
     pub fn no_components(&mut self) -> Vec<Component> {
-        std::mem::take(&mut self.spare)
+        std::mem::take(&mut self.unused)
     }
 
     /// What was added so far.
@@ -100,30 +100,30 @@ impl Builder {
         &self.limits
     }
 
-    pub fn version(&mut self, version: impl Into<String>) {
+    pub fn set_version(&mut self, version: impl Into<String>) {
         self.catalog.version = Some(version.into());
     }
 
-    pub fn generator(&mut self, generator: impl Into<String>) {
+    pub fn set_generator(&mut self, generator: impl Into<String>) {
         self.catalog.generator = Some(generator.into());
     }
 
     /// The attributes of the file.
-    pub fn attributes(&mut self, attributes: Attributes) {
+    pub fn set_attributes(&mut self, attributes: Attributes) {
         self.catalog.attributes = attributes;
     }
 
     /// The file is one of a set, whose others are not in this catalog.
-    pub fn part(&mut self, part: SetPart) {
+    pub fn set_part(&mut self, part: SetPart) {
         self.catalog.part = Some(part);
     }
 
     /// Adds a part of the file that has one digest for all tensors in it.
-    pub fn section(&mut self, section: Section) {
+    pub fn add_section(&mut self, section: Section) {
         self.catalog.sections.push(section);
     }
 
-    pub fn shards(&mut self, shards: Vec<Shard>) {
+    pub fn set_shards(&mut self, shards: Vec<Shard>) {
         self.catalog.shards = shards;
     }
 
@@ -222,8 +222,8 @@ impl Builder {
     }
 
     /// Whether no two blobs overlap without being the same, and none does with `other`. Where that is not known, somebody has to look.
-    pub fn is_surely_apart(&mut self, other: Option<Span>) -> bool {
-        self.apart.is_sure(other)
+    pub fn is_known_disjoint(&mut self, other: Option<Span>) -> bool {
+        self.disjointness.is_sure(other)
     }
 
     /// Takes notice of where the blobs of one more tensor are.
@@ -237,21 +237,21 @@ impl Builder {
                 Data::Blob(blob) => {
                     let before = components.get(..at).unwrap_or_default();
                     let all = self.catalog.components.iter().chain(before);
-                    self.apart.add(Blob::span(blob), self.expected, || all.filter_map(span));
+                    self.disjointness.add(Blob::span(blob), self.expected, || all.filter_map(span));
                 }
                 Data::Inline(_) | Data::Unread { .. } => {}
-                Data::Grid(..) | Data::Pieces(_) => self.apart = Apart::Unknown,
+                Data::Grid(..) | Data::Pieces(_) => self.disjointness = Disjointness::Unknown,
             }
         }
     }
 
-    /// Checks a shape as [`Builder::tensor`] will.
+    /// Checks a shape as [`Builder::add_tensor`] will.
     pub fn check_shape(&mut self, dims: &[u64]) -> Result<()> {
         self.shape(dims).map(drop)
     }
 
     /// Adds a tensor after checking its name and shape. The layout's own rules are `layouts::check`'s.
-    pub fn tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
+    pub fn add_tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
         self.follow(&new.components);
@@ -277,7 +277,7 @@ impl Builder {
         };
         catalog.entries.push(entry);
         catalog.components.append(&mut new.components);
-        self.spare = new.components;
+        self.unused = new.components;
 
         let Catalog { table, hasher, names, entries, .. } = catalog;
         let name_of = |ordinal: u32| {

@@ -130,7 +130,7 @@ impl Chunks for Refused {
 }
 
 /// An array stored in one run, of which the file holds only the beginning, in parts small enough that most of that can be read.
-struct CutShort {
+struct ShortSlice {
     /// Of the array and of a part, in elements.
     shape: Box<[u64]>,
     part: Box<[u64]>,
@@ -142,7 +142,7 @@ struct CutShort {
     held: u64,
 }
 
-impl CutShort {
+impl ShortSlice {
     /// Bytes of a part: what is lost at most of what is there.
     const PART: u64 = 4 << 10;
 
@@ -164,7 +164,7 @@ impl CutShort {
     }
 }
 
-impl Chunks for CutShort {
+impl Chunks for ShortSlice {
     fn find(&self, _: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
         // Row-major, as the array itself. A part at the far edge of a dimension goes on into what follows it.
         let at =
@@ -196,8 +196,8 @@ impl Data {
 
     /// Raw data at `offset` of a file of `total` bytes, which ends before the data does. What is there can be read in slices; the rest is
     /// `ZT_TRUNCATED`, and so is verification.
-    pub fn cut_short(file: u32, shape: &[u64], width: u64, offset: u64, total: u64) -> Self {
-        let part = CutShort::parts(shape, width);
+    pub fn short_slice(file: u32, shape: &[u64], width: u64, offset: u64, total: u64) -> Self {
+        let part = ShortSlice::parts(shape, width);
         let bytes = part.iter().fold(width, |bytes, &dim| bytes.saturating_mul(dim));
         let held = total.saturating_sub(offset);
         let grid = Grid {
@@ -205,7 +205,7 @@ impl Data {
             chunk: part.clone(),
             width,
             fill: Box::default(),
-            chunks: Box::new(CutShort { shape: shape.into(), part, width, bytes, offset, held }),
+            chunks: Box::new(ShortSlice { shape: shape.into(), part, width, bytes, offset, held }),
         };
         let stored = held.min(total);
         Self::Grid(Blob { file, decoded: None, ..Blob::raw(offset.min(total), stored) }, Arc::new(grid))
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn data_that_is_not_there_takes_no_memory_for_an_element() {
         let error = Error::new(Code::Truncated, "it is not there");
-        for data in [Data::refused(0, &[1], u64::MAX, error), Data::cut_short(0, &[1], u64::MAX, 8, 100)] {
+        for data in [Data::refused(0, &[1], u64::MAX, error), Data::short_slice(0, &[1], u64::MAX, 8, 100)] {
             assert!(matches!(data, Data::Grid(_, grid) if grid.fill.is_empty() && grid.width == u64::MAX));
         }
     }

@@ -9,7 +9,7 @@ use ciborium::Value;
 use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
-use crate::syntax::values::{Event, tell};
+use crate::syntax::values::{Event, visit};
 
 /// A catalog on its way into a larger one.
 pub struct Joining {
@@ -33,12 +33,12 @@ pub fn join(
     let mut builder =
         Builder::new(common(&parts, |catalog| catalog.container).unwrap_or(Container::MIXED), limits);
     if let Some(Some(version)) = common(&parts, |catalog| catalog.version.clone()) {
-        builder.version(version);
+        builder.set_version(version);
     }
     if let Some(Some(generator)) = common(&parts, |catalog| catalog.generator.clone()) {
-        builder.generator(generator);
+        builder.set_generator(generator);
     }
-    builder.attributes(first_of_set(&parts).unwrap_or_else(|| shared_attributes(&parts)));
+    builder.set_attributes(first_of_set(&parts).unwrap_or_else(|| shared_attributes(&parts)));
     let mut problems = Vec::new();
     // Where each catalog's tensors begin, and its name.
     let mut starts: Vec<(usize, Rc<str>)> = Vec::new();
@@ -53,7 +53,7 @@ pub fn join(
         for mut section in sections {
             section.blob.file = section.blob.file.saturating_add(part.first_file);
             section.name = format!("{name}: {}", section.name);
-            builder.section(section);
+            builder.add_section(section);
         }
         let map: Vec<Label> = labels.iter().map(|text| builder.intern(text)).collect();
         let label = |label: Label| map.get(label.id() as usize).copied().unwrap_or(label);
@@ -85,7 +85,7 @@ pub fn join(
                 problems.push(Error::new(Code::BadIndex, message).tensor(tensor));
                 continue;
             }
-            builder.tensor(NewTensor {
+            builder.add_tensor(NewTensor {
                 name: tensor,
                 shape: shapes.get(entry.shape as usize).map_or(&[], |shape| shape),
                 layout: Layout::from_label(label(entry.layout.label())),
@@ -127,7 +127,7 @@ fn shared_attributes(parts: &[Joining]) -> Attributes {
             let everywhere = |key: &str| others.iter().all(|other| other.get(key) == Some(value));
             if let Some(text) = key.as_text().filter(|text| everywhere(text)) {
                 to.visit(Event::Text(text))?;
-                tell(value, to)?;
+                visit(value, to)?;
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! How the elements of a component stand in its decoded bytes.
 #![forbid(unsafe_code)]
 
-use super::cut::{Cut, Range};
+use super::slice::{Range, TensorSlice};
 use crate::error::{Code, Error, Result};
 
 /// How elements stand in decoded bytes.
@@ -59,7 +59,7 @@ impl Strided {
 
     /// Offset and length where it is one run.
     pub fn run(&self) -> Option<(u64, u64)> {
-        Cut::strided(self).ok()?.contiguous()
+        TensorSlice::strided(self).ok()?.contiguous()
     }
 
     /// Whether the loops are those of a tensor of that shape, one a dimension.
@@ -69,7 +69,7 @@ impl Strided {
 
     /// The bytes of the elements whose index lies in the given ranges, one a dimension. `None` where the loops are not
     /// those of a tensor of that shape, so that all has to be put in order first.
-    pub fn cut(&self, shape: &[u64], ranges: &[Range]) -> Option<Result<Cut>> {
+    pub fn slice(&self, shape: &[u64], ranges: &[Range]) -> Option<Result<TensorSlice>> {
         (self.fits(shape) && ranges.len() == shape.len()).then(|| {
             let mut start = self.start;
             let mut loops = Vec::with_capacity(shape.len());
@@ -80,7 +80,7 @@ impl Strided {
                 let apart = if range.count() > 1 { stride.checked_mul(range.step) } else { Some(0) };
                 loops.push((range.count(), apart.ok_or_else(beyond)?));
             }
-            Cut::strided(&Self { start, run: self.run, loops: loops.into() })
+            TensorSlice::strided(&Self { start, run: self.run, loops: loops.into() })
         })
     }
 }
@@ -92,12 +92,12 @@ pub struct Counted {
     pub fixed: u64,
     /// Bytes that each entry adds, in all arrays of the blob together.
     pub entry: u64,
-    pub place: Place,
+    pub place: ArrayLocation,
 }
 
 /// Where an array of such a blob stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ArrayLocation {
     /// One run; start and length have a part that grows with the number of entries.
     Run { start: u64, start_each: u64, length: u64, length_each: u64 },
     /// So many elements in a row of each entry.
@@ -119,10 +119,12 @@ impl Counted {
         let count = rest / entry;
         // Each product is at most `total`, which the arrays share.
         Ok(match place {
-            Place::Run { start, start_each, length, length_each } => {
+            ArrayLocation::Run { start, start_each, length, length_each } => {
                 View::range(start + count * start_each, length + count * length_each)
             }
-            Place::Fields { start, fields, width } => View::records(start, entry, fields, width, count),
+            ArrayLocation::Fields { start, fields, width } => {
+                View::records(start, entry, fields, width, count)
+            }
         })
     }
 }
@@ -136,14 +138,15 @@ mod tests {
         // 2 rows, 3 float32 values: 24 + 24 + 12 bytes.
         let csr = |place| Counted { fixed: 24, entry: 12, place };
         let run = |start, start_each, length, length_each| {
-            csr(Place::Run { start, start_each, length, length_each })
+            csr(ArrayLocation::Run { start, start_each, length, length_each })
         };
         assert_eq!(run(0, 0, 24, 0).view(60).unwrap(), View::range(0, 24));
         assert_eq!(run(24, 0, 0, 8).view(60).unwrap(), View::range(24, 24));
         assert_eq!(run(24, 8, 0, 4).view(60).unwrap(), View::range(48, 12));
         assert!(run(0, 0, 24, 0).view(61).is_err());
         assert!(run(0, 0, 24, 0).view(23).is_err());
-        let coords = Counted { fixed: 0, entry: 20, place: Place::Fields { start: 0, fields: 2, width: 8 } };
+        let coords =
+            Counted { fixed: 0, entry: 20, place: ArrayLocation::Fields { start: 0, fields: 2, width: 8 } };
         assert_eq!(coords.view(40).unwrap(), View::records(0, 20, 2, 8, 2));
         assert!(coords.view(39).is_err());
     }

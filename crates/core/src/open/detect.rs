@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Request;
 use super::neighbors::Neighbors;
 use crate::error::{Code, Error, Result};
-use crate::formats::{Format, Formats, Input, Sample, Told, bad_magic};
+use crate::formats::{Confidence, Format, Formats, Input, Probe, bad_magic};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::Catalog;
@@ -21,7 +21,7 @@ pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<C
 
 /// Like [`parse`], as a request asks for it.
 pub fn parse_alone(source: &dyn ReadAt, request: &Request) -> Result<Catalog> {
-    parse_beside(source, None, request).map(|(catalog, _)| catalog)
+    parse_with_siblings(source, None, request).map(|(catalog, _)| catalog)
 }
 
 /// Reads the index of the file at a path that is one of several which the caller named.
@@ -38,7 +38,7 @@ pub(super) fn parse_listed(
 }
 
 /// Reads the index of the file at a path, and finds the files that it asks for: numbers 1 and up.
-pub(super) fn parse_beside(
+pub(super) fn parse_with_siblings(
     source: &dyn ReadAt,
     path: Option<&Path>,
     request: &Request,
@@ -74,31 +74,31 @@ fn attempt<T>(
     read: impl Fn(&Format, &dyn ReadAt) -> Result<T>,
 ) -> Result<T> {
     inject::panic_at("open");
-    let sample = Sample::new(source, &request.stop);
+    let probe = Probe::new(source, &request.stop);
     if let Some(wanted) = request.formats.wanted() {
-        return named(read(wanted, source), wanted, &sample, request);
+        return named(read(wanted, source), wanted, &probe, request);
     }
     if source.length() < 8 {
         return Err(too_short(source.length()));
     }
-    let mut told: Vec<(Told, &Format)> = Vec::new();
+    let mut told: Vec<(Confidence, &Format)> = Vec::new();
     for format in request.formats.iter() {
-        match (format.tell)(&sample)? {
-            Told::Yes => return read(format, &sample),
+        match (format.detect)(&probe)? {
+            Confidence::Certain => return read(format, &probe),
             sure => told.push((sure, format)),
         }
     }
-    if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Told::Likely) {
-        return named(read(likely, &sample), likely, &sample, request);
+    if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Confidence::Likely) {
+        return named(read(likely, &probe), likely, &probe, request);
     }
     told.sort_by_key(|(sure, _)| *sure);
-    for (_, format) in told.iter().filter(|(sure, _)| *sure == Told::Perhaps) {
-        match read(format, &sample) {
+    for (_, format) in told.iter().filter(|(sure, _)| *sure == Confidence::Possible) {
+        match read(format, &probe) {
             Err(error) if !matches!(error.code(), Code::Io | Code::Aborted) => {}
             done => return done,
         }
     }
-    if let Some(message) = foreign::tell(&sample)? {
+    if let Some(message) = foreign::describe(&probe)? {
         return Err(Error::new(Code::BadMagic, message).at(0));
     }
     let lacks: Vec<_> = told.iter().map(|(_, format)| format.lacks).collect();
@@ -111,25 +111,27 @@ fn attempt<T>(
 }
 
 /// Says what the file is where it was read as a format that it is not of: one without magic, or with one that others have too.
-fn named<T>(parsed: Result<T>, format: &Format, sample: &Sample<'_>, request: &Request) -> Result<T> {
+fn named<T>(parsed: Result<T>, format: &Format, probe: &Probe<'_>, request: &Request) -> Result<T> {
     let Err(error) = parsed else { return parsed };
-    if !matches!(error.code(), Code::BadMagic | Code::Truncated) || sample.length() < 8 {
+    if !matches!(error.code(), Code::BadMagic | Code::Truncated) || probe.length() < 8 {
         return Err(error);
     }
     // What is cut off is of its format all the same, though it may look like a file that is not read: a pickle, say.
-    if error.code() == Code::Truncated && matches!((format.tell)(sample)?, Told::Yes | Told::Likely) {
+    if error.code() == Code::Truncated
+        && matches!((format.detect)(probe)?, Confidence::Certain | Confidence::Likely)
+    {
         return Err(error);
     }
     if let Some(wanted) = request.formats.wanted() {
         for other in request.formats.iter().filter(|format| format.name != wanted.name) {
-            if matches!((other.tell)(sample)?, Told::Yes | Told::Likely) {
+            if matches!((other.detect)(probe)?, Confidence::Certain | Confidence::Likely) {
                 let message =
                     format!("this is {}, not {}: leave out the option format", other.title, wanted.title);
                 return Err(Error::new(Code::BadMagic, message).at(0));
             }
         }
     }
-    match foreign::tell(sample)? {
+    match foreign::describe(probe)? {
         Some(message) => Err(Error::new(Code::BadMagic, message).at(0)),
         None => Err(error),
     }

@@ -131,7 +131,7 @@ struct Names {
 }
 
 fn names(folder: &Path, request: &Request) -> Result<Names> {
-    let entries = request.places.list(folder, limits::FOLDER_ENTRIES, &request.stop)?;
+    let entries = request.filesystem.list(folder, limits::FOLDER_ENTRIES, &request.stop)?;
     if entries.len() > limits::FOLDER_ENTRIES {
         let message =
             format!("the folder has more than {} entries; name a file of it", limits::FOLDER_ENTRIES);

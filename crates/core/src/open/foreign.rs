@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
-use crate::formats::Sample;
+use crate::formats::Probe;
 use crate::sources::ReadAt;
 use crate::work::Stop;
 
@@ -47,7 +47,7 @@ struct Foreign {
     is: &'static str,
     /// What to do, as a sentence.
     help: &'static str,
-    tell: fn(&Ends<'_>) -> bool,
+    detect: fn(&Ends<'_>) -> bool,
 }
 
 /// The kinds; the first that tells the file as its own is taken.
@@ -55,7 +55,7 @@ const FOREIGN: &[Foreign] = &[
     Foreign {
         is: "an image",
         help: "Name the file that has the tensors",
-        tell: |ends| {
+        detect: |ends| {
             let is_webp = ends.starts(&[b"RIFF"]) && ends.has(8, b"WEBP");
             ends.starts(&[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"]) || is_webp
         },
@@ -63,22 +63,22 @@ const FOREIGN: &[Foreign] = &[
     Foreign {
         is: "a PDF document",
         help: "Name the file that has the tensors",
-        tell: |ends| ends.starts(&[b"%PDF-"]),
+        detect: |ends| ends.starts(&[b"%PDF-"]),
     },
     Foreign {
         is: "a program or library",
         help: "Name the file that has the tensors",
-        tell: |ends| ends.starts(&[b"\x7fELF", b"MZ\x90\0", b"\xcf\xfa\xed\xfe"]),
+        detect: |ends| ends.starts(&[b"\x7fELF", b"MZ\x90\0", b"\xcf\xfa\xed\xfe"]),
     },
     Foreign {
         is: "a git-lfs pointer, not the file itself",
         help: "Run `git lfs pull` in the repository",
-        tell: |ends| ends.starts(&[b"version https://git-lfs.github.com/spec/"]),
+        detect: |ends| ends.starts(&[b"version https://git-lfs.github.com/spec/"]),
     },
     Foreign {
         is: "an answer of the Hugging Face hub that was saved as the file",
         help: "Check the name, the revision and your access, and download it again",
-        tell: |ends| {
+        detect: |ends| {
             ends.length < 1024
                 && ends.opens_with(&[
                     "Entry not found",
@@ -92,17 +92,17 @@ const FOREIGN: &[Foreign] = &[
         is: "a web page (HTML)",
         help: "The server answered with a page, perhaps an error or a login: download the file itself, on the Hugging Face hub \
                from …/resolve/… instead of …/blob/…",
-        tell: |ends| ends.opens_with(&["<!doctype html", "<html"]),
+        detect: |ends| ends.opens_with(&["<!doctype html", "<html"]),
     },
     Foreign {
         is: "an XML file, which object stores send when they refuse",
         help: "Read it for the reason, and download the file again",
-        tell: |ends| ends.opens_with(&["<?xml", "<Error>"]),
+        detect: |ends| ends.opens_with(&["<?xml", "<Error>"]),
     },
     Foreign {
         is: "a JSON error that a server sent",
         help: "Read it for the reason, and download the file again",
-        tell: |ends| {
+        detect: |ends| {
             let keys: [&[u8]; 4] = [b"\"error\"", b"\"errors\"", b"\"detail\"", b"\"message\""];
             let is_short = ends.opens_with(&["{"]) && ends.length <= 4096 && is_text(ends.first);
             is_short && keys.iter().any(|key| ends.names(key))
@@ -111,41 +111,41 @@ const FOREIGN: &[Foreign] = &[
     Foreign {
         is: INDEX,
         help: "Give it a name that ends in .json to open the checkpoint",
-        tell: |ends| ends.opens_with(&["{"]) && ends.names(b"\"weight_map\"") && is_text(ends.first),
+        detect: |ends| ends.opens_with(&["{"]) && ends.names(b"\"weight_map\"") && is_text(ends.first),
     },
     Foreign {
         is: "compressed with gzip",
         help: "Decompress it first: gunzip",
-        tell: |ends| ends.starts(&[b"\x1f\x8b\x08"]),
+        detect: |ends| ends.starts(&[b"\x1f\x8b\x08"]),
     },
     Foreign {
         is: "compressed with zstd",
         help: "Decompress it first: unzstd",
-        tell: |ends| ends.starts(&[b"\x28\xb5\x2f\xfd"]),
+        detect: |ends| ends.starts(&[b"\x28\xb5\x2f\xfd"]),
     },
     Foreign {
         is: "compressed with xz",
         help: "Decompress it first: unxz",
-        tell: |ends| ends.starts(&[b"\xfd7zXZ\0"]),
+        detect: |ends| ends.starts(&[b"\xfd7zXZ\0"]),
     },
     Foreign {
         is: "compressed with bzip2",
         help: "Decompress it first: bunzip2",
-        tell: |ends| ends.starts(&[b"BZh"]) && ends.has(4, b"1AY&SY"),
+        detect: |ends| ends.starts(&[b"BZh"]) && ends.has(4, b"1AY&SY"),
     },
     Foreign {
         is: "a checkpoint of PyTorch from before 0.1.10 (a tar archive)",
         help: "Load it with torch.load(path, weights_only=False), only if you trust where it comes from, and save it again",
-        tell: |ends| {
+        detect: |ends| {
             let firsts: [&[u8]; 4] = [b"sys_info\0", b"pickle\0", b"tensors\0", b"storages\0"];
             ends.has(257, b"ustar") && ends.starts(&firsts)
         },
     },
-    Foreign { is: "a tar archive", help: "Unpack it first: tar -xf", tell: |ends| ends.has(257, b"ustar") },
+    Foreign { is: "a tar archive", help: "Unpack it first: tar -xf", detect: |ends| ends.has(257, b"ustar") },
     Foreign {
         is: "a program of torch.export (.pt2)",
         help: "Save its weights with Python: torch.save(torch.export.load(path).state_dict, 'weights.pt')",
-        tell: |ends| {
+        detect: |ends| {
             let members: [&[u8]; 2] = [b"/archive_format", b"serialized_exported_program.json"];
             ends.is_zip() && members.iter().any(|member| ends.names(member))
         },
@@ -154,18 +154,18 @@ const FOREIGN: &[Foreign] = &[
         is: "a zip archive",
         help: "Unpack it first: unzip",
         // Archives of formats that are read say themselves what is wrong with them.
-        tell: |ends| ends.is_zip() && !ends.names(b".npy") && !ends.names(b"data.pkl"),
+        detect: |ends| ends.is_zip() && !ends.names(b".npy") && !ends.names(b"data.pkl"),
     },
     Foreign {
         is: "a file of llama.cpp from before GGUF",
         help: "Use the safetensors files of the model instead",
-        tell: |ends| ends.starts(&[b"lmgg", b"fmgg", b"tjgg"]),
+        detect: |ends| ends.starts(&[b"lmgg", b"fmgg", b"tjgg"]),
     },
-    Foreign { is: "a Parquet file", help: TABLES, tell: |ends| ends.starts(&[b"PAR1"]) },
+    Foreign { is: "a Parquet file", help: TABLES, detect: |ends| ends.starts(&[b"PAR1"]) },
     Foreign {
         is: "a pickle of Python",
         help: "Load it with Python, only if you trust where it comes from, and save its tensors as safetensors",
-        tell: |ends| {
+        detect: |ends| {
             // From protocol 4 on frames follow; of those before a first instruction, which is no zero.
             let begins = match ends.first {
                 [0x80, 2..=3, first, ..] => *first != 0,
@@ -178,17 +178,17 @@ const FOREIGN: &[Foreign] = &[
     Foreign {
         is: "all zeros, at its beginning and its end",
         help: "A download or copy was perhaps never filled in: fetch the file again",
-        tell: |ends| ends.first.iter().chain(ends.last).all(|byte| *byte == 0),
+        detect: |ends| ends.first.iter().chain(ends.last).all(|byte| *byte == 0),
     },
     Foreign {
         is: "a JSON file",
         help: "Name the file that has the tensors",
-        tell: |ends| ends.opens_with(&["{", "["]) && is_text(ends.first) && is_text(ends.last),
+        detect: |ends| ends.opens_with(&["{", "["]) && is_text(ends.first) && is_text(ends.last),
     },
     Foreign {
         is: "a text file",
         help: "Name the file that has the tensors",
-        tell: |ends| is_text(ends.first) && is_text(ends.last),
+        detect: |ends| is_text(ends.first) && is_text(ends.last),
     },
 ];
 
@@ -197,19 +197,16 @@ const TABLES: &str = "It holds a table: save its columns as tensors with Python:
 const INDEX: &str = "the index of a sharded checkpoint";
 
 /// What a file is and what to do about it, in sentences; `None` for a file that is of no kind known here.
-pub fn tell(sample: &Sample<'_>) -> Result<Option<String>> {
-    let ends = Ends {
-        first: sample.first(Sample::BYTES)?,
-        last: sample.last(Sample::BYTES)?,
-        length: sample.length(),
-    };
-    let kind = FOREIGN.iter().find(|kind| (kind.tell)(&ends));
+pub fn describe(probe: &Probe<'_>) -> Result<Option<String>> {
+    let ends =
+        Ends { first: probe.first(Probe::BYTES)?, last: probe.last(Probe::BYTES)?, length: probe.length() };
+    let kind = FOREIGN.iter().find(|kind| (kind.detect)(&ends));
     Ok(kind.map(|kind| format!("this is {}. {}", kind.is, kind.help)))
 }
 
 /// The same of the bytes of a file that should be the index of a sharded checkpoint, and is `None` where it is one after all.
-pub fn tell_no_index(bytes: &[u8]) -> Option<String> {
-    tell(&Sample::new(&bytes, &Stop::default())).ok().flatten().filter(|text| !text.contains(INDEX))
+pub fn describe_no_index(bytes: &[u8]) -> Option<String> {
+    describe(&Probe::new(&bytes, &Stop::default())).ok().flatten().filter(|text| !text.contains(INDEX))
 }
 
 /// Whether bytes are UTF-8 without control characters that no text has. A character may be cut in two at either end.
@@ -228,8 +225,8 @@ fn is_text(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn told(bytes: &[u8]) -> Option<String> {
-        tell(&Sample::new(&bytes, &Stop::default())).unwrap()
+    fn described(bytes: &[u8]) -> Option<String> {
+        describe(&Probe::new(&bytes, &Stop::default())).unwrap()
     }
 
     #[test]
@@ -247,19 +244,19 @@ mod tests {
                 for fill in [0, b'.', 0xff, b' '] {
                     let mut bytes = kind.to_vec();
                     bytes.resize(length, fill);
-                    told(&bytes);
+                    described(&bytes);
                 }
             }
         }
-        assert_eq!(told(&[0xfe; 100]), None);
+        assert_eq!(described(&[0xfe; 100]), None);
     }
 
     #[test]
     fn a_text_may_be_cut_in_a_character() {
         let text = "ä".repeat(70_000);
-        assert!(told(text.as_bytes()).unwrap().contains("a text"));
-        assert!(told(&text.as_bytes()[1..]).unwrap().contains("a text"));
-        assert_eq!(told(b"no text \x01 at all"), None);
-        assert_eq!(told(b"no text \xff\xfe at all"), None);
+        assert!(described(text.as_bytes()).unwrap().contains("a text"));
+        assert!(described(&text.as_bytes()[1..]).unwrap().contains("a text"));
+        assert_eq!(described(b"no text \x01 at all"), None);
+        assert_eq!(described(b"no text \xff\xfe at all"), None);
     }
 }

@@ -10,7 +10,7 @@ use super::{Lookup, Opened, Request, names, open, weight_map};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::ReadAt;
-use crate::sources::places::{Local, Places};
+use crate::sources::filesystem::{Filesystem, LocalFiles};
 use crate::work::Stop;
 
 /// What the file in memory is called, and what an index of a sharded checkpoint is.
@@ -43,10 +43,10 @@ impl InMemory {
     fn request(&self, request: &Request) -> Request {
         let files = match &request.lookup {
             Lookup::At(paths) => paths.values().cloned().collect(),
-            Lookup::Beside | Lookup::Unread => HashSet::new(),
+            Lookup::Siblings | Lookup::Unread => HashSet::new(),
         };
-        let places = Given { root: self.path, source: Arc::clone(&self.source), files };
-        Request { places: Arc::new(places), ..request.clone() }
+        let filesystem = Given { root: self.path, source: Arc::clone(&self.source), files };
+        Request { filesystem: Arc::new(filesystem), ..request.clone() }
     }
 }
 
@@ -68,10 +68,10 @@ struct Given {
     files: HashSet<PathBuf>,
 }
 
-impl Places for Given {
+impl Filesystem for Given {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         if self.files.contains(path) {
-            return Local.open(path, stop);
+            return LocalFiles.open(path, stop);
         }
         if path == self.root {
             return Ok(Arc::clone(&self.source));

@@ -10,8 +10,8 @@ use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::ReadAt;
-use crate::sources::beside::{Beside, Folder, Links, Neighbor};
 use crate::sources::files::Member;
+use crate::sources::siblings::{Folder, Links, Neighbor, Siblings};
 
 /// Those of one index, in the order in which they were asked for.
 pub struct Neighbors<'r> {
@@ -25,7 +25,7 @@ pub struct Neighbors<'r> {
 
 #[derive(Default)]
 struct Asked {
-    /// By their paths: their places among the members.
+    /// By their paths: their filesystem among the members.
     known: HashMap<Box<str>, usize>,
     members: Vec<Member>,
 }
@@ -34,7 +34,7 @@ impl<'r> Neighbors<'r> {
     /// Of the index at a path, or in memory.
     pub fn of(index: Option<&Path>, request: &'r Request) -> Self {
         Self {
-            folder: index.map(|index| Folder::of(index, &*request.places)),
+            folder: index.map(|index| Folder::of(index, &*request.filesystem)),
             listed: false,
             request,
             asked: RefCell::default(),
@@ -63,12 +63,12 @@ impl<'r> Neighbors<'r> {
         let (given, unread) = match &self.request.lookup {
             Lookup::At(paths) => (paths.get(name), false),
             Lookup::Unread => (None, true),
-            Lookup::Beside => (None, false),
+            Lookup::Siblings => (None, false),
         };
-        let (places, stop) = (&*self.request.places, &self.request.stop);
+        let (filesystem, stop) = (&*self.request.filesystem, &self.request.stop);
         let links = if self.request.follow_links { Links::Anywhere } else { links };
         let opened = match (given, &self.folder) {
-            (Some(path), _) => places.open(path, stop).map(|source| (path.clone(), source)),
+            (Some(path), _) => filesystem.open(path, stop).map(|source| (path.clone(), source)),
             (None, None) if unread => return Member::unread(None, 0),
             (None, Some(folder)) if unread => {
                 return match folder.find(name) {
@@ -76,7 +76,7 @@ impl<'r> Neighbors<'r> {
                     Err(error) => Member::refused(None, error),
                 };
             }
-            (None, Some(folder)) => folder.open(name, links, places, stop),
+            (None, Some(folder)) => folder.open(name, links, filesystem, stop),
             (None, None) => {
                 let message = format!(
                     "the data is in {name:?}, which cannot be found from memory: open the index by its path"
@@ -96,7 +96,7 @@ impl<'r> Neighbors<'r> {
     }
 }
 
-impl Beside for Neighbors<'_> {
+impl Siblings for Neighbors<'_> {
     fn name(&self) -> Option<&str> {
         self.own_name().filter(|_| !self.listed)
     }

@@ -11,8 +11,8 @@ use crate::formats::zt2;
 use crate::limits;
 use crate::model::Shard;
 use crate::sources::ReadAt;
-use crate::sources::beside::Folder;
 use crate::sources::files::Member;
+use crate::sources::siblings::Folder;
 use crate::verify;
 use crate::work::{Stop, Watch};
 
@@ -47,13 +47,13 @@ fn find(root: &Path, shard: &Shard, by_identity: &mut ByIdentity<'_>) -> Result<
     let given = match &request.lookup {
         Lookup::Unread => return Ok(Member::unread(None, shard.size)),
         Lookup::At(paths) => paths.get(&*shard.name),
-        Lookup::Beside => None,
+        Lookup::Siblings => None,
     };
     if let Some(path) = given {
         return look(path, shard, request);
     }
     // Under its conventional name, or elsewhere as the file of its size and digest.
-    let usual = Folder::of(root, &*request.places).find(&positional(root, &shard.name));
+    let usual = Folder::of(root, &*request.filesystem).find(&positional(root, &shard.name));
     usual.and_then(|path| look(&path, shard, request)).or_else(|error| {
         by_identity.find(shard).and_then(|path| look(&path, shard, request).ok()).ok_or(error)
     })
@@ -70,7 +70,7 @@ fn positional(root: &Path, name: &str) -> String {
 fn look(path: &Path, shard: &Shard, request: &Request) -> Result<Member> {
     let named =
         |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
-    let source = request.places.open(path, &request.stop).map_err(named)?;
+    let source = request.filesystem.open(path, &request.stop).map_err(named)?;
     let length = source.length();
     if length != shard.size {
         let message = format!(
@@ -104,14 +104,14 @@ impl ByIdentity<'_> {
     /// The file that has the size and the digest of the shard. Files of its size are read whole, so that none is looked for where
     /// reading takes long.
     fn find(&mut self, shard: &Shard) -> Option<PathBuf> {
-        if !self.request.places.is_local() {
+        if !self.request.filesystem.is_local() {
             return None;
         }
         let (root, watch) = (self.root, Watch::stopped_by(&self.request.stop));
         let sized = self.sized.get_or_insert_with(|| sized(root));
         let alike = sized.iter().filter(|(_, size)| *size == shard.size);
         let same = |path: &&PathBuf| {
-            let opened = self.request.places.open(path, &watch.stop);
+            let opened = self.request.filesystem.open(path, &watch.stop);
             let hashed = opened.and_then(|source| verify::whole(&*source, &shard.digest, &watch));
             hashed.is_ok_and(|known| known)
         };

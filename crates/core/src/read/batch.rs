@@ -10,7 +10,7 @@ use super::{Reading, claim, compare, parallel, stored_hasher};
 use crate::checked::{self, index};
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::model::cut::{Cut, shard};
+use crate::model::slice::{TensorSlice, shard};
 use crate::model::{Component, DType, Tensor};
 use crate::sources::owned::Owned;
 use crate::sources::{Costs, ReadAt};
@@ -18,7 +18,7 @@ use crate::work;
 
 /// Where a tensor's elements are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct Location {
     /// The block, or `None` of a tensor without bytes.
     pub block: Option<u32>,
     /// Bytes into the block.
@@ -29,7 +29,7 @@ pub struct Place {
 pub struct Batch {
     pub blocks: Vec<Owned>,
     /// One for each tensor asked for, in that order.
-    pub places: Vec<Place>,
+    pub locations: Vec<Location>,
 }
 
 /// What is read or decoded by itself.
@@ -46,7 +46,7 @@ enum Job<'a> {
 struct Part<'a> {
     tensor: Tensor<'a>,
     component: &'a Component,
-    cut: Cut,
+    cut: TensorSlice,
     /// Bytes into the block.
     at: u64,
 }
@@ -92,12 +92,12 @@ pub fn load(
     let threads = whole.first().and_then(|&at| plan.jobs.get(at)).map_or(1, |job| job.threads(reading));
     work::try_each_on(threads.min(at_once), whole.len(), |at| whole.get(at).map_or(Ok(()), |&at| run(at)))?;
     let blocks = blocks.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect();
-    Ok(Batch { blocks, places: plan.places })
+    Ok(Batch { blocks, locations: plan.locations })
 }
 
 struct Plan<'a> {
     jobs: Vec<Job<'a>>,
-    places: Vec<Place>,
+    locations: Vec<Location>,
 }
 
 impl Plan<'_> {
@@ -118,7 +118,7 @@ impl Plan<'_> {
 fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'_>>) -> Result<Plan<'a>> {
     let mut jobs: Vec<Job<'a>> = Vec::new();
     let mut cuts = Cuts::default();
-    let mut places = Vec::with_capacity(ordinals.len());
+    let mut locations = Vec::with_capacity(ordinals.len());
     // What is near in the file that the last tensor is in.
     let mut last: Option<(u32, Near)> = None;
     for (nth, &ordinal) in ordinals.iter().enumerate() {
@@ -128,7 +128,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
         let part = division.and_then(|division| Some((division.rank, (*division.dims.get(nth)?)?)));
         if let Some((rank, dim)) = part {
             let cut = cuts.of(tensor, dim, rank).map_err(|error| error.tensor(tensor.name()))?;
-            places.push(part_place(&mut jobs, tensor, component, cut)?);
+            locations.push(part_location(&mut jobs, tensor, component, cut)?);
             continue;
         }
         let Some((offset, length)) = shareable(component) else {
@@ -137,7 +137,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
                 && component.digest().is_none()
                 && component.byte_length() == Some(0);
             let block = if empty { None } else { Some(number(jobs.len())?) };
-            places.push(Place { block, offset: 0 });
+            locations.push(Location { block, offset: 0 });
             if !empty {
                 jobs.push(Job::Whole(tensor, component));
             }
@@ -162,28 +162,30 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
         {
             *end = next;
             members.push((tensor, component));
-            places
-                .push(Place { block: Some(number(jobs.len() - 1)?), offset: offset - start_of(jobs.last()) });
+            locations.push(Location {
+                block: Some(number(jobs.len() - 1)?),
+                offset: offset - start_of(jobs.last()),
+            });
             continue;
         }
         // A block begins at a multiple of this in the file, so that what is aligned there is aligned in it.
         let start = Some(offset - offset % ALIGNMENT).filter(|&start| holds(start)).unwrap_or(offset);
-        places.push(Place { block: Some(number(jobs.len())?), offset: offset - start });
+        locations.push(Location { block: Some(number(jobs.len())?), offset: offset - start });
         jobs.push(Job::Span { file: component.file(), start, end: next, members: vec![(tensor, component)] });
     }
-    Ok(Plan { jobs, places })
+    Ok(Plan { jobs, locations })
 }
 
 /// Adds a part of a tensor to the last block, or to a new one.
-fn part_place<'a>(
+fn part_location<'a>(
     jobs: &mut Vec<Job<'a>>,
     tensor: Tensor<'a>,
     component: &'a Component,
-    cut: Cut,
-) -> Result<Place> {
+    cut: TensorSlice,
+) -> Result<Location> {
     let bytes = cut.byte_length();
     if bytes == 0 {
-        return Ok(Place { block: None, offset: 0 });
+        return Ok(Location { block: None, offset: 0 });
     }
     if let Some(Job::Parts(parts, end)) = jobs.last_mut()
         && bytes <= SMALL
@@ -192,20 +194,20 @@ fn part_place<'a>(
         let at = end.next_multiple_of(ALIGNMENT);
         *end = at + bytes;
         parts.push(Part { tensor, component, cut, at });
-        return Ok(Place { block: Some(number(jobs.len() - 1)?), offset: at });
+        return Ok(Location { block: Some(number(jobs.len() - 1)?), offset: at });
     }
     // One that is large fills its block.
     let end = if bytes <= SMALL { bytes } else { bytes.max(SHARED) };
     jobs.push(Job::Parts(vec![Part { tensor, component, cut, at: 0 }], end));
-    Ok(Place { block: Some(number(jobs.len() - 1)?), offset: 0 })
+    Ok(Location { block: Some(number(jobs.len() - 1)?), offset: 0 })
 }
 
 /// The cut of the tensor before, of its shape, dimension and bits of an element: neighbours are mostly alike.
 #[derive(Default)]
-struct Cuts(Option<((u32, usize, u32), Cut)>);
+struct Cuts(Option<((u32, usize, u32), TensorSlice)>);
 
 impl Cuts {
-    fn of(&mut self, tensor: Tensor<'_>, dim: usize, rank: Rank) -> Result<Cut> {
+    fn of(&mut self, tensor: Tensor<'_>, dim: usize, rank: Rank) -> Result<TensorSlice> {
         let bits = tensor.dtype().map_or(8, DType::bits);
         let key = (tensor.shape_id(), dim, bits);
         if let Some((same, cut)) = &self.0
@@ -214,7 +216,7 @@ impl Cuts {
             return Ok(cut.clone());
         }
         let ranges = shard(tensor.shape(), dim, rank.rank, rank.world_size)?;
-        let cut = Cut::new(tensor.shape(), &ranges, bits)?;
+        let cut = TensorSlice::new(tensor.shape(), &ranges, bits)?;
         self.0 = Some((key, cut.clone()));
         Ok(cut)
     }
@@ -284,7 +286,7 @@ fn together(
     finish: &impl Fn(Option<DType>, &mut [u8]),
 ) -> Result<Owned> {
     if let [Part { tensor, component, cut, .. }] = parts {
-        let mut bytes = reading.cut(*tensor, component, cut)?;
+        let mut bytes = reading.slice(*tensor, component, cut)?;
         finish(component.dtype, &mut bytes);
         return Ok(bytes);
     }
@@ -292,7 +294,7 @@ fn together(
     let mut block = Owned::zeroed(end)?;
     for Part { tensor, component, cut, at } in parts {
         reading.watch.stop.check()?;
-        let mut bytes = reading.cut(*tensor, component, cut)?;
+        let mut bytes = reading.slice(*tensor, component, cut)?;
         finish(component.dtype, &mut bytes);
         let at = index(*at, "a block")?;
         let place = block.get_mut(at..at + bytes.len());

@@ -10,7 +10,7 @@ use crate::checked::index;
 use crate::error::Result;
 use crate::kernels::dequantize::{BlockType, PIECE, too_large};
 use crate::kernels::swap::swap_bytes;
-use crate::model::cut::Cut;
+use crate::model::slice::TensorSlice;
 use crate::model::{Label, Tensor};
 use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
@@ -68,14 +68,14 @@ impl Reading<'_> {
         let mut shape = tensor.shape().to_vec();
         let whole = all(&shape);
         let mut held = ranges.unwrap_or(&whole).to_vec();
-        Cut::new(&shape, &held, 32)?; // says what is wrong with the ranges, in elements
+        TensorSlice::new(&shape, &held, 32)?; // says what is wrong with the ranges, in elements
         let is_whole = held == whole;
         let (Some(dim), Some(last)) = (shape.last_mut(), held.last_mut()) else { return Err(too_large()) };
         let (start, stop) = *last;
         *dim /= block.elements;
         *last = (start / block.elements, stop.div_ceil(block.elements));
         let before = last.0 * block.elements;
-        let cut = Cut::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
+        let cut = TensorSlice::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
         let elements = if start == stop { 0 } else { cut.byte_length() / block.bytes * block.elements };
         let decoded = match elements {
             0 => return Owned::zeroed(0),
@@ -90,7 +90,7 @@ impl Reading<'_> {
                 return Ok(decoded);
             }
         }
-        packed(&Cut::new(&rows, &wanted, 32)?, &decoded)
+        packed(&TensorSlice::new(&rows, &wanted, 32)?, &decoded)
     }
 
     /// All elements of a cut through the blocks.
@@ -98,7 +98,7 @@ impl Reading<'_> {
         &self,
         tensor: Tensor<'_>,
         block: BlockType,
-        cut: Option<&Cut>,
+        cut: Option<&TensorSlice>,
         elements: u64,
     ) -> Result<Owned> {
         let component = self.component_of(tensor, Label::DATA)?;
@@ -111,7 +111,7 @@ impl Reading<'_> {
         }
         let stored = match (cut, component.plain_range()) {
             (Some(cut), Some((offset, length))) => {
-                self.read_cut(self.source(component)?, offset, length, cut)?
+                self.read_slice(self.source(component)?, offset, length, cut)?
             }
             (Some(cut), None) => packed(cut, &self.component(tensor, component)?)?,
             (None, _) => self.component(tensor, component)?,

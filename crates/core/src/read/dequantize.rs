@@ -7,7 +7,7 @@ use super::Reading;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, PIECE, Quantized};
-use crate::model::cut::{Cut, Range};
+use crate::model::slice::{Range, TensorSlice};
 use crate::model::{Component, Label, Tensor};
 use crate::sources::owned::Owned;
 use crate::work;
@@ -22,7 +22,8 @@ impl Reading<'_> {
     /// `maxDecodedBytes`.
     pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[Range]>) -> Result<Owned> {
         let Some(ranges) = ranges else { return self.dequantize_run(tensor, None) };
-        let cut = Cut::stepped(tensor.shape(), ranges, 32).map_err(|error| error.tensor(tensor.name()))?;
+        let cut =
+            TensorSlice::stepped(tensor.shape(), ranges, 32).map_err(|error| error.tensor(tensor.name()))?;
         let ranges = cut.ranges();
         let around: Vec<_> = ranges.iter().map(|range| (range.start, range.stop)).collect();
         let elements = self.dequantize_run(tensor, Some(&around))?;
@@ -30,7 +31,7 @@ impl Reading<'_> {
             return Ok(elements);
         }
         let (shape, steps): (Vec<_>, Vec<_>) = ranges.iter().map(|range| range.rebased()).unzip();
-        packed(&Cut::stepped(&shape, &steps, 32)?, &elements)
+        packed(&TensorSlice::stepped(&shape, &steps, 32)?, &elements)
     }
 
     /// All elements, or those in a half-open range of each dimension.
@@ -49,7 +50,7 @@ impl Reading<'_> {
         quantized: &Quantized,
         ranges: Option<&[(u64, u64)]>,
     ) -> Result<Owned> {
-        let cut = ranges.map(|ranges| Cut::new(tensor.shape(), ranges, 32)).transpose()?;
+        let cut = ranges.map(|ranges| TensorSlice::new(tensor.shape(), ranges, 32)).transpose()?;
         let run = match ranges {
             Some(ranges) => Run::around(tensor.shape(), ranges),
             None => Run { first: 0, count: quantized.elements, shape: Vec::new(), ranges: Vec::new() },
@@ -74,7 +75,7 @@ impl Reading<'_> {
             return Ok(output);
         }
         let decoded = checked::slice(&output, before * 4, run.count * 4).unwrap_or_default();
-        packed(&Cut::new(&run.shape, &run.ranges, 32)?, decoded)
+        packed(&TensorSlice::new(&run.shape, &run.ranges, 32)?, decoded)
     }
 
     /// Bytes of so many float32, within `maxDecodedBytes`.
@@ -115,7 +116,7 @@ struct Run {
 }
 
 impl Run {
-    /// `ranges` are those of a [`Cut`] of this shape.
+    /// `ranges` are those of a [`TensorSlice`] of this shape.
     fn around(shape: &[u64], ranges: &[(u64, u64)]) -> Self {
         let (mut shape, mut ranges, mut first) = (shape.to_vec(), ranges.to_vec(), 0);
         if ranges.iter().any(|(start, stop)| start == stop) {
@@ -138,7 +139,7 @@ impl Run {
 }
 
 /// The elements of a cut through decoded bytes.
-pub(super) fn packed(cut: &Cut, bytes: &[u8]) -> Result<Owned> {
+pub(super) fn packed(cut: &TensorSlice, bytes: &[u8]) -> Result<Owned> {
     let mut output = Owned::to_fill(cut.byte_length())?;
     cut.pack_divided(bytes, &mut output)?;
     Ok(output)

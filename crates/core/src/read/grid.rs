@@ -9,7 +9,7 @@ use crate::checked::{index, product};
 use crate::codecs::frames::Size;
 use crate::error::{Code, Error, Result};
 use crate::limits::{GRID_BYTES, TIMES_A_GRID};
-use crate::model::cut::Range;
+use crate::model::slice::Range;
 use crate::model::{Blob, Chunk, Grid};
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, scratch};
@@ -51,7 +51,7 @@ impl Reading<'_> {
             return Ok(output);
         }
         let read = |offset: u64, buffer: &mut [u8]| source.read_at(offset, buffer, &self.watch.stop);
-        let all = Places::new(grid, ranges);
+        let all = ChunkIndices::new(grid, ranges);
         let written = grid.chunks.written(&read, &all.first, &all.last)?;
         if written.is_some() {
             // There are less chunks than places.
@@ -157,7 +157,7 @@ fn touches(grid: &Grid, ranges: &[Range], place: &[u64]) -> bool {
 }
 
 /// The chunks that hold elements of a slice, in row-major order.
-struct Places {
+struct ChunkIndices {
     /// Range and size of a chunk, of each dimension.
     dims: Vec<(Range, u64)>,
     first: Vec<u64>,
@@ -165,7 +165,7 @@ struct Places {
     next: Option<Vec<u64>>,
 }
 
-impl Places {
+impl ChunkIndices {
     /// Of a slice that is not empty.
     fn new(grid: &Grid, ranges: &[Range]) -> Self {
         let dims: Vec<_> = ranges.iter().copied().zip(grid.chunk.iter().copied()).collect();
@@ -176,7 +176,7 @@ impl Places {
     }
 }
 
-impl Iterator for Places {
+impl Iterator for ChunkIndices {
     type Item = Vec<u64>;
 
     fn next(&mut self) -> Option<Vec<u64>> {
@@ -322,7 +322,7 @@ mod tests {
         fn written(&self, _: ReadIndex<'_>, first: &[u64], last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
             let dims =
                 first.iter().zip(last).map(|(&first, &last)| (Range::from((first, last + 1)), 1)).collect();
-            let all = Places { dims, first: first.into(), last: last.into(), next: Some(first.into()) };
+            let all = ChunkIndices { dims, first: first.into(), last: last.into(), next: Some(first.into()) };
             let there = |place: &Vec<u64>| self.find(&|_, _| Ok(()), place).unwrap().is_some();
             Ok(self.lists.then(|| all.filter(there).collect()))
         }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Reading, claimable, compare, parallel, stored_hasher, within};
 use crate::checked::{end_within, index};
 use crate::error::{Code, Error, Result};
-use crate::model::cut::Cut;
+use crate::model::slice::TensorSlice;
 use crate::model::{Blob, Encoding, Piece, Pieces};
 use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
@@ -78,8 +78,8 @@ impl Reading<'_> {
     }
 
     /// The bytes of a cut through an array in pieces: of those that are raw only what it touches, the others whole.
-    pub(super) fn pieces_cut(&self, pieces: &Pieces, cut: &Cut) -> Result<Owned> {
-        self.read_cut(&Joined::new(self, pieces), 0, pieces.byte_length(), cut)
+    pub(super) fn slice_pieces(&self, pieces: &Pieces, cut: &TensorSlice) -> Result<Owned> {
+        self.read_slice(&Joined::new(self, pieces), 0, pieces.byte_length(), cut)
     }
 
     /// Looks that the files have the stored bytes before memory is claimed for them.

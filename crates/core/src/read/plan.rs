@@ -4,8 +4,8 @@
 use crate::error::{Code, Error, Result, short};
 use crate::inject;
 use crate::limits;
-use crate::model::cut::{Cut, shard};
 use crate::model::glob::Glob;
+use crate::model::slice::{TensorSlice, shard};
 use crate::model::{Catalog, Span, Tensor};
 
 /// How a rule has a tensor divided.
@@ -132,7 +132,7 @@ pub fn spans<'c>(
 struct Spans {
     all: Vec<Span>,
     /// The cut of the tensor before, of its shape, dimension and bits of an element: neighbours are mostly alike.
-    cut: Option<((u32, usize, u32), Cut)>,
+    cut: Option<((u32, usize, u32), TensorSlice)>,
 }
 
 impl Spans {
@@ -157,7 +157,7 @@ impl Spans {
             Some((same, cut)) if same == key => cut,
             _ => {
                 let ranges = shard(tensor.shape(), dim, rank.rank, rank.world_size)?;
-                Cut::new(tensor.shape(), &ranges, dtype.bits())?
+                TensorSlice::new(tensor.shape(), &ranges, dtype.bits())?
             }
         };
         let Some((offset, _)) = data.plain_range() else {
@@ -178,13 +178,13 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sample;
+    use crate::model::fixtures;
 
     const RANK: Rank = Rank { rank: 1, world_size: 2 };
 
     #[test]
     fn neighbours_are_one_range_and_rules_count_in_their_order() {
-        let catalog = sample::row(1000, 16);
+        let catalog = fixtures::row(1000, 16);
         let rule = |pattern: &str, placement| (Glob::new(pattern), placement);
         let whole = plan(&catalog, &[rule("*", Placement::Replicate)], RANK).unwrap();
         assert_eq!(whole.spans, [Span { file: 0, offset: 0, length: 16_000 }]);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_no_rule_names_is_listed() {
-        let error = plan(&sample::row(1000, 16), &[(Glob::new("1*"), Placement::Row)], RANK).unwrap_err();
+        let error = plan(&fixtures::row(1000, 16), &[(Glob::new("1*"), Placement::Row)], RANK).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArg);
         assert!(error.message().starts_with("no entry of rules matches \"0\", \"2\", "), "{error}");
         assert!(error.message().contains("and 869 more"), "{error}");

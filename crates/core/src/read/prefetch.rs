@@ -91,7 +91,7 @@ fn divide(&Read { span, bytes, .. }: &Read, length: u64) -> impl Iterator<Item =
 fn bring(source: &dyn ReadAt, span: Span, stop: &Stop) -> Result<()> {
     if source.local().is_none() {
         source.keep(span.offset, span.length, stop)?;
-        let mapping = source.kept(span.offset, span.length).map_or(Ok(None), FileSource::mapping)?;
+        let mapping = source.copied(span.offset, span.length).map_or(Ok(None), FileSource::mapping)?;
         populated(mapping.as_deref(), span);
         return Ok(());
     }
@@ -148,14 +148,14 @@ fn evicted(catalog: &Catalog, ordinals: &[u32]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sample;
+    use crate::model::fixtures;
 
     const SPAN: Span = Span { file: 0, offset: 0, length: 0 };
 
     #[test]
     fn a_file_of_many_tensors_is_evicted_by_few_calls() {
         for apart in [16, 64, 4096, 65_536] {
-            let catalog = sample::row(1000, apart);
+            let catalog = fixtures::row(1000, apart);
             let all: Vec<u32> = (0..1000).collect();
             let whole = Span { length: 999 * apart + 16, ..SPAN };
             assert_eq!(evicted(&catalog, &all), [whole], "{apart} bytes apart");
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn tensors_that_are_evicted_by_name_take_no_pages_of_others_along() {
-        let catalog = sample::row(1000, 4096);
+        let catalog = fixtures::row(1000, 4096);
         let even: Vec<u32> = (0..1000).step_by(2).collect();
         assert_eq!(evicted(&catalog, &even).len(), 500);
         let [first, last] = [10 * 4096, 19 * 4096 + 16];
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn small_neighbours_are_brought_in_together_and_counted_without_what_lies_between() {
-        let catalog = sample::row(1000, 64);
+        let catalog = fixtures::row(1000, 64);
         let all: Vec<u32> = (0..1000).collect();
         let brought = pieces(tensors(&catalog, &all).flat_map(Tensor::ranges), 1 << 16, |_| Costs::LOCAL);
         assert_eq!(brought.len(), 1);

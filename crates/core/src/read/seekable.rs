@@ -10,7 +10,7 @@ use crate::codecs::digest::{Digest, Hasher};
 use crate::codecs::seekable::{self, FOOTER, Frame, Frames};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
-use crate::model::cut::Cut;
+use crate::model::slice::TensorSlice;
 use crate::model::{Blob, Component};
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
@@ -156,7 +156,7 @@ impl Reading<'_> {
     }
 
     /// A cut, from the frames that it touches.
-    pub(super) fn seekable_cut(&self, blob: &Blob, cut: &Cut) -> Result<Owned> {
+    pub(super) fn slice_seekable(&self, blob: &Blob, cut: &TensorSlice) -> Result<Owned> {
         let frames = self.seek_table(blob)?;
         if let Some((start, length)) = cut.contiguous() {
             within(length, self.limits)?;

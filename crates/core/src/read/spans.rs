@@ -3,9 +3,9 @@
 
 use super::planner::Near;
 use crate::error::Result;
-use crate::model::cut::{Cut, Loop};
+use crate::model::slice::{Loop, TensorSlice};
 
-impl Cut {
+impl TensorSlice {
     /// Calls `each` with the parts of the cut that are best read in one go, in order. Only a part that is one run has
     /// a [`span`](Self::span) that is longer than a full read. The cut has to be [rising](Self::is_rising).
     pub fn for_each_span(&self, near: Near, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
@@ -80,12 +80,12 @@ mod tests {
     /// Span and packed bytes of each part.
     fn spans(shape: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
         let mut found = Vec::new();
-        let each = &mut |part: &Cut| {
+        let each = &mut |part: &TensorSlice| {
             let (start, length) = part.span();
             found.push((start, length, part.byte_length()));
             Ok(())
         };
-        Cut::new(shape, ranges, 8).unwrap().for_each_span(near(), each).unwrap();
+        TensorSlice::new(shape, ranges, 8).unwrap().for_each_span(near(), each).unwrap();
         found
     }
 
@@ -119,7 +119,7 @@ mod tests {
             }).collect();
             shape.push(scale);
             ranges.push((scale / 3, scale / 2 + 1));
-            let cut = Cut::new(&shape, &ranges, 8).unwrap();
+            let cut = TensorSlice::new(&shape, &ranges, 8).unwrap();
             let mut runs = Vec::new();
             cut.for_each_span(near(), &mut |part| {
                 let (start, length) = part.span();

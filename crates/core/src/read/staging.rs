@@ -66,13 +66,13 @@ fn joined(spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 mod tests {
     use super::super::planner::SMALL;
     use super::*;
-    use crate::model::sample;
+    use crate::model::fixtures;
 
     #[test]
     fn neighbours_are_one_range() {
         for apart in [16, 64] {
             let all: Vec<u32> = (0..1000).collect();
-            let batch = next(&sample::row(1000, apart), &all, 0);
+            let batch = next(&fixtures::row(1000, apart), &all, 0);
             assert_eq!(batch.end, 1000);
             assert_eq!(batch.ranges, [(0, 999 * apart + 16)]);
             assert_eq!(batch.stored, 16_000);
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn tensors_far_apart_are_ranges_of_their_own_in_the_order_of_the_file() {
         let some = [40, 20, 20, 30];
-        let batch = next(&sample::row(100, 1000), &some, 1);
+        let batch = next(&fixtures::row(100, 1000), &some, 1);
         assert_eq!(batch.end, 4);
         assert_eq!(batch.ranges, [(20_000 - 32, 16 + 32), (30_000 - 48, 16 + 48)]);
         assert_eq!(batch.stored, 48);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn so_many_tensors_come_at_once() {
         let all: Vec<u32> = (0..25_000).collect();
-        let catalog = sample::row(25_000, 64);
+        let catalog = fixtures::row(25_000, 64);
         let mut ends = vec![0];
         while *ends.last().unwrap() < all.len() {
             ends.push(next(&catalog, &all, *ends.last().unwrap()).end);

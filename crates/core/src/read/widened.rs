@@ -8,7 +8,7 @@ use super::{Reading, claimable, compare, parallel, stored_hasher, too_many};
 use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
 use crate::kernels::widen;
-use crate::model::cut::Cut;
+use crate::model::slice::TensorSlice;
 use crate::model::{Component, DType, Tensor};
 use crate::sources::owned::Owned;
 use crate::work;
@@ -62,7 +62,7 @@ impl Reading<'_> {
         &self,
         tensor: Tensor<'_>,
         component: &Component,
-        cut: Option<&Cut>,
+        cut: Option<&TensorSlice>,
         dtype: DType,
         elements: u64,
     ) -> Result<Owned> {
@@ -76,7 +76,7 @@ impl Reading<'_> {
             return widened.map_err(|error| self.name(error, tensor, component));
         }
         let bytes = match cut {
-            Some(cut) => self.cut(tensor, component, cut),
+            Some(cut) => self.slice(tensor, component, cut),
             None => self.component(tensor, component),
         }?;
         let mut output = Owned::to_fill(float32_bytes(elements)?)?;
@@ -152,7 +152,7 @@ impl Reading<'_> {
 }
 
 /// Where the bytes stand that can be converted as they are read.
-pub(crate) fn stored(component: &Component, cut: Option<&Cut>) -> Option<Stored> {
+pub(crate) fn stored(component: &Component, cut: Option<&TensorSlice>) -> Option<Stored> {
     let (offset, length) = component.plain_range().filter(|_| component.rule.is_none())?;
     if let Some(cut) = cut {
         let (start, length) = cut.contiguous()?;

@@ -70,7 +70,7 @@ impl Behind {
     }
 
     /// Whether a block can be taken without waiting for another one to be written.
-    pub fn has_room(&mut self) -> bool {
+    pub fn has_space(&mut self) -> bool {
         while let Ok(done) = self.done.try_recv() {
             self.take_back(done);
         }
@@ -89,7 +89,7 @@ impl Behind {
     }
 
     fn send(&mut self, block: &mut Block, count: usize, whole: Option<Block>) -> Result<()> {
-        if !self.has_room() {
+        if !self.has_space() {
             self.wait()?;
         }
         self.failure()?;

@@ -9,7 +9,7 @@ use crate::sources::owned::refused;
 
 /// A block this full is worth writing: large pieces become large folios, which map cheaply.
 pub const FULL: usize = 8 << 20;
-/// Room beyond that for what comes in one piece, so that the memory need not move.
+/// Space beyond that for what comes in one piece, so that the memory need not move.
 const SLACK: usize = 1 << 20;
 
 /// Zeros of this length and more are left out of a file of ours, where a hole reads the same. Shorter ones are written: each hole
@@ -81,7 +81,7 @@ impl Block {
         Ok(self.bytes.get_mut(start..end).unwrap_or_default())
     }
 
-    /// Makes room for `count` more bytes.
+    /// Makes space for `count` more bytes.
     pub fn reserve(&mut self, count: usize) -> Result<()> {
         let start = self.used;
         self.claim(count)?;
@@ -90,7 +90,7 @@ impl Block {
     }
 
     /// Bytes of memory.
-    pub fn room(&self) -> usize {
+    pub fn space(&self) -> usize {
         self.bytes.len()
     }
 
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn memory_doubles_up_to_a_full_block_and_some_slack() {
-        for (claimed, room) in [
+        for (claimed, space) in [
             (1000, 2000),
             (FULL / 2, FULL),
             (FULL * 3 / 4, FULL + SLACK),
@@ -200,10 +200,10 @@ mod tests {
         ] {
             let mut block = Block::default();
             assert_eq!(block.claim(claimed).unwrap().len(), claimed);
-            assert_eq!((block.len(), block.room()), (claimed, room));
+            assert_eq!((block.len(), block.space()), (claimed, space));
             // What fits is no reason to move the memory.
-            block.reserve(room - claimed).unwrap();
-            assert_eq!((block.len(), block.room()), (claimed, room));
+            block.reserve(space - claimed).unwrap();
+            assert_eq!((block.len(), block.space()), (claimed, space));
         }
     }
 

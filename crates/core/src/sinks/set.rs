@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
-use super::{AtomicFile, Warning, far, leftovers};
+use super::{AtomicFile, Warning, leftovers, store};
 use crate::error::{Code, Error, Result};
 
 /// Old files of a set that is replaced. Those that are not there are passed over.
@@ -29,8 +29,8 @@ pub fn put(
     mut last: AtomicFile,
     old: impl FnOnce() -> Result<Old>,
 ) -> Result<Vec<Warning>> {
-    if let Some(far) = &last.far {
-        return far::put(far, &files, &last);
+    if let Some(store) = &last.store {
+        return store::put(store, &files, &last);
     }
     let folder = Folder::of(&last.target)?;
     for file in files.iter_mut().chain([&mut last]) {
@@ -66,7 +66,7 @@ fn still_there(path: &Path) -> Option<String> {
     Some(format!("'{}' ({error})", path.display()))
 }
 
-/// What was done so far.
+/// What was done so store.
 struct Change<'f> {
     folder: &'f Folder,
     /// Old files: where each belongs, and where it waits.

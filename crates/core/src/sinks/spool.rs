@@ -16,15 +16,15 @@ pub struct Spool {
 }
 
 impl Spool {
-    pub fn beside(target: &Path) -> Result<Self> {
-        let mut temporary = Temporary::beside(target, true).map_err(|error| error.file(target))?;
+    pub fn in_folder_of(target: &Path) -> Result<Self> {
+        let mut temporary = Temporary::in_folder_of(target, true).map_err(|error| error.file(target))?;
         temporary.hide();
         Ok(Self { temporary, target: target.to_owned() })
     }
 
     /// One in the folder for temporary files, for what goes elsewhere.
-    pub fn apart() -> Result<Self> {
-        Self::beside(&std::env::temp_dir().join("ztensor"))
+    pub fn in_temp_folder() -> Result<Self> {
+        Self::in_folder_of(&std::env::temp_dir().join("ztensor"))
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {

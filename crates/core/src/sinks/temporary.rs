@@ -19,7 +19,7 @@ pub struct Temporary {
 impl Temporary {
     /// A new file in the folder of `target`. A `private` one is for its owner alone; any other has the permissions of every
     /// new file there. First, what writers that were killed have left in the folder goes.
-    pub fn beside(target: &Path, private: bool) -> Result<Self> {
+    pub fn in_folder_of(target: &Path, private: bool) -> Result<Self> {
         let folder = folder_of(target);
         leftovers::clear(folder);
         if let Some(file) = nameless(folder, private) {
@@ -30,9 +30,9 @@ impl Temporary {
     }
 
     /// One in the folder for temporary files, for its owner alone.
-    pub fn apart() -> Result<Self> {
+    pub fn in_temp_folder() -> Result<Self> {
         let target = std::env::temp_dir().join("ztensor");
-        Self::beside(&target, true).map_err(|error| error.file(&target))
+        Self::in_folder_of(&target, true).map_err(|error| error.file(&target))
     }
 
     pub fn file(&self) -> &File {
@@ -56,14 +56,14 @@ impl Temporary {
     }
 
     /// Puts the file in the place of whatever `target` is.
-    pub fn place_over(&mut self, target: &Path) -> io::Result<()> {
+    pub fn rename_over(&mut self, target: &Path) -> io::Result<()> {
         std::fs::rename(self.name()?, target)?;
         self.placed();
         Ok(())
     }
 
     /// Puts the file at `target`; `AlreadyExists` where anything is there.
-    pub fn place_new(&mut self, target: &Path) -> io::Result<()> {
+    pub fn link_new(&mut self, target: &Path) -> io::Result<()> {
         match self.path.clone() {
             None => link(&self.file, target)?,
             Some(path) => rename_new(&path, target)?,

@@ -13,10 +13,10 @@ use super::files::Identity;
 use super::io::Io;
 use super::mapping::Mapping;
 #[cfg(target_os = "linux")]
-use super::stretch;
+use super::window;
 use super::{Costs, ReadAt, fault};
 #[cfg(target_os = "linux")]
-use super::{Stretches, hash_read};
+use super::{MappedWindows, hash_read};
 #[cfg(target_os = "linux")]
 use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
@@ -219,7 +219,7 @@ impl FileSource {
     }
 
     /// A mapping of a file that a read found cut short is lost, whether or not anybody touches what is gone.
-    fn tell<T>(&self, read: Result<T>) -> Result<T> {
+    fn note_loss<T>(&self, read: Result<T>) -> Result<T> {
         if read.as_ref().is_err_and(|error| error.code() == Code::Truncated)
             && let Some(mapping) = self.mapped()
         {
@@ -273,18 +273,18 @@ impl ReadAt for FileSource {
     #[cfg(target_os = "linux")]
     fn hash(
         &self,
-        stretches: &Stretches,
+        windows: &MappedWindows,
         offset: u64,
         length: u64,
         hasher: &mut Hasher,
         stop: &Stop,
     ) -> Result<()> {
         // What is not in memory comes faster by reads, and page faults across a network are not to be waited for.
-        let mapped = length >= stretch::FROM && self.maps() && self.is_cached(offset, length);
+        let mapped = length >= window::FROM && self.maps() && self.is_cached(offset, length);
         if !mapped {
             return hash_read(self, offset, length, hasher, stop);
         }
-        let (at, whole) = stretches.hash(&self.file, self.length, offset, length, hasher);
+        let (at, whole) = windows.hash(&self.file, self.length, offset, length, hasher);
         self.check_length()?;
         if !whole {
             let message = "read: the system could not bring in a page of the file";
@@ -312,11 +312,11 @@ impl ReadAt for FileSource {
     }
 
     fn check_length(&self) -> Result<()> {
-        self.tell(self.measure())
+        self.note_loss(self.measure())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
-        self.tell(read_at(&self.file, offset, buffer))?;
+        self.note_loss(read_at(&self.file, offset, buffer))?;
         // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
         // lets go of it, after it has set the new length.
         self.check_length()

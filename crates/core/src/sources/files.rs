@@ -208,8 +208,8 @@ impl Files {
     }
 
     /// The local file that holds all of a range, at the same offsets: `None` of one that is elsewhere and was not kept.
-    pub fn kept(&self, span: Span) -> Result<Option<&FileSource>> {
-        Ok(self.any(span.file)?.kept(span.offset, span.length))
+    pub fn copied(&self, span: Span) -> Result<Option<&FileSource>> {
+        Ok(self.any(span.file)?.copied(span.offset, span.length))
     }
 
     /// What is of this machine of the files. Reads of it wait for no other.
@@ -237,9 +237,9 @@ impl Files {
     }
 
     /// Whether some of the bytes are in no file of this machine, so that reading waits for somebody else.
-    pub fn are_far(&self) -> bool {
-        let is_far = |member: &Member| member.source.get().is_some_and(|source| source.is_far());
-        self.members.iter().any(is_far)
+    pub fn are_remote(&self) -> bool {
+        let is_remote = |member: &Member| member.source.get().is_some_and(|source| source.is_remote());
+        self.members.iter().any(is_remote)
     }
 
     /// The local file of a number, or the local copy, if it was opened already.

@@ -6,13 +6,13 @@ use std::fs::File;
 use memmap2::{MmapMut, MmapOptions};
 
 use super::fault::Entry;
-use super::{quarantine, room};
+use super::{reclaim, retired};
 
 /// A mapped file. Writes into it stay in this process.
 ///
 /// It ends in two steps: native code of others (a compression job on a view) may still be reading when the last share
 /// goes, so the range is first overlaid with zero pages, which frees the file and its pages at once, and only its
-/// addresses wait in a [`quarantine`] before they are given back.
+/// addresses wait in a [`retired`] before they are given back.
 pub struct Mapping {
     map: Option<MmapMut>,
     /// Its place among the ranges whose loss is survived; it leaves before the range can become another's.
@@ -28,7 +28,7 @@ impl Mapping {
         // SAFETY: the mapping is private and only ever handed out as raw memory that JavaScript may write
         // and another process may change below us; no Rust reference to its bytes is kept across a call,
         // and parsers and decoders read through the file, not through here.
-        let map = room::made_for(|| unsafe { options.map_copy(file) }).ok()?;
+        let map = reclaim::map_or_reclaim(|| unsafe { options.map_copy(file) }).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { map: Some(map), entry: Some(entry) })
     }
@@ -97,7 +97,7 @@ fn page_size() -> libc::c_long {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if let (Some(map), Some(entry)) = (self.map.take(), self.entry.take()) {
-            quarantine::retire(map, entry);
+            retired::retire(map, entry);
         }
     }
 }

@@ -23,7 +23,7 @@ impl ReadAt for Memory {
         self.0.len() as u64
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-use super::room;
+use super::reclaim;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 
@@ -48,7 +48,7 @@ impl Owned {
             return Self::heap(length);
         }
         #[cfg(target_os = "linux")]
-        if let Some(block) = super::spare::take(length) {
+        if let Some(block) = super::pool::take(length) {
             return Ok(Self(Block::Pages(Pages { block: Some(block), start: 0, length })));
         }
         Self::pages(length)
@@ -83,7 +83,7 @@ impl Owned {
     }
 
     fn pages(length: usize) -> Result<Self> {
-        let block = room::made_for(|| MmapMut::map_anon(length)).map_err(|_| refused(length))?;
+        let block = reclaim::map_or_reclaim(|| MmapMut::map_anon(length)).map_err(|_| refused(length))?;
         // Only a hint: the first touch of fresh 4 KiB pages costs three times that of huge ones.
         #[cfg(target_os = "linux")]
         let _ = block.advise(memmap2::Advice::HugePage);
@@ -95,7 +95,7 @@ impl Owned {
 /// blocks of many sizes.
 pub fn tidy() {
     #[cfg(target_os = "linux")]
-    super::spare::let_go_beyond(TIDY);
+    super::pool::shrink(TIDY);
 }
 
 /// There is not so much memory.
@@ -107,7 +107,7 @@ pub fn refused(length: usize) -> Error {
 impl Drop for Pages {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            super::spare::keep(block);
+            super::pool::put(block);
         }
     }
 }

@@ -14,7 +14,7 @@ use self::head::Head;
 use self::texts::{REMEMBERED, Texts};
 pub use self::value::Pairs;
 pub(crate) use self::value::identity;
-use super::alike::{Mark, Spelled};
+use super::repeats::{Mark, Spelled};
 use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
 use crate::limits;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use ciborium::Value;
 
 use super::Keys;
-use super::alike::{Mark, Spelled};
+use super::repeats::{Mark, Spelled};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 

@@ -43,7 +43,7 @@ impl Visit for Ignore {
 }
 
 /// Tells a value that was made.
-pub fn tell(value: &Value, to: &mut (impl Visit + ?Sized)) -> Result<()> {
+pub fn visit(value: &Value, to: &mut (impl Visit + ?Sized)) -> Result<()> {
     match value {
         Value::Integer(integer) => to.visit(Event::Integer(i128::from(*integer))),
         Value::Float(float) => to.visit(Event::Float(*float)),
@@ -52,27 +52,27 @@ pub fn tell(value: &Value, to: &mut (impl Visit + ?Sized)) -> Result<()> {
         Value::Bytes(bytes) => to.visit(Event::Bytes(bytes)),
         Value::Array(items) => {
             to.visit(Event::Array)?;
-            items.iter().try_for_each(|item| tell(item, to))?;
+            items.iter().try_for_each(|item| visit(item, to))?;
             to.visit(Event::End)
         }
         Value::Map(entries) => {
             to.visit(Event::Map)?;
-            tell_entries(entries, to)?;
+            visit_entries(entries, to)?;
             to.visit(Event::End)
         }
         Value::Tag(tag, inner) => {
             to.visit(Event::Tag(*tag))?;
-            tell(inner, to)
+            visit(inner, to)
         }
         _ => to.visit(Event::Null),
     }
 }
 
 /// Tells keys and values in turn.
-pub fn tell_entries(entries: &[(Value, Value)], to: &mut (impl Visit + ?Sized)) -> Result<()> {
+pub fn visit_entries(entries: &[(Value, Value)], to: &mut (impl Visit + ?Sized)) -> Result<()> {
     entries.iter().try_for_each(|(key, value)| {
-        tell(key, to)?;
-        tell(value, to)
+        visit(key, to)?;
+        visit(value, to)
     })
 }
 
@@ -180,7 +180,7 @@ mod tests {
         ]);
         let entries = vec![("key".into(), nested), (Value::Array(vec![u64::MAX.into()]), "value".into())];
         let mut tree = Tree::default();
-        tell_entries(&entries, &mut tree).unwrap();
+        visit_entries(&entries, &mut tree).unwrap();
         assert_eq!(tree.entries().unwrap(), entries);
     }
 

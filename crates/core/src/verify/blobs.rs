@@ -16,7 +16,7 @@ use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, Key, Span, Tensor};
 use crate::read::planner::{Aim, SMALL, reads};
 use crate::read::{Reading, compare, parallel, stored_hasher};
-use crate::sources::{Costs, ReadAt, Stretches, scratch};
+use crate::sources::{Costs, MappedWindows, ReadAt, scratch};
 use crate::work;
 
 /// Bytes of a blob that are hashed by one thread in one go, between two looks at the stop flag.
@@ -62,7 +62,7 @@ pub struct Blobs<'a> {
     /// Up to and with each unit, what is done in one go: a unit, or a piece of a divided one.
     ends: Vec<usize>,
     /// What is mapped of each file.
-    stretches: HashMap<u32, Stretches>,
+    windows: HashMap<u32, MappedWindows>,
     /// Blobs of each tensor that are still to be judged.
     left: Vec<AtomicU32>,
 }
@@ -77,7 +77,7 @@ impl<'a> Blobs<'a> {
             small: Vec::new(),
             units: Vec::new(),
             ends: Vec::new(),
-            stretches: HashMap::new(),
+            windows: HashMap::new(),
             left: Vec::with_capacity(tensors.len()),
         };
         for (owner, &tensor) in tensors.iter().enumerate() {
@@ -108,7 +108,7 @@ impl<'a> Blobs<'a> {
             } else if component.is_raw_blob() && component.stored_length() <= SMALL {
                 self.small.push(at);
             } else {
-                self.stretches.entry(component.file()).or_default();
+                self.windows.entry(component.file()).or_default();
                 self.units.push(unit(at, component));
             }
             self.all.push(Judged { tensor, component: Some(component), owner, wrong: OnceLock::new() });
@@ -261,13 +261,13 @@ impl<'a> Blobs<'a> {
     /// Hashes a part of a component's stored bytes.
     fn hash(&self, component: &Component, start: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
         let source = self.reading.source(component)?;
-        let Some(stretches) = self.stretches.get(&component.file()) else { return Ok(()) };
+        let Some(windows) = self.windows.get(&component.file()) else { return Ok(()) };
         let (mut at, end) = (start, start.saturating_add(length));
         let stop = &self.reading.watch.stop;
         while at < end {
             stop.check()?;
             let count = (end - at).min(PIECE);
-            source.hash(stretches, component.offset().saturating_add(at), count, hasher, stop)?;
+            source.hash(windows, component.offset().saturating_add(at), count, hasher, stop)?;
             self.reading.watch.did_bytes(count);
             at += count;
         }
@@ -282,7 +282,7 @@ impl<'a> Blobs<'a> {
                 Code::Io | Code::Aborted => true,
                 // A file that was cut off since it was opened is none that can be judged. One that was shorter than it says before
                 // is.
-                Code::Truncated => blob.component.is_none_or(|part| self.was_cut(part)),
+                Code::Truncated => blob.component.is_none_or(|part| self.is_sliced(part)),
                 _ => false,
             };
             if is_lost {
@@ -298,7 +298,7 @@ impl<'a> Blobs<'a> {
     }
 
     /// Whether a component's file has fewer bytes than when it was opened, or cannot be read any more.
-    fn was_cut(&self, component: &Component) -> bool {
+    fn is_sliced(&self, component: &Component) -> bool {
         self.reading.source(component).and_then(ReadAt::check_length).is_err()
     }
 

@@ -8,7 +8,7 @@ use crate::codecs::digest::{Digest, Hasher};
 use crate::error::{Error, Result};
 use crate::model::Section;
 use crate::read::{Reading, parallel};
-use crate::sources::Stretches;
+use crate::sources::MappedWindows;
 use crate::work;
 
 /// Bytes that are hashed by one thread in one go, between two looks at the stop flag.
@@ -40,7 +40,7 @@ pub fn judge(reading: Reading<'_>, section: &Section, all: &mut Outcome) -> Resu
 fn hash(reading: Reading<'_>, section: &Section, digest: &Digest, mut whole: Hasher) -> Result<Hasher> {
     let (blob, stop) = (&section.blob, &reading.watch.stop);
     let source = reading.sources.source(blob.file)?;
-    let stretches = Stretches::default();
+    let windows = MappedWindows::default();
     let piece = |at: u64| ((at * PIECE, (blob.stored - at * PIECE).min(PIECE)), AtomicU32::new(0));
     let all: Vec<_> = (0..blob.stored.div_ceil(PIECE)).map(piece).collect();
     let threads = parallel::threads(source, blob.offset, blob.stored);
@@ -48,7 +48,7 @@ fn hash(reading: Reading<'_>, section: &Section, digest: &Digest, mut whole: Has
         stop.check()?;
         let Some(((at, length), found)) = all.get(at) else { return Ok(()) };
         let Some(mut hasher) = digest.hasher() else { return Ok(()) };
-        source.hash(&stretches, blob.offset.saturating_add(*at), *length, &mut hasher, stop)?;
+        source.hash(&windows, blob.offset.saturating_add(*at), *length, &mut hasher, stop)?;
         found.store(hasher.combined().unwrap_or_default(), Ordering::Relaxed);
         reading.watch.did_bytes(*length);
         Ok(())

@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::formats::{Formats, Method};
 use crate::limits::Limits;
 use crate::model::Attributes;
-use crate::sinks::grown::Grown;
+use crate::sinks::in_place::InPlaceFile;
 use crate::sinks::original::Original;
 use crate::sinks::replacement::Replacement;
 use crate::work::Stop;
@@ -90,9 +90,9 @@ impl Writer {
         };
         zt2::check_settings(&settings)?;
         let (position, out) = if request.in_place {
-            (original.length(), Out::Grown(Grown::new(original, edit.old_index())))
+            (original.length(), Out::InPlaceFile(InPlaceFile::new(original, edit.old_index())))
         } else {
-            let kept = edit.kept(original.length());
+            let kept = edit.retained(original.length());
             (kept, Out::Replacement(Box::new(Replacement::new(original, kept, request.stop))))
         };
         let mut writer = Self::at(position, out, settings);

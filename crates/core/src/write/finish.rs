@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::index_first::{self, Whole};
-use super::old_root::OldRoot;
 use super::out::Out;
+use super::previous_root::OldRoot;
 use super::{Writer, parts, zt2};
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
@@ -31,12 +31,12 @@ impl Writer {
         }
         self.settle_packed()?;
         if let Some(mut laid) = self.laid.take() {
-            self.finish_laid(&mut laid)?;
+            self.finish_planned(&mut laid)?;
             return self.finish_settled();
         }
-        self.builder.attributes(std::mem::take(&mut self.settings.attributes));
+        self.builder.set_attributes(std::mem::take(&mut self.settings.attributes));
         if let Some(generator) = self.settings.generator.take() {
-            self.builder.generator(generator);
+            self.builder.set_generator(generator);
         }
         if self.edit.as_ref().is_some_and(Edit::is_empty) && self.builder.is_empty() {
             return Ok(Finished::default());
@@ -126,7 +126,7 @@ impl Writer {
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
         let old = match &self.out {
-            Out::File(root) if root.overwrites() && !root.is_far() && self.shards.largest.is_some() => {
+            Out::File(root) if root.overwrites() && !root.is_remote() && self.shards.largest.is_some() => {
                 OldRoot::of(root.target())
             }
             _ => OldRoot::default(),

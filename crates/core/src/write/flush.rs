@@ -31,7 +31,7 @@ impl Writer {
     /// Passes full blocks on to be written, as far as that takes no waiting. What is pending then waits for
     /// [`Writer::flush_if_full`].
     pub fn pass_on(&mut self) -> Result<()> {
-        if self.pending() >= WARM && self.behind().is_some_and(Behind::has_room) {
+        if self.pending() >= WARM && self.behind().is_some_and(Behind::has_space) {
             self.write_block(self.full())?;
         }
         Ok(())

@@ -49,6 +49,6 @@ impl Writer {
         let layout = Layout::from_label(self.builder.intern(spec.layout));
         let Spec { shape, dtype, attributes, .. } = spec;
         let attributes = attributes.cloned();
-        self.builder.tensor(NewTensor { name, shape, layout, dtype, components, attributes })
+        self.builder.add_tensor(NewTensor { name, shape, layout, dtype, components, attributes })
     }
 }

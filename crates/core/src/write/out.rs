@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::sinks::block::Block;
-use crate::sinks::grown::Grown;
+use crate::sinks::in_place::InPlaceFile;
 use crate::sinks::replacement::Replacement;
 use crate::sinks::upload::Upload;
 use crate::sinks::{AtomicFile, Spool, Warning};
@@ -22,7 +22,7 @@ pub enum Out {
     /// A file that is there, on a clone of it.
     Replacement(Box<Replacement>),
     /// A file that is there, in place.
-    Grown(Grown),
+    InPlaceFile(InPlaceFile),
     /// Whoever drives the writer takes the bytes out of its buffer.
     Taken,
     /// The same, while somebody takes blocks at the other end.
@@ -36,7 +36,7 @@ impl Out {
             Self::File(file) => Some(file.file()),
             Self::Spool(spool, _) | Self::SpoolUpload(spool, _) => Some(spool.file()),
             Self::Replacement(file) => file.begun(),
-            Self::Grown(file) => file.begun(),
+            Self::InPlaceFile(file) => file.begun(),
             Self::Upload(_) | Self::Taken | Self::Passed(_) => None,
         }
     }
@@ -56,7 +56,7 @@ impl Out {
             Self::Spool(spool, _) | Self::SpoolUpload(spool, _) => spool.write(block.from(0))?,
             Self::Upload(upload) => upload.write(block.from(0))?,
             Self::Replacement(file) => file.write(block.from(0))?,
-            Self::Grown(file) => file.write(block.from(0))?,
+            Self::InPlaceFile(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
             Self::Passed(blocks) => return blocks.pass(block.take()),
         }
@@ -69,7 +69,7 @@ impl Out {
         match self {
             Self::File(file) | Self::Spool(_, file) => file.commit(),
             Self::Replacement(file) => file.commit(),
-            Self::Grown(file) => file.commit().map(|()| Vec::new()),
+            Self::InPlaceFile(file) => file.commit().map(|()| Vec::new()),
             Self::Upload(upload) | Self::SpoolUpload(_, upload) => upload.complete().map(|()| Vec::new()),
             Self::Taken | Self::Passed(_) => Ok(Vec::new()),
         }

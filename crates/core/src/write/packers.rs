@@ -142,7 +142,7 @@ impl Packers {
             self.threads += 1;
         }
         let job = Job { out: self.block(), raw, task };
-        let held = job.raw.room();
+        let held = job.raw.space();
         let (done, outcome) = channel();
         if self.threads == 0 {
             let made = self.make(job);
@@ -276,7 +276,7 @@ mod tests {
     fn raw(first: u8) -> Block {
         let mut block = Block::default();
         block.claim(FULL / 2).unwrap().fill(first);
-        assert_eq!(block.room(), FULL);
+        assert_eq!(block.space(), FULL);
         block
     }
 

@@ -50,7 +50,7 @@ impl Parts {
             named.push((file, catalog));
         }
         let Some((first, _)) = named.first() else { return Ok(Vec::new()) };
-        let mut index = first.beside(&index_path(target))?;
+        let mut index = first.sibling(&index_path(target))?;
         index.write(index_of(&named).as_bytes())?;
         let files = named.into_iter().map(|(file, _)| file).collect();
         // Opened as a folder, a numbered set needs no index: no old part may be there beside a new one.

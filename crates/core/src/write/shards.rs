@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::old_root::OldRoot;
+use super::previous_root::OldRoot;
 use crate::checked::end_within;
 use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};

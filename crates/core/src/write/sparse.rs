@@ -25,10 +25,10 @@ pub use array::{Array, Held, blocks};
 use cells::Cells;
 
 /// Makes a nameless file for what is too large for memory and has to be put in another order.
-pub type Room<'a> = &'a dyn Fn() -> Result<Spool>;
+pub type NewSpool<'a> = &'a dyn Fn() -> Result<Spool>;
 
 /// Where the values of a sparse tensor belong.
-enum Places {
+enum IndexArrays {
     Csr { indices: Box<dyn Array>, indptr: Box<dyn Array> },
     Coo { coords: Box<dyn Array> },
 }
@@ -37,7 +37,7 @@ enum Places {
 pub struct Sparse {
     shape: Vec<u64>,
     values: Box<dyn Array>,
-    places: Places,
+    index_arrays: IndexArrays,
 }
 
 /// Which types the index arrays of a tensor have in a file.
@@ -79,17 +79,17 @@ impl Sparse {
     ) -> Result<Self> {
         let mut arrays = arrays.into_iter();
         let (values, first, second) = (arrays.next(), arrays.next(), arrays.next());
-        let (values, places) = match (layout, values, first, second) {
+        let (values, index_arrays) = match (layout, values, first, second) {
             (Layout::SparseCsr, Some(values), Some(indices), Some(indptr)) => {
-                (values, Places::Csr { indices, indptr })
+                (values, IndexArrays::Csr { indices, indptr })
             }
-            (Layout::SparseCoo, Some(values), Some(coords), None) => (values, Places::Coo { coords }),
+            (Layout::SparseCoo, Some(values), Some(coords), None) => (values, IndexArrays::Coo { coords }),
             _ => return Err(Error::new(Code::BadLayout, "a component is missing")),
         };
-        let sparse = Self { shape: shape.to_vec(), values, places };
-        let checked = sparse.check(stop).map_err(|error| match &sparse.places {
-            Places::Csr { .. } if strictly => error.rule(CSR),
-            Places::Coo { .. } if strictly => error.rule(COO),
+        let sparse = Self { shape: shape.to_vec(), values, index_arrays };
+        let checked = sparse.check(stop).map_err(|error| match &sparse.index_arrays {
+            IndexArrays::Csr { .. } if strictly => error.rule(CSR),
+            IndexArrays::Coo { .. } if strictly => error.rule(COO),
             _ => error,
         });
         checked.map(|()| sparse)
@@ -105,8 +105,8 @@ impl Sparse {
             }
         }
         let (dtype, length, nnz) = (self.values.dtype(), self.values.length(), self.nnz());
-        match &self.places {
-            Places::Csr { indices, indptr } => {
+        match &self.index_arrays {
+            IndexArrays::Csr { indices, indptr } => {
                 let &[rows, cols] = &self.shape[..] else {
                     let (shape, rank) = (&self.shape, self.shape.len());
                     let message = format!("CSR has 2 dimensions, the shape {shape:?} has {rank}");
@@ -123,7 +123,7 @@ impl Sparse {
                     csr::check_columns(&Indices::new(indices.dtype(), bytes)?, cols, first)
                 })
             }
-            Places::Coo { coords } => {
+            IndexArrays::Coo { coords } => {
                 coo::check_lengths(self.shape.len(), dtype, [length, nnz, coords.elements()])?;
                 self.shape.iter().enumerate().try_for_each(|(d, &dim)| {
                     let begin = d as u64 * nnz;
@@ -142,22 +142,22 @@ impl Sparse {
         mut self,
         format: &'static WriteFormat,
         promised: Option<DataRule>,
-        room: Room<'_>,
+        new_spool: NewSpool<'_>,
         stop: &Stop,
     ) -> Result<Self> {
         let (wanted, nnz) = (format.profiles, self.nnz());
-        match &mut self.places {
-            Places::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
+        match &mut self.index_arrays {
+            IndexArrays::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
                 if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {
                     // Packed values come from version 2 alone.
                     if promised == Some(DataRule::RisingColumns) || self.values.dtype().bits() < 8 {
                         return Err(fall.error());
                     }
-                    let sorted = rising::sorted([&*self.values, &**indices, &**indptr], room, stop)?;
+                    let sorted = rising::sorted([&*self.values, &**indices, &**indptr], new_spool, stop)?;
                     [self.values, *indices] = sorted;
                 }
             }
-            Places::Coo { coords } if wanted || promised == Some(DataRule::UniqueCells) => {
+            IndexArrays::Coo { coords } if wanted || promised == Some(DataRule::UniqueCells) => {
                 Cells { coords: &**coords, shape: &self.shape, nnz }.check_unique(stop)?;
             }
             _ => {}
@@ -167,9 +167,9 @@ impl Sparse {
 
     /// Stored values.
     fn nnz(&self) -> u64 {
-        match &self.places {
-            Places::Csr { indices, .. } => indices.elements(),
-            Places::Coo { coords } => {
+        match &self.index_arrays {
+            IndexArrays::Csr { indices, .. } => indices.elements(),
+            IndexArrays::Coo { coords } => {
                 let nnz = coords.elements().checked_div(self.shape.len() as u64);
                 nnz.unwrap_or_else(|| self.values.elements())
             }
@@ -178,9 +178,9 @@ impl Sparse {
 
     /// The index arrays by their roles.
     fn index_arrays(&self) -> Vec<(&'static str, &dyn Array)> {
-        match &self.places {
-            Places::Csr { indices, indptr } => vec![("indices", &**indices), ("indptr", &**indptr)],
-            Places::Coo { coords } => vec![("coords", &**coords)],
+        match &self.index_arrays {
+            IndexArrays::Csr { indices, indptr } => vec![("indices", &**indices), ("indptr", &**indptr)],
+            IndexArrays::Coo { coords } => vec![("coords", &**coords)],
         }
     }
 

@@ -39,7 +39,7 @@ impl Writer {
         self.position = 0;
         let empty = Builder::new(format.container(), &Limits::default());
         let mut builder = std::mem::replace(&mut self.builder, empty);
-        builder.attributes(self.settings.attributes.clone());
+        builder.set_attributes(self.settings.attributes.clone());
         let catalog = builder.finish();
         index_first::assemble(format, &catalog, spool, Whole::File(file), &self.settings.stop)?;
         *spool = file.spool()?;

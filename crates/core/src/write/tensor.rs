@@ -56,7 +56,7 @@ impl Writer {
         open.clear();
         match self.laid.take() {
             Some(mut laid) => {
-                let begun = self.begin_laid(&mut laid, &spec, &mut open);
+                let begun = self.begin_planned(&mut laid, &spec, &mut open);
                 self.laid = Some(laid);
                 begun?;
             }
@@ -278,7 +278,7 @@ impl Writer {
             laid.end();
             return Ok(());
         }
-        self.builder.tensor(NewTensor {
+        self.builder.add_tensor(NewTensor {
             name: &open.name,
             shape: &open.shape,
             layout: open.layout,

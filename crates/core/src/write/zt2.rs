@@ -47,7 +47,7 @@ pub fn check_settings(settings: &Settings) -> Result<()> {
 }
 
 /// A blob by its place among the bytes that were written.
-type Place = (u64, u64);
+type Written = (u64, u64);
 
 /// Puts the blobs of a file where canonical form has them, and says where they end. Where they did not come in the
 /// order of their names, or some more than once, that is another file for the same target.
@@ -100,7 +100,7 @@ pub struct Plan {
     /// Old offset, length and new offset of each blob that is kept, in order.
     pub copies: Vec<(u64, u64, u64)>,
     /// The new offset of every blob.
-    places: HashMap<Place, u64>,
+    places: HashMap<Written, u64>,
     /// Behind the last blob.
     pub end: u64,
 }

@@ -24,7 +24,7 @@ pub fn edits(bytes: &[u8]) -> bool {
         };
     }
     let none = Builder::new(zt::CONTAINER, &limits).finish();
-    let kept = edit.kept(bytes.len() as u64);
+    let kept = edit.retained(bytes.len() as u64);
     if let Ok(tail) = edit.tail(&none, kept) {
         let edited = [&bytes[..usize::try_from(kept).unwrap()], &tail].concat();
         let catalog = detect::parse(&edited.as_slice(), Formats::default(), &limits).unwrap();

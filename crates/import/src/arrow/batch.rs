@@ -10,9 +10,9 @@ use ztensor_core::model::{
     Strided, View,
 };
 
+use super::dtypes::{Buffers, Element};
 use super::message::{Buffer, Message};
 use super::schema::{Column, Schema};
-use super::types::{Buffers, Element};
 use crate::damage;
 use crate::flatbuffer::{Flat, Table, Vector};
 use crate::names::Names;
@@ -172,7 +172,7 @@ impl Columns {
         for (column, found) in schema.columns.into_iter().zip(found) {
             let name = names.unique(builder, &column.name);
             if let Some(error) = found.lost {
-                damage::tell(builder, &name, &error.rule(RULE));
+                damage::report(builder, &name, &error.rule(RULE));
                 continue;
             }
             let order = schema.byte_order;
@@ -241,7 +241,7 @@ fn tensor(
     let attributes = (!attributes.is_empty()).then(|| attributes.into());
     let mut tensor = NewTensor { name, shape: &shape, layout, dtype, components, attributes };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }
 
 /// How the elements of a tensor stand whose dimensions are in another order; the first is the rows.

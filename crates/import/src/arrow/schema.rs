@@ -10,7 +10,7 @@ use ztensor_core::model::{Builder, ByteOrder};
 use ztensor_core::syntax::json::{Reader, Unique};
 
 use super::SCHEMA;
-use super::types::{self, Buffers, Element, Type};
+use super::dtypes::{self, Buffers, Element, Type};
 use crate::flatbuffer::{Flat, Table};
 use crate::limits::{ARROW_DEPTH, ARROW_METADATA_BYTES, FLATBUFFER_NAME_BYTES};
 
@@ -44,7 +44,7 @@ pub struct Schema {
 }
 
 /// Where a field is in a schema.
-struct Place<'p> {
+struct Parent<'p> {
     /// Of the field that it is in, with a dot.
     path: &'p str,
     parent: Option<(usize, Option<u64>)>,
@@ -81,9 +81,9 @@ impl Schema {
         let metadata = metadata(flat, table, 2, builder)?;
         let fields = flat.places(table, 1, 4)?;
         let mut walk = Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
-        for place in fields {
-            let field = walk.flat.table_at(place)?;
-            let at = Place {
+        for parent in fields {
+            let field = walk.flat.table_at(parent)?;
+            let at = Parent {
                 path: "",
                 parent: None,
                 dims: Vec::new(),
@@ -101,7 +101,7 @@ impl Schema {
 }
 
 impl Walk<'_, '_> {
-    fn field(&mut self, field: Table, mut at: Place<'_>) -> Result<()> {
+    fn field(&mut self, field: Table, mut at: Parent<'_>) -> Result<()> {
         let Some(depth) = at.depth.checked_sub(1) else {
             let message = format!("fields are nested more than {ARROW_DEPTH} deep");
             return Err(self.flat.error(Code::Limit, field.at, message));
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
         let name = if at.is_item { at.path.to_owned() } else { format!("{}{own}", at.path) };
         // The paths of nested fields repeat the names around them.
         self.flat.charge(name.len() as u64)?;
-        let mut kind = types::read(self.flat, field, 2)?;
+        let mut kind = dtypes::read(self.flat, field, 2)?;
         let encoded = self.flat.table(field, 4)?.is_some();
         if encoded {
             kind = Type::Other(Buffers::Count(2), "dictionary-encoded");
@@ -150,9 +150,9 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let path = if is_item { name } else { format!("{name}.") };
-        for place in self.flat.places(field, 5, 4)? {
-            let child = self.flat.table_at(place)?;
-            let at = Place {
+        for parent in self.flat.places(field, 5, 4)? {
+            let child = self.flat.table_at(parent)?;
+            let at = Parent {
                 path: &path,
                 parent: Some((slot, times)),
                 dims: at.dims.clone(),
@@ -167,7 +167,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn column(&mut self, name: String, element: Element, at: Place<'_>) -> Result<()> {
+    fn column(&mut self, name: String, element: Element, at: Parent<'_>) -> Result<()> {
         if let Some(slot) = self.slots.last_mut() {
             slot.column = Some(self.columns.len());
         }
@@ -176,13 +176,13 @@ impl Walk<'_, '_> {
                 format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
             return Err(Error::new(Code::Limit, message).tensor(&name).rule(SCHEMA));
         }
-        let Place { dims, order, attributes, .. } = at;
+        let Parent { dims, order, attributes, .. } = at;
         self.columns.push(Column { name, element, dims, order, attributes });
         Ok(())
     }
 
-    /// Adds the dimensions of a list of `size` values to a place.
-    fn dims(&mut self, at: &mut Place<'_>, size: u64, shaped: Option<Shaped>, name: &str) -> Result<()> {
+    /// Adds the dimensions of a list of `size` values to a parent.
+    fn dims(&mut self, at: &mut Parent<'_>, size: u64, shaped: Option<Shaped>, name: &str) -> Result<()> {
         let first = at.order.len();
         match shaped {
             Some(Shaped::Is(dims, order)) if product(&dims) == Some(size) => {
@@ -251,8 +251,8 @@ fn shape_of(text: &str) -> Result<(Vec<u64>, Vec<usize>)> {
 pub fn metadata(flat: &mut Flat<'_>, table: Table, field: u16, builder: &mut Builder) -> Result<Metadata> {
     let mut entries = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for place in flat.places(table, field, 4)? {
-        let entry = flat.table_at(place)?;
+    for parent in flat.places(table, field, 4)? {
+        let entry = flat.table_at(parent)?;
         if entries.len() >= builder.limits().max_attribute_values as usize {
             let message = "the metadata has more values than allowed (option maxAttributeValues)";
             return Err(flat.error(Code::Limit, entry.at, message));

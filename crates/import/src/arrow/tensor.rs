@@ -8,9 +8,9 @@ use ztensor_core::layouts;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Blob, Builder, Component, DType, Data, Label, Layout, NewTensor, Strided, View};
 
+use super::dtypes::{self, Element, Type};
 use super::message::{Body, Buffer, Message};
 use super::schema::Metadata;
-use super::types::{self, Element, Type};
 use crate::flatbuffer::{Flat, Table};
 use crate::limits::FLATBUFFER_NAME_BYTES;
 
@@ -27,7 +27,7 @@ impl Head {
     /// `None` where it is of no numbers, after a warning.
     pub fn read(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Result<Option<Self>> {
         let (flat, table) = (&mut message.flat, message.header);
-        let Type::Plain(Element::Of(dtype)) = types::read(flat, table, 0)? else {
+        let Type::Plain(Element::Of(dtype)) = dtypes::read(flat, table, 0)? else {
             let message = format!("{name:?} has elements that are no numbers");
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(None);
@@ -140,5 +140,5 @@ fn dense(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Result
     let mut tensor =
         NewTensor { name, shape: &shape, layout: Layout::Dense, dtype: Some(dtype), components, attributes };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }

@@ -105,7 +105,7 @@ fn malformed(at: u64) -> Error {
 }
 
 /// Whether a run that the file ends in begins with an array whose bytes go beyond that end.
-pub fn is_cut_off(reader: &mut Reader<'_>, rest: Run) -> Result<bool> {
+pub fn is_truncated(reader: &mut Reader<'_>, rest: Run) -> Result<bool> {
     // Marker, length and type of the extension: 8, 16 or 32 bits. What it holds is a list of three, whose first is a list.
     let head = reader.bytes(Run { end: rest.end.min(rest.at.saturating_add(8)), ..rest })?;
     let kind = match head {

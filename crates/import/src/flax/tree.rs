@@ -55,7 +55,7 @@ impl<'s> Tree<'s> {
             None => Vec::new(),
         };
         if !entries.is_empty() {
-            self.builder.attributes(Attributes::from(entries));
+            self.builder.set_attributes(Attributes::from(entries));
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ impl<'s> Tree<'s> {
             Token::Bytes(body) => Value::Bytes(self.reader.bytes(body)?.to_vec()),
             Token::Extension(_, body) => {
                 let read = self.complex(body);
-                return self.kept(read);
+                return self.recover(read);
             }
             // Lists and maps, which hold others.
             _ => return Ok(None),
@@ -125,7 +125,7 @@ impl<'s> Tree<'s> {
                 };
                 *rest = start;
                 self.reader.skip(entries.saturating_mul(2), rest)?;
-                self.kept(read)?;
+                self.recover(read)?;
                 return Ok((None, true));
             }
             self.entry(&mut plain, key, &part, rest, depth)?;
@@ -191,7 +191,7 @@ impl<'s> Tree<'s> {
         }
         // What is wrong with an array ends with its body.
         let added = self.array(body);
-        self.kept(added)?;
+        self.recover(added)?;
         Ok((None, true))
     }
 
@@ -210,10 +210,10 @@ impl<'s> Tree<'s> {
     }
 
     /// Passes on what was read here, or records it as damage.
-    fn kept<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
+    fn recover<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
         // A path may be long, and that of many values.
         let name = if read.is_err() { short(self.name(), NAME).into_owned() } else { String::new() };
-        damage::kept(&mut self.builder, &name, read).map_err(|error| error.tensor(&name))
+        damage::recover(&mut self.builder, &name, read).map_err(|error| error.tensor(&name))
     }
 
     /// A complex number of Python: its parts, as two floats.
@@ -259,7 +259,7 @@ impl<'s> Tree<'s> {
         let (layout, name) = (Layout::Dense, &*name);
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
         layouts::check(&mut tensor)?;
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     /// The name of the tensor here, which no other has.

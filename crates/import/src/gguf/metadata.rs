@@ -84,7 +84,7 @@ impl Metadata {
     }
 
     /// The keys whose values are too many to be told.
-    pub fn untold(&self) -> impl Iterator<Item = &str> {
+    pub fn unlisted(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|entry| !entry.told).map(|entry| self.key(entry))
     }
 
@@ -106,7 +106,7 @@ impl Metadata {
     }
 
     /// Tells all keys and values in turn. A text that is not UTF-8 is told as bytes.
-    pub fn tell(&self, to: &mut dyn Visit) -> Result<()> {
+    pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
         for entry in self.entries.iter().filter(|entry| entry.told) {
             to.visit(Event::Text(self.key(entry)))?;
             self.value(entry, to)?;
@@ -116,7 +116,7 @@ impl Metadata {
 
     fn value(&self, entry: &Entry, to: &mut dyn Visit) -> Result<()> {
         Cursor { rest: self.bytes.get(entry.at..).unwrap_or_default(), spelling: self.spelling }
-            .tell(entry.kind, to)
+            .visit(entry.kind, to)
     }
 }
 
@@ -195,7 +195,7 @@ impl<'b> Cursor<'b> {
         Ok(taken)
     }
 
-    fn tell(&mut self, kind: u32, to: &mut dyn Visit) -> Result<()> {
+    fn visit(&mut self, kind: u32, to: &mut dyn Visit) -> Result<()> {
         if let Some(width) = width(kind) {
             let bytes = self.take(width)?;
             return to.visit(self.number(kind, bytes));
@@ -215,7 +215,7 @@ impl<'b> Cursor<'b> {
             return to.visit(Event::End);
         }
         for _ in 0..count {
-            self.tell(kind, to)?;
+            self.visit(kind, to)?;
         }
         to.visit(Event::End)
     }

@@ -9,7 +9,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::limits;
 use ztensor_core::model::{Builder, SetPart, set};
-use ztensor_core::sources::beside::Neighbor;
+use ztensor_core::sources::siblings::Neighbor;
 
 use super::Header;
 use super::metadata::Metadata;
@@ -92,7 +92,7 @@ pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result
     };
     if input.own_name().is_some() && input.name().is_none() {
         // It is one of several that were named: whoever joins them looks whether they are a set.
-        builder.part(part);
+        builder.set_part(part);
         own.add(builder, 0)?;
         return Ok(metadata);
     }

@@ -9,9 +9,9 @@ use ztensor_core::checked::{product, slice};
 use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::{ByteOrder, DType};
 
+use super::datatypes::{Kind, Type};
 use super::heap::Heap;
 use super::reader::{Object, Problems, Reader, bad, message};
-use super::types::{Kind, Type};
 
 /// An attribute; without a value where that is nothing plain.
 pub struct Attribute {
@@ -35,11 +35,11 @@ pub fn all(
 ) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
     for bytes in object.all(message::ATTRIBUTE) {
-        found.extend(reader.kept(one(reader, bytes, left), problems)?);
+        found.extend(reader.recover(one(reader, bytes, left), problems)?);
     }
     let Some(info) = object.get(message::ATTRIBUTE_INFO) else { return Ok(found) };
     let dense = dense(reader, info, left, problems);
-    found.extend(reader.kept(dense, problems)?.into_iter().flatten());
+    found.extend(reader.recover(dense, problems)?.into_iter().flatten());
     Ok(found)
 }
 
@@ -69,7 +69,7 @@ fn dense(
             let shared = if flags & 2 == 0 { None } else { reader.shared(message::ATTRIBUTE, &bytes)? };
             one(reader, &shared.unwrap_or(bytes), left)
         });
-        found.extend(reader.kept(attribute, problems)?);
+        found.extend(reader.recover(attribute, problems)?);
     }
     if !info.creation_order_tracked {
         found.sort_by(|one, other| one.name.cmp(&other.name));

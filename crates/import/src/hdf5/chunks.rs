@@ -16,13 +16,13 @@ use ztensor_core::sources::owned::Owned;
 
 use super::layout::{Chunked, Index};
 use super::reader::Sizes;
-use super::storage::{Bytes, Held, Place, Read};
+use super::storage::{Bytes, Held, Range, Read};
 use super::{sums, tree};
 use crate::limits::{HDF5_CHUNKS_AT_OPEN, HDF5_INDEX_READS};
 
 /// The chunks of a dataset; its index is read once.
 pub struct Table {
-    pub place: Place,
+    pub place: Range,
     pub sizes: Sizes,
     pub layout: Chunked,
     /// Of the dataset, in elements, and what it may grow to.
@@ -56,7 +56,7 @@ struct Entry {
 impl Table {
     /// Fails where there are more chunks than can be counted. `rank` and chunks of no elements are the caller's to check.
     pub fn new(
-        place: Place,
+        place: Range,
         sizes: Sizes,
         layout: Chunked,
         (shape, most): (Vec<u64>, Option<Vec<u64>>),

@@ -13,11 +13,11 @@ use ztensor_core::model::{
 
 use super::attribute::{self, Left};
 use super::chunks::{Run, Table, Unwritten};
+use super::datatypes::{Kind, Type};
 use super::filters::{self, Filters};
 use super::layout::{Chunked, Layout};
 use super::reader::{Object, Problems, Reader, bad, message};
 use super::storage::Read;
-use super::types::{Kind, Type};
 use crate::damage::warning_of;
 use crate::limits::HDF5_TEXT_BYTES;
 
@@ -116,7 +116,7 @@ pub fn read(
         && let Ok(layout) = &layout
     {
         let texts = elements.texts(layout, &kind, left);
-        if let Some(texts) = reader.kept(texts, problems)?.flatten() {
+        if let Some(texts) = reader.recover(texts, problems)?.flatten() {
             return Ok(Dataset::Plain(texts));
         }
     }
@@ -217,7 +217,7 @@ impl Elements<'_, '_> {
                         let end = length.map_or(u64::MAX, |length| offset.saturating_add(length));
                         let end = end.min(place.base.saturating_add(place.length));
                         warnings.push((warning_of(Code::Truncated), self.too_short().message().to_owned()));
-                        Ok(Data::cut_short(0, &self.shape, self.width, offset, end))
+                        Ok(Data::short_slice(0, &self.shape, self.width, offset, end))
                     }
                 }
             }

@@ -70,14 +70,14 @@ impl Group {
         let mut links = Vec::new();
         if let Some(table) = object.get(message::SYMBOL_TABLE) {
             let read = symbols(reader, table, &mut links, problems);
-            reader.kept(read, problems)?;
+            reader.recover(read, problems)?;
         }
         for bytes in object.all(message::LINK) {
-            links.extend(reader.kept(one(reader, bytes), problems)?);
+            links.extend(reader.recover(one(reader, bytes), problems)?);
         }
         if let Some(info) = object.get(message::LINK_INFO) {
             let read = dense(reader, info, &mut links, problems);
-            reader.kept(read, problems)?;
+            reader.recover(read, problems)?;
         }
         if links.iter().all(|link| link.order.is_some()) {
             links.sort_by_key(|link| link.order);
@@ -130,7 +130,7 @@ fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>, problems: &mut
             return Err(bad("the index of a group has records of another kind"));
         };
         let link = heap.get(reader, &heap_id).and_then(|bytes| one(reader, &bytes));
-        links.extend(reader.kept(link, problems)?);
+        links.extend(reader.recover(link, problems)?);
     }
     Ok(())
 }
@@ -155,7 +155,7 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>, problems: &
     let leaves = tree::leaves(&reader.bytes, reader.sizes, table.btree_address, None)?;
     leaves.problem.into_iter().for_each(|problem| problems.push(problem));
     for ((_, address), last) in leaves.entries.into_iter().zip(leaves.last) {
-        let Some(entries) = reader.kept(node(reader, address), problems)? else { continue };
+        let Some(entries) = reader.recover(node(reader, address), problems)? else { continue };
         // The tree has the last name of each node, without which nothing could be found there.
         let behind = entries.last().map(|entry| text(entry.name));
         if let (Ok(last), Some(Ok(name))) = (text(last), behind)
@@ -174,7 +174,7 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>, problems: &
                 Ok(Link { name, target, order: None })
             });
             let link = link.map_err(|error| error.at(reader.bytes.offset(address)));
-            links.extend(reader.kept(link, problems)?);
+            links.extend(reader.recover(link, problems)?);
         }
     }
     Ok(())

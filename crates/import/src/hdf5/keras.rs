@@ -6,10 +6,10 @@ use std::sync::Arc;
 use ciborium::Value;
 use ztensor_core::codecs::digest::Digest;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::{Blob, Builder, Catalog, Container, Section};
 
-use super::storage::{Held, Place};
+use super::storage::{Held, Range};
 use crate::damage::{self, warning_of};
 use crate::limits::KERAS_TEXT_BYTES;
 use crate::zip::{self, Member, Method};
@@ -21,21 +21,21 @@ const LACKS: &str = "no Keras archive";
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "Keras", endings: &["keras"], lacks: LACKS, tell, parse, writes: &[] };
+    Format { name: NAME, title: "Keras", endings: &["keras"], lacks: LACKS, detect, parse, writes: &[] };
 
 /// The directory at the end names all members. Keras writes one of a few first; archives that were zipped again begin with any.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let Some(first) = zip::first_name(sample)? else { return Ok(Told::No) };
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    let Some(first) = zip::first_name(probe)? else { return Ok(Confidence::No) };
     if first == WEIGHTS.as_bytes() {
-        return Ok(Told::Likely);
+        return Ok(Confidence::Likely);
     }
     let is_usual = TEXTS.iter().any(|text| first == text.as_bytes());
-    let last = sample.last(Sample::BYTES)?;
+    let last = probe.last(Probe::BYTES)?;
     let names = last.windows(WEIGHTS.len()).any(|window| window == WEIGHTS.as_bytes());
     Ok(match (names, is_usual) {
-        (true, true) => Told::Likely,
-        (true, false) => Told::Perhaps,
-        (false, _) => Told::No,
+        (true, true) => Confidence::Likely,
+        (true, false) => Confidence::Possible,
+        (false, _) => Confidence::No,
     })
 }
 
@@ -49,22 +49,22 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let mut more = Vec::new();
     for member in members.iter().filter(|member| TEXTS.contains(&&*member.name)) {
         let read = text(input, member);
-        if let Some(text) = damage::kept(&mut builder, &member.name, read)? {
+        if let Some(text) = damage::recover(&mut builder, &member.name, read)? {
             more.push((Value::from(&*member.name), Value::Text(text)));
         }
     }
     if weights.method != Method::Stored {
         // Its chunks and runs of bytes are nowhere in the file: all of it is decoded, and held as long as the file is open.
         let bytes = Arc::new(weights.read_owned(input)?);
-        let place = Place { base: 0, length: weights.decoded };
+        let place = Range { base: 0, length: weights.decoded };
         let held = Held { bytes, offset: weights.offset, encoding: "deflate" };
         return super::read(input, builder, place, Some(&held), more);
     }
-    let place = Place { base: weights.offset, length: weights.stored };
+    let place = Range { base: weights.offset, length: weights.stored };
     // Its CRC-32 is over all datasets and the index between them: `load` of one would have to read the whole.
     let digest = Some(Digest::crc32(weights.crc32));
     let blob = Blob { digest, ..Blob::raw(weights.offset, weights.stored) };
-    builder.section(Section { name: WEIGHTS.to_owned(), blob });
+    builder.add_section(Section { name: WEIGHTS.to_owned(), blob });
     super::read(input, builder, place, None, more)
 }
 

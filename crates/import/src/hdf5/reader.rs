@@ -163,9 +163,9 @@ impl<'s> Reader<'s> {
         let mut reader = Self { bytes, sizes, held, problems, stop, shared, collections };
         if let Some(address) = extension.filter(|&address| reader.is_defined(address)) {
             let mut problems = Problems::default();
-            let object = reader.kept(reader.object(address), &mut problems)?.unwrap_or_default();
+            let object = reader.recover(reader.object(address), &mut problems)?.unwrap_or_default();
             if let Some(table) = object.get(message::SHARED_TABLE) {
-                let shared = reader.kept(reader.shared_indexes(table), &mut problems)?;
+                let shared = reader.recover(reader.shared_indexes(table), &mut problems)?;
                 reader.shared = shared.unwrap_or_default();
             }
             problems.append(object.problems);
@@ -208,17 +208,17 @@ impl<'s> Reader<'s> {
             let mut at = 0;
             // A message that cannot be read hides those behind it, and no others.
             while let Some((kind, flags, bytes, next)) =
-                self.kept(Self::next_message(&run, at).map_err(named), &mut object.problems)?.flatten()
+                self.recover(Self::next_message(&run, at).map_err(named), &mut object.problems)?.flatten()
             {
                 (at, found) = (next, found + 1);
                 if kind == message::CONTINUATION {
                     let run = self.follow(bytes, run.envelope, &mut visited).map_err(named);
-                    runs.extend(self.kept(run, &mut object.problems)?);
+                    runs.extend(self.recover(run, &mut object.problems)?);
                 } else if flags & 2 == 0 {
                     object.messages.push(Message { kind, bytes: bytes.to_vec() });
                 } else if resolve {
                     let shared = self.shared(kind, bytes).map_err(named);
-                    match self.kept(shared, &mut object.problems)? {
+                    match self.recover(shared, &mut object.problems)? {
                         Some(Some(bytes)) => object.messages.push(Message { kind, bytes }),
                         Some(None) => {
                             let message =
@@ -239,7 +239,7 @@ impl<'s> Reader<'s> {
 
     /// What was read, or nothing where that failed for reasons of its own, which are a problem of the object. Fails where they are of the
     /// file.
-    pub fn kept<T>(&self, read: Result<T>, problems: &mut Problems) -> Result<Option<T>> {
+    pub fn recover<T>(&self, read: Result<T>, problems: &mut Problems) -> Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
             Err(error) if self.bytes.is_of_item(&error) => {

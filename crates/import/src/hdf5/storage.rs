@@ -20,7 +20,7 @@ const READ: u64 = 64;
 /// The part of a file that is HDF5, and how much may still be read of it.
 pub struct Bytes<'s> {
     read: Read<'s>,
-    place: Place,
+    place: Range,
     most: u64,
     left: AtomicU64,
     /// More was asked for than may be read: from then on everything fails.
@@ -30,7 +30,7 @@ pub struct Bytes<'s> {
 
 /// Where a file's bytes are: of a zip archive's member only some are.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Range {
     /// The offset that address 0 means.
     pub base: u64,
     /// Bytes from there on.
@@ -49,7 +49,7 @@ pub struct Held {
 
 impl<'s> Bytes<'s> {
     /// `most`: bytes that may be read in all, each read counted as some more.
-    pub fn new(read: Read<'s>, place: Place, most: u64) -> Self {
+    pub fn new(read: Read<'s>, place: Range, most: u64) -> Self {
         Self {
             read,
             place,
@@ -60,7 +60,7 @@ impl<'s> Bytes<'s> {
         }
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Range {
         self.place
     }
 

@@ -76,7 +76,7 @@ impl<'r, 's> Walk<'r, 's> {
             }
         }
         self.enter(self.root, "", &mut Vec::new())?;
-        self.builder.attributes(Attributes::from(self.attributes));
+        self.builder.set_attributes(Attributes::from(self.attributes));
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl<'r, 's> Walk<'r, 's> {
 
     /// Says what cannot be read of the object at a path, or of the tensor of a name. An index or an object of an unknown version is damage:
     /// there is one version of most of them.
-    fn tell(&mut self, path: &str, error: &Error, tensor: Option<&str>) {
+    fn report(&mut self, path: &str, error: &Error, tensor: Option<&str>) {
         let message = if tensor.is_some() { error.message().to_owned() } else { at(path, error.message()) };
         if error.code() == Code::UnsupportedEncoding {
             self.builder.warn("ZT_WARN_SKIPPED", message, tensor, None);
@@ -133,11 +133,11 @@ impl<'r, 's> Walk<'r, 's> {
     }
 
     /// Says why the object at a path is not listed: it may be none that is read here, or larger than anything may be.
-    fn tell_lost(&mut self, path: &str, error: &Error) {
+    fn report_lost(&mut self, path: &str, error: &Error) {
         if error.code() == Code::Limit {
             self.builder.warn("ZT_WARN_SKIPPED", at(path, error.message()), None, None);
         } else {
-            self.tell(path, error, None);
+            self.report(path, error, None);
         }
     }
 
@@ -186,11 +186,11 @@ impl<'r, 's> Walk<'r, 's> {
         }
         let tensor = matches!(&node.kind, Kind::Dataset(Dataset::Tensor(_))).then(|| self.unique(path));
         let all = wrong.others.iter().chain(wrong.links.iter());
-        all.for_each(|error| self.tell(path, error, tensor.as_deref()));
+        all.for_each(|error| self.report(path, error, tensor.as_deref()));
         match &node.kind {
             Kind::Type => Ok(()),
             Kind::Lost(error) => {
-                self.tell_lost(path, error);
+                self.report_lost(path, error);
                 Ok(())
             }
             Kind::Dataset(Dataset::Plain(value)) => {
@@ -277,8 +277,8 @@ impl<'r, 's> Walk<'r, 's> {
             components,
             attributes: tensor.attributes.clone(),
         };
-        let added = layouts::check(&mut new).and_then(|()| self.builder.tensor(new));
-        damage::kept(self.builder, name, added).map(drop)
+        let added = layouts::check(&mut new).and_then(|()| self.builder.add_tensor(new));
+        damage::recover(self.builder, name, added).map(drop)
     }
 }
 

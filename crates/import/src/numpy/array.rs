@@ -38,7 +38,7 @@ pub fn add(builder: &mut Builder, name: &str, header: &Header, blob: Blob, start
     let mut tensor =
         NewTensor { name, shape: &header.shape, layout: Layout::Dense, dtype, components, attributes: None };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }
 
 /// The elements of an array that has a dtype, which are those of `blob` from `start` on.

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Index, Input, Sample, Told, WriteFormat};
+use ztensor_core::formats::{Confidence, Format, Index, Input, Probe, WriteFormat};
 use ztensor_core::model::{Blob, Builder, Catalog, Container};
 
 use super::header::{Header, MAGIC};
@@ -17,7 +17,7 @@ pub const FORMAT: Format = Format {
     title: "NumPy npy",
     endings: &["npy"],
     lacks: "no NumPy magic",
-    tell,
+    detect,
     parse,
     writes: &[&WRITE_FORMAT],
 };
@@ -31,8 +31,8 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     ..WriteFormat::DENSE
 };
 
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    Ok(if sample.first(8)?.starts_with(MAGIC) { Told::Yes } else { Told::No })
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    Ok(if probe.first(8)?.starts_with(MAGIC) { Confidence::Certain } else { Confidence::No })
 }
 
 /// Reads the header of an array.

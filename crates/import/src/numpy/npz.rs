@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{self, Format, Index, Input, Sample, Told, WriteFormat, bad_magic};
+use ztensor_core::formats::{self, Confidence, Format, Index, Input, Probe, WriteFormat, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::header::{Header, MAGIC};
@@ -25,7 +25,7 @@ pub const FORMAT: Format = Format {
     title: "NumPy npz",
     endings: &["npz"],
     lacks: LACKS,
-    tell,
+    detect,
     parse,
     writes: &[&WRITE_FORMAT],
 };
@@ -44,12 +44,12 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
 
 /// The first member tells, or another that the end of the directory names. Members of other names may be arrays, too, and an archive
 /// without any is one of no arrays.
-fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let Some(first) = zip::first_name(sample)? else { return Ok(Told::No) };
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    let Some(first) = zip::first_name(probe)? else { return Ok(Confidence::No) };
     let suffix = SUFFIX.as_bytes();
-    let last = sample.last(Sample::BYTES)?;
+    let last = probe.last(Probe::BYTES)?;
     let named = first.ends_with(suffix) || last.windows(suffix.len()).any(|window| window == suffix);
-    Ok(if named { Told::Likely } else { Told::Perhaps })
+    Ok(if named { Confidence::Likely } else { Confidence::Possible })
 }
 
 /// An array in an archive.
@@ -62,7 +62,7 @@ pub struct Array {
 /// Reads the directory and the header of each array.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let Archive { members, damage: wrong } = zip::read(input)?;
-    are_apart(&members)?;
+    check_disjoint(&members)?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     let mut damage = Damage::default();
     if let Some(error) = wrong {
@@ -127,7 +127,7 @@ fn key(name: &str) -> &str {
 }
 
 /// Refuses an archive in which the name of a member is the key of another: `numpy.load` gives one of them, and lists both.
-fn are_apart(members: &[Member]) -> Result<()> {
+fn check_disjoint(members: &[Member]) -> Result<()> {
     let names: HashSet<&str> = members.iter().map(|member| &*member.name).collect();
     let is_both = |member: &&Member| key(&member.name) != member.name && names.contains(key(&member.name));
     match members.iter().find(is_both) {

@@ -185,7 +185,7 @@ fn tensor(
     let dtype = values.and_then(|values| values.dtype);
     let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)?;
+    builder.add_tensor(tensor)?;
     Ok(true)
 }
 

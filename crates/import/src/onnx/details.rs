@@ -8,7 +8,7 @@ use ztensor_core::error::Result;
 use ztensor_core::limits::Limits;
 use ztensor_core::syntax::values::{Event, Visit};
 
-use super::types::Kind;
+use super::dtypes::Kind;
 use crate::protobuf::{Field, Run, Value, Walker};
 
 /// Types in types, such as a sequence of maps.
@@ -39,7 +39,7 @@ impl<T> Entries<T> {
         }
     }
 
-    fn tell(
+    fn visit(
         &self,
         key: &str,
         to: &mut dyn Visit,
@@ -86,7 +86,7 @@ pub struct Details {
     outputs: Vec<Argument>,
     /// Values that may still be told.
     left: u32,
-    is_cut: bool,
+    is_shortened: bool,
 }
 
 impl Details {
@@ -102,13 +102,13 @@ impl Details {
             inputs: Vec::new(),
             outputs: Vec::new(),
             left: limits.max_attribute_values,
-            is_cut: false,
+            is_shortened: false,
         }
     }
 
     /// Whether something was left out, being more than may be told.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    pub fn is_shortened(&self) -> bool {
+        self.is_shortened
     }
 
     /// What wrote the file.
@@ -152,7 +152,7 @@ impl Details {
         match field.number {
             2 | 10 => {
                 let key = if field.number == 2 { "name" } else { "doc_string" };
-                if self.may_tell(2) {
+                if self.may_list(2) {
                     set(&mut self.graph_texts, key, walker.bytes(run)?.into());
                 }
             }
@@ -177,15 +177,15 @@ impl Details {
     }
 
     /// Whether so many values more may be told; if not, they are left out.
-    fn may_tell(&mut self, values: u32) -> bool {
+    fn may_list(&mut self, values: u32) -> bool {
         let left = self.left.checked_sub(values);
-        self.is_cut |= left.is_none();
+        self.is_shortened |= left.is_none();
         self.left = left.unwrap_or(self.left);
         left.is_some()
     }
 
     fn text(&mut self, walker: &mut Walker<'_>, key: &'static str, run: Run) -> Result<()> {
-        if self.may_tell(2) {
+        if self.may_list(2) {
             set(&mut self.texts, key, walker.bytes(run)?.into());
         }
         Ok(())
@@ -200,7 +200,7 @@ impl Details {
                 _ => {}
             }
         }
-        if self.may_tell(2) {
+        if self.may_list(2) {
             // The operators of ONNX itself have no domain, or this one.
             let domain = if domain.is_empty() { Box::from(*b"ai.onnx") } else { domain };
             self.opsets.set(domain, version);
@@ -218,7 +218,7 @@ impl Details {
                 _ => {}
             }
         }
-        Ok(self.may_tell(2).then_some((key, value)))
+        Ok(self.may_list(2).then_some((key, value)))
     }
 
     /// A `ValueInfoProto`.
@@ -235,11 +235,11 @@ impl Details {
         }
         let dims = argument.shape.as_ref().map_or(0, Vec::len);
         let values = u32::try_from(dims).unwrap_or(u32::MAX).saturating_add(12);
-        Ok(self.may_tell(values).then_some(argument))
+        Ok(self.may_list(values).then_some(argument))
     }
 
     /// Tells all as keys and values.
-    pub fn tell(&self, to: &mut dyn Visit) -> Result<()> {
+    pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
         let number = |value: &i64, to: &mut dyn Visit| to.visit(Event::Integer((*value).into()));
         for (key, value) in [("ir_version", self.ir_version), ("model_version", self.model_version)] {
             if let Some(value) = value {
@@ -247,17 +247,17 @@ impl Details {
                 number(&value, to)?;
             }
         }
-        tell_texts(&self.texts, to)?;
-        self.opsets.tell("opset_import", to, number)?;
-        self.properties.tell("metadata_props", to, |value, to| text(value, to))?;
+        visit_texts(&self.texts, to)?;
+        self.opsets.visit("opset_import", to, number)?;
+        self.properties.visit("metadata_props", to, |value, to| text(value, to))?;
         to.visit(Event::Text("graph"))?;
         to.visit(Event::Map)?;
-        tell_texts(&self.graph_texts, to)?;
-        self.graph_properties.tell("metadata_props", to, |value, to| text(value, to))?;
+        visit_texts(&self.graph_texts, to)?;
+        self.graph_properties.visit("metadata_props", to, |value, to| text(value, to))?;
         for (key, arguments) in [("input", &self.inputs), ("output", &self.outputs)] {
             to.visit(Event::Text(key))?;
             to.visit(Event::Array)?;
-            arguments.iter().try_for_each(|argument| argument.tell(to))?;
+            arguments.iter().try_for_each(|argument| argument.visit(to))?;
             to.visit(Event::End)?;
         }
         to.visit(Event::End)
@@ -265,7 +265,7 @@ impl Details {
 }
 
 impl Argument {
-    fn tell(&self, to: &mut dyn Visit) -> Result<()> {
+    fn visit(&self, to: &mut dyn Visit) -> Result<()> {
         to.visit(Event::Map)?;
         to.visit(Event::Text("name"))?;
         text(&self.name, to)?;
@@ -296,7 +296,7 @@ fn text(text: &[u8], to: &mut dyn Visit) -> Result<()> {
     to.visit(std::str::from_utf8(text).map_or(Event::Bytes(text), Event::Text))
 }
 
-fn tell_texts(texts: &[(&'static str, Text)], to: &mut dyn Visit) -> Result<()> {
+fn visit_texts(texts: &[(&'static str, Text)], to: &mut dyn Visit) -> Result<()> {
     texts.iter().filter(|(_, value)| !value.is_empty()).try_for_each(|(key, value)| {
         to.visit(Event::Text(key))?;
         text(value, to)

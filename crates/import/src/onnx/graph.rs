@@ -10,11 +10,11 @@ use ztensor_core::formats::{Input, overlap};
 use ztensor_core::model::{Attributes, Builder, Catalog, Container};
 
 use super::details::Details;
+use super::dtypes::{FLOAT, INT64, Kind, Listed, STRING};
 use super::list::List;
-use super::sparse::Sparse;
+use super::sparse_tensor::Sparse;
 use super::tensor::Proto;
 use super::tensors::Tensors;
-use super::types::{FLOAT, INT64, Kind, Listed, STRING};
 use crate::damage::{self, Damage};
 use crate::limits::{ONNX_DEPTH, ONNX_NAME_BYTES, ONNX_PATH_BYTES, ONNX_TENSOR_BYTES};
 use crate::protobuf::{Run, Value, Walker};
@@ -30,18 +30,18 @@ pub fn read(input: &Input<'_>, walker: Walker<'_>) -> Result<Option<Catalog>> {
     }
     let Reader { tensors: Tensors { mut builder, .. }, mut details, damage, .. } = reader;
     if let Some(version) = details.ir_version {
-        builder.version(version.to_string());
+        builder.set_version(version.to_string());
     }
     if let Some(generator) = details.generator() {
-        builder.generator(generator);
+        builder.set_generator(generator);
     }
     // Before version 4 every initializer was an input as well.
     details.forget_inputs(|name| builder.contains(name));
-    if details.is_cut() {
+    if details.is_shortened() {
         let message = "the metadata has more values than are told (option maxAttributeValues)";
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
-    builder.attributes(Attributes::lazy(move |to| details.tell(to)));
+    builder.set_attributes(Attributes::lazy(move |to| details.visit(to)));
     overlap::warn(&mut builder);
     damage.finish(builder).map(Some)
 }

@@ -5,7 +5,7 @@ use ztensor_core::codecs::protobuf::{BYTES, FIXED32, FIXED64, LONGEST, NAME, VAR
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{Blob, Builder, Data, Filter};
 
-use super::types::Listed;
+use super::dtypes::Listed;
 use crate::protobuf::{Field, Run, Value};
 
 pub struct List {

@@ -4,8 +4,8 @@
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::limits::Limits;
 
+use super::dtypes::{Kind, Listed};
 use super::list::List;
-use super::types::{Kind, Listed};
 use crate::damage;
 use crate::limits::ONNX_NAME_BYTES;
 use crate::protobuf::{Field, Run, Value, Walker};

@@ -10,8 +10,8 @@ use ztensor_core::formats::Input;
 use ztensor_core::layouts::{self, exact as packed};
 use ztensor_core::model::{Attributes, Blob, Builder, Component, Data, Label, Layout, NewTensor};
 
+use super::dtypes::Kind;
 use super::tensor::Proto;
-use super::types::Kind;
 use crate::damage;
 use crate::names::Names;
 
@@ -52,7 +52,7 @@ impl<'i> Tensors<'i> {
             _ => layouts::check(&mut tensor),
         }
         .map_err(|error| error.tensor(&name).rule(RULE))?;
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     /// Says that a tensor has no values here, and gives what its type is called.
@@ -163,7 +163,7 @@ impl<'i> Tensors<'i> {
         let bad = |message: String| Error::new(Code::BadIndex, message);
         let location = proto.location.as_deref();
         let location = location.ok_or_else(|| bad("its external data has no location".to_owned()))?;
-        let neighbor = self.input.beside(location)?;
+        let neighbor = self.input.sibling(location)?;
         if let Some(problem) = neighbor.problem.filter(|_| self.missing.insert(neighbor.file)) {
             let message =
                 format!("the data of tensors is in {location:?}, and is refused: {}", problem.message());
@@ -185,7 +185,7 @@ impl<'i> Tensors<'i> {
             let message = format!("{length} bytes at offset {offset} of {location:?} go beyond its {total}");
             let Some(width) = width else { return Err(Error::new(Code::Truncated, message)) };
             self.builder.warn(damage::warning_of(Code::Truncated), message, Some(name), None);
-            return Ok(Data::cut_short(neighbor.file, &proto.shape, width, offset, total));
+            return Ok(Data::short_slice(neighbor.file, &proto.shape, width, offset, total));
         }
         Ok(Data::Blob(Blob { file: neighbor.file, ..Blob::raw(offset, length) }))
     }

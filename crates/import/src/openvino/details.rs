@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use ciborium::Value;
 use ztensor_core::error::Result;
 
-use super::types;
+use super::dtypes;
 use super::xml::Document;
 
 /// How many values may still be told.
@@ -91,7 +91,7 @@ pub fn sizes(shape: &str) -> impl Iterator<Item = &str> {
 }
 
 fn size(text: &str) -> Value {
-    match types::number(text) {
+    match dtypes::number(text) {
         Some(number) => Value::from(number),
         None if matches!(text, "?" | "-1") => Value::Null,
         None => Value::from(text),

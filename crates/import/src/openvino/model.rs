@@ -9,7 +9,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 use super::details::{self, Argument, Budget};
 use super::tensors::{Constant, Tensors};
 use super::xml::{Document, Element};
-use super::{LACKS, NAME, types};
+use super::{LACKS, NAME, dtypes};
 use crate::limits::OPENVINO_PATH_BYTES;
 
 pub const ROOT: &str = "net";
@@ -25,7 +25,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let mut document = Document::new(bytes, input.stop)?;
     let root = document.child()?.filter(|root| root.name() == ROOT).ok_or_else(|| bad_magic(LACKS))?;
     let [name, version] = root.attributes(["name", "version"])?;
-    let version = version.as_deref().and_then(types::number).ok_or_else(|| bad_magic(LACKS))?;
+    let version = version.as_deref().and_then(dtypes::number).ok_or_else(|| bad_magic(LACKS))?;
     if !VERSIONS.contains(&version) {
         let message = format!(
             "the model is of version {version} of OpenVINO's IR: versions 10 and 11 are read. Convert the model again with \
@@ -34,7 +34,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
         return Err(Error::new(Code::UnsupportedVersion, message).at(root.at).rule(RULE));
     }
     let mut builder = Builder::new(Container::named(NAME), input.limits);
-    builder.version(version.to_string());
+    builder.set_version(version.to_string());
     let mut net = Net {
         budget: Budget::new(input.limits.made_values().saturating_sub(OUTER_VALUES)),
         inputs: Vec::new(),
@@ -70,7 +70,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
         let message = "more values than maxAttributeValues: some of rt_info, inputs and outputs are left out";
         tensors.builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
-    tensors.builder.attributes(attributes.into());
+    tensors.builder.set_attributes(attributes.into());
     Ok(tensors.finish())
 }
 
@@ -130,12 +130,12 @@ impl Net<'_> {
         match &*kind {
             "Const" => self.tensors.add(path, &name, &constant, layer.at)?,
             "Parameter" if path.is_empty() => {
-                let kind = constant.kind.unwrap_or_else(|| types::of_precision(&port.precision));
+                let kind = constant.kind.unwrap_or_else(|| dtypes::of_precision(&port.precision));
                 let argument = Argument { name, kind, shape: constant.shape };
                 self.inputs.extend(argument.told(&mut self.budget));
             }
             "Result" if path.is_empty() => {
-                let kind = types::of_precision(&port.precision);
+                let kind = dtypes::of_precision(&port.precision);
                 // A port says nothing of a scalar, and nothing where there may be any number of dimensions.
                 let shape = Some(port.shape).filter(|shape| !shape.is_empty());
                 let argument = Argument { name, kind, shape };

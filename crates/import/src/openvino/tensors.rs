@@ -7,9 +7,9 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::layouts::{self, exact as packed};
 use ztensor_core::model::{Attributes, Blob, Builder, Catalog, Component, Data, Label, Layout, NewTensor};
-use ztensor_core::sources::beside::Neighbor;
+use ztensor_core::sources::siblings::Neighbor;
 
-use super::types::{self, Kind};
+use super::dtypes::{self, Kind};
 use super::{DATA, details};
 use crate::damage;
 use crate::limits::{OPENVINO_NAME_BYTES, OPENVINO_TENSOR_BYTES};
@@ -59,24 +59,24 @@ impl<'i> Tensors<'i> {
             Error::new(Code::Limit, message).at(at)
         })?;
         let added = self.constant(&name, constant).map_err(|error| error.at(at).rule(RULE));
-        damage::kept(&mut self.builder, &name, added).map_err(|error| error.tensor(&name)).map(drop)
+        damage::recover(&mut self.builder, &name, added).map_err(|error| error.tensor(&name)).map(drop)
     }
 
     fn constant(&mut self, name: &str, constant: &Constant) -> Result<()> {
         let bad = |message: &str| Error::new(Code::BadIndex, message);
         let kind = constant.kind.as_deref().ok_or_else(|| bad("the constant has no element_type"))?;
-        if kind == types::TEXT {
+        if kind == dtypes::TEXT {
             let message = format!("{name:?} has texts: it is no tensor");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
         let number = |text: &Option<String>, what: &str| {
-            let number = text.as_deref().and_then(types::number);
+            let number = text.as_deref().and_then(dtypes::number);
             number.ok_or_else(|| bad(&format!("the constant's {what} is no number of 64 bits")))
         };
         let (offset, size) = (number(&constant.offset, "offset")?, number(&constant.size, "size")?);
         let shape = self.shape(constant.shape.as_deref().ok_or_else(|| bad("the constant has no shape"))?)?;
-        let known = types::kind(kind);
+        let known = dtypes::kind(kind);
         let length = match known {
             Some(known) => needed(known, &shape, size)?,
             None => size,
@@ -90,7 +90,7 @@ impl<'i> Tensors<'i> {
                 self.builder.warn(damage::warning_of(error.code()), error.message(), Some(name), None);
                 let neighbor = self.data.as_ref().map(|(_, neighbor)| neighbor);
                 let (file, total) = neighbor.map_or((0, None), |found| (found.file, found.length));
-                Data::cut_short(file, &shape, width, offset, total.unwrap_or_default())
+                Data::short_slice(file, &shape, width, offset, total.unwrap_or_default())
             }
             (data, _) => data?,
         };
@@ -109,13 +109,13 @@ impl<'i> Tensors<'i> {
             Some(dtype) if dtype.bits() < 8 => packed::dense(&mut tensor),
             _ => layouts::check(&mut tensor),
         }?;
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     fn shape(&self, text: &str) -> Result<Vec<u64>> {
         let mut shape = Vec::new();
         for size in details::sizes(text) {
-            let size = types::number(size)
+            let size = dtypes::number(size)
                 .ok_or_else(|| Error::new(Code::BadShape, format!("a dimension is {size:?}")))?;
             self.builder.limits().push_dim(&mut shape, size)?;
         }
@@ -132,7 +132,7 @@ impl<'i> Tensors<'i> {
             let own = self.input.own_name().unwrap_or_default();
             let stem = own.rsplit_once('.').map_or(own, |(stem, _)| stem);
             let name = format!("{stem}.{DATA}");
-            let neighbor = self.input.beside(&name)?;
+            let neighbor = self.input.sibling(&name)?;
             if let Some(problem) = &neighbor.problem {
                 let message =
                     format!("the data of constants is in {name:?}, and is refused: {}", problem.message());

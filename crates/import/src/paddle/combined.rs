@@ -31,7 +31,7 @@ pub struct Record {
 }
 
 /// Whether a file begins with a parameter, which ends with the file or is followed by another.
-pub fn tell(source: &dyn ReadAt, total: u64) -> Result<bool> {
+pub fn detect(source: &dyn ReadAt, total: u64) -> Result<bool> {
     let stop = Stop::default();
     let mut walker = Walker::new(source, &stop, TOLD_BYTES);
     let mut rest = Run { at: 0, end: total };
@@ -139,7 +139,7 @@ fn add(builder: &mut Builder, name: &str, record: &Record) -> Result<()> {
     let (layout, shape) = (Layout::Dense, &*record.shape);
     let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }
 
 fn number(walker: &mut Walker<'_>, rest: &mut Run, width: u64) -> Result<u64> {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn one_parameter_or_two_tell_a_file() {
-        let told = |bytes: &[u8]| tell(&bytes, bytes.len() as u64).unwrap();
+        let told = |bytes: &[u8]| detect(&bytes, bytes.len() as u64).unwrap();
         assert!(told(&ONE));
         assert!(told(&[ONE, ONE].concat()));
         assert!(!told(&[&ONE[..], &[1]].concat()));

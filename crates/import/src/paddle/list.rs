@@ -216,7 +216,7 @@ impl List<'_> {
         let components = vec![component];
         let mut tensor = NewTensor { name: &name, shape, layout, dtype, components, attributes };
         layouts::check(&mut tensor)?;
-        builder.tensor(tensor)
+        builder.add_tensor(tensor)
     }
 }
 

@@ -24,7 +24,7 @@ pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Re
     for (ending, read) in [("json", of_pir as Names), ("pdmodel", of_program as Names)] {
         let Some(stem) = stem else { break };
         let path = format!("{stem}.{ending}");
-        let neighbor = input.beside(&path)?;
+        let neighbor = input.sibling(&path)?;
         if neighbor.length.is_none() || neighbor.problem.is_some() {
             continue;
         }

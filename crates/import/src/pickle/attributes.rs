@@ -27,7 +27,7 @@ pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Se
     let bytes = u32::try_from(pickle.byte_length()).unwrap_or(u32::MAX);
     let most = limits.made_values().max(limits.max_attribute_values.min(bytes));
     let (attributes, dropped) = of::<M>(pickle, seen, most)?;
-    builder.attributes(attributes);
+    builder.set_attributes(attributes);
     for key in dropped {
         let message =
             format!("{key}: all attributes come to more than {most} values (option maxAttributeValues)");

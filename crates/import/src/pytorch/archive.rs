@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Input, Sample, Told};
+use ztensor_core::formats::{Confidence, Input, Probe};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
 use super::CONTAINER;
 use super::expand::Torch;
-use super::list::{self, Place};
+use super::list::{self, Context};
 use crate::damage::Damage;
 use crate::limits::PICKLE_BYTES;
 use crate::pickle::{Pickle, attributes, walk};
@@ -26,18 +26,18 @@ const CONSTANTS: &str = "constants.pkl";
 const WORD: u64 = 64;
 
 /// The first member is the pickle, or a storage where TorchScript wrote them; the directory ends with names that others lack.
-pub fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let Some(first) = zip::first_name(sample)? else { return Ok(Told::No) };
+pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    let Some(first) = zip::first_name(probe)? else { return Ok(Confidence::No) };
     if first == PICKLE.as_bytes() || first.ends_with(b"/data.pkl") {
-        return Ok(Told::Yes);
+        return Ok(Confidence::Certain);
     }
     if first.ends_with(b"/archive_format") {
-        return Ok(Told::No); // a program of torch.export, which has no pickle
+        return Ok(Confidence::No); // a program of torch.export, which has no pickle
     }
-    let last = sample.last(Sample::BYTES)?;
+    let last = probe.last(Probe::BYTES)?;
     let has = |name: &[u8]| last.windows(name.len()).any(|window| window == name);
     let ends = has(b"/data.pkl") || has(b"/.data/serialization_id") || has(b"/constants.pkl");
-    Ok(if ends { Told::Likely } else { Told::No })
+    Ok(if ends { Confidence::Likely } else { Confidence::No })
 }
 
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
@@ -59,7 +59,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     })?;
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
-    are_apart(&members, folder)?;
+    check_disjoint(&members, folder)?;
     let mut builder = Builder::new(CONTAINER, input.limits);
     let mut damage = Damage::default();
     if let Some(error) = wrong {
@@ -67,7 +67,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     builder.reserve(members.len());
     if let Some(version) = named("version").map(|member| word(input, member)).transpose()?.flatten() {
-        builder.version(version);
+        builder.set_version(version);
     }
     let byte_order =
         match named("byteorder").map(|member| word(input, member)).transpose()?.flatten().as_deref() {
@@ -94,7 +94,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         let found = walk::walk::<Torch>(&pickle, prefix, &mut builder, &mut damage)?;
         let offset = (member.method == Method::Stored).then_some(member.offset);
-        let place = Place { pickle: &pickle, offset, byte_order, storages: &blobs };
+        let place = Context { pickle: &pickle, offset, byte_order, storages: &blobs };
         list::add(&mut builder, &mut damage, &place, &found.tensors)?;
         walk::warn(&mut builder, found.skipped);
         if prefix.is_empty() {
@@ -105,7 +105,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
 }
 
 /// Refuses an archive in which two of the records that are read have one name but for the case of letters: PyTorch finds either.
-fn are_apart(members: &[Member], folder: &str) -> Result<()> {
+fn check_disjoint(members: &[Member], folder: &str) -> Result<()> {
     let mut seen = HashSet::new();
     for member in members {
         let Some(name) = member.name.get(..folder.len()).filter(|start| start.eq_ignore_ascii_case(folder))

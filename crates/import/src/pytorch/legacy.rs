@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use ztensor_core::checked::{end_within, u64_le};
 use ztensor_core::error::{Code, Error, NAME, Result, short};
-use ztensor_core::formats::{Input, Sample, Told};
+use ztensor_core::formats::{Confidence, Input, Probe};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
 use super::expand::Torch;
 use super::kind::Kind;
-use super::list::{self, Place};
+use super::list::{self, Context};
 use super::{CONTAINER, tensor};
 use crate::damage::Damage;
 use crate::limits::PICKLE_BYTES;
@@ -33,10 +33,14 @@ const FIRST: u64 = 256 << 10;
 /// How long the elements of a type may be that is not known here.
 const WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 
-pub fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let first = sample.first(HEAD)?;
+pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    let first = probe.first(HEAD)?;
     let found = first.starts_with(MAGIC_LINE) || first.windows(MAGIC.len()).any(|window| window == MAGIC);
-    Ok(if found && matches!(first.first(), Some(0x80 | 0x8a | b'L')) { Told::Yes } else { Told::No })
+    Ok(if found && matches!(first.first(), Some(0x80 | 0x8a | b'L')) {
+        Confidence::Certain
+    } else {
+        Confidence::No
+    })
 }
 
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
@@ -103,14 +107,14 @@ impl Pickles {
         let Self { main, offset, keys, end } = self;
         let main = Arc::new(main);
         let mut builder = Builder::new(CONTAINER, input.limits);
-        builder.version(PROTOCOL.to_string());
+        builder.set_version(PROTOCOL.to_string());
         let mut damage = Damage::default();
         let (blobs, wrong) = storages(&main, &keys, end, input)?;
         damage.of_item(&mut builder, wrong.map_or(Ok(()), Err))?;
         builder.reserve(blobs.len());
         let found = walk::walk::<Torch>(&main, "", &mut builder, &mut damage)?;
         let place =
-            Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
+            Context { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
         list::add(&mut builder, &mut damage, &place, &found.tensors)?;
         walk::warn(&mut builder, found.skipped);
         attributes::add::<Torch>(&mut builder, Arc::clone(&main), found.seen)?;

@@ -24,7 +24,7 @@ const RULE: &str = "torch._utils";
 const HASHED_PARTS: u32 = 16;
 
 /// Where the bytes of a checkpoint are.
-pub struct Place<'a> {
+pub struct Context<'a> {
     pub pickle: &'a Pickle,
     /// The offset of the pickle in the file, where it stands there as it is.
     pub offset: Option<u64>,
@@ -38,15 +38,15 @@ pub struct Place<'a> {
 pub fn add(
     builder: &mut Builder,
     damage: &mut Damage,
-    place: &Place<'_>,
+    context: &Context<'_>,
     tensors: &[(String, Tensor<'_>)],
 ) -> Result<()> {
     let mut uses: HashMap<&str, u32> = HashMap::new();
     for part in tensors.iter().flat_map(|(_, tensor)| parts(tensor)) {
         *uses.entry(part.storage.key).or_default() += 1;
     }
-    short_storages(builder, damage, place, tensors);
-    let mut list = List { place, uses, inline: place.pickle.byte_length().saturating_mul(2) };
+    short_storages(builder, damage, context, tensors);
+    let mut list = List { context, uses, inline: context.pickle.byte_length().saturating_mul(2) };
     let mut names = Names::default();
     for (path, tensor) in tensors {
         let name = names.unique(builder, path);
@@ -60,13 +60,13 @@ pub fn add(
 fn short_storages(
     builder: &mut Builder,
     damage: &mut Damage,
-    place: &Place<'_>,
+    context: &Context<'_>,
     tensors: &[(String, Tensor<'_>)],
 ) {
     let mut seen = HashSet::new();
     for (path, tensor) in tensors {
         for Strided { storage, .. } in parts(tensor) {
-            let Some(blob) = place.storages.get(storage.key) else { continue };
+            let Some(blob) = context.storages.get(storage.key) else { continue };
             let held = blob.decoded.unwrap_or_default();
             let message = match (storage.elements, storage.kind.unit()) {
                 (None, _) => {
@@ -103,7 +103,7 @@ fn parts<'t, 'p>(tensor: &'t Tensor<'p>) -> Vec<&'t Strided<'p>> {
 }
 
 struct List<'a> {
-    place: &'a Place<'a>,
+    context: &'a Context<'a>,
     /// How many parts of tensors each storage has.
     uses: HashMap<&'a str, u32>,
     /// Bytes that may still be copied out of the pickle: what is in it once may be named often.
@@ -148,14 +148,14 @@ impl List<'_> {
 
     fn storage(&self, storage: &Storage<'_>) -> Result<Blob> {
         let missing = || Error::new(Code::BadIndex, format!("the file has no storage {:?}", storage.key));
-        self.place.storages.get(storage.key).cloned().ok_or_else(missing)
+        self.context.storages.get(storage.key).cloned().ok_or_else(missing)
     }
 
     /// Bytes of an element of a type that is not known here. The storage tells them where it counts such elements, or where the
     /// tensor is all of it.
     fn width(&self, part: &Strided<'_>) -> Option<u64> {
         let Strided { storage, kind, shape, strides, .. } = part;
-        let held = self.place.storages.get(storage.key)?.decoded?;
+        let held = self.context.storages.get(storage.key)?.decoded?;
         let elements = if storage.kind == *kind {
             storage.elements?
         } else {
@@ -191,7 +191,7 @@ impl List<'_> {
             blob = Blob { offset: blob.offset, ..Blob::raw(blob.offset, 0) };
             View::Whole
         } else if (1..8).contains(&kind.bits) {
-            // Elements that share bytes: only whole bytes have a place.
+            // Elements that share bytes: only whole bytes have a context.
             let start = part.offset.checked_mul(kind.bits).ok_or_else(beyond)?;
             if !in_order || start % 8 > 0 || storage.start > 0 || changed {
                 let message =
@@ -235,7 +235,7 @@ impl List<'_> {
         if shared && view != View::Whole {
             blob.digest = None;
         }
-        let byte_order = self.place.byte_order;
+        let byte_order = self.context.byte_order;
         let signs =
             if view == View::Whole { Signs::default() } else { Signs { real: *neg, imaginary: conj != neg } };
         Ok(Component { byte_order, view, signs, ..Component::new(role, kind.dtype, Data::Blob(blob)) })
@@ -244,14 +244,14 @@ impl List<'_> {
     /// A NumPy array, whose elements are in the pickle.
     fn array(&mut self, builder: &mut Builder, name: &str, array: &Array<'_>) -> Result<()> {
         let Some(raw) = &array.data else { return Ok(()) };
-        let length = raw.bytes(self.place.pickle).len() as u64;
-        let data = if let (Raw::At(span), Some(offset)) = (raw, self.place.offset) {
+        let length = raw.bytes(self.context.pickle).len() as u64;
+        let data = if let (Raw::At(span), Some(offset)) = (raw, self.context.offset) {
             Data::Blob(Blob::raw(offset.saturating_add(span.start), length))
         } else {
             self.inline = self.inline.checked_sub(length).ok_or_else(|| {
                 Error::new(Code::Limit, "arrays share the bytes of the pickle too often to be copied")
             })?;
-            Data::Inline(raw.bytes(self.place.pickle).into())
+            Data::Inline(raw.bytes(self.context.pickle).into())
         };
         let mut data = Component::new(Label::DATA, array.dtype, data);
         data.byte_order = array.byte_order;
@@ -377,7 +377,7 @@ fn tensor(
     let attributes = Some(Attributes::from(attributes));
     let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }
 
 fn text(key: &str, value: &str) -> (Plain, Plain) {

@@ -51,7 +51,7 @@ fn push_signed(key: &mut Vec<u8>, number: i64) {
 
 /// How a tensor is put together of its parts.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TensorSlice {
     /// Rows of which each part has a run.
     pub rows: u64,
     /// Which of the parts, in the order of their runs, and how many elements of each row they have.
@@ -74,8 +74,8 @@ pub fn shape_of(slice: &Slice, whole: &[u64]) -> Option<Vec<u64>> {
 }
 
 /// Arranges the parts of a tensor, all of which have its number of dimensions.
-pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
-    let is_cut = |axis: usize, dim: u64| {
+pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<TensorSlice, Unlike> {
+    let is_shortened = |axis: usize, dim: u64| {
         slices.iter().any(|slice| {
             slice
                 .get(axis)
@@ -83,7 +83,7 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
         })
     };
     let mut divided =
-        whole.iter().enumerate().filter(|&(axis, &dim)| is_cut(axis, dim)).map(|(axis, _)| axis);
+        whole.iter().enumerate().filter(|&(axis, &dim)| is_shortened(axis, dim)).map(|(axis, _)| axis);
     let (axis, others) = (divided.next(), divided.next());
     if others.is_some() {
         return Err(Unlike::Axes);
@@ -91,7 +91,7 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
     let Some(axis) = axis else {
         let elements = product(whole).ok_or(Unlike::Gaps)?;
         return if slices.len() == 1 {
-            Ok(Cut { rows: 1, runs: vec![(0, elements)] })
+            Ok(TensorSlice { rows: 1, runs: vec![(0, elements)] })
         } else {
             Err(Unlike::Gaps)
         };
@@ -114,7 +114,7 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
         end = end.checked_add(length).ok_or(Unlike::Gaps)?;
         runs.push((at, length.checked_mul(width).ok_or(Unlike::Gaps)?));
     }
-    if end == dim { Ok(Cut { rows, runs }) } else { Err(Unlike::Gaps) }
+    if end == dim { Ok(TensorSlice { rows, runs }) } else { Err(Unlike::Gaps) }
 }
 
 #[cfg(test)]
@@ -204,9 +204,9 @@ mod tests {
     fn parts_are_arranged_along_one_dimension() {
         let part = |start, length| vec![(0, None), (start, Some(length)), (0, Some(3))];
         let cut = arrange(&[2, 5, 3], &[part(4, 1), part(0, 4)]).unwrap();
-        assert_eq!(cut, Cut { rows: 2, runs: vec![(1, 12), (0, 3)] });
-        assert_eq!(arrange(&[7], &[vec![(0, None)]]).unwrap(), Cut { rows: 1, runs: vec![(0, 7)] });
-        assert_eq!(arrange(&[], &[vec![]]).unwrap(), Cut { rows: 1, runs: vec![(0, 1)] });
+        assert_eq!(cut, TensorSlice { rows: 2, runs: vec![(1, 12), (0, 3)] });
+        assert_eq!(arrange(&[7], &[vec![(0, None)]]).unwrap(), TensorSlice { rows: 1, runs: vec![(0, 7)] });
+        assert_eq!(arrange(&[], &[vec![]]).unwrap(), TensorSlice { rows: 1, runs: vec![(0, 1)] });
         for parts in [
             vec![part(0, 4)],
             vec![part(0, 4), part(3, 2)],

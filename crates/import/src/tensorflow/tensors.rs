@@ -12,11 +12,11 @@ use ztensor_core::layouts;
 use ztensor_core::model::{
     Attributes, Blob, Builder, ByteOrder, Component, Data, Label, Layout, NewTensor, Piece, Pieces,
 };
-use ztensor_core::sources::beside::Neighbor;
+use ztensor_core::sources::siblings::Neighbor;
 
 use super::bundle::{Header, Slice, Tensor};
-use super::slices::{self, Cut, Unlike};
-use super::types::Kind;
+use super::dtypes::Kind;
+use super::slices::{self, TensorSlice, Unlike};
 use crate::damage::{self, Damage};
 
 const RULE: &str = "tensor_bundle.proto: BundleEntryProto";
@@ -122,7 +122,7 @@ impl<'i> Tensors<'i> {
         let (shape, layout) = (&*tensor.shape, Layout::Dense);
         let mut new = NewTensor { name, shape, layout, dtype, components, attributes };
         layouts::check(&mut new)?;
-        self.builder.tensor(new)
+        self.builder.add_tensor(new)
     }
 
     /// Says that a tensor has no values here, and gives what its type is called.
@@ -167,7 +167,7 @@ impl<'i> Tensors<'i> {
             }
             blobs.push(Some(self.blob(part, kind).map_err(|error| error.at(part.at))?));
         }
-        let Cut { rows, runs } = match slices::arrange(&tensor.shape, &tensor.slices) {
+        let TensorSlice { rows, runs } = match slices::arrange(&tensor.shape, &tensor.slices) {
             Ok(cut) => cut,
             Err(Unlike::Axes) => return Ok(Found::Refused("it is divided along several dimensions")),
             Err(Unlike::Gaps) => {
@@ -194,7 +194,7 @@ impl<'i> Tensors<'i> {
         };
         let &(_, Neighbor { file, length, .. }) = self.shard(tensor.shard)?;
         self.builder.warn(damage::warning_of(error.code()), error.message(), Some(name), None);
-        Ok(Data::cut_short(file, &tensor.shape, width, tensor.offset, length.unwrap_or_default()))
+        Ok(Data::short_slice(file, &tensor.shape, width, tensor.offset, length.unwrap_or_default()))
     }
 
     /// The bytes of a tensor, or of a part of one.
@@ -233,7 +233,7 @@ impl<'i> Tensors<'i> {
         }
         if !self.shards.contains_key(&number) {
             let name = format!("{}.data-{number:05}-of-{count:05}", self.prefix);
-            let neighbor = self.input.beside(&name)?;
+            let neighbor = self.input.sibling(&name)?;
             if let Some(problem) = &neighbor.problem {
                 let message =
                     format!("the data of tensors is in {name:?}, and is refused: {}", problem.message());

@@ -8,7 +8,7 @@ use ztensor_core::formats::Input;
 use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::tensors::Tensors;
-use super::{NAME, types};
+use super::{NAME, dtypes};
 use crate::damage;
 use crate::flatbuffer::{Flat, Table, Vector};
 use crate::limits::{FLATBUFFER_NAME_BYTES, TFLITE_METADATA_BYTES};
@@ -65,25 +65,25 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
         return Err(Error::new(Code::UnsupportedVersion, message).at(model.at).rule(RULE));
     }
     let mut builder = Builder::new(Container::named(NAME), input.limits);
-    builder.version(version.to_string());
+    builder.set_version(version.to_string());
     let buffers = Buffers { places: flat.vector(model, 4, 4)?, total: input.length() };
     let mut attributes = Vec::new();
     let description = flat.text(model, 3, FLATBUFFER_NAME_BYTES);
-    let description = damage::kept(&mut builder, "description", description)?.flatten();
+    let description = damage::recover(&mut builder, "description", description)?.flatten();
     if let Some(description) = description.filter(|text| !text.is_empty()) {
         attributes.push((Value::from("description"), Value::Text(description)));
     }
     let metadata = metadata(&mut flat, model, buffers, &mut builder);
-    let metadata = damage::kept(&mut builder, "metadata", metadata)?.unwrap_or_default();
+    let metadata = damage::recover(&mut builder, "metadata", metadata)?.unwrap_or_default();
     if !metadata.is_empty() {
         attributes.push((Value::from("metadata"), Value::Map(metadata)));
     }
     let signatures = signatures(&mut flat, model, &mut builder);
-    let signatures = damage::kept(&mut builder, "signatures", signatures)?.unwrap_or_default();
+    let signatures = damage::recover(&mut builder, "signatures", signatures)?.unwrap_or_default();
     if !signatures.is_empty() {
         attributes.push((Value::from("signatures"), Value::Map(signatures)));
     }
-    builder.attributes(attributes.into());
+    builder.set_attributes(attributes.into());
     let mut tensors = Tensors::new(builder, buffers);
     for (index, place) in flat.places(model, 2, 4)?.enumerate() {
         let graph = flat.table_at(place)?;
@@ -197,7 +197,7 @@ fn text_or_bytes(bytes: Vec<u8>) -> Value {
 }
 
 /// The type of a tensor.
-pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static types::Kind>)> {
+pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static dtypes::Kind>)> {
     let number = flat.u8(tensor, 1)?;
-    Ok((number, types::kind(number)))
+    Ok((number, dtypes::kind(number)))
 }

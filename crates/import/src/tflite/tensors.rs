@@ -10,9 +10,9 @@ use ztensor_core::model::{
     Attributes, Blob, Builder, Catalog, Component, DType, Data, Label, Layout, NewTensor,
 };
 
+use super::dtypes::Kind;
 use super::model::{Buffers, Graph, Run, kind};
-use super::sparse;
-use super::types::Kind;
+use super::sparsity;
 use crate::damage;
 use crate::flatbuffer::{Flat, Table};
 use crate::names::Names;
@@ -55,7 +55,7 @@ impl Tensors {
         let name = graph.name(flat, tensor, number)?;
         let added = self.constant(flat, tensor, graph, &name);
         let added = added.map_err(|error| error.at(tensor.at).rule(RULE));
-        damage::kept(&mut self.builder, &name, added).map_err(|error| error.tensor(&name)).map(drop)
+        damage::recover(&mut self.builder, &name, added).map_err(|error| error.tensor(&name)).map(drop)
     }
 
     fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, name: &str) -> Result<()> {
@@ -103,7 +103,7 @@ impl Tensors {
                 components.extend([quantization.scales, quantization.zeros]);
             }
             attributes.push((Value::from("type"), Value::from(name_of)));
-            sparse::read(flat, table, &mut self.builder, &mut components, &mut attributes)?;
+            sparsity::read(flat, table, &mut self.builder, &mut components, &mut attributes)?;
             return self.parts(name, &shape, "tflite.sparse/1", components, attributes);
         }
         check_length(kind, &shape, run)?;
@@ -129,7 +129,7 @@ impl Tensors {
         components.push(component);
         let mut tensor = NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes };
         layouts::check(&mut tensor)?;
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     fn quantized(
@@ -155,7 +155,7 @@ impl Tensors {
         let mut tensor =
             NewTensor { name, shape, layout, dtype: None, components, attributes: Some(attributes) };
         layouts::check(&mut tensor)?;
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     /// Adds a tensor of a layout that has no values here.
@@ -173,7 +173,7 @@ impl Tensors {
         let attributes = Some(attributes.into());
         let mut tensor = NewTensor { name, shape, layout, dtype: None, components, attributes };
         layouts::check(&mut tensor)?;
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 }
 

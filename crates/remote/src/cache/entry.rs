@@ -148,7 +148,7 @@ impl Entry {
     }
 
     /// Fails where so many more bytes are more than the cache may hold of all files together.
-    pub fn check_room(&self, bytes: u64, most: u64) -> Result<()> {
+    pub fn check_space(&self, bytes: u64, most: u64) -> Result<()> {
         let held = self.data.file().metadata().map_or(0, |metadata| folder::allocated(&metadata));
         if held.saturating_add(bytes) > most {
             let message = format!(
@@ -161,7 +161,7 @@ impl Entry {
 
     /// Writes blocks that begin at `start`, and takes them down once they are written.
     pub fn put(&self, start: u64, bytes: &[u8], most: u64) -> Result<()> {
-        self.check_room(bytes.len() as u64, most)?;
+        self.check_space(bytes.len() as u64, most)?;
         self.check_length()?;
         let failed = |error: &std::io::Error| {
             let said = error.to_string();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ztensor_core::error::{Error, Result};
 use ztensor_core::sources::ReadAt;
-use ztensor_core::sources::places::Places;
+use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 use ztensor_remote::Options;
 
@@ -194,12 +194,12 @@ pub fn options() -> Options {
     }
 }
 
-pub type Opened = (Arc<dyn Places>, PathBuf, Arc<dyn ReadAt>);
+pub type Opened = (Arc<dyn Filesystem>, PathBuf, Arc<dyn ReadAt>);
 
 pub fn open_with(url: &str, options: &Options) -> Result<Opened> {
-    let (places, path) = ztensor_remote::places(url, options, Stop::never())?;
-    let source = places.open(&path, Stop::never())?;
-    Ok((places, path, source))
+    let (filesystem, path) = ztensor_remote::filesystem(url, options, Stop::never())?;
+    let source = filesystem.open(&path, Stop::never())?;
+    Ok((filesystem, path, source))
 }
 
 pub fn open(url: &str) -> Result<Arc<dyn ReadAt>> {

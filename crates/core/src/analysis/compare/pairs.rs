@@ -9,7 +9,7 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::model::{Component, Tensor};
 use crate::read::Reading;
-use crate::sources::ahead::Ahead;
+use crate::sources::read_ahead::ReadAhead;
 use crate::work::{self, Watch};
 
 /// Pairs up to this size a side are compared several at once. Larger ones come one after the other, each divided over the cores,
@@ -63,7 +63,7 @@ pub fn compare_all(
         pairs.iter().zip(&cells).partition(|(pair, _)| pair.iter().all(Side::is_small));
     let runs: Vec<_> = small.chunks((small.len() / (4 * work::cores())).clamp(1, RUN)).collect();
     work::for_each(runs.len(), |at| {
-        let aheads = readings.map(|reading| Ahead::new(reading.sources, reading.catalog.shards.len()));
+        let aheads = readings.map(|reading| ReadAhead::new(reading.sources, reading.catalog.shards.len()));
         let near =
             [Reading { sources: &aheads[0], ..readings[0] }, Reading { sources: &aheads[1], ..readings[1] }];
         for (pair, cell) in runs.get(at).into_iter().copied().flatten() {

@@ -16,8 +16,8 @@ use crate::layouts::mx::Mx;
 use crate::layouts::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
 use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTensor, Shard, Span};
-use crate::syntax::alike::{Draft, Spelled, Spelling, Spellings};
 use crate::syntax::cbor::Reader;
+use crate::syntax::repeats::{Draft, Spelled, Spelling, Spellings};
 
 /// Levels below the root (§3.1).
 pub const DEPTH: u32 = 32;
@@ -36,7 +36,7 @@ pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
 /// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
 pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     let mut builder = Builder::new(zt::CONTAINER, limits);
-    builder.version("2");
+    builder.set_version("2");
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = reader(bytes, offset, limits.max_attribute_values);
     let manifest = Span { file: 0, offset, length: bytes.len() as u64 };
@@ -72,9 +72,9 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
         return Err(Error::new(Code::BadIndex, "the manifest has no \"objects\"").rule(rules::ROOT));
     }
     let Objects { shards, .. } = objects;
-    builder.shards(shards);
-    builder.attributes(attributes.unwrap_or_default());
-    let apart = builder.is_surely_apart(Some(manifest));
+    builder.set_shards(shards);
+    builder.set_attributes(attributes.unwrap_or_default());
+    let apart = builder.is_known_disjoint(Some(manifest));
     let catalog = builder.finish();
     if apart {
         return Ok(catalog);
@@ -202,7 +202,7 @@ impl<'m> Objects<'_, 'm> {
         let mut components = self.builder.no_components();
         components.push(again);
         let (layout, dtype) = (Layout::Dense, part.dtype);
-        Some(self.builder.tensor(NewTensor { name, shape, layout, dtype, components, attributes: None }))
+        Some(self.builder.add_tensor(NewTensor { name, shape, layout, dtype, components, attributes: None }))
     }
 
     /// How the object that was just added is spelled, where others may be spelled so: a dense tensor of which nothing is
@@ -276,7 +276,7 @@ impl<'m> Objects<'_, 'm> {
         };
         let values = values.and_then(|role| tensor.components.iter().find(|part| part.role == role));
         tensor.dtype = values.and_then(|values| values.dtype);
-        self.builder.tensor(tensor)
+        self.builder.add_tensor(tensor)
     }
 
     /// A layout that only its own id names.

@@ -10,8 +10,8 @@ use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::model::{self, Builder, Component, DType, Data, DataRule, Encoding, Shard};
-use crate::syntax::alike::{Draft, Filling};
 use crate::syntax::cbor::Reader;
+use crate::syntax::repeats::{Draft, Filling};
 
 /// What a part is read against.
 pub struct Surroundings<'s> {

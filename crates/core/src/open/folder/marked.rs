@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::extension;
 use crate::error::{Code, Error, Result};
-use crate::formats::{Companions, Format, Formats, Sample, Told, bad_magic};
+use crate::formats::{Companions, Confidence, Format, Formats, Probe, bad_magic};
 use crate::limits::MARKER_BYTES;
 use crate::open::Request;
-use crate::sources::beside::{Folder, Links};
+use crate::sources::siblings::{Folder, Links};
 
 /// The file that a marker in a folder leads to, all of whose names are given, and those among them that end as tensor files do. One
 /// that is not there is an error, unless the folder has tensor files of other formats.
@@ -69,15 +69,15 @@ pub fn pair(names: &[String], tensors: &mut Vec<&str>, formats: Formats) {
 
 /// The first bytes of a marker; `None` of what is no file that can be read.
 fn first_bytes(path: &Path, request: &Request) -> Option<Vec<u8>> {
-    let source = request.places.open(path, &request.stop).ok()?;
+    let source = request.filesystem.open(path, &request.stop).ok()?;
     source.read_vec(0, source.length().min(MARKER_BYTES), &request.stop).ok()
 }
 
 /// The path of a file that a marker names, which is there.
 fn found(marker: &Path, name: &str, request: &Request) -> Result<PathBuf> {
     let links = if request.follow_links { Links::Anywhere } else { Links::Inside };
-    let folder = Folder::of(marker, &*request.places);
-    folder.open(name, links, &*request.places, &request.stop).map(|(path, _)| path)
+    let folder = Folder::of(marker, &*request.filesystem);
+    folder.open(name, links, &*request.filesystem, &request.stop).map(|(path, _)| path)
 }
 
 /// Says which file to open instead of one that has bytes of tensors alone.
@@ -90,7 +90,7 @@ pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
         (!companions.in_pairs || is_of(format, &path.with_file_name(&index), request))
             .then_some((format, index))
     })?;
-    let is_there = request.places.is_file(&path.with_file_name(&index));
+    let is_there = request.filesystem.is_file(&path.with_file_name(&index));
     let title = format.title;
     let help = if is_there {
         format!("open its index {index:?}, which is beside it")
@@ -103,6 +103,6 @@ pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
 
 /// Whether a file is there that a format takes as its own.
 fn is_of(format: &Format, path: &Path, request: &Request) -> bool {
-    let Ok(source) = request.places.open(path, &request.stop) else { return false };
-    (format.tell)(&Sample::new(&*source, &request.stop)).is_ok_and(|told| told != Told::No)
+    let Ok(source) = request.filesystem.open(path, &request.stop) else { return false };
+    (format.detect)(&Probe::new(&*source, &request.stop)).is_ok_and(|told| told != Confidence::No)
 }

@@ -8,7 +8,7 @@ use ciborium::Value;
 use super::head::Head;
 use super::{Reader, TEXT};
 use crate::error::{Code, Error, Result};
-use crate::syntax::values::{Event, Ignore, Tree, Visit, tell};
+use crate::syntax::values::{Event, Ignore, Tree, Visit, visit};
 use crate::syntax::{Keys, Seen};
 
 /// The keys and values of a map, back to back, that were checked.
@@ -22,7 +22,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// Tells what stands in the bytes of some.
-    pub fn tell(bytes: &[u8], to: &mut dyn Visit) -> Result<()> {
+    pub fn visit(bytes: &[u8], to: &mut dyn Visit) -> Result<()> {
         let mut reader = Reader::new(bytes, 0, u32::MAX);
         while reader.at < bytes.len() {
             reader.visit_at(reader.levels, to)?;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
                 let mut tree = Tree::default();
                 self.visit_at(depth, &mut tree)?;
                 let key = tree.value()?;
-                tell(&key, to)?;
+                visit(&key, to)?;
                 each(None);
                 self.deterministic.is_some() || others.insert(identity(&key))
             };

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::array::{BLOCK, Spooled, blocks, decode, numbers};
-use super::{Array, Held, Room, rows};
+use super::{Array, Held, NewSpool, rows};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::CSR;
@@ -75,7 +75,7 @@ pub fn first_fall(indices: &dyn Array, indptr: &dyn Array, stop: &Stop) -> Resul
 /// there, else in nameless files. A column that stands twice in a row is `ZT_BAD_SPARSE`.
 pub fn sorted(
     [values, indices, indptr]: [&dyn Array; 3],
-    room: Room<'_>,
+    new_spool: NewSpool<'_>,
     stop: &Stop,
 ) -> Result<[Box<dyn Array>; 2]> {
     let (value, index) = (values.dtype(), indices.dtype());
@@ -86,7 +86,7 @@ pub fn sorted(
         let (held, columns) = rows::sorted(columns, pointers, held, width, 0, stop)?;
         return Ok([Box::new(Held::new(value, held)), Box::new(Held::new(index, columns))]);
     }
-    let (mut new_values, mut new_indices) = (room()?, room()?);
+    let (mut new_values, mut new_indices) = (new_spool()?, new_spool()?);
     sort([values, indices, indptr], [&mut new_values, &mut new_indices], stop)?;
     Ok([
         Box::new(Spooled::new(value, new_values, values.length())),

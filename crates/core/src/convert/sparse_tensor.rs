@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DataRule, Tensor};
 use crate::read::{Reading, sparse_parts};
-use crate::write::sparse::{Array, Held, IndexTypes, Room, Sparse, blocks};
+use crate::write::sparse::{Array, Held, IndexTypes, NewSpool, Sparse, blocks};
 use crate::write::{Spec, WriteFormat, Writer};
 
 /// Sparse tensors up to this size are held whole while they are checked and arranged.
@@ -24,7 +24,7 @@ fn read(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
     format: &'static WriteFormat,
-    room: Room<'_>,
+    new_spool: NewSpool<'_>,
 ) -> Result<Sparse> {
     let (parts, stop) = (sparse_parts(tensor)?, &reading.watch.stop);
     let held = |part: &&Component| {
@@ -34,14 +34,14 @@ fn read(
         Ok(Box::new(Held::new(dtype, reading.component(tensor, part)?)) as Box<dyn Array>)
     };
     let arrays = if is_spooled(&parts) {
-        spooled::arrays(reading, tensor, &parts, room()?)?
+        spooled::arrays(reading, tensor, &parts, new_spool()?)?
     } else {
         parts.iter().map(held).collect::<Result<_>>()?
     };
     let promised = parts.get(1).and_then(|part| part.rule);
     let strictly = format.profiles || promised.is_some();
     Sparse::checked(tensor.layout(), tensor.shape(), arrays, strictly, stop)
-        .and_then(|sparse| sparse.strict(format, promised, room, stop))
+        .and_then(|sparse| sparse.strict(format, promised, new_spool, stop))
         .map_err(|error| error.tensor(tensor.name()))
 }
 
@@ -51,9 +51,9 @@ pub fn judge(
     tensor: Tensor<'_>,
     rule: Option<DataRule>,
     format: &'static WriteFormat,
-    room: Room<'_>,
+    new_spool: NewSpool<'_>,
 ) -> Result<()> {
-    let sparse = read(reading, tensor, format, room)?;
+    let sparse = read(reading, tensor, format, new_spool)?;
     let mut elements = RuleCheck::new(rule);
     if elements.is_any() {
         let values = sparse.values();

@@ -65,7 +65,7 @@ pub(crate) struct Loop {
 
 /// The elements of a tensor whose index lies in a given range of each dimension, as runs of its decoded bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct TensorSlice {
     /// Of each dimension; none of what is no cut through a tensor.
     pub(crate) ranges: Vec<Range>,
     /// Byte offset of the first run.
@@ -77,13 +77,13 @@ pub struct Cut {
     pub(crate) byte_length: u64,
 }
 
-impl Cut {
+impl TensorSlice {
     /// The cut `ranges` (half-open, one a dimension) of a tensor of `shape` whose elements have `bits` bits.
     pub fn new(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Result<Self> {
         Self::stepped(shape, &ranges.iter().copied().map(Range::from).collect::<Vec<_>>(), bits)
     }
 
-    /// As [`Cut::new`], of every so many indices of a dimension.
+    /// As [`TensorSlice::new`], of every so many indices of a dimension.
     ///
     /// Elements of less than a byte are packed, so each run must start and end between bytes. Only the end of
     /// the tensor itself may lie within a byte.
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     fn runs(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Vec<(u64, u64)> {
-        Cut::new(shape, ranges, bits).unwrap().runs().collect()
+        TensorSlice::new(shape, ranges, bits).unwrap().runs().collect()
     }
 
     /// Byte offsets of the elements of the cut, one by one, by the definition of row-major.
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn repeating_dimensions_are_one_loop() {
-        let cut = Cut::new(&[5, 6, 7, 8], &[(0, 5), (0, 6), (0, 7), (2, 4)], 8).unwrap();
+        let cut = TensorSlice::new(&[5, 6, 7, 8], &[(0, 5), (0, 6), (0, 7), (2, 4)], 8).unwrap();
         assert_eq!(cut.loops, [Loop { count: 210, stride: 8 }]);
     }
 
@@ -338,7 +338,7 @@ mod tests {
         let every = |shape: &[u64], ranges: &[(u64, u64, u64)]| {
             let ranges: Vec<_> =
                 ranges.iter().map(|&(start, stop, step)| Range { start, stop, step }).collect();
-            Cut::stepped(shape, &ranges, 8)
+            TensorSlice::stepped(shape, &ranges, 8)
         };
         let columns = every(&[3, 6], &[(0, 3, 1), (0, 6, 2)]).unwrap();
         // Six divides by two: all rows repeat as one.
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(every(&[7, 4], &[(1, 7, 9), (0, 4, 1)]).unwrap().contiguous(), Some((4, 4)));
         assert_eq!(every(&[7], &[(3, 3, 2)]).unwrap().shape(), [0]);
         assert_eq!(every(&[7], &[(0, 3, 0)]).unwrap_err().code(), Code::InvalidArg);
-        let packed = Cut::stepped(&[8], &[Range { start: 0, stop: 8, step: 2 }], 4).unwrap_err();
+        let packed = TensorSlice::stepped(&[8], &[Range { start: 0, stop: 8, step: 2 }], 4).unwrap_err();
         assert!(packed.to_string().contains("[0..8 by 2]"), "{packed}");
     }
 
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn one_run_is_contiguous() {
-        let contiguous = |ranges: &[(u64, u64)]| Cut::new(&[4, 6], ranges, 16).unwrap().contiguous();
+        let contiguous = |ranges: &[(u64, u64)]| TensorSlice::new(&[4, 6], ranges, 16).unwrap().contiguous();
         assert_eq!(contiguous(&[(1, 3), (0, 6)]), Some((12, 24)));
         assert_eq!(contiguous(&[(1, 2), (2, 3)]), Some((16, 2)));
         assert_eq!(contiguous(&[(1, 3), (2, 3)]), None);
@@ -411,7 +411,7 @@ mod tests {
             (&[8], &[(0, 7)], 4, Code::InvalidArg, "inside a byte"),
         ];
         for (shape, ranges, bits, code, part) in cases {
-            let error = Cut::new(shape, ranges, bits).unwrap_err();
+            let error = TensorSlice::new(shape, ranges, bits).unwrap_err();
             assert_eq!(error.code(), code, "{error}");
             assert!(error.to_string().contains(part), "{error}");
         }
@@ -419,10 +419,10 @@ mod tests {
 
     #[test]
     fn the_largest_tensor_is_cut_lazily() {
-        let cut = Cut::new(&[1 << 32, 1 << 31], &[(0, 1 << 32), (5, 6)], 8).unwrap();
+        let cut = TensorSlice::new(&[1 << 32, 1 << 31], &[(0, 1 << 32), (5, 6)], 8).unwrap();
         assert_eq!(cut.byte_length(), 1 << 32);
         assert_eq!(cut.runs().nth(2), Some((5 + (2 << 31), 1)));
-        let empty = Cut::new(&[u64::MAX, u64::MAX, 0], &[(0, u64::MAX), (0, 1), (0, 0)], 64).unwrap();
+        let empty = TensorSlice::new(&[u64::MAX, u64::MAX, 0], &[(0, u64::MAX), (0, 1), (0, 0)], 64).unwrap();
         assert_eq!((empty.byte_length(), empty.runs().count()), (0, 0));
     }
 
@@ -463,7 +463,7 @@ mod tests {
             (shape, ranges) in shape_and_ranges(),
             width in prop::sample::select(vec![1_u32, 2, 4, 8, 16]),
         ) {
-            let cut = Cut::stepped(&shape, &ranges, width * 8).unwrap();
+            let cut = TensorSlice::stepped(&shape, &ranges, width * 8).unwrap();
             let counts: Vec<_> = ranges.iter().map(|range| range.count()).collect();
             prop_assert_eq!(cut.shape(), counts);
             let bytes = shape.iter().product::<u64>() * u64::from(width);

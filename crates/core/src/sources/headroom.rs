@@ -1,23 +1,21 @@
-//! How much may wait unused, beside what is in use: V8 ends the process where the system refuses it memory.
+//! How much memory and how many addresses may be retained without being in use. V8 ends the process if the system refuses it memory.
 #![forbid(unsafe_code)]
-
-use std::io::{ErrorKind, Result};
 
 /// What the system may limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Addresses alone (`RLIMIT_AS`).
     Addresses,
-    /// Memory of the process's own too (`RLIMIT_DATA`).
+    /// Private memory, too (`RLIMIT_DATA`).
     #[cfg(target_os = "linux")]
     Data,
 }
 
-/// Bytes that may wait where so many do already: a quarter of what would be free without them.
-pub fn that_may_wait(kind: Kind, waiting: usize) -> usize {
+/// Bytes that may be retained, given those that are: a quarter of what would be free without them.
+pub fn allowance(kind: Kind, retained: usize) -> usize {
     let (addresses, data) = limits::found(kind);
     let quarter = |limit: Option<limits::Limit>| {
-        limit.map_or(usize::MAX, |limit| limit.free().saturating_add(waiting) / 4)
+        limit.map_or(usize::MAX, |limit| limit.free().saturating_add(retained) / 4)
     };
     quarter(addresses).min(quarter(data))
 }
@@ -30,19 +28,6 @@ pub fn is_limited() -> bool {
     let kind = Kind::Addresses;
     let (addresses, data) = limits::found(kind);
     addresses.is_some() || data.is_some()
-}
-
-/// Maps something. Where there is no room for it, it gets that of all that waits.
-pub fn made_for<T>(map: impl Fn() -> Result<T>) -> Result<T> {
-    map().or_else(|error| {
-        if error.kind() != ErrorKind::OutOfMemory {
-            return Err(error);
-        }
-        super::quarantine::let_go();
-        #[cfg(target_os = "linux")]
-        super::spare::let_go();
-        map()
-    })
 }
 
 #[cfg(unix)]
@@ -93,14 +78,14 @@ mod limits {
     #[cfg(target_os = "linux")]
     fn used() -> (usize, usize) {
         // In pages: all, and five numbers on data.
-        let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let mut pages = told.split(' ').map(|number| number.parse::<usize>().unwrap_or(usize::MAX));
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let mut pages = statm.split(' ').map(|number| number.parse::<usize>().unwrap_or(usize::MAX));
         let mut bytes =
             |at: usize| pages.nth(at).unwrap_or(usize::MAX).saturating_mul(rustix::param::page_size());
         (bytes(0), bytes(4))
     }
 
-    /// Not known: a quarter of all may wait.
+    /// Not known: a quarter of the limit may be retained.
     #[cfg(not(target_os = "linux"))]
     fn used() -> (usize, usize) {
         (0, 0)
@@ -131,7 +116,7 @@ mod limits {
 mod limits {
     use super::Kind;
 
-    /// Of what the system does not limit there is none.
+    /// A limit that cannot exist.
     pub enum Limit {}
 
     impl Limit {
@@ -140,7 +125,7 @@ mod limits {
         }
     }
 
-    /// Reserved addresses are limited by their number of bits alone there.
+    /// Only their number of bits limits reserved addresses.
     pub fn found(kind: Kind) -> (Option<Limit>, Option<Limit>) {
         match kind {
             Kind::Addresses => (None, None),
@@ -158,20 +143,5 @@ mod tests {
     fn what_can_be_written_counts_where_the_system_says_so() {
         let strict = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap().trim() == "2";
         assert_eq!(counts_writable(), strict || getrlimit(Resource::Data).current.is_some());
-    }
-
-    #[test]
-    fn what_the_system_has_no_room_for_gets_that_of_what_waits() {
-        let tries = std::cell::Cell::new(0);
-        let mapped = |kind: ErrorKind, failures: u32| {
-            tries.set(0);
-            made_for(|| {
-                tries.set(tries.get() + 1);
-                if tries.get() <= failures { Err(kind.into()) } else { Ok(()) }
-            })
-        };
-        assert!(mapped(ErrorKind::OutOfMemory, 1).is_ok() && tries.get() == 2);
-        assert!(mapped(ErrorKind::OutOfMemory, 2).is_err() && tries.get() == 2);
-        assert!(mapped(ErrorKind::PermissionDenied, 1).is_err() && tries.get() == 1);
     }
 }

@@ -11,7 +11,7 @@ pub fn row(count: u64, apart: u64) -> Catalog {
         let (layout, dtype) = (Layout::Dense, Some(DType::Uint8));
         let name = &at.to_string();
         builder
-            .tensor(NewTensor { name, shape: &[16], layout, dtype, components, attributes: None })
+            .add_tensor(NewTensor { name, shape: &[16], layout, dtype, components, attributes: None })
             .unwrap();
     }
     builder.finish()

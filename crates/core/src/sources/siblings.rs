@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::ReadAt;
 use super::file::FileSource;
-use super::places::Places;
+use super::filesystem::Filesystem;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
@@ -21,7 +21,7 @@ pub enum Links {
 }
 
 /// The files that an index may name. Whoever opens the index says where they are.
-pub trait Beside {
+pub trait Siblings {
     /// The name of the index itself, where it is known and no other file of its set was named with it.
     fn name(&self) -> Option<&str> {
         None
@@ -66,11 +66,11 @@ pub struct Folder {
 
 impl Folder {
     /// The folder that the file at `index` is in.
-    pub fn of(index: &Path, places: &dyn Places) -> Self {
+    pub fn of(index: &Path, filesystem: &dyn Filesystem) -> Self {
         Self {
             path: index.parent().unwrap_or(Path::new("")).to_owned(),
             index: index.to_owned(),
-            has_links: places.is_local(),
+            has_links: filesystem.is_local(),
             real: OnceLock::new(),
         }
     }
@@ -102,12 +102,12 @@ impl Folder {
         &self,
         name: &str,
         links: Links,
-        places: &dyn Places,
+        filesystem: &dyn Filesystem,
         stop: &Stop,
     ) -> Result<(PathBuf, Arc<dyn ReadAt>)> {
         let path = self.find(name)?;
         if !self.has_links || links == Links::Anywhere {
-            return places.open(&path, stop).map(|source| (path, source));
+            return filesystem.open(&path, stop).map(|source| (path, source));
         }
         let target = path.canonicalize().map_err(|error| Error::io("open", &error).file(&path))?;
         self.check(name, &path, &target)?;
@@ -163,7 +163,7 @@ fn leads_elsewhere(name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::places::Local;
+    use crate::sources::filesystem::LocalFiles;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("ztensor-beside-{name}-{}", std::process::id()));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn paths_lead_down() {
         let root = folder("down");
-        let here = Folder::of(&root.join("inside/index"), &Local);
+        let here = Folder::of(&root.join("inside/index"), &LocalFiles);
         for (name, expected) in [
             ("w", "w"),
             ("./w", "w"),
@@ -215,7 +215,7 @@ mod tests {
     /// Files of another machine, or of code of the caller's.
     struct Elsewhere;
 
-    impl Places for Elsewhere {
+    impl Filesystem for Elsewhere {
         fn open(&self, path: &Path, _: &Stop) -> Result<Arc<dyn ReadAt>> {
             panic!("{} was asked for", path.display())
         }
@@ -274,8 +274,8 @@ mod tests {
         ] {
             symlink(target, inside.join(link)).unwrap();
         }
-        let here = Folder::of(&inside.join("index"), &Local);
-        let open = |name, links| here.open(name, links, &Local, Stop::never()).map(|(path, _)| path);
+        let here = Folder::of(&inside.join("index"), &LocalFiles);
+        let open = |name, links| here.open(name, links, &LocalFiles, Stop::never()).map(|(path, _)| path);
         for name in ["to-w", "to-sub/w", "round"] {
             for links in [Links::Inside, Links::Anywhere] {
                 assert_eq!(open(name, links).unwrap(), inside.join(name));
@@ -290,7 +290,7 @@ mod tests {
             assert_eq!((error.code(), error.path()), (Code::OutOfBounds, Some(&*inside.join(name))));
             assert!(error.message().contains(name), "{error}");
         }
-        let (_, source) = here.open("twice", Links::Anywhere, &Local, Stop::never()).unwrap();
+        let (_, source) = here.open("twice", Links::Anywhere, &LocalFiles, Stop::never()).unwrap();
         assert_eq!(source.read_vec(0, 6, Stop::never()).unwrap(), b"secret");
         std::fs::remove_dir_all(root).unwrap();
     }
@@ -330,8 +330,8 @@ mod tests {
         symlink("../../blobs/1234", snapshot.join("index")).unwrap();
         symlink("../../blobs/5678", snapshot.join("w")).unwrap();
         symlink("../../outside", snapshot.join("out")).unwrap();
-        let here = Folder::of(&snapshot.join("index"), &Local);
-        let open = |name| here.open(name, Links::Inside, &Local, Stop::never()).map(|(path, _)| path);
+        let here = Folder::of(&snapshot.join("index"), &LocalFiles);
+        let open = |name| here.open(name, Links::Inside, &LocalFiles, Stop::never()).map(|(path, _)| path);
         assert_eq!(open("w").unwrap(), snapshot.join("w"));
         assert_eq!(open("out").unwrap_err().code(), Code::OutOfBounds);
         std::fs::remove_dir_all(root).unwrap();

@@ -13,14 +13,14 @@ use crate::limits::Limits;
 use crate::model::{Builder, Catalog, Component, NewTensor};
 
 /// What is to come yet, and where.
-pub(super) struct Laid {
+pub(super) struct Planned {
     /// Each tensor has one component, whose offset is the place in `stored`.
     catalog: Catalog,
     stored: Vec<Stored>,
     framing: Framing,
 }
 
-impl Laid {
+impl Planned {
     /// The tensor that was begun has come.
     pub(super) fn end(&mut self) {
         self.framing.blobs.pop_front();
@@ -80,7 +80,7 @@ impl Plan<'_> {
         let (role, dtype, _, length) = stored;
         let component = Component::raw(role, dtype, self.stored.len() as u64, length);
         self.stored.push(stored);
-        self.writer.builder.tensor(NewTensor {
+        self.writer.builder.add_tensor(NewTensor {
             name: spec.name,
             shape: spec.shape,
             layout: open.layout,
@@ -99,7 +99,7 @@ impl Plan<'_> {
         };
         let empty = Builder::new(format.container(), &Limits::default());
         let mut builder = std::mem::replace(&mut writer.builder, empty);
-        builder.attributes(std::mem::take(&mut writer.settings.attributes));
+        builder.set_attributes(std::mem::take(&mut writer.settings.attributes));
         let (catalog, mut framing) = (builder.finish(), Framing::default());
         put(&catalog, &mut framing)?;
         writer.out = match std::mem::replace(&mut writer.out, Out::Taken) {
@@ -109,7 +109,7 @@ impl Plan<'_> {
         };
         writer.expect(framing.length);
         let order = framing.blobs.iter().map(|&(_, place)| place).collect();
-        writer.laid = Some(Box::new(Laid { catalog, stored, framing }));
+        writer.laid = Some(Box::new(Planned { catalog, stored, framing }));
         Ok(order)
     }
 }
@@ -127,7 +127,12 @@ impl Writer {
     }
 
     /// Begins the next tensor of those that were announced.
-    pub(super) fn begin_laid(&mut self, laid: &mut Laid, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
+    pub(super) fn begin_planned(
+        &mut self,
+        laid: &mut Planned,
+        spec: &Spec<'_>,
+        open: &mut Open,
+    ) -> Result<()> {
         let unexpected = || Error::new(Code::Internal, "another tensor was to come").tensor(spec.name);
         let &(end, place) = laid.framing.blobs.front().ok_or_else(unexpected)?;
         let (Some(tensor), Some(&stored)) = (laid.catalog.tensor(place), laid.stored.get(place)) else {
@@ -146,7 +151,7 @@ impl Writer {
     }
 
     /// Writes what stands behind the last blob.
-    pub(super) fn finish_laid(&mut self, laid: &mut Laid) -> Result<()> {
+    pub(super) fn finish_planned(&mut self, laid: &mut Planned) -> Result<()> {
         if !laid.framing.blobs.is_empty() {
             return Err(Error::new(Code::Internal, "a tensor that was announced did not come"));
         }
@@ -154,7 +159,7 @@ impl Writer {
         self.frame(laid, end)
     }
 
-    fn frame(&mut self, laid: &mut Laid, end: usize) -> Result<()> {
+    fn frame(&mut self, laid: &mut Planned, end: usize) -> Result<()> {
         let bytes = laid.framing.take(end);
         self.buffer.extend(bytes)?;
         self.position += bytes.len() as u64;

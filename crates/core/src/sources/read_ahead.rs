@@ -35,13 +35,13 @@ impl Window {
 }
 
 /// The places of a catalog, for somebody who reads one tensor after the other.
-pub struct Ahead<'a> {
+pub struct ReadAhead<'a> {
     sources: &'a dyn Sources,
     views: Vec<OnceLock<View<'a>>>,
     window: Arc<Mutex<Window>>,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> ReadAhead<'a> {
     /// `files`: how many there are beside the first.
     pub fn new(sources: &'a dyn Sources, files: usize) -> Self {
         let views = (0..=files.min(MOST_FILES)).map(|_| OnceLock::new()).collect();
@@ -49,7 +49,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl Sources for Ahead<'_> {
+impl Sources for ReadAhead<'_> {
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         let source = self.sources.source(file)?;
         let Some(view) = self.views.get(file as usize) else { return Ok(source) };
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn reads_in_a_row_become_few() {
         let source = counted(u64::MAX);
-        let ahead = Ahead::new(&source, 0);
+        let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
         let mut at = 8;
         while at + 100 <= 600_000 {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn reads_here_and_there_are_read_alone() {
         let source = counted(u64::MAX);
-        let ahead = Ahead::new(&source, 0);
+        let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
         for at in [500_000, 100, 300_000, 20_000, 400_000] {
             let mut slot = [0; 64];
@@ -191,7 +191,7 @@ mod tests {
     fn only_small_reads_become_parts_of_larger_ones() {
         for (length, most) in [(SMALL, 3), (SMALL + 1, 10)] {
             let source = counted(u64::MAX);
-            let ahead = Ahead::new(&source, 0);
+            let ahead = ReadAhead::new(&source, 0);
             let view = ahead.source(0).unwrap();
             for at in 0..10 {
                 view.read_at(at * length, &mut vec![0; usize::try_from(length).unwrap()], Stop::never())
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn whatever_is_not_a_small_read_is_the_sources() {
         let source = counted(u64::MAX);
-        let ahead = Ahead::new(&source, 0);
+        let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
         assert_eq!(view.length(), 600_000);
         assert!(view.holds(599_999, 1) && !view.holds(599_999, 2));
@@ -214,14 +214,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ztensor-ahead-{}", std::process::id()));
         std::fs::write(&path, b"0123456789").unwrap();
         let source = FileSource::open(&path).unwrap();
-        assert!(Ahead::new(&source, 0).source(0).unwrap().local().is_some());
+        assert!(ReadAhead::new(&source, 0).source(0).unwrap().local().is_some());
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn an_error_is_of_the_bytes_that_meet_it() {
         let source = counted(10_000);
-        let ahead = Ahead::new(&source, 0);
+        let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
         for at in (0..20_000).step_by(64) {
             let mut slot = [0; 64];

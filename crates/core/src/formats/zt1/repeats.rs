@@ -1,13 +1,13 @@
 //! Dense tensors that are spelled like one before them: nearly all of a large index.
 #![forbid(unsafe_code)]
 
-use super::{ALIGNMENT, Fields, Place};
+use super::{ALIGNMENT, Fields, Parser};
 use crate::checked::exact;
 use crate::codecs::digest::Digest;
 use crate::formats::zt_trailer::placed;
 use crate::model::{DType, Encoding, Label, Layout};
-use crate::syntax::alike::{Filling, Spelled, Spelling};
 use crate::syntax::cbor::Reader;
+use crate::syntax::repeats::{Filling, Spelled, Spelling};
 
 /// A dense tensor without attributes that was read.
 pub(super) struct Known {
@@ -23,7 +23,7 @@ pub(super) struct Again {
     pub dtype: Option<DType>,
 }
 
-impl<'b> Place<'_, 'b> {
+impl<'b> Parser<'_, 'b> {
     /// Reads an entry that is spelled like one that was read before, and of whose numbers nothing is to be said: all else
     /// is left to be read key by key. Leaves shape and component as the entry's.
     pub(super) fn alike(&mut self, reader: &mut Reader<'b>) -> Option<Again> {

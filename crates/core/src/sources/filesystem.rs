@@ -12,7 +12,7 @@ use crate::work::Stop;
 
 /// A tree of files that are opened by their paths. A path of what is elsewhere is the text that users see, such as
 /// `https://host/folder/model.safetensors`: neither credentials nor a query stand in it.
-pub trait Places: Send + Sync {
+pub trait Filesystem: Send + Sync {
     /// Opens a file. Fails with `ZT_IO` where there is none, or where it is a folder.
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>>;
 
@@ -35,9 +35,9 @@ pub trait Places: Send + Sync {
 
 /// The files of this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Local;
+pub struct LocalFiles;
 
-impl Places for Local {
+impl Filesystem for LocalFiles {
     fn open(&self, path: &Path, _stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         Ok(Arc::new(FileSource::open(path)?))
     }

@@ -10,7 +10,7 @@ use crate::sources::{ReadAt, as_its_source};
 use crate::work::Stop;
 
 /// A file whose format is to be told.
-pub struct Sample<'s> {
+pub struct Probe<'s> {
     source: &'s dyn ReadAt,
     stop: &'s Stop,
     first: End,
@@ -25,9 +25,9 @@ struct End {
 }
 
 impl End {
-    /// At least `count` bytes, or as many as the file has; [`Sample::BYTES`] at most.
+    /// At least `count` bytes, or as many as the file has; [`Probe::BYTES`] at most.
     fn at_least(&self, count: u64, read: impl Fn(u64) -> Result<Vec<u8>>) -> Result<&[u8]> {
-        let (cell, length) = if count <= FEW { (&self.few, FEW) } else { (&self.all, Sample::BYTES) };
+        let (cell, length) = if count <= FEW { (&self.few, FEW) } else { (&self.all, Probe::BYTES) };
         if let Some(bytes) = cell.get() {
             return Ok(bytes);
         }
@@ -43,7 +43,7 @@ impl End {
 /// Bytes of an end that are read at first: most formats are told by fewer, and many an index ends in them.
 const FEW: u64 = 4096;
 
-impl<'s> Sample<'s> {
+impl<'s> Probe<'s> {
     /// Bytes of each end that can be asked for.
     pub const BYTES: u64 = 64 << 10;
 
@@ -86,7 +86,7 @@ impl<'s> Sample<'s> {
     }
 }
 
-impl ReadAt for Sample<'_> {
+impl ReadAt for Probe<'_> {
     as_its_source!(source);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
@@ -124,16 +124,16 @@ mod tests {
     fn each_end_is_read_once() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
         let source = Watched(&bytes, Mutex::default());
-        let sample = Sample::new(&source, Stop::never());
-        for count in [0, 8, 4096, 5000, Sample::BYTES] {
+        let probe = Probe::new(&source, Stop::never());
+        for count in [0, 8, 4096, 5000, Probe::BYTES] {
             let length = usize::try_from(count).unwrap();
-            assert_eq!(sample.first(count).unwrap(), &bytes[..length]);
-            assert_eq!(sample.last(count).unwrap(), &bytes[bytes.len() - length..]);
+            assert_eq!(probe.first(count).unwrap(), &bytes[..length]);
+            assert_eq!(probe.last(count).unwrap(), &bytes[bytes.len() - length..]);
         }
-        let whole = usize::try_from(Sample::BYTES).unwrap();
+        let whole = usize::try_from(Probe::BYTES).unwrap();
         assert_eq!(
             *source.1.lock().unwrap(),
-            [(0, 4096), (200_000 - 4096, 4096), (0, whole), (200_000 - Sample::BYTES, whole)]
+            [(0, 4096), (200_000 - 4096, 4096), (0, whole), (200_000 - Probe::BYTES, whole)]
         );
     }
 
@@ -141,16 +141,16 @@ mod tests {
     fn what_was_read_is_given_to_the_parser() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let source = Watched(&bytes, Mutex::default());
-        let sample = Sample::new(&source, Stop::never());
-        sample.first(1).unwrap();
-        sample.last(1).unwrap();
+        let probe = Probe::new(&source, Stop::never());
+        probe.first(1).unwrap();
+        probe.last(1).unwrap();
         let before = source.1.lock().unwrap().len();
         for (offset, length) in [(0, 4096), (17, 5), (10_000 - 4096, 4096), (9990, 10)] {
             let range = usize::try_from(offset).unwrap()..usize::try_from(offset + length).unwrap();
-            assert_eq!(sample.read_vec(offset, length, Stop::never()).unwrap(), &bytes[range]);
+            assert_eq!(probe.read_vec(offset, length, Stop::never()).unwrap(), &bytes[range]);
         }
         assert_eq!(source.1.lock().unwrap().len(), before);
-        assert_eq!(sample.read_vec(4000, 200, Stop::never()).unwrap(), &bytes[4000..4200]);
+        assert_eq!(probe.read_vec(4000, 200, Stop::never()).unwrap(), &bytes[4000..4200]);
         assert_eq!(source.1.lock().unwrap().last(), Some(&(4000, 200)));
     }
 
@@ -159,9 +159,9 @@ mod tests {
         for length in [0, 1, 8, 4096] {
             let bytes = vec![7; length];
             let source = Watched(&bytes, Mutex::default());
-            let sample = Sample::new(&source, Stop::never());
-            assert_eq!(sample.first(Sample::BYTES).unwrap(), bytes);
-            assert_eq!(sample.last(Sample::BYTES).unwrap(), bytes);
+            let probe = Probe::new(&source, Stop::never());
+            assert_eq!(probe.first(Probe::BYTES).unwrap(), bytes);
+            assert_eq!(probe.last(Probe::BYTES).unwrap(), bytes);
             assert_eq!(source.1.lock().unwrap().len(), 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Stretches of a file, mapped for as long as they are hashed: what lies in the page cache is not copied first.
+//! Windows of a file, mapped for as long as they are hashed: what lies in the page cache is not copied first.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -8,22 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use memmap2::{Mmap, MmapOptions};
 
 use super::fault::{self, Entry};
-use super::room;
+use super::reclaim;
 use crate::checked;
 use crate::codecs::digest::Hasher;
 use crate::work;
 
 /// Bytes from which on page faults cost less than the copy that they save.
 pub const FROM: u64 = 512 << 10;
-/// Bytes of a stretch. Mapping the whole file would be faster by a hundredth and count all of it as resident; stretches of
+/// Bytes of a window. Mapping the whole file would be faster by a hundredth and count all of it as resident; windows of
 /// 8 MiB are slower by a sixth, since the end of each interrupts all cores.
 const LENGTH: u64 = 64 << 20;
 
-/// The stretches of one file that were used last.
+/// The windows of one file that were used last.
 #[derive(Default)]
-pub struct Stretches(Mutex<VecDeque<Arc<Stretch>>>);
+pub struct MappedWindows(Mutex<VecDeque<Arc<MappedWindow>>>);
 
-impl Stretches {
+impl MappedWindows {
     /// Hashes bytes of `file`, which has `total`, and gives the offset up to which it did: the system may map no more.
     /// False where pages were lost, for which zeros were hashed.
     pub fn hash(
@@ -34,14 +34,14 @@ impl Stretches {
         length: u64,
         hasher: &mut Hasher,
     ) -> (u64, bool) {
-        // Somebody may have listened to the signal since the stretch was mapped, which replaces the handler.
+        // Somebody may have listened to the signal since the window was mapped, which replaces the handler.
         fault::arm();
         let (mut at, end) = (offset, offset.saturating_add(length).min(total));
         let mut whole = true;
         while at < end {
-            let Some(stretch) = self.around(file, total, at) else { break };
-            let step = (end - at).min(stretch.start + LENGTH - at);
-            if !stretch.hash(at, step, hasher) {
+            let Some(window) = self.around(file, total, at) else { break };
+            let step = (end - at).min(window.start + LENGTH - at);
+            if !window.hash(at, step, hasher) {
                 whole = false;
                 break;
             }
@@ -50,31 +50,31 @@ impl Stretches {
         (at, whole)
     }
 
-    fn around(&self, file: &File, total: u64, at: u64) -> Option<Arc<Stretch>> {
+    fn around(&self, file: &File, total: u64, at: u64) -> Option<Arc<MappedWindow>> {
         let start = at - at % LENGTH;
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stretch) = recent.iter().find(|stretch| stretch.start == start) {
-            return Some(Arc::clone(stretch));
+        if let Some(window) = recent.iter().find(|window| window.start == start) {
+            return Some(Arc::clone(window));
         }
-        let stretch = Arc::new(Stretch::new(file, start, (total - start).min(LENGTH))?);
-        recent.push_back(Arc::clone(&stretch));
+        let window = Arc::new(MappedWindow::new(file, start, (total - start).min(LENGTH))?);
+        recent.push_back(Arc::clone(&window));
         let oldest = if recent.len() > work::cores() + 1 { recent.pop_front() } else { None };
         drop(recent);
         // Its end takes time, and nobody has to wait for it.
         drop(oldest);
-        Some(stretch)
+        Some(window)
     }
 }
 
-/// A shared, read-only mapping. Nobody else gets at it, so it needs no quarantine.
-struct Stretch {
+/// A shared, read-only mapping. Nobody else gets at it, so it needs no retired.
+struct MappedWindow {
     /// It leaves the table of ranges whose loss is survived before the range can become another's.
     entry: Entry,
     map: Mmap,
     start: u64,
 }
 
-impl Stretch {
+impl MappedWindow {
     /// Maps `length` bytes from `start`, or gives `None` where the system refuses.
     fn new(file: &File, start: u64, length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok().filter(|&length| length > 0)?;
@@ -82,7 +82,7 @@ impl Stretch {
         // survives. The bytes go to a hasher and nowhere else: it takes each as a number, once, and no address, length
         // or branch of it depends on them, so a change makes another digest.
         let map = || unsafe { MmapOptions::new().offset(start).len(length).map(file) };
-        let map = room::made_for(map).ok()?;
+        let map = reclaim::map_or_reclaim(map).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { entry, map, start })
     }
@@ -107,18 +107,18 @@ mod tests {
 
     #[test]
     fn any_range_hashes_to_what_stands_there() {
-        let path = std::env::temp_dir().join(format!("ztensor-stretch-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("ztensor-window-{}", std::process::id()));
         let total = LENGTH + 50_000;
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
         file.set_len(total).unwrap();
         let tail: Vec<u8> = (0..100_000_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
         std::os::unix::fs::FileExt::write_all_at(&file, &tail, LENGTH - 50_000).unwrap();
-        let stretches = Stretches::default();
+        let windows = MappedWindows::default();
         for (from, to) in [(0, 100_000), (1, 2), (4095, 4097), (49_999, 50_001), (50_000, 100_000)] {
             let (offset, length) = (LENGTH - 50_000 + from as u64, (to - from) as u64);
             let end = offset + length;
             let found = crc32c(|hasher| {
-                assert_eq!(stretches.hash(&file, total, offset, length, hasher), (end, true));
+                assert_eq!(windows.hash(&file, total, offset, length, hasher), (end, true));
             });
             assert_eq!(found, crc32c(|hasher| hasher.update(&tail[from..to])), "{from}..{to}");
         }
@@ -127,27 +127,26 @@ mod tests {
 
     #[test]
     fn what_was_cut_off_is_noticed() {
-        let path = std::env::temp_dir().join(format!("ztensor-stretch-cut-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("ztensor-window-cut-{}", std::process::id()));
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         file.set_len(500_000).unwrap();
-        let stretches = Stretches::default();
-        crc32c(|hasher| assert!(!stretches.hash(&file, 1 << 20, 4096, (1 << 20) - 4096, hasher).1));
+        let windows = MappedWindows::default();
+        crc32c(|hasher| assert!(!windows.hash(&file, 1 << 20, 4096, (1 << 20) - 4096, hasher).1));
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn the_stretches_that_were_used_last_stay_mapped() {
-        let path = std::env::temp_dir().join(format!("ztensor-stretch-many-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("ztensor-window-many-{}", std::process::id()));
         let count = work::cores() as u64 + 3;
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
         file.set_len(count * LENGTH).unwrap();
-        let stretches = Stretches::default();
+        let windows = MappedWindows::default();
         for at in 0..count {
-            crc32c(|hasher| assert!(stretches.hash(&file, count * LENGTH, at * LENGTH, 1, hasher).1));
+            crc32c(|hasher| assert!(windows.hash(&file, count * LENGTH, at * LENGTH, 1, hasher).1));
         }
-        let kept: Vec<u64> =
-            stretches.0.lock().unwrap().iter().map(|stretch| stretch.start / LENGTH).collect();
+        let kept: Vec<u64> = windows.0.lock().unwrap().iter().map(|window| window.start / LENGTH).collect();
         assert_eq!(kept, (2..count).collect::<Vec<_>>());
         std::fs::remove_file(path).unwrap();
     }

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Format, Formats, Input, Told};
+use ztensor_core::formats::{CORE, Confidence, Format, Formats, Input};
 use ztensor_core::limits::{self, Limits};
 use ztensor_core::model::{
     Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
 };
 use ztensor_core::open::{self, Lookup, Opened, Request, detect};
 use ztensor_core::read::Reading;
-use ztensor_core::sources::beside::Neighbor;
+use ztensor_core::sources::siblings::Neighbor;
 use ztensor_core::work::Watch;
 
 const MAGIC: &str = "POINTERS\n";
@@ -24,7 +24,9 @@ const TABLE: &[Format] = &[Format {
     title: "Pointers",
     endings: &["pointers"],
     lacks: "no magic of pointers",
-    tell: |sample| Ok(if sample.first(9)? == MAGIC.as_bytes() { Told::Yes } else { Told::No }),
+    detect: |probe| {
+        Ok(if probe.first(9)? == MAGIC.as_bytes() { Confidence::Certain } else { Confidence::No })
+    },
     parse,
     writes: &[],
 }];
@@ -35,8 +37,8 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let mut builder = Builder::new(Container::named("pointers"), input.limits);
     for (at, line) in text[MAGIC.len()..].lines().enumerate() {
         let path = line.trim_start_matches('!');
-        let Neighbor { file, length, problem } = input.beside(path)?;
-        assert_eq!(input.beside(path)?.file, file);
+        let Neighbor { file, length, problem } = input.sibling(path)?;
+        assert_eq!(input.sibling(path)?.file, file);
         if let Some(problem) = problem {
             builder.warn("ZT_WARN_SKIPPED", problem.message(), None, None);
         }
@@ -49,7 +51,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         let length = length.unwrap_or(1) - start;
         let data = Data::Blob(Blob { file, ..Blob::raw(start, length) });
         let name = if builder.contains(path) { format!("{path}~{at}") } else { path.to_owned() };
-        builder.tensor(NewTensor {
+        builder.add_tensor(NewTensor {
             name: &name,
             shape: &[length],
             layout: Layout::Dense,
@@ -111,7 +113,7 @@ fn code(result: Result<Vec<u8>>) -> Code {
 #[test]
 fn a_parser_gets_the_files_that_it_asks_for() {
     let folder = Folder::new("asks");
-    let opened = open::open(&folder.index(&["sub/w", "!w", "sub/w"]), &request(Lookup::Beside)).unwrap();
+    let opened = open::open(&folder.index(&["sub/w", "!w", "sub/w"]), &request(Lookup::Siblings)).unwrap();
     assert_eq!(opened.files.len(), 3, "a file that is named twice is one");
     assert_eq!(bytes(&opened, "sub/w").unwrap(), b"defg");
     assert_eq!(bytes(&opened, "w").unwrap(), b"bc");
@@ -123,21 +125,21 @@ fn a_parser_gets_the_files_that_it_asks_for() {
 fn a_file_that_cannot_be_read_refuses_its_data_alone() {
     let folder = Folder::new("refused");
     let path = folder.index(&["w", "no", "../outside"]);
-    let opened = open::open(&path, &request(Lookup::Beside)).unwrap();
+    let opened = open::open(&path, &request(Lookup::Siblings)).unwrap();
     assert_eq!(bytes(&opened, "w").unwrap(), b"abc");
     assert_eq!(code(bytes(&opened, "no")), Code::Io);
     assert_eq!(code(bytes(&opened, "../outside")), Code::OutOfBounds);
     let warnings: Vec<_> = opened.catalog.warnings.iter().map(|warning| &*warning.message).collect();
     assert!(warnings[0].contains("'no'") && warnings[1].contains("\"../outside\""), "{warnings:?}");
     // A parser that needs it fails as the file does.
-    let needed = open::open(&folder.index(&["!../outside"]), &request(Lookup::Beside));
+    let needed = open::open(&folder.index(&["!../outside"]), &request(Lookup::Siblings));
     assert_eq!(needed.err().unwrap().code(), Code::OutOfBounds);
 }
 
 #[test]
 fn a_file_that_changed_since_is_refused() {
     let folder = Folder::new("changed");
-    let opened = open::open(&folder.index(&["w"]), &request(Lookup::Beside)).unwrap();
+    let opened = open::open(&folder.index(&["w"]), &request(Lookup::Siblings)).unwrap();
     folder.add("in/w", b"longer than before");
     assert_eq!(code(bytes(&opened, "w")), Code::Io);
 }
@@ -146,7 +148,7 @@ fn a_file_that_changed_since_is_refused() {
 fn the_caller_says_where_files_are_or_that_none_is_read() {
     let folder = Folder::new("given");
     let path = folder.index(&["../outside", "w"]);
-    assert_eq!(open::names(&path, &request(Lookup::Beside)).unwrap(), ["../outside", "w"]);
+    assert_eq!(open::names(&path, &request(Lookup::Siblings)).unwrap(), ["../outside", "w"]);
     let given = Lookup::At([("../outside".to_owned(), folder.0.join("outside"))].into());
     let opened = open::open(&path, &request(given)).unwrap();
     assert_eq!(bytes(&opened, "../outside").unwrap(), b"secret");
@@ -155,7 +157,7 @@ fn the_caller_says_where_files_are_or_that_none_is_read() {
     assert_eq!(code(bytes(&opened, "w")), Code::Io);
     // Names that a parser needs to go on are told although it fails.
     let needs = folder.index(&["!no", "w"]);
-    assert_eq!(open::names(&needs, &request(Lookup::Beside)).unwrap(), ["no"]);
+    assert_eq!(open::names(&needs, &request(Lookup::Siblings)).unwrap(), ["no"]);
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn files_of_a_list_bring_those_beside_them() {
     let folder = Folder::new("list");
     let first = folder.index(&["w"]);
     let second = folder.add("in/sub/index", format!("{MAGIC}./w").as_bytes());
-    let opened = open::open_all(&[first, second], &request(Lookup::Beside)).unwrap();
+    let opened = open::open_all(&[first, second], &request(Lookup::Siblings)).unwrap();
     assert_eq!(opened.files.len(), 4);
     assert_eq!(bytes(&opened, "w").unwrap(), b"abc");
     assert_eq!(bytes(&opened, "./w").unwrap(), b"defg");

@@ -79,7 +79,7 @@ impl Sparse {
         let (shape, attributes) = (&*self.shape, None);
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
         layouts::check(&mut tensor)?;
-        tensors.builder.tensor(tensor)
+        tensors.builder.add_tensor(tensor)
     }
 
     /// Coordinates stand value by value, and are read dimension by dimension. Says whether there are any.

@@ -205,7 +205,7 @@ impl NativeWriter {
             let arranged = contain(|| tensor.begin(arrays, &slot, &stop));
             write(&slot, &rest, arranged.map_err(|error| error.tensor(&tensor.name))?, &stop)
         };
-        spawn_gathered(env, self.or_far(Lane::Step), control, move |env| copying.step(env), job, told)
+        spawn_gathered(env, self.or_remote(Lane::Step), control, move |env| copying.step(env), job, told)
     }
 
     /// Goes on with a sparse tensor after the bytes that waited were taken.
@@ -215,7 +215,7 @@ impl NativeWriter {
         let arranged = arranged.ok_or_else(|| misuse("no sparse tensor to go on with"))?;
         let (slot, rest, stop) =
             (Arc::clone(self.slot()), Arc::clone(self.rest()), control.watch.stop.clone());
-        spawn(env, self.or_far(Lane::Step), control, move || write(&slot, &rest, arranged, &stop), told)
+        spawn(env, self.or_remote(Lane::Step), control, move || write(&slot, &rest, arranged, &stop), told)
     }
 
     /// Whether the file can go on.

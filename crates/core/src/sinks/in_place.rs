@@ -20,7 +20,7 @@ pub struct OldIndex {
     pub tail: fn(&[u8], u64) -> Vec<u8>,
 }
 
-pub struct Grown {
+pub struct InPlaceFile {
     original: Original,
     index: OldIndex,
     state: State,
@@ -34,7 +34,7 @@ enum State {
     Committed,
 }
 
-impl Grown {
+impl InPlaceFile {
     pub fn new(original: Original, index: OldIndex) -> Self {
         Self { original, index, state: State::Untouched }
     }
@@ -68,7 +68,7 @@ impl Grown {
     }
 }
 
-impl Grown {
+impl InPlaceFile {
     /// Ends the file, behind whatever was added, with its old index.
     fn end_as_before(&self) -> Result<()> {
         let mut file = self.original.file();
@@ -81,7 +81,7 @@ impl Grown {
     }
 }
 
-impl Drop for Grown {
+impl Drop for InPlaceFile {
     fn drop(&mut self) {
         if self.state == State::Growing {
             // There is nobody to tell.
@@ -114,7 +114,7 @@ mod tests {
             let original = Original::open(&path, true).unwrap();
             let index =
                 Edit::open(original.source(), Formats::default(), &Limits::default()).unwrap().old_index();
-            let mut grown = Grown::new(original, index);
+            let mut grown = InPlaceFile::new(original, index);
             grown.write(&[7; 5000]).unwrap();
             grown.end_as_before().unwrap();
             // Not cut back: here that would be possible.
@@ -139,7 +139,7 @@ mod tests {
         let grown = |start: &[u8]| {
             fs::write(&path, start).unwrap();
             let index = OldIndex { range: 0..0, tail: |_, _| Vec::new() };
-            Grown::new(Original::open(&path, true).unwrap(), index)
+            InPlaceFile::new(Original::open(&path, true).unwrap(), index)
         };
         let mut kept = grown(b"before");
         assert!(kept.begun().is_none());

@@ -15,7 +15,7 @@ const PIECE: usize = 1 << 20;
 
 /// The store that a file is for.
 #[derive(Clone)]
-pub(super) struct Far {
+pub(super) struct Store {
     uploads: Arc<dyn Uploads>,
     stop: Stop,
 }
@@ -25,37 +25,37 @@ impl AtomicFile {
     /// `ZT_EXISTS` where it is there already, unless it may be overwritten.
     pub fn for_upload(uploads: &Arc<dyn Uploads>, target: &Path, stop: &Stop) -> Result<Self> {
         check_free(&**uploads, target, stop)?;
-        Self::far(Far { uploads: Arc::clone(uploads), stop: stop.clone() }, target)
+        Self::store(Store { uploads: Arc::clone(uploads), stop: stop.clone() }, target)
     }
 
-    pub(super) fn far(far: Far, target: &Path) -> Result<Self> {
-        let mut temporary = Temporary::apart()?;
+    pub(super) fn store(store: Store, target: &Path) -> Result<Self> {
+        let mut temporary = Temporary::in_temp_folder()?;
         temporary.hide();
         Ok(Self {
             temporary,
             target: target.to_owned(),
-            overwrite: far.uploads.overwrites(),
+            overwrite: store.uploads.overwrites(),
             old: None,
             usual: None,
             reserved: false,
-            far: Some(far),
+            store: Some(store),
         })
     }
 
     /// Whether it is for a store.
-    pub fn is_far(&self) -> bool {
-        self.far.is_some()
+    pub fn is_remote(&self) -> bool {
+        self.store.is_some()
     }
 
     /// Sends all bytes. Nobody sees them before the upload is complete.
-    fn send(&self, far: &Far) -> Result<Box<dyn Upload>> {
+    fn send(&self, store: &Store) -> Result<Box<dyn Upload>> {
         let length = self.file().metadata().map_err(|error| Error::io("fstat", &error))?.len();
-        let mut upload = far.uploads.begin(&self.target, &far.stop)?;
+        let mut upload = store.uploads.begin(&self.target, &store.stop)?;
         upload.expect(length);
         let mut piece = vec![0; PIECE];
         let mut at = 0;
         while at < length {
-            far.stop.check()?;
+            store.stop.check()?;
             let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
             let bytes = piece.get_mut(..count).unwrap_or_default();
             read_at(self.file(), at, bytes)?;
@@ -77,15 +77,15 @@ pub fn check_free(uploads: &dyn Uploads, target: &Path, stop: &Stop) -> Result<(
 
 /// Sends the files, then puts one after the other under its name, the last one last. Where one is refused, those before it go
 /// again, unless they may have replaced others.
-pub(super) fn put(far: &Far, files: &[AtomicFile], last: &AtomicFile) -> Result<Vec<Warning>> {
+pub(super) fn put(store: &Store, files: &[AtomicFile], last: &AtomicFile) -> Result<Vec<Warning>> {
     let files: Vec<&AtomicFile> = files.iter().chain([last]).collect();
-    let sent: Vec<Box<dyn Upload>> = files.iter().map(|file| file.send(far)).collect::<Result<_>>()?;
-    far.stop.check()?;
+    let sent: Vec<Box<dyn Upload>> = files.iter().map(|file| file.send(store)).collect::<Result<_>>()?;
+    store.stop.check()?;
     for (at, upload) in sent.into_iter().enumerate() {
         if let Err(error) = upload.complete() {
             for file in files.iter().take(at).filter(|file| !file.overwrite) {
                 // The first error counts.
-                let _ = far.uploads.remove(&file.target);
+                let _ = store.uploads.remove(&file.target);
             }
             return Err(error);
         }
@@ -219,8 +219,8 @@ mod tests {
         let stop = Stop::default();
         let mut one = AtomicFile::for_upload(&uploads, Path::new("a"), &stop).unwrap();
         one.write(b"a").unwrap();
-        let other = one.beside(Path::new("b")).unwrap();
-        assert!(other.is_far() && other.overwrites());
+        let other = one.sibling(Path::new("b")).unwrap();
+        assert!(other.is_remote() && other.overwrites());
         stop.set();
         assert_eq!(other.commit().unwrap_err().code(), Code::Aborted);
         assert_eq!(one.commit().unwrap_err().code(), Code::Aborted);

@@ -1,5 +1,5 @@
-//! The addresses of mappings that have ended. Native code of others (a compression job on a view) may still be reading there,
-//! so zero pages stand in place of the file for a while.
+//! Mappings that have ended. Native code of others (a compression job on a view) may still be reading from their addresses, so zero pages
+//! replace the file there for a while.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -10,30 +10,50 @@ use std::time::{Duration, Instant};
 use memmap2::MmapMut;
 
 use super::fault::Entry;
-use super::{caretaker, room};
+use super::headroom;
+use super::reclaim::{self, Store};
 use crate::loaded;
 
-/// How long addresses wait: a thread of zlib's is done with a GiB by then.
-const KEPT: Duration = Duration::from_secs(30);
-/// Ranges that wait. The Linux kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
+/// How long addresses are retained: a zlib thread finishes a GiB in that time.
+const RETENTION: Duration = Duration::from_secs(30);
+/// Ranges that are retained at most. The Linux kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
 const RANGES: usize = 1024;
-/// Addresses that wait: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
+/// Bytes of addresses that are retained at most: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
 const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
 
-struct Waiting {
+struct Ranges {
     /// The oldest first.
     ranges: VecDeque<(Addresses, Instant)>,
     bytes: usize,
 }
 
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
+struct Retired(Mutex<Ranges>);
 
-fn lock() -> MutexGuard<'static, Waiting> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+static RETIRED: Retired = Retired(Mutex::new(Ranges { ranges: VecDeque::new(), bytes: 0 }));
+
+fn lock() -> MutexGuard<'static, Ranges> {
+    RETIRED.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Waiting {
-    /// The oldest ranges, as long as there is something against keeping them.
+impl Store for Retired {
+    fn is_empty(&self) -> bool {
+        lock().ranges.is_empty()
+    }
+
+    fn release_old(&self, now: Instant) {
+        let released = lock().take_surplus(now);
+        drop(released);
+    }
+
+    fn release_all(&self) {
+        settle();
+        let released = lock().take_while(|_, _| true);
+        drop(released);
+    }
+}
+
+impl Ranges {
+    /// Removes the oldest ranges while `surplus` holds.
     fn take_while(&mut self, mut surplus: impl FnMut(&Self, Instant) -> bool) -> Vec<Addresses> {
         let mut gone = Vec::new();
         while let Some(&(_, since)) = self.ranges.front() {
@@ -48,23 +68,23 @@ impl Waiting {
         gone
     }
 
-    /// What is more than may wait.
+    /// Removes what exceeds the bounds.
     fn take_surplus(&mut self, now: Instant) -> Vec<Addresses> {
-        let most = room::that_may_wait(room::Kind::Addresses, self.bytes).min(BYTES);
-        self.take_while(|waiting, since| {
-            waiting.ranges.len() > RANGES
-                || waiting.bytes > most
-                || now.saturating_duration_since(since) >= KEPT
+        let most = headroom::allowance(headroom::Kind::Addresses, self.bytes).min(BYTES);
+        self.take_while(|retained, since| {
+            retained.ranges.len() > RANGES
+                || retained.bytes > most
+                || now.saturating_duration_since(since) >= RETENTION
         })
     }
 }
 
-/// From here on pages are taken away by a thread of its own: each takes some 0.1 µs, so that many GiB would hold an event loop up.
+/// Bytes from which on a thread of its own releases the pages: each takes some 0.1 µs, so that many GiB would block an event loop.
 const LONG: usize = 64 << 20;
-/// Bytes of them that are taken away at once: some 0.4 ms.
+/// Bytes whose pages are released in one call: some 0.4 ms.
 #[cfg(target_os = "linux")]
 const PIECE: usize = 16 << 20;
-/// Threads that do so at once; beyond, whoever ends a mapping does it.
+/// Threads that do so at once. Beyond that, the thread that ends the mapping does it.
 const THREADS: usize = 2;
 
 static RUNNING: Mutex<usize> = Mutex::new(0);
@@ -74,7 +94,7 @@ fn running() -> MutexGuard<'static, usize> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The right to one of these threads. It ends with the thread's work, also where that panics: others wait for it.
+/// The right to one of these threads. It ends with the thread's work, also after a panic: others wait for it.
 struct Claim;
 
 impl Claim {
@@ -95,15 +115,15 @@ impl Drop for Claim {
     }
 }
 
-/// Ends a mapping. Its file and pages go at once, or soon where they are many; its addresses wait.
+/// Ends a mapping. Its file and pages are released at once, or soon if they are many. Its addresses are retained.
 pub fn retire(map: MmapMut, entry: Entry) {
-    // On Windows whoever closes a file may want to replace it next. Where room is limited, whoever maps next may need this.
-    if map.len() < LONG || cfg!(windows) || room::is_limited() {
+    // On Windows the caller may want to replace the file next. If memory is limited, the next mapping may need this one's.
+    if map.len() < LONG || cfg!(windows) || headroom::is_limited() {
         return overlay(map, entry);
     }
     let Some(claim) = Claim::take() else { return overlay(map, entry) };
     loaded::stay();
-    // What a thread was to take stays here where the system has none.
+    // If the system has no thread to give, it is taken back from here.
     let ended = Arc::new(Mutex::new(Some((map, entry, claim))));
     let take = |ended: &Mutex<Option<(MmapMut, Entry, Claim)>>| {
         let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -119,18 +139,18 @@ pub fn retire(map: MmapMut, entry: Entry) {
     }
 }
 
-/// Takes the pages away piece by piece. While the system takes some, nobody in the process can map anything. All of them at once would
-/// make the next `open` wait.
+/// Releases the pages piece by piece. During each call no other thread of the process can map anything, so that all of them at once would
+/// block the next `open`.
 #[cfg(target_os = "linux")]
 fn take_pages(map: &MmapMut) {
     for at in (0..map.len()).step_by(PIECE) {
         let (start, length) = (map.as_ptr().wrapping_add(at), PIECE.min(map.len() - at));
-        // SAFETY: the range is within a mapping that has ended. Whoever still reads there reads the file.
+        // SAFETY: the range is within a mapping that has ended. A late reader reads the file.
         unsafe { libc::madvise(start.cast_mut().cast(), length, libc::MADV_DONTNEED) };
     }
 }
 
-/// Waits until the threads have put away all that has ended so far.
+/// Waits until the threads have retired all mappings that ended so far.
 fn settle() {
     drop(DONE.wait_while(running(), |running| *running > 0));
 }
@@ -138,35 +158,18 @@ fn settle() {
 fn overlay(map: MmapMut, entry: Entry) {
     let Some(addresses) = Addresses::of(map, entry) else { return };
     let now = Instant::now();
-    let gone = {
-        let mut waiting = lock();
-        waiting.bytes = waiting.bytes.saturating_add(addresses.length());
-        waiting.ranges.push_back((addresses, now));
-        waiting.take_surplus(now)
+    let released = {
+        let mut retired = lock();
+        retired.bytes = retired.bytes.saturating_add(addresses.length());
+        retired.ranges.push_back((addresses, now));
+        retired.take_surplus(now)
     };
-    drop(gone); // takes a while, which nobody should wait for
-    // Where there is no thread left, what waits is bounded by its size alone.
-    caretaker::call();
+    drop(released); // outside of the lock: unmapping takes time
+    // Without a thread, only the bounds limit what is retained.
+    reclaim::watch(&RETIRED);
 }
 
-/// Lets go of what has waited long enough, and of what is in the way.
-pub fn let_go_of_old(now: Instant) {
-    let gone = lock().take_surplus(now);
-    drop(gone);
-}
-
-pub fn is_empty() -> bool {
-    lock().ranges.is_empty()
-}
-
-/// Lets go of all that has ended.
-pub fn let_go() {
-    settle();
-    let gone = lock().take_while(|_, _| true);
-    drop(gone);
-}
-
-/// The addresses of a mapping that has ended. Whoever still holds one reads zeros, until this is dropped.
+/// The addresses of a mapping that has ended. Reads there return zeros until this is dropped.
 #[cfg(unix)]
 struct Addresses(MmapMut);
 
@@ -175,12 +178,12 @@ impl Addresses {
     /// `None` where the system has no such pages; the mapping is unmapped then.
     fn of(map: MmapMut, entry: Entry) -> Option<Self> {
         let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // Native code that still writes there would end the process where it may not. But where the system counts what can
-        // be written as memory in use, nothing else of the process would get any.
-        let writable = if room::counts_writable() { 0 } else { libc::PROT_WRITE };
+        // A late write to pages that are not writable would end the process. But if the system counts writable pages as memory in use,
+        // they would take it from the rest of the process.
+        let writable = if headroom::counts_writable() { 0 } else { libc::PROT_WRITE };
         let protection = libc::PROT_READ | writable;
         // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
-        // it. Whoever still holds an address into it reads zeros instead of the file.
+        // it. A late reader gets zeros instead of the file.
         let overlaid =
             unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
         drop(entry); // from here on no signal handler touches the range
@@ -197,7 +200,7 @@ impl Addresses {
     }
 }
 
-/// The addresses of a mapping that has ended. Whoever still touches one has the handler put zeros there, until this is dropped.
+/// The addresses of a mapping that has ended. The fault handler puts zeros there on access, until this is dropped.
 #[cfg(windows)]
 struct Addresses {
     range: std::ops::Range<usize>,
@@ -206,7 +209,7 @@ struct Addresses {
 
 #[cfg(windows)]
 impl Addresses {
-    /// `None` where somebody else was given the addresses as the mapping left them.
+    /// `None` if the addresses were given to another allocation as the mapping left them.
     fn of(map: MmapMut, entry: Entry) -> Option<Self> {
         let start = map.as_ptr().addr();
         let range = start..start + map.len();
@@ -238,21 +241,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_wait_for_a_while() {
-        let path = std::env::temp_dir().join(format!("ztensor-quarantine-{}", std::process::id()));
+    fn addresses_are_retained_for_a_while() {
+        let path = std::env::temp_dir().join(format!("ztensor-retired-{}", std::process::id()));
         std::fs::write(&path, [7; 100]).unwrap();
         let mapping = super::super::mapping::Mapping::new(&std::fs::File::open(&path).unwrap(), 100).unwrap();
         std::fs::remove_file(path).unwrap();
         let address = mapping.address(0, 1).unwrap();
         drop(mapping);
-        let waits = || lock().ranges.iter().any(|(addresses, _)| addresses.start() == address.addr());
-        assert!(waits());
-        // SAFETY: it waits, for much longer than this takes.
+        let is_retained = || lock().ranges.iter().any(|(addresses, _)| addresses.start() == address.addr());
+        assert!(is_retained());
+        // SAFETY: it is retained for much longer than this takes.
         assert_eq!(unsafe { address.read_volatile() }, 0);
-        let_go_of_old(Instant::now());
-        assert!(waits());
-        let_go_of_old(Instant::now() + KEPT);
-        assert!(!waits());
+        RETIRED.release_old(Instant::now());
+        assert!(is_retained());
+        RETIRED.release_old(Instant::now() + RETENTION);
+        assert!(!is_retained());
     }
 
     #[test]
@@ -268,8 +271,8 @@ mod tests {
         let starts: Vec<_> = mappings.iter().map(|mapping| mapping.address(0, 1).unwrap().addr()).collect();
         drop(mappings);
         settle();
-        let waiting = lock();
-        let waits = |start: &usize| waiting.ranges.iter().any(|(addresses, _)| addresses.start() == *start);
+        let retired = lock();
+        let waits = |start: &usize| retired.ranges.iter().any(|(addresses, _)| addresses.start() == *start);
         assert!(starts.iter().all(waits));
     }
 
@@ -287,28 +290,28 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn so_many_ranges_and_bytes_wait_at_most() {
+    fn ranges_and_bytes_are_bounded() {
         let page = 1 << 12;
-        let (now, mut waiting) = (Instant::now(), Waiting { ranges: VecDeque::new(), bytes: 0 });
+        let (now, mut retired) = (Instant::now(), Ranges { ranges: VecDeque::new(), bytes: 0 });
         for _ in 0..RANGES {
-            waiting.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
-            waiting.bytes += page;
+            retired.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
+            retired.bytes += page;
         }
-        assert!(waiting.take_surplus(now).is_empty());
-        waiting.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
-        waiting.bytes += page;
-        assert_eq!(waiting.take_surplus(now).len(), 1);
-        assert_eq!(waiting.bytes, RANGES * page);
-        // As if one of them were that long. Where addresses are limited, fewer may wait.
-        let most = |bytes| room::that_may_wait(room::Kind::Addresses, bytes).min(BYTES);
+        assert!(retired.take_surplus(now).is_empty());
+        retired.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
+        retired.bytes += page;
+        assert_eq!(retired.take_surplus(now).len(), 1);
+        assert_eq!(retired.bytes, RANGES * page);
+        // As if one of them were that long. If addresses are limited, fewer may be retained.
+        let most = |bytes| headroom::allowance(headroom::Kind::Addresses, bytes).min(BYTES);
         if most(BYTES) == BYTES {
-            waiting.bytes = BYTES;
-            assert!(waiting.take_surplus(now).is_empty());
-            waiting.bytes = BYTES + page + 1;
-            assert_eq!(waiting.take_surplus(now).len(), 2);
+            retired.bytes = BYTES;
+            assert!(retired.take_surplus(now).is_empty());
+            retired.bytes = BYTES + page + 1;
+            assert_eq!(retired.take_surplus(now).len(), 2);
         }
-        waiting.bytes = waiting.ranges.len() * page;
-        assert!(!waiting.take_surplus(now + KEPT).is_empty());
-        assert_eq!((waiting.ranges.len(), waiting.bytes), (0, 0));
+        retired.bytes = retired.ranges.len() * page;
+        assert!(!retired.take_surplus(now + RETENTION).is_empty());
+        assert_eq!((retired.ranges.len(), retired.bytes), (0, 0));
     }
 }

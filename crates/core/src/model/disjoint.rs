@@ -10,7 +10,7 @@ const LEAST_WORDS: usize = 1024;
 const GRAINS: std::ops::RangeInclusive<u32> = 6..=12;
 
 /// What is known of the blobs that came so far.
-pub enum Apart {
+pub enum Disjointness {
     /// Each stands behind the one before it, or is the same: writers list what they write in the order in which they write it. The last.
     Ordered(Span),
     /// In another order, and each has marks of its own.
@@ -18,13 +18,13 @@ pub enum Apart {
     Unknown,
 }
 
-impl Default for Apart {
+impl Default for Disjointness {
     fn default() -> Self {
         Self::Ordered(Span { file: 0, offset: 0, length: 0 })
     }
 }
 
-impl Apart {
+impl Disjointness {
     /// Takes notice of one more blob. `before` are those that came already, and `expected` how many there may be in all: what the marks
     /// may take grows with it, and not with what a file says of offsets.
     pub fn add<I: Iterator<Item = Span> + Clone>(
@@ -126,8 +126,8 @@ mod tests {
 
     use super::*;
 
-    fn told(spans: &[Span], expected: usize) -> Apart {
-        let mut apart = Apart::default();
+    fn found(spans: &[Span], expected: usize) -> Disjointness {
+        let mut apart = Disjointness::default();
         for (at, &span) in spans.iter().enumerate() {
             apart.add(span, expected, || spans[..at].iter().copied());
         }
@@ -153,10 +153,10 @@ mod tests {
             let stored: Vec<_> = spans.iter().copied().filter(|span| span.length > 0).collect();
             let apart = |a: &Span| stored.iter().all(|&b| !overlap(*a, b));
             let all = stored.iter().all(apart);
-            if told(&spans, 0).is_sure(None) {
+            if found(&spans, 0).is_sure(None) {
                 prop_assert!(all);
             }
-            if told(&spans, 0).is_sure(Some(other)) {
+            if found(&spans, 0).is_sure(Some(other)) {
                 prop_assert!(all && (other.length == 0 || apart(&other)));
             }
         }
@@ -170,11 +170,11 @@ mod tests {
             let turned = usize::try_from(turn).unwrap() % offsets.len();
             offsets.rotate_left(turned);
             offsets.reverse();
-            prop_assert!(told(&offsets, 0).is_sure(None));
+            prop_assert!(found(&offsets, 0).is_sure(None));
             let behind = Span { file: 0, offset: count * step, length: 1 };
-            prop_assert!(told(&offsets, 0).is_sure(Some(behind)));
+            prop_assert!(found(&offsets, 0).is_sure(Some(behind)));
             let within = Span { length: 2, ..offsets[0] };
-            prop_assert!(!told(&offsets, 0).is_sure(Some(within)));
+            prop_assert!(!found(&offsets, 0).is_sure(Some(within)));
         }
     }
 
@@ -188,8 +188,8 @@ mod tests {
             Span { file: 0, offset: 1 << 40, length: 1 },
         ] {
             // Ordered, and so known without marks.
-            assert!(far.offset == 0 || told(&[near, far], 0).is_sure(None));
-            assert!(!told(&[far, near], 0).is_sure(None), "{far:?}");
+            assert!(far.offset == 0 || found(&[near, far], 0).is_sure(None));
+            assert!(!found(&[far, near], 0).is_sure(None), "{far:?}");
         }
     }
 }

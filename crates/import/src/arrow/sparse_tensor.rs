@@ -7,9 +7,9 @@ use ztensor_core::error::{Code, Result};
 use ztensor_core::layouts;
 use ztensor_core::model::{Blob, Builder, Component, DType, Data, Label, Layout, NewTensor};
 
+use super::dtypes;
 use super::message::{Body, Buffer, Message};
 use super::tensor::{Head, buffer, component, strides};
-use super::types;
 use crate::flatbuffer::{Flat, Table};
 
 const RULE: &str = "Arrow Columnar Format: SparseTensor message";
@@ -63,7 +63,7 @@ fn sparse(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Resul
     let dtype = is_known.then_some(dtype);
     let mut tensor = NewTensor { name, shape: &shape, layout, dtype, components, attributes };
     layouts::check(&mut tensor)?;
-    builder.tensor(tensor)
+    builder.add_tensor(tensor)
 }
 
 struct Reader<'r, 's> {
@@ -152,7 +152,7 @@ impl Reader<'_, '_> {
     /// The dtype of indices, whose table `Int` is in a field.
     fn integer(&mut self, field: u16) -> Result<DType> {
         let dtype = match self.flat.table(self.table, field)? {
-            Some(table) => types::integer(self.flat, table)?,
+            Some(table) => dtypes::integer(self.flat, table)?,
             None => None,
         };
         dtype.ok_or_else(|| self.flat.error(Code::BadSparse, self.table.at, "its indices are no integers"))

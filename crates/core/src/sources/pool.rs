@@ -1,0 +1,204 @@
+//! A pool of memory blocks that were freed and may be reused for a while. Their pages are present already; the kernel has to find and
+//! clear fresh ones.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use memmap2::{MmapMut, UncheckedAdvice};
+
+use super::headroom;
+use super::reclaim::{self, Store};
+
+/// How long a block is retained.
+const RETENTION: Duration = Duration::from_secs(10);
+/// Bytes that are retained at most. The kernel may take their pages at any time, and counts them as available.
+const MOST: usize = if usize::BITS >= 64 { 4 << 30 } else { 64 << 20 };
+
+struct Blocks {
+    /// Blocks and when they were freed, by their lengths.
+    blocks: BTreeMap<usize, Vec<(MmapMut, Instant)>>,
+    bytes: usize,
+}
+
+impl Blocks {
+    const fn new() -> Self {
+        Self { blocks: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn take(&mut self, length: usize) -> Option<MmapMut> {
+        let (&found, blocks) = self.blocks.range_mut(length..=length.saturating_add(length / 8)).next()?;
+        let block = blocks.pop();
+        if blocks.is_empty() {
+            self.blocks.remove(&found);
+        }
+        let (block, _) = block?;
+        self.bytes -= block.len();
+        Some(block)
+    }
+
+    fn add(&mut self, block: MmapMut, now: Instant) {
+        let length = block.len();
+        self.bytes += length;
+        self.blocks.entry(length).or_default().push((block, now));
+    }
+
+    /// Removes the largest blocks until no more than `most` bytes are left.
+    fn take_beyond(&mut self, most: usize) -> Vec<(MmapMut, Instant)> {
+        let mut gone = Vec::new();
+        while self.bytes > most {
+            let Some((length, blocks)) = self.blocks.pop_last() else { break };
+            self.bytes -= length * blocks.len();
+            gone.extend(blocks);
+        }
+        gone
+    }
+
+    /// Removes the blocks that were retained long enough.
+    fn take_old(&mut self, now: Instant) -> Vec<(MmapMut, Instant)> {
+        let mut old = Vec::new();
+        self.blocks.retain(|_, blocks| {
+            old.extend(
+                blocks.extract_if(.., |(_, since)| now.saturating_duration_since(*since) >= RETENTION),
+            );
+            !blocks.is_empty()
+        });
+        self.bytes -= old.iter().map(|(block, _)| block.len()).sum::<usize>();
+        old
+    }
+}
+
+struct Pool(Mutex<Blocks>);
+
+static POOL: Pool = Pool(Mutex::new(Blocks::new()));
+
+fn lock() -> MutexGuard<'static, Blocks> {
+    POOL.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store for Pool {
+    fn is_empty(&self) -> bool {
+        lock().blocks.is_empty()
+    }
+
+    fn release_old(&self, now: Instant) {
+        let mut pool = lock();
+        let old = pool.take_old(now);
+        let retained = pool.bytes;
+        drop(pool);
+        drop(old);
+        shrink(most(retained));
+    }
+
+    fn release_all(&self) {
+        shrink(0);
+    }
+}
+
+/// Takes a block of `length` bytes, or at most an eighth more. It holds its last content or zeros, which may change until it is
+/// written.
+pub fn take(length: usize) -> Option<MmapMut> {
+    lock().take(length)
+}
+
+/// Puts a block into the pool, or frees it if the pool is full.
+pub fn put(block: MmapMut) {
+    let length = block.len();
+    // SAFETY: nobody reads the block before writing to it; see `take`.
+    if length > MOST || unsafe { block.unchecked_advise(UncheckedAdvice::Free) }.is_err() {
+        return; // frees it: the kernel could not take it back under pressure (locked memory, an old kernel)
+    }
+    let mut pool = lock();
+    let bytes = pool.bytes + length;
+    if bytes > most(bytes) {
+        return;
+    }
+    pool.add(block, Instant::now());
+    drop(pool);
+    if !reclaim::watch(&POOL) {
+        shrink(0);
+    }
+}
+
+/// Bytes that may be retained, given those that are.
+fn most(retained: usize) -> usize {
+    headroom::allowance(headroom::Kind::Data, retained).min(MOST)
+}
+
+/// Frees the largest blocks until no more than `most` bytes are left.
+pub fn shrink(most: usize) {
+    let freed = lock().take_beyond(most);
+    drop(freed); // outside of the lock: unmapping takes time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_used_again_for_its_own_size_and_little_less() {
+        // A size that no other test asks for.
+        let length = (3 << 20) + 4096 * 7;
+        let mut block = MmapMut::map_anon(length).unwrap();
+        block.fill(7);
+        let address = block.as_ptr();
+        put(block);
+        assert!(take(length + 1).is_none());
+        assert!(take(length / 2).is_none());
+        let again = take(length - 4096).unwrap();
+        assert_eq!((again.as_ptr(), again.len()), (address, length));
+        assert!(take(length - 4096).is_none());
+    }
+
+    #[test]
+    fn what_is_retained_is_bounded() {
+        let length = MOST + 1;
+        let Ok(block) = memmap2::MmapOptions::new().len(length).no_reserve_swap().map_anon() else { return };
+        put(block);
+        assert!(take(length).is_none());
+    }
+
+    fn pages(count: usize) -> MmapMut {
+        MmapMut::map_anon(count << 12).unwrap()
+    }
+
+    #[test]
+    fn the_largest_blocks_are_freed_first() {
+        let (mut pool, now) = (Blocks::new(), Instant::now());
+        for count in [1, 4, 2, 4] {
+            pool.add(pages(count), now);
+        }
+        assert_eq!(pool.bytes, 11 << 12);
+        assert!(pool.take_beyond(11 << 12).is_empty());
+        let lengths =
+            |gone: Vec<(MmapMut, Instant)>| gone.iter().map(|(block, _)| block.len() >> 12).collect();
+        let gone: Vec<_> = lengths(pool.take_beyond(10 << 12));
+        assert_eq!((gone, pool.bytes), (vec![4, 4], 3 << 12));
+        let gone: Vec<_> = lengths(pool.take_beyond(0));
+        assert_eq!((gone, pool.bytes, pool.blocks.len()), (vec![2, 1], 0, 0));
+    }
+
+    #[test]
+    fn blocks_are_freed_after_a_while() {
+        let (mut pool, now) = (Blocks::new(), Instant::now());
+        pool.add(pages(1), now);
+        pool.add(pages(1), now + RETENTION / 2);
+        pool.add(pages(2), now);
+        let before = now + RETENTION.checked_sub(Duration::from_nanos(1)).unwrap();
+        assert!(pool.take_old(before).is_empty());
+        assert_eq!(pool.take_old(now + RETENTION).len(), 2);
+        assert_eq!((pool.bytes, pool.blocks.len()), (1 << 12, 1));
+        assert_eq!(pool.take(1 << 12).unwrap().len(), 1 << 12);
+        assert_eq!((pool.bytes, pool.blocks.len()), (0, 0));
+        assert!(pool.take(1 << 12).is_none());
+    }
+
+    #[test]
+    fn a_block_that_is_an_eighth_longer_serves() {
+        let mut pool = Blocks::new();
+        pool.add(pages(9), Instant::now());
+        assert!(pool.take(7 << 12).is_none());
+        assert!(pool.take(8 << 12).is_some());
+    }
+}
