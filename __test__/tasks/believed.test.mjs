@@ -177,5 +177,5 @@ test('results of statistics: two of one tensor are refused', async (t) => {
   const twice = [first, { ...second, stats: first.stats }, ...results.slice(2)]
   const error = await rejectionOf(() => finishJob(job, twice))
   t.is(error?.code, 'ZT_INVALID_ARG')
-  t.regex(error.message, /two results are of the tensor/)
+  t.regex(error.message, /two results contain the tensor/)
 })

@@ -137,7 +137,7 @@ test('results that are lost, foreign or contradictory are refused by name', asyn
   t.regex((await finish([...results, { ...one, task: 99 }])).message, /below/)
   t.regex((await finish([...results, null])).message, /results\[\d+\]/)
   const moved = results.map((result) => ({ ...result, file: '../x' }))
-  t.regex((await finish(moved)).message, /is of "\.\.\/x"/)
+  t.regex((await finish(moved)).message, /names the file "\.\.\/x"/)
   t.deepEqual(filesOf(to), before, 'nothing was written')
   await finishJob(job, results)
 })
