@@ -101,16 +101,16 @@ for (const target of ['out.zt', 'out.safetensors']) {
   test(`results believed too much: a part of another dtype, shape, count or name, ${target}`, async (t) => {
     const floats = Float32Array.from({ length: 200 }, (_, at) => at)
     for (const [what, add, pattern] of [
-      ['dtype', (writer) => writer.add('a', Int32Array.from(floats)), /another layout, shape or dtype/],
+      ['dtype', (writer) => writer.add('a', Int32Array.from(floats)), /a different layout, shape or dtype/],
       [
         'narrower dtype',
         (writer) => writer.add('a', { dtype: 'float16', shape: [200], data: new Uint16Array(200) }),
-        /another layout, shape or dtype/,
+        /a different layout, shape or dtype/,
       ],
       [
         'shape',
         (writer) => writer.add('a', { dtype: 'float32', shape: [10, 20], data: floats }),
-        /another layout, shape or dtype/,
+        /a different layout, shape or dtype/,
       ],
       ['name', (writer) => writer.add('z', floats), /has no tensor "a"/],
       [
