@@ -226,7 +226,7 @@ async function* aliasing({ inputs, limitOf, rounds }) {
   )
   const { 'numpy ascontiguousarray': numpy } = sliced
   yield {
-    work: 'slice of the left half of the largest tensor's rows, packed',
+    work: 'slice of the left half of all rows of the largest tensor, packed',
     state: WARM,
     ours: sliced.ours,
     peers: numpy === undefined ? {} : { 'numpy ascontiguousarray': numpy },

@@ -341,7 +341,7 @@ test('the command converts and splits into a store', async (t) => {
   t.regex(done.stdout, /wrote {2}s3:\/\/models\/m\.zt/)
   const split = await ended(start(['split', source, store.url('x/m.safetensors'), '--max-shard-size', '2500'], { env }))
   t.is(split.code, 0, split.stderr)
-  t.regex(split.stdout, /m\.safetensors\.index\.json and the files that it names/)
+  t.regex(split.stdout, /m\.safetensors\.index\.json and its shards/)
   t.true('x/m.safetensors.index.json' in store.files)
 })
 
