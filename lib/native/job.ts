@@ -41,11 +41,11 @@ export function unopened(path?: string): Owner {
   return { path, jobs: new Set(), throwIfClosed: () => {} }
 }
 
-/** When cancelled work rejects: immediately, or after it has undone what it wrote. */
+/** When canceled work rejects: immediately, or after it has undone what it wrote. */
 export type Ending = 'at once' | 'when undone'
 
 /**
- * Runs native work on one or several open files. Rejects with the signal's reason, ZT_CLOSED, or the error of the work. Cancelled work
+ * Runs native work on one or several open files. Rejects with the signal's reason, ZT_CLOSED, or the error of the work. Canceled work
  * ends when it next checks its stop flag; its results are discarded.
  */
 export async function run<T>(
@@ -98,7 +98,7 @@ export async function run<T>(
   }
 }
 
-/** Awaits work that cannot be cancelled, but rejects with the signal's reason as soon as it is aborted. */
+/** Awaits work that cannot be canceled, but rejects with the signal's reason as soon as it is aborted. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await work
   signal.throwIfAborted()

@@ -100,7 +100,7 @@ export async function copyInto(
 ): Promise<void> {
   const { byteLength, step } = memory
   try {
-    // Empty memory still takes one turn, so that it can be cancelled.
+    // Empty memory still takes one turn, so that it can be canceled.
     for (let at = 0; at === 0 || at < byteLength; at += step) {
       await ownTurn()
       check()

@@ -1,5 +1,5 @@
-// Concurrent requests for the same decoded data share one job. Each caller can cancel independently; the job is cancelled when all
-// callers have cancelled.
+// Concurrent requests for the same decoded data share one job. Each caller can cancel independently; the job is canceled when all
+// callers have canceled.
 import { type Owner, run } from './job.js'
 import type { NativeControl } from './native.js'
 
@@ -79,7 +79,7 @@ export class SharedWork {
     const work = run(owner, { signal: stop.signal }, start)
     const running: Running<T> = { work: () => work, stop, lent: false, joined: 0, waiting: 0 }
     this.#running.set(key, running)
-    // Later callers start a new job. The rejection handler avoids an unhandled rejection if all callers have cancelled.
+    // Later callers start a new job. The rejection handler avoids an unhandled rejection if all callers have canceled.
     const forget = () => this.#forget(key, running)
     work.then(forget, forget)
     return running

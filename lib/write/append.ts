@@ -90,7 +90,7 @@ export class TensorEditor extends TensorWriter {
    *
    * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
    *
-   * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format cannot hold
+   * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format does not support
    */
   async setAttributes(attributes: AttributeChanges): Promise<void> {
     const { set, unset } = freezeChanges('attributes', attributes)
