@@ -119,7 +119,7 @@ for (const target of ['out.zt', 'out.safetensors']) {
           await writer.add('a', floats)
           await writer.add('z', floats)
         },
-        /has tensors that task \d+ has not/,
+        /has tensors that task \d+ does not have/,
       ],
     ]) {
       const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})
