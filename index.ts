@@ -1,13 +1,13 @@
-// lib/native: errors, and long work.
+// lib/native: errors, progress and cancellation.
 
-// lib/compare: two tensors, two files.
+// lib/compare: comparisons of two tensors or two files.
 export type { CompareOptions, Comparison } from './lib/compare/compare.js'
 export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
-// The calls of these folders whose code is loaded at the first one.
+// Functions whose code is loaded at the first call.
 export { compare, convert, diff, finishJob, planJob, report, runTask, serveReport } from './lib/lazy.js'
 export { type ErrorCode, ZTensorError } from './lib/native/errors.js'
 export type { JobOptions, Progress } from './lib/native/job.js'
-// lib/read: files, tensors, and what is read of them.
+// lib/read: files, tensors and their data.
 export type { ByteSource } from './lib/read/byte-source.js'
 export { Component } from './lib/read/component.js'
 export { type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
@@ -27,9 +27,9 @@ export type { CopyReason, FilePart } from './lib/read/store.js'
 export { type AnyTensor, type Layout, type LoadOptions, type LoadSparseOptions, Tensor } from './lib/read/tensor.js'
 export type { VerifyOptions, VerifyResult } from './lib/read/verify.js'
 export { toFloat32, type WidenOptions } from './lib/read/widen.js'
-// lib/report: pages for a browser.
+// lib/report: HTML reports.
 export type { ReportOptions, ReportServer, ServeReportOptions } from './lib/report/report.js'
-// lib/tasks: work that is divided among machines.
+// lib/tasks: jobs that are divided among machines.
 export type { ConvertTask, ConvertTaskResult } from './lib/tasks/convert-tasks.js'
 export type { FinishConvertOptions, FinishConvertResult } from './lib/tasks/finish-convert.js'
 export type { Job, Task, TaskError, TaskResult, TaskSource } from './lib/tasks/format.js'
@@ -38,13 +38,13 @@ export type { PlanConvertOptions } from './lib/tasks/plan-convert.js'
 export type { RemoteSource } from './lib/tasks/source.js'
 export type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './lib/tasks/stats-tasks.js'
 export type { PlanReadingOptions, VerifyTask, VerifyTaskResult } from './lib/tasks/verify-tasks.js'
-// lib/values: dtypes, attributes, formats, patterns of names.
+// lib/values: dtypes, attributes, formats, name patterns.
 export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } from './lib/values/attributes.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
 export type { Format } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
 export type { Warning } from './lib/values/warning.js'
-// lib/write: new files, and files that change.
+// lib/write: writing and editing files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
 export type { ConvertOptions, ConvertResult } from './lib/write/convert.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'

@@ -1,4 +1,4 @@
-// The rows of Arrow: pyarrow writes the files, and reads them beside us.
+// The rows of Arrow: pyarrow writes the files, and pyarrow and this package read them.
 import { existsSync } from 'node:fs'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'

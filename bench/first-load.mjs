@@ -8,7 +8,7 @@ import * as ours from './ours.mjs'
 let buffer
 const WORK = {
   ours: ours.load,
-  'by hand': byHand.load,
+  'hand-written': byHand.load,
   'into one buffer'(path) {
     const fd = openSync(path)
     buffer ??= Buffer.allocUnsafeSlow(fstatSync(fd).size)

@@ -16,7 +16,7 @@ const FRESH = 'a fresh process'
 const read = (args, node = process.execPath) =>
   execFileSync(node, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
 
-const LISTING = 'ztensor ls of 2.47 GB, 146 tensors, as a process, beyond a Node that does nothing'
+const LISTING = 'ztensor ls of 2.47 GB, 146 tensors, a new process, minus an idle Node'
 /** Loads the package, and has V8 read a file without running it. */
 const LOADED = `const [, ztensor, command] = process.argv; require(ztensor)
   require('node:vm').compileFunction(require('node:fs').readFileSync(command, 'utf8'))`
@@ -67,7 +67,7 @@ async function* requiring({ rounds }) {
     alone: () => required(addon),
     compiled: () => compiling(files),
   })
-  const parts = `its addon alone, ${alone.toFixed(1)}, and V8 reading its JavaScript, ${compiled.toFixed(1)}`
+  const parts = `the addon ${alone.toFixed(1)}, compiling its JavaScript ${compiled.toFixed(1)}`
   const limit = { limit: alone + compiled, limitIs: parts }
   yield { work: "require('ztensor')", state: FRESH, ours, peers: {}, ...limit, reach: '3 ms', target: 3 }
 }
@@ -88,7 +88,7 @@ async function* listing({ inputs, rounds }) {
   if (existsSync(NODE_24)) nodes.push({ node: NODE_24, work: '… with Node 24' })
   for (const { node, work } of nodes) {
     const { ours, idle, loaded } = await measure(3 * rounds, runs(node))
-    const limit = { limit: loaded - idle, limitIs: 'loading this package and reading the command, nothing done' }
+    const limit = { limit: loaded - idle, limitIs: 'loading the package and compiling the command' }
     yield { work, state: FRESH, ours: ours - idle, peers: {}, ...limit, reach: '25 ms', target: 25 }
   }
 }
@@ -96,31 +96,31 @@ async function* listing({ inputs, rounds }) {
 async function* loading({ inputs, rounds, quick }) {
   const { path, bytes } = inputs.large()
   warm(path)
-  const how = ['ours', 'by hand', 'into one buffer']
+  const how = ['ours', 'hand-written', 'into one buffer']
   const contenders = Object.fromEntries(how.map((name) => [name, () => loads(name, path)]))
   // It has to be compiled, which a quick look does without.
   if (!quick) contenders.limit = () => firstRead(path)
   const before = () => warmMemory(bytes)
   const all = await inTurns(Math.min(rounds, 5), contenders, { before })
   for (const [which, work, share] of [
-    ['first', '2.47 GB: the first load() of all', 0.5],
-    ['again', '… and again, the memory of the one before given back', 0.2],
+    ['first', '2.47 GB: first load() of all tensors', 0.5],
+    ['again', '… later loads, which reuse released memory', 0.2],
   ]) {
     const times = Object.fromEntries(
       Object.entries(all).map(([name, rounds]) => [name, rounds.map((one) => one[which])]),
     )
     const goal = (hand, one) => Math.min(share * hand, one)
-    const shares = times.ours.map((ms, at) => ms / goal(times['by hand'][at], times['into one buffer'][at]))
+    const shares = times.ours.map((ms, at) => ms / goal(times['hand-written'][at], times['into one buffer'][at]))
     const figures = Object.entries(times).map(([name, all]) => [name, median(all)])
-    const { ours, 'by hand': hand, 'into one buffer': one, limit } = Object.fromEntries(figures)
+    const { ours, 'hand-written': hand, 'into one buffer': one, limit } = Object.fromEntries(figures)
     yield {
       work,
-      state: 'a fresh process, the file warm, and as much memory as it needs',
+      state: 'a new process, warm file, free memory prepared',
       ours,
-      peers: { 'by hand': hand, 'readSync into one buffer': one },
+      peers: { 'hand-written': hand, 'readSync into one buffer': one },
       limit,
-      limitIs: 'reads into one block of huge pages, on all cores',
-      reach: `${share} × by hand, no slower than into one buffer`,
+      limitIs: 'native read into one block of huge pages, all cores',
+      reach: `${share} × hand-written, and not slower than one buffer`,
       target: goal(hand, one),
       share: median(shares),
     }

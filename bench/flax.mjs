@@ -1,4 +1,4 @@
-// The row of Flax' checkpoints. Flax writes the file, and reads it beside us.
+// The row of Flax' checkpoints. Flax writes the file; Flax and this package read it.
 import { existsSync } from 'node:fs'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'

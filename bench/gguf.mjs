@@ -1,4 +1,4 @@
-// The rows of GGUF: beside the gguf package of Python (`npm run interop` sets it up), and @huggingface/gguf where
+// The rows of GGUF: compared with the gguf package of Python (`npm run interop` sets it up), and @huggingface/gguf where
 // `npm install --no-save --prefix build/bench @huggingface/gguf` has put it.
 import { closeSync, existsSync, openSync as openFile, writeFileSync, writeSync } from 'node:fs'
 import { open } from 'ztensor'
@@ -105,8 +105,8 @@ export async function* ggufRows({ inputs, rounds, quick }) {
     file.close()
     return count
   }
-  const told = await measure(rounds, { ours: all })
-  yield { work: 'the same: all metadata', state: STATE, ours: told.ours, peers: held, reach: '60 ms', target: 60 }
+  const metadata = await measure(rounds, { ours: all })
+  yield { work: '… all metadata', state: STATE, ours: metadata.ours, peers: held, reach: '60 ms', target: 60 }
 
   const tensors = quick ? 4 : BLOCKS
   const blocks = inputs.path('q4_k.gguf')
@@ -124,13 +124,13 @@ export async function* ggufRows({ inputs, rounds, quick }) {
     }).filter(([, ms]) => ms !== undefined),
   )
   const target = theirs['gguf 0.19'] === undefined ? undefined : theirs['gguf 0.19'] / 20
-  const limits = { limit: await fill(reused, tensors), limitIs: 'writing as many zeros, 1 thread' }
+  const limits = { limit: await fill(reused, tensors), limitIs: 'zeroing as many bytes, 1 thread' }
   for (const [memory, ours] of [
-    ['into memory of their own', decoded.fresh],
-    ['into the same array', decoded.reused],
+    ['into new arrays', decoded.fresh],
+    ['into one array', decoded.reused],
   ]) {
     yield {
-      work: `${tensors / 64} GiB of q4_k as float32: ${tensors} tensors in turn, ${memory}`,
+      work: `${tensors / 64} GiB of q4_k as float32: ${tensors} tensors, ${memory}`,
       state: STATE,
       ours,
       peers: theirs,

@@ -1,4 +1,4 @@
-// The rows of HDF5: h5py writes the files, and reads them beside us, and so does h5wasm where
+// The rows of HDF5: h5py writes the files; h5py and this package read them, and so does h5wasm where
 // `npm install --no-save --prefix build/bench h5wasm` has put it.
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'

@@ -1,4 +1,4 @@
-// The files that the benchmarks read, written once into build/bench and kept there; those of a quick run are not kept.
+// The input files of the benchmarks, written once to build/bench. Those of a quick run are deleted.
 import {
   closeSync,
   existsSync,

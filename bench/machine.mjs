@@ -37,7 +37,7 @@ const SAME = {
   'fresh memory': () => Buffer.alloc(GIB / 4, 1),
 }
 
-/** How steady the machine is: work that is always the same, measured again and again. */
+/** Measures a constant workload repeatedly, to show how steady the machine is. */
 export class Unrest {
   #times = Object.fromEntries(Object.keys(SAME).map((name) => [name, []]))
 
@@ -49,12 +49,12 @@ export class Unrest {
     }
   }
 
-  /** How far each was below and above its median, in a sentence. */
+  /** A sentence with the deviation of each from its median. */
   toString() {
     const share = (all, of) => Math.round(100 * (of / median(all) - 1))
     const each = Object.entries(this.#times).map(
       ([name, all]) => `${name} ${share(all, Math.min(...all))} % to +${share(all, Math.max(...all))} %`,
     )
-    return `Work that is always the same took, beside its median: ${each.join(', ')}.`
+    return `A constant workload deviated from its median by: ${each.join(', ')}.`
   }
 }

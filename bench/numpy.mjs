@@ -18,7 +18,7 @@ function byLibdeflate(path) {
   try {
     return {
       limit: Number(execFileSync('cargo', cargo, { cwd: root, encoding: 'utf8' })),
-      limitIs: 'libdeflate on all cores',
+      limitIs: 'libdeflate, all cores',
     }
   } catch {
     return {}

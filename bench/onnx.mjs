@@ -1,4 +1,4 @@
-// The rows of ONNX: one file of 1.9 GB, beside the onnx package (`npm run interop` sets it up).
+// The rows of ONNX: one file of 1.9 GB, compared with the onnx package (`npm run interop` sets it up).
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync as openFile, writeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -64,7 +64,7 @@ export async function* onnxRows({ inputs, rounds, quick }) {
     target: theirs === undefined ? undefined : theirs / 50,
   }
   yield {
-    work: '… resident memory that opening it takes, MiB',
+    work: '… resident memory of open(), MiB',
     state: STATE,
     ours: (resident(path) - resident()) / 2 ** 20,
     peers: {},

@@ -71,16 +71,16 @@ export function sliceColumns(path) {
 }
 
 const elements = ({ shape }) => shape.reduce((product, length) => product * length, 1)
-let kept
+let buffer
 
-/** Each tensor in turn, into the front of memory that is there. */
+/** Loads one tensor after the other into the same allocated buffer. */
 async function loadEach(path, ArrayOf, options) {
   const file = await open(path)
   const most = Math.max(...[...file.values()].map(elements))
-  kept ??= new Uint8Array(4 * most).fill(1).buffer
+  buffer ??= new Uint8Array(4 * most).fill(1).buffer
   let seen = 0
   for (const tensor of file.values()) {
-    const into = new ArrayOf(kept, 0, elements(tensor))
+    const into = new ArrayOf(buffer, 0, elements(tensor))
     seen += (await tensor.load({ ...options, into })).length
   }
   file.close()

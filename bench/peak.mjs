@@ -6,7 +6,7 @@ import * as ours from './ours.mjs'
 
 const [how, work, ...args] = process.argv.slice(2)
 const idle = process.memoryUsage.rss()
-await { ours, 'by hand': byHand }[how][work](...args)
+await { ours, 'hand-written': byHand }[how][work](...args)
 const peak =
   process.platform === 'linux'
     ? Number(/VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1])

@@ -27,37 +27,37 @@ const PEERS = {
 
 function interpreter(peer) {
   const folders = [process.env.BENCH_VENVS, join(root, 'build/interop')].filter((folder) => folder !== undefined)
-  const places = folders.flatMap((folder) => PEERS[peer].map((name) => join(folder, name, 'bin/python')))
-  return places.find((place) => existsSync(place))
+  const candidates = folders.flatMap((folder) => PEERS[peer].map((name) => join(folder, name, 'bin/python')))
+  return candidates.find((path) => existsSync(path))
 }
 
 export const missing = () => Object.keys(PEERS).filter((peer) => interpreter(peer) === undefined)
 
-/** A package that `npm install --no-save --prefix build/bench NAME` has put there; undefined where it is not. */
+/** A package that `npm install --no-save --prefix build/bench NAME` installed; undefined if it is not installed. */
 export async function npmPeer(name) {
-  // A module is looked for from where the one that imports it is.
+  // A module is resolved relative to the module that imports it.
   const there = join(root, 'build/bench/import.mjs')
   writeFileSync(there, 'export default (name) => import(name)\n')
   const { default: importFromThere } = await import(pathToFileURL(there).href)
   return importFromThere(name).catch(() => undefined)
 }
 
-/** The median in ms of a peer's work on a file; undefined where the peer is not there, or cannot do it. */
-export const byPeer = (peer, work, path, rounds, options) => told(peer, work, path, rounds, options)?.ms
+/** The median of a peer's work on a file, in ms; undefined if the peer is not installed, or cannot do it. */
+export const byPeer = (peer, work, path, rounds, options) => resultOf(peer, work, path, rounds, options)?.ms
 
-/** The bytes that a peer's work on a file takes at its peak; undefined where that is not known. */
-export const peakByPeer = (peer, work, path, options) => told(peer, work, path, 0, options)?.peak
+/** The peak memory of a peer's work on a file, in bytes; undefined if it is unknown. */
+export const peakByPeer = (peer, work, path, options) => resultOf(peer, work, path, 0, options)?.peak
 
-function told(peer, work, path, rounds, options = []) {
+function resultOf(peer, work, path, rounds, options = []) {
   const python = interpreter(peer)
   if (python === undefined) return undefined
-  // Where torch finds what stands in for CUDA (interop/cuda_stubs.py).
+  // The folder of the CUDA stubs for torch (interop/cuda_stubs.py).
   const env = { ...process.env, LD_LIBRARY_PATH: join(root, 'build/interop/cuda-stubs') }
   const printed = execFileSync(python, [script, peer, work, path, String(rounds), ...options], {
     encoding: 'utf8',
     env,
   })
-  const told = JSON.parse(printed)
-  if (told.note !== undefined) console.log(`${peer}, ${work}: ${told.note}`)
-  return told
+  const result = JSON.parse(printed)
+  if (result.note !== undefined) console.log(`${peer}, ${work}: ${result.note}`)
+  return result
 }

@@ -23,7 +23,7 @@ export async function* pytorch({ inputs, rounds, quick }) {
       `a .pt of ${tensors} tensors, ${quick ? 0.26 : 2.6} GB: open, name, dtype and shape of each`,
       5,
     ],
-    ['touch', ours.touch, 'the same: alias all and touch each page', 3, limit],
+    ['touch', ours.touch, '… alias all and touch each page', 3, limit],
   ]) {
     const { ours: median } = await measure(rounds, { ours: () => run(path) })
     const theirs = byPeer(TORCH, work, path, rounds)
@@ -33,7 +33,7 @@ export async function* pytorch({ inputs, rounds, quick }) {
       ours: median,
       peers: { [TORCH]: theirs },
       limit: bound,
-      limitIs: 'a native loop over such a map',
+      limitIs: 'a native loop over the mapping',
       reach: `${faster} × as fast as torch.load(mmap=True, weights_only=True)`,
       target: theirs / faster,
     }

@@ -29,8 +29,8 @@ function peers(work, path, rounds, names, options) {
  * A row beside what the machine can do meanwhile. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
  * takes.
  */
-async function bounded({ part, times, ...row }, rounds, work, told) {
-  const { ours: took, limit, share } = await measure(rounds, { ours: work }, { told })
+async function bounded({ part, times, ...row }, rounds, work, external) {
+  const { ours: took, limit, share } = await measure(rounds, { ours: work }, { external })
   const goal = (of) => (part === undefined ? times * of('limit') : of('limit') / part)
   const aimed = limit !== undefined && (part ?? times) !== undefined
   const aim = aimed && { target: goal(() => limit), share: share(goal) }
@@ -40,7 +40,7 @@ async function bounded({ part, times, ...row }, rounds, work, told) {
 /** All rows, one after the other as they are measured. */
 export async function* reading({ inputs, rounds, quick }) {
   const native = !quick && isInstalled('cargo')
-  // What the machine takes for the bytes of an input, measured anew each time.
+  // The machine's time for the bytes of an input, measured each time.
   const limitOf = (name, { path, bytes }) =>
     native ? { limit: () => (bytes / machineLimits(path, inputs.sample().path, name)[name]) * 1e3 } : {}
   yield* listing({ inputs, rounds, quick })
@@ -70,26 +70,26 @@ async function* listing({ inputs, rounds, quick }) {
   for (const [, , path] of all) warm(path)
   const contenders = all.map(([format, , path]) => [format, () => ours.list(path)])
   const {
-    'by hand': hand,
+    'hand-written': hand,
     share,
     ...listed
   } = await measure(3 * rounds, {
-    'by hand': () => byHand.list(many.path),
+    'hand-written': () => byHand.list(many.path),
     ...Object.fromEntries(contenders),
   })
   const bare = quick ? [] : parsed(all.map(([, , path]) => path))
   for (const [at, [format, names, path]] of all.entries()) {
     const isFirst = at === 0
-    const goal = (of) => Math.min(of('by hand') / 4.5, format === 'zTensor 2' ? of('zTensor 1.2') : Infinity)
+    const goal = (of) => Math.min(of('hand-written') / 4.5, format === 'zTensor 2' ? of('zTensor 1.2') : Infinity)
     yield {
       work: isFirst ? '100,000 tensors, safetensors: open, name, dtype and shape of each' : `the same, ${format}`,
       state: WARM,
       ours: listed[format],
-      peers: { [isFirst ? 'by hand' : 'by hand, safetensors']: hand, ...peers('list', path, rounds, names) },
+      peers: { [isFirst ? 'hand-written' : 'hand-written, safetensors']: hand, ...peers('list', path, rounds, names) },
       limit: bare[at],
-      limitIs: 'the index alone, without JavaScript',
-      reach: format === 'zTensor 2' ? '4.5 × by hand, no slower than 1.2' : '4.5 × by hand',
-      target: goal((name) => (name === 'by hand' ? hand : listed[name])),
+      limitIs: 'index only, native',
+      reach: format === 'zTensor 2' ? '4.5 × hand-written, and not slower than 1.2' : '4.5 × hand-written',
+      target: goal((name) => (name === 'hand-written' ? hand : listed[name])),
       share: share(goal, format),
     }
   }
@@ -115,13 +115,13 @@ async function* growing({ inputs, rounds, quick }) {
   const perTensor = each(grown)
   const without = bare === undefined ? '' : ` (${bare.toFixed(1)} without JavaScript)`
   yield {
-    work: '… of 1e3, 1e4, 1e5, 1e6 tensors, ns a tensor: the most by the least',
+    work: '… ns per tensor for 1e3, 1e4, 1e5, 1e6 tensors, maximum / minimum',
     note: `${perTensor.map((ns) => ns.toFixed(0)).join(', ')}${without}`,
     state: WARM,
     ours: growth(perTensor),
-    peers: { 'by hand': growth(each(byHands)) },
+    peers: { 'hand-written': growth(each(byHands)) },
     limit: table,
-    limitIs: 'a native table of the names alone',
+    limitIs: 'a native hash table of the names',
     reach: '1.7×',
     target: 1.7,
   }
@@ -132,20 +132,20 @@ async function* opening({ inputs, rounds }) {
   warm(large.path)
   const opened = await measure(rounds * 3, {
     ours: () => ours.justOpen(large.path),
-    'by hand': () => byHand.justOpen(large.path),
+    'hand-written': () => byHand.justOpen(large.path),
   })
   yield {
     work: '2.47 GB, 146 tensors: open',
     state: WARM,
     ours: opened.ours,
-    peers: { 'by hand': opened['by hand'], ...peers('list', large.path, rounds, ['safetensors 0.8']) },
+    peers: { 'hand-written': opened['hand-written'], ...peers('list', large.path, rounds, ['safetensors 0.8']) },
     reach: '0.15 ms',
     target: 0.15,
   }
   const idle = resident()
   const open = resident(large.path)
   yield {
-    work: '… resident memory that opening it takes, MB',
+    work: '… resident memory of open(), MB',
     state: 'a fresh process',
     ours: Math.max(0, open - idle) / 1e6,
     peers: {},
@@ -167,18 +167,18 @@ async function* aliasing({ inputs, limitOf, rounds }) {
   const byPython = inputs.smallByPython()
   for (const [input, work, names, reach, times] of [
     [inputs.large(), '2.47 GB: open, alias all, touch each page', ['safetensors 0.8'], '1.2 × the limit', undefined],
-    [inputs.small(), '51,200 tensors of 10 KB: the same', ['safetensors 0.8'], '4 × by hand', 4],
-    [byPython, '… as Python wrote them, in pieces of 10 KB', ['safetensors 0.8'], '4 × by hand', 4],
-    [inputs.many(), '100,000 tensors of 64 B: the same', ['safetensors 0.8'], '', Infinity],
+    [inputs.small(), '51,200 tensors of 10 KB: alias all and touch', ['safetensors 0.8'], '4 × hand-written', 4],
+    [byPython, '… written by Python in pieces of 10 KB', ['safetensors 0.8'], '4 × hand-written', 4],
+    [inputs.many(), '100,000 tensors of 64 B: alias all and touch', ['safetensors 0.8'], '', Infinity],
   ].filter(([input]) => input !== undefined)) {
     warm(input.path, input === byPython ? 10_240 : undefined)
     const large = times === undefined
     const { share, ...touched } = await measure(
       large ? Math.min(rounds, 5) : rounds,
-      { ours: () => ours.touch(input.path), 'by hand': () => byHand.touch(input.path) },
-      { told: limitOf('touch', input) },
+      { ours: () => ours.touch(input.path), 'hand-written': () => byHand.touch(input.path) },
+      { external: limitOf('touch', input) },
     )
-    const goal = (of) => (large ? 1.2 * of('limit') : of('by hand') / times)
+    const goal = (of) => (large ? 1.2 * of('limit') : of('hand-written') / times)
     const aimed = large ? touched.limit !== undefined : Number.isFinite(times)
     const others = peers('touch', input.path, rounds, names)
     if (large) {
@@ -190,9 +190,9 @@ async function* aliasing({ inputs, limitOf, rounds }) {
       work,
       state: WARM,
       ours: touched.ours,
-      peers: { 'by hand': touched['by hand'], ...others },
+      peers: { 'hand-written': touched['hand-written'], ...others },
       limit: touched.limit,
-      limitIs: 'a native loop over such a map',
+      limitIs: 'a native loop over the mapping',
       reach,
       ...(aimed && { target: goal((name) => touched[name]), share: share(goal) }),
     }
@@ -205,8 +205,8 @@ async function* aliasing({ inputs, limitOf, rounds }) {
   const alone = await collections(rounds, () => ours.touchPages(new Uint16Array(largest / 2)))
   const beside = await collections(rounds, () => ours.touch(large.path))
   for (const [work, what, reach] of [
-    ['2.47 GB: major collections in alias all and touch each page', 'count', 'none but that'],
-    ['… the ms of all collections meanwhile', 'pause'],
+    ['2.47 GB: major garbage collections in alias all and touch each page', 'count', 'no others'],
+    ['… total pause of all collections, ms', 'pause'],
   ]) {
     yield {
       work,
@@ -214,7 +214,7 @@ async function* aliasing({ inputs, limitOf, rounds }) {
       ours: beside[what],
       peers: {},
       limit: alone[what],
-      limitIs: 'the same loop over one ArrayBuffer as long as the largest tensor, without us',
+      limitIs: 'the same loop over one ArrayBuffer of the size of the largest tensor',
       reach,
       target: reach && alone[what],
     }
@@ -222,11 +222,11 @@ async function* aliasing({ inputs, limitOf, rounds }) {
   const sliced = await measure(
     rounds,
     { ours: () => ours.sliceColumns(large.path) },
-    { told: peerOf('numpy ascontiguousarray', rounds, 'ztensor 2.1.2', 'slice', large.path) },
+    { external: peerOf('numpy ascontiguousarray', rounds, 'ztensor 2.1.2', 'slice', large.path) },
   )
   const { 'numpy ascontiguousarray': numpy } = sliced
   yield {
-    work: 'the left half of each row of the largest tensor, packed',
+    work: 'slice of the left half of all rows of the largest tensor, packed',
     state: WARM,
     ours: sliced.ours,
     peers: numpy === undefined ? {} : { 'numpy ascontiguousarray': numpy },
@@ -265,12 +265,12 @@ async function* loading({ inputs, limitOf, rounds }) {
   warm(large.path)
   for (const [work, run, name, limitIs] of [
     [
-      '2.47 GB: load({ into }) of each tensor, one array for all',
+      '2.47 GB: load({ into }) of each tensor into one array',
       ours.loadInto,
       'refill',
-      'reads into memory that is there, on all cores',
+      'native read into allocated memory, all cores',
     ],
-    ['… with as: "float32"', ours.widenInto, 'widen', 'reads and shifts into memory that is there, on all cores'],
+    ['… with as: "float32"', ours.widenInto, 'widen', 'native read and shift into allocated memory, all cores'],
   ]) {
     const row = { work, state: WARM, limitIs, part: 0.9 }
     yield bounded(row, Math.min(rounds, 5), () => run(large.path), limitOf(name, large))
@@ -278,25 +278,25 @@ async function* loading({ inputs, limitOf, rounds }) {
   const many = inputs.many()
   const each = await measure(rounds, {
     ours: () => ours.load(many.path),
-    'by hand': () => byHand.load(many.path),
+    'hand-written': () => byHand.load(many.path),
   })
   yield {
     work: '100,000 tensors of 64 B: load() all',
     state: WARM,
     ours: each.ours,
-    peers: { 'by hand': each['by hand'] },
-    reach: 'by hand',
-    target: each['by hand'],
-    share: each.share((of) => of('by hand')),
+    peers: { 'hand-written': each['hand-written'] },
+    reach: 'hand-written',
+    target: each['hand-written'],
+    share: each.share((of) => of('hand-written')),
   }
   const weights = inputs.weights()
   warm(weights.path)
   const moved = { ...weights, bytes: 2048 * 2048 * 2 * 4 }
   yield bounded(
     {
-      work: 'bfloat16 to float32, 4M elements: load({ as: "float32" }), reading included',
+      work: 'bfloat16 to float32, 4M elements: load({ as: "float32" })',
       state: WARM,
-      limitIs: 'memcpy of the bytes moved',
+      limitIs: 'memcpy of as many bytes',
       times: 1.25,
     },
     rounds,
@@ -313,10 +313,10 @@ async function* describing({ inputs, limitOf, rounds }) {
   file.close()
   for (const [what, options] of [
     ['statistics', {}],
-    ['the same with a histogram of 64 bins', { bins: 64 }],
+    ['statistics with a histogram of 64 bins', { bins: 64 }],
   ]) {
     const work = `${(byteLength / 1e9).toFixed(2)} GB of bfloat16, one tensor: ${what}`
-    const row = { work, state: WARM, limitIs: 'reads into each core’s cache', reach: '' }
+    const row = { work, state: WARM, limitIs: 'native read into the cores’ caches', reach: '' }
     const limit = limitOf('reread', { path: large.path, bytes: byteLength })
     yield bounded(row, rounds, () => ours.stats(large.path, options), limit)
   }
@@ -334,7 +334,7 @@ async function* checking({ inputs, limitOf, rounds }) {
     const row = {
       work: `verify ${name}, ${(of.bytes / 1e9).toFixed(2)} GB`,
       state: WARM,
-      limitIs: `${name} of memory on all cores`,
+      limitIs: `${name} in memory, all cores`,
       ...(name === 'crc32c' && { target: of.bytes / 20e6 }),
       ...(name === 'xxh3' && { peers: peers('verify', input.path, 3, ['ztensor 2.1.2']) }),
     }
@@ -346,16 +346,16 @@ async function* checking({ inputs, limitOf, rounds }) {
   ]) {
     warm(input.path)
     const row = {
-      work: `zstd, ${what} of ${(weights.bytes / 1e6).toFixed(0)} MB in all: load(), digests checked`,
+      work: `zstd, ${what} of ${(weights.bytes / 1e6).toFixed(0)} MB in total: load() with digests`,
       state: WARM,
-      limitIs: 'libzstd on all cores',
+      limitIs: 'libzstd, all cores',
       part: 0.95,
     }
     yield bounded(row, Math.min(rounds, 5), () => ours.load(input.path), limitOf('zstd', weights))
   }
 }
 
-/** Drops a file from the page cache, as far as the system allows. */
+/** Drops a file from the page cache, if the system supports it. */
 async function* cold({ inputs, rounds }) {
   const large = inputs.cold()
   const before = () => byPeer('ztensor 2.1.2', 'forget', large.path, 0)
@@ -378,7 +378,7 @@ async function* cold({ inputs, rounds }) {
   const goal = (of) => Math.min(of('dd'), of('dd, direct')) / 0.95
   yield {
     work: '2.47 GB: load() all',
-    state: 'cold: dropped from the page cache before each',
+    state: 'cold: dropped from the page cache before each run',
     ours: took,
     peers: others,
     limit,

@@ -35,19 +35,19 @@ export async function listByHand(range) {
   return Object.keys((await header(range)).tensors).length
 }
 
-/** Every tensor in memory of its own, by 16 ranges of 8 MiB at once. */
+/** Loads each tensor into its own buffer, with 16 concurrent requests for ranges of 8 MiB. */
 export async function loadByHand(range) {
   const { tensors, data } = await header(range)
   const jobs = []
   for (const {
     data_offsets: [begin, end],
   } of Object.values(tensors)) {
-    const room = new Uint8Array(end - begin)
-    for (let at = begin; at < end; at += PIECE) jobs.push({ room, begin, at, end: Math.min(end, at + PIECE) })
+    const target = new Uint8Array(end - begin)
+    for (let at = begin; at < end; at += PIECE) jobs.push({ target, begin, at, end: Math.min(end, at + PIECE) })
   }
   const work = async () => {
     for (let job = jobs.pop(); job !== undefined; job = jobs.pop())
-      job.room.set(await range(data + job.at, data + job.end), job.at - job.begin)
+      job.target.set(await range(data + job.at, data + job.end), job.at - job.begin)
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work))
   return Object.keys(tensors).length

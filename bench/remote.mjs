@@ -10,7 +10,7 @@ import { byExample, storeServer, webServer } from './remote-servers.mjs'
 import { measure, median } from './timing.mjs'
 
 const HUB = '@huggingface/hub'
-const SDK = 'AWS SDK, 16 GetObject at once'
+const SDK = 'AWS SDK, 16 concurrent GetObject'
 const NATIVE = 'object_store, in Rust'
 
 /** The median of object_store's own times; undefined where there is no Rust, and in a quick run: it takes minutes to compile. */
@@ -80,7 +80,7 @@ async function* opening({ server, url, path, rounds, state }) {
     counts[name] = server.asked().length
   }
   const { ours: count, ...others } = counts
-  yield { work: '… the requests that it takes', state, ours: count, peers: others, reach: '2 requests', target: 2 }
+  yield { work: '… number of requests', state, ours: count, peers: others, reach: '2 requests', target: 2 }
 }
 
 /** Some rows of a large tensor: the time, the requests that are not of the opening, and the bytes. */
@@ -97,7 +97,7 @@ async function* some({ server, url, rounds, state }) {
   const requests = opened().slice(before)
   const sent = requests.reduce((sum, one) => sum + one.bytes, 0)
   yield {
-    work: '… the requests for these rows',
+    work: '… number of requests for these rows',
     state,
     ours: requests.length,
     peers: {},
@@ -105,7 +105,7 @@ async function* some({ server, url, rounds, state }) {
     target: 1,
   }
   yield {
-    work: '… the bytes that came for them, by their own bytes',
+    work: '… bytes received / bytes of these rows',
     state,
     ours: sent / bytes,
     peers: {},
@@ -123,14 +123,21 @@ async function* loading({ url, rounds, state, quick }) {
   })
   const native = byObjectStore(url, { rounds, quick })
   const work = '2.47 GB over HTTP: load() all'
-  const fetches = '16 fetches at once'
+  const fetches = '16 concurrent fetches'
   yield { work, state, ours, peers: { [fetches]: hand }, reach: `3 × as fast as ${fetches}`, target: hand / 3 }
   if (native !== undefined) {
     const reach = '0.95 × as fast as object_store'
-    yield { work: '… beside native code', state, ours, peers: { [NATIVE]: native }, reach, target: native / 0.95 }
+    yield {
+      work: '… compared with native code',
+      state,
+      ours,
+      peers: { [NATIVE]: native },
+      reach,
+      target: native / 0.95,
+    }
   }
   yield {
-    work: '… the 99th percentile of the event loop’s delay meanwhile, ms',
+    work: '… 99th percentile of the event loop delay, ms',
     state,
     ours: Math.max(...delays.ours),
     peers: { [fetches]: Math.max(...delays.hand) },
@@ -143,7 +150,7 @@ async function* fromStore({ path, rounds, quick }) {
   const server = await storeServer(path)
   if (server === undefined) return
   const { endpoint, keys } = server
-  const state = 'from versitygw on this machine, by S3, the object in its page cache'
+  const state = 'versitygw on this machine over S3, object in the page cache'
   try {
     const url = 's3://models/model.safetensors'
     const sdk = await byAwsSdk(endpoint, keys, 'models', 'model.safetensors')
@@ -168,12 +175,12 @@ async function* fromStore({ path, rounds, quick }) {
       'boto3 1.44': python('boto3 1.44'),
       [NATIVE]: native,
     })
-    const work = '2.47 GB by S3: load() all'
+    const work = '2.47 GB over S3: load() all'
     if (theirs !== undefined) {
       const reach = '2 × as fast as the AWS SDK'
       yield { work, state, ours, peers: { [SDK]: theirs }, reach, target: theirs / 2 }
     }
-    yield { work: theirs === undefined ? work : '… beside Python and native code', state, ours, peers }
+    yield { work: theirs === undefined ? work : '… compared with Python and native code', state, ours, peers }
   } finally {
     await server.stop()
   }

@@ -1,14 +1,14 @@
-// The rows as a table of a terminal, and as one of a page.
+// Formats rows as a table for a terminal or a Markdown page.
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** Three digits of a time. */
+/** Formats a number with three digits. */
 function figure(value) {
   if (value === undefined) return ''
   if (value >= 100 || value === 0) return value.toFixed(0)
   return value >= 1 ? value.toFixed(1) : value.toFixed(2)
 }
 
-/** The fastest peer: its name, its time, and how many times ours it takes. */
+/** The fastest peer: its name, its time, and its ratio to ours. */
 function best({ ours, peers }) {
   const [fastest] = Object.entries(peers).toSorted(([, a], [, b]) => a - b)
   if (fastest === undefined) return ['', '', '']
@@ -16,37 +16,37 @@ function best({ ours, peers }) {
   return [name, figure(ms), `${figure(ms / ours)}×`]
 }
 
-/** What a row took by its goal, where it has one: in the same rounds, where they were measured in turns. */
+/** The ratio of a row to its goal, if it has one: measured in the same rounds if possible. */
 const share = ({ ours, target, share }) => share ?? (target === undefined || target === 0 ? undefined : ours / target)
 
-/** What took the same work without us: the machine's limit, or the fastest peer. */
-const without = ({ limit, peers }) => limit ?? Object.values(peers).toSorted((a, b) => a - b)[0]
+/** The reference of a row: the machine's limit, or the fastest peer. */
+const reference = ({ limit, peers }) => limit ?? Object.values(peers).toSorted((a, b) => a - b)[0]
 
-const apart = (all) => (all.includes(undefined) ? undefined : Math.max(...all) / Math.min(...all) - 1)
+const spreadOf = (all) => (all.includes(undefined) ? undefined : Math.max(...all) / Math.min(...all) - 1)
 
-/** Of each work the run that came out worst by what it is to reach, or by itself, with how far apart all were, and others meanwhile. */
+/** The worst run of each work, relative to its goal if it has one, with the spread of all runs and of their references. */
 export function worst(rows) {
   const by = (row) => share(row) ?? row.ours
   const works = [...new Set(rows.map(({ work }) => work))]
   return works.map((work) => {
     const runs = rows.filter((row) => row.work === work)
     const [row] = runs.toSorted((a, b) => by(b) - by(a))
-    return runs.length === 1 ? row : { ...row, spread: apart(runs.map(by)), others: apart(runs.map(without)) }
+    return runs.length === 1 ? row : { ...row, spread: spreadOf(runs.map(by)), others: spreadOf(runs.map(reference)) }
   })
 }
 
 const HEADINGS = [
   'work',
-  'ours',
+  'ztensor',
   'best peer',
-  'its',
+  'peer value',
   'ratio',
   'limit',
-  'its',
-  'to reach',
-  'reached',
+  'limit value',
+  'goal',
+  'met',
   'spread',
-  'without us',
+  'reference spread',
 ]
 
 function cells(row) {
@@ -54,9 +54,9 @@ function cells(row) {
   const reached =
     target === undefined ? '' : (share(row) ?? ours) <= (share(row) === undefined ? target : 1) ? 'yes' : 'no'
   const percent = (part) => (part === undefined || !Number.isFinite(part) ? '' : `${(100 * part).toFixed(0)} %`)
-  const told = note === undefined ? work : `${work}: ${note}`
+  const title = note === undefined ? work : `${work}: ${note}`
   const bound = limit === undefined ? ['', ''] : [limitIs, figure(limit)]
-  return [told, figure(ours), ...best(row), ...bound, reach ?? '', reached, percent(spread), percent(others)]
+  return [title, figure(ours), ...best(row), ...bound, reach ?? '', reached, percent(spread), percent(others)]
 }
 
 export function table(rows) {
@@ -76,12 +76,12 @@ function markdown(rows, heading) {
   return [heading, '', line(HEADINGS), line(rule), ...numbered.map(line), '', notes].join('\n')
 }
 
-/** Puts the figures of a group between its marks in a page; what else stands there stays. */
+/** Replaces the figures of a group between its markers in a page. */
 export function writeInto(path, group, rows, heading) {
   const page = readFileSync(path, 'utf8')
   const [begin, end] = [`<!-- figures of ${group} -->`, `<!-- end of ${group} -->`]
   const [start, stop] = [page.indexOf(begin), page.indexOf(end)]
-  if (start < 0 || stop < start) throw new Error(`${path} has no place for these figures: ${begin} … ${end}`)
+  if (start < 0 || stop < start) throw new Error(`${path} must contain the markers ${begin} … ${end}`)
   const text = `${begin}\n\n${markdown(rows, heading)}\n\n`
   writeFileSync(path, page.slice(0, start) + text + page.slice(stop))
 }

@@ -63,10 +63,10 @@ const GROUPS = {
 const only = argv.includes('--only') ? argv[argv.indexOf('--only') + 1].split(',') : Object.keys(GROUPS)
 const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
-const size = quick ? ' Inputs of a twentieth of the size that the rows name.' : ''
+const size = quick ? ' Inputs have a twentieth of the named sizes.' : ''
 const runs = argv.includes('--runs') ? Number(argv[argv.indexOf('--runs') + 1]) : 1
 const date = new Date().toISOString().slice(0, 10)
-const several = runs > 1 ? `; of ${runs} runs the worst, with how far they were apart` : ''
+const several = runs > 1 ? `; the worst of ${runs} runs, and the spread of the runs` : ''
 const results = {}
 for (const group of only) {
   const [all, unrest] = [[], new Unrest()]
@@ -79,7 +79,7 @@ for (const group of only) {
   }
   const rows = worst(all)
   results[group] = { date, runs, rows }
-  const how = `Medians of up to ${rounds} rounds in ms, taken in turns${several}. ${date}, ${machine}.${size} ${unrest}`
+  const how = `Medians of up to ${rounds} interleaved rounds, in ms${several}. ${date}, ${machine}.${size} ${unrest}`
   console.log(`\n${group}: ${how}\n\n${table(rows)}`)
   if (page !== undefined) writeInto(join(root, page), group, rows, how)
 }

@@ -9,7 +9,7 @@ import { Worker } from 'node:worker_threads'
 import { saveFile } from 'ztensor'
 
 const [FILES, WORKERS, A_SECOND] = [1000, 4, 10_000]
-const STATE = 'warm; 16 tensors of 16 KiB a file'
+const STATE = 'warm; 16 tensors of 16 KiB per file'
 
 async function models(folder, count) {
   mkdirSync(folder, { recursive: true })
@@ -21,17 +21,17 @@ async function models(folder, count) {
   return paths
 }
 
-/** Has the workers serve, from files or from memory of their own, and gives what was seen in so many seconds after those before. */
+/** Runs the workers, over files or over their own memory. After `before` seconds, measures them for `looked` seconds. */
 async function served(workerData, before, looked) {
   const workers = Array.from(
     { length: WORKERS },
     () => new Worker(new URL('server-worker.mjs', import.meta.url), { workerData }),
   )
-  const told = () => Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]))
+  const messages = () => Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]))
   const tell = (what) => {
     for (const worker of workers) worker.postMessage(what)
   }
-  await told()
+  await messages()
   tell('begin')
   await sleep(before * 1e3)
   const warm = process.memoryUsage.rss()
@@ -39,7 +39,7 @@ async function served(workerData, before, looked) {
   await sleep(looked * 1e3)
   const grown = Math.max(0, process.memoryUsage.rss() - warm)
   tell('end')
-  const all = await told()
+  const all = await messages()
   await Promise.all(workers.map((worker) => worker.terminate()))
   const micros = all.flatMap(({ times }) => [...times]).sort((a, b) => a - b)
   const major = all.reduce((sum, { major }) => sum + major, 0)
@@ -58,13 +58,13 @@ export async function* server({ inputs, quick }) {
     ours: figure,
     peers: {},
     limit,
-    limitIs: 'the same workers, with memory of their own',
+    limitIs: 'the same workers, over their own memory',
     reach,
     target,
   })
-  const work = `a server, ${paths.length} files open, 4 workers: the 99th percentile of aliasing and reading a random tensor`
-  const note = `${(ours.count / looked / 1e3).toFixed(1)} thousand a second`
+  const work = `a server, ${paths.length} files open, 4 workers: 99th percentile latency of aliasing and reading a random tensor`
+  const note = `${(ours.count / looked / 1e3).toFixed(1)} thousand per second`
   yield { ...row(work, ours.percentile, own.percentile, '1 ms', 1), note }
-  yield row(`… memory that came in ${looked} s, MiB`, ours.grown / 2 ** 20, own.grown / 2 ** 20, '16 MiB', 16)
-  yield row('… major collections meanwhile', ours.major, own.major, 'none', 0)
+  yield row(`… memory growth in ${looked} s, MiB`, ours.grown / 2 ** 20, own.grown / 2 ** 20, '16 MiB', 16)
+  yield row('… major garbage collections', ours.major, own.major, 'none', 0)
 }

@@ -1,4 +1,4 @@
-// The row of TensorFlow's checkpoints: TensorFlow writes one, and reads it beside us. Both check its checksums.
+// The row of TensorFlow's checkpoints: TensorFlow writes one; TensorFlow and this package read it. Both verify its checksums.
 import { existsSync } from 'node:fs'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'

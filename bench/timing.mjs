@@ -1,7 +1,7 @@
-// Contenders that take turns, so that a busy moment of the machine hits all of them.
+// Measures contenders in interleaved rounds, so that a busy moment of the machine affects all of them.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Collects what the contender before left, where Node was started with --expose-gc; finalizers have a turn of their own. */
+/** Collects the garbage of the previous contender, if Node was started with --expose-gc. Finalizers run in the next turn. */
 async function collect() {
   globalThis.gc?.()
   await nextTurn()
@@ -10,8 +10,8 @@ async function collect() {
 export const median = (times) => times.toSorted((a, b) => a - b)[times.length >> 1]
 
 /**
- * What contenders say of themselves in so many rounds, after one that does not count unless they are not to be `warm`. Each round
- * begins with another one, so that nobody always comes behind the same; `before` comes before each.
+ * Runs all contenders in `rounds` interleaved rounds, after an uncounted round if `warm`, and returns their results. The order rotates from
+ * round to round. `before` runs before each contender.
  */
 export async function inTurns(rounds, contenders, { before, warm = true } = {}) {
   const names = Object.keys(contenders)
@@ -27,25 +27,25 @@ export async function inTurns(rounds, contenders, { before, warm = true } = {}) 
   return said
 }
 
-/** The medians of contenders that say a number. */
+/** The medians of contenders that return a number. */
 export async function medians(rounds, contenders, options) {
   const said = await inTurns(rounds, contenders, options)
   return Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
 }
 
 /**
- * Below so many ms a run follows one that does not count. The collection before it throws away the code that was compiled
- * for the objects that died and leaves the processor's caches with the heap: 0.25 ms where an opening takes 0.1,
- * whoever does the work. The Python packages are measured one run after the other, too.
+ * Runs shorter than this, in ms, follow an uncounted run. A garbage collection discards compiled code of dead objects and fills the
+ * processor's caches with the heap, which costs 0.25 ms where an open takes 0.1, for every contender. The Python packages are also
+ * measured with consecutive runs.
  */
 const SHORT = 200
 
 /**
- * The medians, in ms, of several contenders. Those of this process are functions, whose results must agree. Programs that measure
- * themselves are `told`: they are asked before and after all others, since a process that comes between two runs is felt by the next, and
- * the mean counts. `share(goal)` is the median of what `ours` took by the goal of the same round: a busy moment of the machine hits both.
+ * The medians of several contenders, in ms. Contenders of this process are functions, whose results must agree. `external` contenders
+ * measure themselves: they run before and after all others, since a process between two runs would affect the next one, and their mean
+ * counts. `share(goal)` is the median ratio of `ours` to the goal of the same round, so that a busy moment affects both.
  */
-export async function measure(rounds, contenders, { before, warm = true, told = {} } = {}) {
+export async function measure(rounds, contenders, { before, warm = true, external = {} } = {}) {
   const results = new Set()
   const timed = (work) => {
     let short = false
@@ -62,16 +62,16 @@ export async function measure(rounds, contenders, { before, warm = true, told = 
     }
   }
   const mine = Object.fromEntries(Object.entries(contenders).map(([name, work]) => [name, timed(work)]))
-  const ask = () => Object.entries(told).map(([name, ask]) => [name, ask()])
+  const ask = () => Object.entries(external).map(([name, ask]) => [name, ask()])
   const asked = ask()
   const said = await inTurns(rounds, mine, { before, warm })
   for (const [at, [name, ms]] of ask().entries()) {
     const mean = (asked[at][1] + ms) / 2
-    // What did not answer twice is not there.
+    // A contender without two results is not available.
     if (!Number.isNaN(mean)) said[name] = new Array(rounds).fill(mean)
   }
   const share = (goal, ours = 'ours') => median(said[ours].map((ms, round) => ms / goal((name) => said[name][round])))
   const medians = Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
-  // Not among the times, where those are taken apart.
+  // Not enumerable, so that it is not among the times.
   return Object.defineProperty(medians, 'share', { value: share })
 }

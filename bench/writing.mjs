@@ -21,7 +21,7 @@ import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
 import { measure, median } from './timing.mjs'
 
-const WARM = 'source warm, target on the disk with its name'
+const WARM = 'warm source, target synced to disk'
 const manifest = fileURLToPath(new URL('../Cargo.toml', import.meta.url))
 
 /** All rows, one after the other as they are measured. */
@@ -63,11 +63,11 @@ async function* converting({ inputs, rounds, target }) {
     { before: () => clear(target, large), warm: false },
   )
   const work = '2.47 GB of bfloat16 from safetensors to zTensor 1.0 with crc32c'
-  const goal = { reach: '1.1 × cp, sync', target: 1.1 * copied, share: share((of) => 1.1 * of('copied')) }
-  yield { work, state: WARM, ours: mine, peers: { 'cp, sync': copied }, ...goal }
+  const goal = { reach: '1.1 × cp + sync', target: 1.1 * copied, share: share((of) => 1.1 * of('copied')) }
+  yield { work, state: WARM, ours: mine, peers: { 'cp + sync': copied }, ...goal }
   for (const [work, input] of [
-    ['51,200 tensors of 10 KB, the same conversion', inputs.small()],
-    ['100,000 tensors of 64 bytes, the same conversion', inputs.many()],
+    ['51,200 tensors of 10 KB, same conversion', inputs.small()],
+    ['100,000 tensors of 64 bytes, same conversion', inputs.many()],
   ]) {
     warm(input.path)
     const { ours: mine } = await measure(
@@ -86,7 +86,7 @@ function clear(target, source) {
   warm(source.path)
 }
 
-/** Conversions beside Python's own, and beside a copy of what they write. */
+/** Conversions, compared with Python's and with a copy of the output. */
 async function* others({ inputs, rounds, target }) {
   const [large, weights] = [inputs.large(), inputs.weights()]
   const wide = await inputs.converted(weights, 'weights-float32.safetensors', { cast: { bfloat16: 'float32' } })
@@ -109,9 +109,9 @@ async function* others({ inputs, rounds, target }) {
       )
       const by = (how) => peer && byPeer(peer, how, source.path, rounds, [target])
       const [left, synced] = [by('convert'), by('convert_synced')]
-      const peers = synced === undefined ? {} : { [peer]: left, [`${peer}, then fsync`]: synced }
-      const goal = synced === undefined ? {} : { reach: '3 × as fast as with fsync', target: synced / 3 }
-      yield { work, state: WARM, ours: mine, peers, limit, limitIs: 'cp, sync of what it writes', ...goal }
+      const peers = synced === undefined ? {} : { [peer]: left, [`${peer} + fsync`]: synced }
+      const goal = synced === undefined ? {} : { reach: '3 × the peer with fsync', target: synced / 3 }
+      yield { work, state: WARM, ours: mine, peers, limit, limitIs: 'cp + sync of the output', ...goal }
     } finally {
       rmSync(made, { force: true })
     }
@@ -134,7 +134,7 @@ async function* adding({ rounds, target, quick }) {
     const { ours: mine } = await measure(rounds, { ours: add })
     const by = (how) => byPeer('ztensor 1.2.3', how, target, rounds, [String(tensors), String(bytes)])
     const [left, synced] = [by('write'), by('write_synced')]
-    const peers = synced === undefined ? {} : { 'ztensor 1.2.3': left, 'ztensor 1.2.3, then fsync': synced }
+    const peers = synced === undefined ? {} : { 'ztensor 1.2.3': left, 'ztensor 1.2.3 + fsync': synced }
     const goal = synced === undefined ? {} : { reach: `${times} × faster than with fsync`, target: synced / times }
     yield { work, state: WARM, ours: mine, peers, ...goal }
   }
@@ -162,7 +162,7 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const cores = (await import('node:os')).availableParallelism()
   const goal =
     single === undefined ? {} : { reach: `0.9 × ${cores} cores of the one with fsync`, target: single / (0.9 * cores) }
-  const limit = { limit: disk, limitIs: 'its bytes written, fsync' }
+  const limit = { limit: disk, limitIs: 'write + fsync of the output' }
   const peers =
     single === undefined ? {} : { 'libzstd, 1 thread, fsync': single, 'libzstd, 1 thread, in memory': inMemory }
   // Up to level 4 the package lets zstd look back 512 KiB; the library by itself looks back 2 MiB at level 3.
@@ -198,11 +198,11 @@ function* keeping({ inputs, target }) {
   const packed = { digest: 'crc32c', compression: { level: 3 } }
   for (const [work, options] of [
     ['2.47 GB', {}],
-    ['2.47 GB, compressed on the way', packed],
+    ['2.47 GB, compressed', packed],
     ['2.47 GB, cast to float32', { cast: { bfloat16: 'float32' } }],
   ]) {
     const bytes = peak('ours', 'write', inputs.large().path, target, JSON.stringify(options))
-    const row = { work: `${work}: peak of memory beyond idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
+    const row = { work: `${work}: peak memory above idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
     yield { ...row, reach: '256 MiB', target: 256 }
   }
 }
@@ -210,11 +210,11 @@ function* keeping({ inputs, target }) {
 /** Sparse tensors into zTensor 2: rows that have to be sorted, cells that have to be compared. */
 async function* sorting({ inputs, target }) {
   for (const [work, { path }] of [
-    ['192 MB of CSR, half of its rows not in order, to zTensor 2', await inputs.rows()],
-    ['341 MB of COO in no order, to zTensor 2', await inputs.cells()],
+    ['192 MB of CSR, half of its rows unsorted, to zTensor 2', await inputs.rows()],
+    ['341 MB of unsorted COO, to zTensor 2', await inputs.cells()],
   ]) {
     const bytes = peak('ours', 'write', path, target, '{"version":"2"}')
-    const row = { work: `${work}: peak of memory beyond idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
+    const row = { work: `${work}: peak memory above idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
     yield { ...row, reach: '256 MiB', target: 256 }
   }
 }
@@ -231,8 +231,8 @@ async function* faulting({ inputs, rounds, target }) {
     closeSync(from)
     closeSync(to)
     const touched = await measure(rounds, { ours: () => ours.touch(target), pieces: () => ours.touch(pieces) })
-    const state = 'warm, as it was written'
-    const work = '512 MiB: open, map and touch each page of what the converter wrote'
+    const state = 'warm, just written'
+    const work = '512 MiB: open, map and touch each page of a converted file'
     yield { work, state, ours: touched.ours, peers: { 'written in 8 KiB pieces': touched.pieces } }
   } finally {
     rmSync(pieces, { force: true })

@@ -1,11 +1,11 @@
-// Boxes of a part of a dense tensor, each read by itself where the file allows that.
+// Reads boxes of a slice of a dense tensor, each separately if the encoding allows it.
 import type { AnyTensor, Tensor, TypedArray } from '../index.js'
 import { isComplex, isNarrowFloat } from './cells.js'
 import { everything, type Range, regionOf, type Span, spanRange, volume } from './region.js'
 
 /**
- * The smallest box around `box` whose runs are whole bytes, for elements of four bits: two of them share a byte, so that
- * a run has to start and end at an even element.
+ * The smallest box around `box` whose contiguous ranges are whole bytes. Two elements of four bits share a byte, so that a range must
+ * start and end at an even element.
  */
 function wholeBytes(box: readonly Span[], shape: readonly number[]): Span[] {
   const wider = [...box]
@@ -16,13 +16,13 @@ function wholeBytes(box: readonly Span[], shape: readonly number[]): Span[] {
       wider[dimension] = { start: start - (start % 2), stop: stop + (stop % 2), step: 1, single: false }
       return wider
     }
-    // Odd rows: where one starts depends on how many lie before it.
+    // Rows of odd length: their offsets within a byte alternate, so the whole dimension is read.
     wider[dimension] = { start: 0, stop: extent, step: 1, single: false }
   }
   return wider
 }
 
-/** The elements of `box` out of `data`, which holds those of `outer`; an element is `width` entries of the array. */
+/** Extracts the elements of `box` from `data`, which holds those of `outer`. An element has `width` array entries. */
 function crop(data: TypedArray, outer: readonly Span[], box: readonly Span[], width: number): TypedArray {
   const Kind = data.constructor as new (length: number) => TypedArray
   const cropped = new Kind(volume(regionOf(box)) * width)
@@ -42,11 +42,11 @@ function crop(data: TypedArray, outer: readonly Span[], box: readonly Span[], wi
   return cropped
 }
 
-/** Reads boxes of a part of `tensor` in row-major order, floats narrower than float32 widened. */
+/** Reads boxes of a slice of `tensor` in row-major order. Floats narrower than float32 are widened. */
 export class BoxReader {
   readonly #tensor: Tensor
   readonly #part: readonly Span[]
-  /** Whether any part can be had only by decoding all of it. */
+  /** Whether the tensor must be decoded as a whole. */
   readonly #encoded: boolean
   readonly #packed: boolean
   #decoded: TypedArray | undefined
@@ -58,21 +58,21 @@ export class BoxReader {
     this.#packed = tensor.dtype === 'float4_e2m1fn'
   }
 
-  /** Elements that a box may have so that about `elements` are read at most: of packed ones, those in between are read too. */
+  /** The maximum size of a box, so that at most about `elements` are read. For packed elements, skipped elements are read too. */
   boxLimit(elements: number): number {
     if (!this.#packed) return elements
     return Math.max(1, Math.floor(elements / this.#part.reduce((product, { step }) => product * step, 1)))
   }
 
-  /** The elements of `box`, which counts from the start of the part. */
+  /** Reads the elements of `box`, whose indices are relative to the slice. */
   async read(box: readonly Range[]): Promise<TypedArray> {
     const spans = box.map(([first, last], dimension): Span => {
       const { start, stop, step } = this.#part[dimension] as Span
-      // Not past the end of the part: a step may reach beyond it.
+      // Clipped to the slice: the last step may reach beyond it.
       return { start: start + first * step, stop: Math.min(start + last * step, stop), step, single: false }
     })
     const { shape, dtype } = this.#tensor
-    // The whole tensor without a slice: then its digest is checked as well.
+    // The whole tensor is loaded without a slice, so that its digest is checked.
     if (spans.every(({ start, stop, step }, dimension) => start === 0 && step === 1 && stop === shape[dimension])) {
       return this.#load(undefined)
     }

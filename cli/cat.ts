@@ -20,10 +20,10 @@ export interface CatOptions extends SourceOptions {
   all?: boolean
 }
 
-// JSON leaves nothing out, so a document of gigabytes has to be asked for.
+// JSON output is never abbreviated, so more values than this need --all.
 const jsonAtMost = 1_000_000
 
-/** The tensor called `name`, or the one that `ztensor ls` shows as that. Throws ZT_NOT_FOUND with the names that are close. */
+/** The tensor called `name`, or displayed by that name in `ztensor ls`. Throws ZT_NOT_FOUND with similar names. */
 function find(file: TensorFile, name: string): AnyTensor {
   return file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name)
 }
@@ -44,11 +44,11 @@ function guardJson(amount: number, all: boolean | undefined): void {
   if (all || amount <= jsonAtMost) return
   throw new UsageError(
     `--json would print ${showCount(amount)} values`,
-    'Choose a part with --slice, or say --all if you mean it.',
+    'Select a part with --slice, or print everything with --all.',
   )
 }
 
-/** Opens a JSON object with what is known of `tensor`; `"data"` and the closing brace follow. */
+/** The start of a JSON object with the properties of `tensor`; `"data"` and the closing brace follow. */
 function jsonHead(tensor: AnyTensor, more: object): string {
   const known = { name: tensor.name, dtype: tensor.dtype ?? null, shape: tensor.shape, layout: tensor.layout, ...more }
   return jsonText(known).slice(0, -1)
@@ -73,7 +73,7 @@ async function catSparse(tensor: AnyTensor, options: CatOptions): Promise<void> 
   await printEntriesJson(entries, `${jsonHead(tensor, { nnz: entries.nnz })},"data":`, '}\n')
 }
 
-/** A layout that this version does not know: what it is made of, since nobody here can say what its values are. */
+/** Prints the components of a tensor of an unknown layout, whose values cannot be interpreted. */
 async function catComponents(tensor: AnyTensor, options: CatOptions): Promise<void> {
   const components = Array.from(tensor.components.values())
   if (options.json) return print(`${jsonHead(tensor, { components: components.map(jsonComponent) })}}\n`)
@@ -103,7 +103,7 @@ export async function cat(path: string, name: string, options: CatOptions): Prom
     const tensor = find(file, name)
     if (tensor.layout === 'dense') return catDense(tensor, options)
     if (options.slice !== undefined) {
-      throw new UsageError(`--slice works on dense tensors, and this one is ${tensor.layout}`)
+      throw new UsageError(`--slice needs a dense tensor, but this one is ${tensor.layout}`)
     }
     if (isSparse(tensor)) return catSparse(tensor, options)
     return catComponents(tensor, options)

@@ -1,10 +1,10 @@
-// Single values: how one element of a typed array reads as text and as JSON.
+// Formats single elements as text and as JSON.
 import type { DType, TypedArray } from '../index.js'
 import { jsonFloat, jsonInteger } from './json.js'
 
-// float64 and float32 as numpy shows them: at most eight digits (`--json` has every one).
+// float64 and float32 have at most eight digits, as in NumPy (`--json` has all digits).
 const wideDigits = 8
-// Narrower floats: five tell any two float16 apart, and all the others.
+// Five digits distinguish all values of float16 and narrower floats.
 const narrowDigits = 5
 
 /** A dtype whose elements `cat` reads widened to float32: float16, bfloat16 and everything smaller. */
@@ -19,12 +19,12 @@ export function isComplex(dtype: DType | undefined): boolean {
 function showFloat(value: number, digits: number): string {
   if (Object.is(value, -0)) return '-0'
   if (!Number.isFinite(value) || Number.isSafeInteger(value)) return String(value)
-  // With an exponent: 31415926535.9 to eight digits would pass for the integer 31415927000.
+  // With an exponent: 31415926535.9 rounded to eight digits would look like the integer 31415927000.
   if (Math.abs(value) >= 10 ** digits) return value.toExponential(digits - 1)
   return String(Number(value.toPrecision(digits)))
 }
 
-/** The fewest digits that give this float32 back: 0.1, not 0.10000000149011612. */
+/** The shortest text that round-trips to this float32: 0.1, not 0.10000000149011612. */
 function showFloat32(value: number): string {
   for (const digits of [6, 7]) {
     if (Math.fround(Number(value.toPrecision(digits))) === value) return showFloat(value, digits)
@@ -37,7 +37,7 @@ function showComplex(real: number, imaginary: number, show: (value: number) => s
   return `${show(real)}${text.startsWith('-') ? '' : '+'}${text}j`
 }
 
-/** What shows element `index` of `data`, whose floats narrower than float32 have been widened. */
+/** Returns a function that formats element `index` of `data`, in which floats narrower than float32 were widened. */
 export function cellText(dtype: DType | undefined): (data: TypedArray, index: number) => string {
   const at = (data: TypedArray, index: number): number => Number(data[index])
   switch (dtype) {
@@ -58,12 +58,12 @@ export function cellText(dtype: DType | undefined): (data: TypedArray, index: nu
   }
 }
 
-// JSON can say -0, JSON.stringify does not.
+// JSON can represent -0, but JSON.stringify writes 0.
 function jsonNumber(value: number): string {
   return Object.is(value, -0) ? '-0' : JSON.stringify(jsonFloat(value))
 }
 
-/** As `cellText`, in JSON: every digit, complex as [real, imaginary], integers past 2^53 and NaN and the infinities as text. */
+/** Like `cellText`, as JSON: all digits, complex as [real, imaginary], and integers beyond 2^53, NaN and infinities as strings. */
 export function cellJson(dtype: DType | undefined): (data: TypedArray, index: number) => string {
   switch (dtype) {
     case 'bool':

@@ -1,5 +1,5 @@
-// Colour only where a person looks: a terminal, NO_COLOR not set (https://no-color.org). FORCE_COLOR wins over both, as it
-// does in Node; FORCE_COLOR=0 turns colour off.
+// Colors only in a terminal without NO_COLOR (https://no-color.org). FORCE_COLOR overrides both, as in Node; FORCE_COLOR=0 turns colors
+// off.
 
 const styles = {
   bold: [1, 22],
@@ -18,7 +18,7 @@ function wanted(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): boolean {
   return stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb'
 }
 
-/** What paints text for `stream`. */
+/** Returns a function that styles text for `stream`. */
 export function painter(stream: { isTTY?: boolean } = process.stdout, env = process.env): Paint {
   if (!wanted(stream, env)) return (_, text) => text
   return (style, text) => `\x1b[${styles[style][0]}m${text}\x1b[${styles[style][1]}m`

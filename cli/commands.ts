@@ -1,4 +1,4 @@
-// What each command is called and takes. Its work is loaded when it is called: `ztensor --help` needs no native binding.
+// The commands with their arguments and options. Their code is loaded when they run: `ztensor --help` needs no native binding.
 import { Command, Option } from 'commander'
 import { FORMATS } from '../lib/values/format-table.js'
 import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/values/formats.js'
@@ -6,13 +6,13 @@ import { completion, INSTALL } from './completion.js'
 import { decodedOption, formatOption, linksOption } from './format.js'
 import { version } from './version.js'
 
-/** Examples under a command's help, one a line: what to type, then what it is for. */
+/** Formats examples for the help: a command and its purpose on each line. */
 function examples(...pairs: readonly (readonly [command: string, meaning: string])[]): string {
   const widest = Math.max(...pairs.map(([command]) => command.length))
   return `\nExamples:\n${pairs.map(([command, meaning]) => `  $ ${command.padEnd(widest)}  # ${meaning}`).join('\n')}`
 }
 
-const FILES = 'tensor files, the index or folder of a sharded checkpoint; - is standard input'
+const FILES = 'tensor files, or the index or folder of a sharded checkpoint; - is standard input'
 
 function targetFormat(): Option {
   return new Option('--format <name>', 'the format to write').choices(WRITABLE_FORMATS)
@@ -30,19 +30,19 @@ function targetDigest(): Option {
   return new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices(digests)
 }
 
-/** What every command takes that writes new files. */
+/** The options of every command that writes new files. */
 function writing(command: Command): Command {
   return command
-    .option('--overwrite', 'replace what is there under the name of the target')
-    .option('--skip', 'leave out tensors that the target cannot hold, instead of refusing')
-    .option('--json', 'progress and result as JSON, one event a line')
+    .option('--overwrite', 'replace an existing target')
+    .option('--skip', 'skip tensors that the target format cannot represent, instead of failing')
+    .option('--json', 'progress and result as JSON, one event per line')
 }
 
-/** What both commands take that show a report. */
+/** The options of the commands that make a report. */
 function reporting(command: Command): Command {
   return command
     .option('--against <file>', 'compare with this file, such as the base of a fine-tune')
-    .option('--stats', 'read all values first, wherever the file is')
+    .option('--stats', 'read all values first, also of a remote file')
     .option('--no-stats', 'do not read the values')
     .option('--open', 'show it in the browser')
     .addOption(formatOption())
@@ -52,7 +52,7 @@ function reporting(command: Command): Command {
 
 type Describe = (command: Command) => Command
 
-/** Every command, by its name, in the order of the help. */
+/** All commands by name, in the order of the help. */
 const COMMANDS: Readonly<Record<string, Describe>> = {
   ls: (command) =>
     command
@@ -66,9 +66,9 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           'dtype',
         ]),
       )
-      .option('--filter <glob>', 'only names that match: * is any run of characters, ? any single one')
+      .option('--filter <glob>', 'only names that match: * matches any characters, ? a single character')
       .option('--join', 'open several files as one')
-      .option('--json', 'one JSON array, an object for each tensor; of several files an object for each file')
+      .option('--json', 'one JSON array with an object per tensor; for several files, an object per file')
       .addOption(formatOption())
       .addOption(decodedOption())
       .addOption(linksOption())
@@ -80,8 +80,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ["ztensor ls model.zt --filter '*.attn.*'", 'some by name'],
           ['ztensor ls llama/', 'a sharded checkpoint: its folder or its index'],
           ['ztensor ls --join base.zt extra.zt', 'several files as one'],
-          ['curl -L URL | ztensor ls -', 'what comes from another program'],
-          ["ztensor ls model.zt --json | jq '.[].name'", 'for a program'],
+          ['curl -L URL | ztensor ls -', 'a file from another program'],
+          ["ztensor ls model.zt --json | jq '.[].name'", 'as JSON, for a program'],
         ),
       )
       .action(async (files, options) => (await import('./ls.js')).ls(files, options)),
@@ -91,7 +91,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .description('describe a file: format, version, size, totals by dtype, attributes, warnings')
       .argument('<files...>', FILES)
       .option('--join', 'open several files as one')
-      .option('--json', 'one JSON object; of several files an array of them')
+      .option('--json', 'one JSON object; for several files, an array of objects')
       .addOption(formatOption())
       .addOption(decodedOption())
       .addOption(linksOption())
@@ -106,14 +106,11 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   verify: (command) =>
     command
-      .description('check every digest and every rule about data; exit code 1 if anything is wrong')
+      .description('check all digests and data rules; exit code 1 if anything is wrong')
       .argument('<files...>', 'the tensor files')
-      .option('--plan', 'do nothing, but print the job as JSON, for `ztensor task` on many machines')
-      .option('--max-task-size <size>', 'with --plan: bytes of the tensors of a task (default: 5GB)')
-      .option(
-        '--canonical',
-        'fail unless the file is in the canonical form of zTensor 2, and say which rules it breaks',
-      )
+      .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines')
+      .option('--max-task-size <size>', 'with --plan: maximum size of the tensors of a task (default: 5GB)')
+      .option('--canonical', 'also check the canonical form of zTensor 2, and list the rules that the file breaks')
       .option('--json', 'one JSON array, an object for each file')
       .addOption(formatOption())
       .addOption(decodedOption())
@@ -122,7 +119,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         'after',
         examples(
           ['ztensor verify model.zt', 'one file'],
-          ['ztensor verify *.zt && echo sound', 'several, in a script'],
+          ['ztensor verify *.zt && echo valid', 'several, in a script'],
         ),
       )
       .action(async (files, options) => {
@@ -132,7 +129,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   id: (command) =>
     command
-      .description('print the content digest of a zTensor 2 file: the same for the same tensors, however laid out')
+      .description('print the content digest of a zTensor 2 file, which depends on the tensors but not on the layout')
       .argument('<files...>', 'the tensor files')
       .addOption(new Option('--algorithm <name>', 'what to hash with (default: sha256)').choices(['sha256', 'xxh3']))
       .addOption(formatOption())
@@ -146,12 +143,12 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   cat: (command) =>
     command
-      .description('print the values of a tensor, the middle of a large one left out')
+      .description('print the values of a tensor; a large one is abbreviated')
       .argument('<file>', 'the tensor file; - is standard input')
       .argument('<name>', 'the name of the tensor, as `ztensor ls` shows it')
-      .option('--slice <text>', 'a part, as Python slices: "0:100:2", "-3:", "5", "...,0" (dense tensors)')
-      .option('--all', 'leave nothing out')
-      .option('--json', 'one JSON object with nested arrays; NaN, infinities and integers past 2^53 as text')
+      .option('--slice <text>', 'a part of a dense tensor, as Python slices: "0:100:2", "-3:", "5", "...,0"')
+      .option('--all', 'print all values')
+      .option('--json', 'one JSON object with nested arrays; NaN, infinities and integers beyond 2^53 as strings')
       .addOption(formatOption())
       .addOption(decodedOption())
       .addOption(linksOption())
@@ -162,18 +159,20 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor cat model.zt wte --slice "0:2,:4"', 'the start of two rows'],
           ['ztensor cat model.zt wte --slice "-1" --all', 'the last row in full'],
           ['ztensor cat model.zt wte --slice "::100,0"', 'the first column of every hundredth row'],
-          ['ztensor cat model.zt bias --json | jq .data', 'for a program'],
+          ['ztensor cat model.zt bias --json | jq .data', 'as JSON, for a program'],
         ),
       )
       .action(async (file, name, options) => (await import('./cat.js')).cat(file, name, options)),
 
   stats: (command) =>
     command
-      .description('counts, extremes, mean and spread of tensors, with a histogram if asked for')
+      .description(
+        'print counts, minimum, maximum, mean and standard deviation of tensors, optionally with a histogram',
+      )
       .argument('<file>', 'the tensor file')
       .argument('[names...]', 'the names of tensors (default: all)')
-      .option('--plan', 'do nothing, but print the job as JSON, for `ztensor task` on many machines')
-      .option('--max-task-size <size>', 'with --plan: bytes of the tensors of a task (default: 5GB)')
+      .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines')
+      .option('--max-task-size <size>', 'with --plan: maximum size of the tensors of a task (default: 5GB)')
       .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
       .option('--json', 'one JSON array, an object for each tensor')
       .addOption(formatOption())
@@ -182,8 +181,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .addHelpText(
         'after',
         examples(
-          ['ztensor stats model.zt', 'every tensor: are there NaNs, is anything all zeros?'],
-          ['ztensor stats model.zt wte --bins 16', 'how the values of one are spread'],
+          ['ztensor stats model.zt', 'every tensor: find NaNs and zeros'],
+          ['ztensor stats model.zt wte --bins 16', 'a histogram of one tensor'],
         ),
       )
       .action(async (file, names, options) => {
@@ -194,10 +193,12 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
   view: (command) =>
     reporting(
       command
-        .description('write a report as one HTML file: where the bytes are, what the values are like, what differs')
+        .description(
+          'write a report as one HTML file: byte layout, statistics of the values, differences from another file',
+        )
         .argument('<file>', 'the tensor file; - is standard input')
         .option('-o, --output <path>', 'the file to write; - is standard output', 'report.html')
-        .option('--overwrite', 'replace what is there, even if it is no report'),
+        .option('--overwrite', 'replace an existing file, even if it is not a report'),
     )
       .addHelpText(
         'after',
@@ -212,20 +213,18 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
   serve: (command) =>
     reporting(
       command
-        .description(
-          'show the same live in a browser on this machine: values and slices are read as they are looked at',
-        )
+        .description('serve the report on this machine: values and slices are read on demand')
         .argument('<file>', 'the tensor file')
         .option('--port <number>', 'the port to listen on (default: any that is free)')
         .option(
           '--host <address>',
-          'the address to listen on (default: 127.0.0.1); on others, whoever has the URL can read the file',
+          'the address to listen on (default: 127.0.0.1); on any other, everyone who has the URL can read the file',
         ),
     )
       .addHelpText(
         'after',
         examples(
-          ['ztensor serve model.safetensors', 'prints its URL; Ctrl-C ends it'],
+          ['ztensor serve model.safetensors', 'prints its URL; Ctrl-C stops it'],
           ['ztensor serve llama/ --open', 'a sharded checkpoint, in the browser'],
         ),
       )
@@ -233,15 +232,15 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   diff: (command) =>
     command
-      .description('compare the tensors of two files of any formats; exit code 1 where they differ')
+      .description('compare the tensors of two files of any formats; exit code 1 if they differ')
       .argument('<a>', 'a tensor file')
       .argument('<b>', 'another')
-      .option('--atol <distance>', 'elements this far apart are equal (default: 0)')
-      .option('--rtol <ratio>', 'and so are those this far apart for their size (default: 0)')
-      .option('--values', 'only names, shapes and values count: dtypes and layouts may differ')
-      .option('--attributes', 'attributes count too, those of the files and of each tensor')
-      .option('--filter <glob>', 'only names that match: * is any run of characters, ? any single one')
-      .addOption(new Option('--quiet', 'print nothing, the exit code tells').conflicts('json'))
+      .option('--atol <distance>', 'absolute tolerance: elements that differ by at most this are equal (default: 0)')
+      .option('--rtol <ratio>', 'relative tolerance, relative to the larger element (default: 0)')
+      .option('--values', 'compare only names, shapes and values: dtypes and layouts may differ')
+      .option('--attributes', 'also compare attributes of the files and of each tensor')
+      .option('--filter <glob>', 'only names that match: * matches any characters, ? a single character')
+      .addOption(new Option('--quiet', 'print nothing, only set the exit code').conflicts('json'))
       .option('--json', 'one JSON object')
       .addHelpText(
         'after',
@@ -256,9 +255,9 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
   convert: (command) =>
     writing(
       command
-        .description('write the tensors of a file into a new file of any format')
+        .description('write the tensors of a file to a new file of any writable format')
         .argument('<source>', 'the tensor file')
-        .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
+        .argument('<target>', 'the new file; its extension sets the format, unless --format does; - is standard output')
         .addOption(targetFormat())
         .addOption(targetVersion())
         .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
@@ -266,27 +265,27 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .addOption(decodedOption())
         .addOption(linksOption())
         .addOption(targetDigest())
-        .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz')
+        .option('--compress [level]', 'compress data if that saves space: with zstd in zTensor, deflate in npz')
         .option('--include <glob...>', 'only tensors whose names match one of these')
         .option('--exclude <glob...>', 'no tensors whose names match one of these')
         .option('--rename <old=new...>', 'new names for tensors')
         .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
-        .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most this size, such as 5GB')
-        .option('--plan', 'write nothing, but print the job as JSON, for `ztensor task` on many machines'),
+        .option('--max-shard-size <size>', 'version 2 and safetensors: write shards of at most this size, such as 5GB')
+        .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines'),
     )
       .addHelpText(
         'after',
         examples(
           ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
-          ['ztensor convert model.zt model.safetensors', 'for everybody else'],
+          ['ztensor convert model.zt model.safetensors', 'for all other programs'],
           ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
           ['ztensor convert a.zt b.npz --compress', 'for NumPy, like savez_compressed'],
           ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
           ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
-          ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
-          ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'in several files, with their index'],
-          ['ztensor convert a.zt out/model.zt --plan > job.json', 'by many machines: see `ztensor task --help`'],
-          ['ztensor convert a.zt s3://bucket/model.zt', 'into a bucket'],
+          ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'to a pipe'],
+          ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'shards with an index'],
+          ['ztensor convert a.zt out/model.zt --plan > job.json', 'on many machines: see `ztensor task --help`'],
+          ['ztensor convert a.zt s3://bucket/model.zt', 'to a bucket'],
         ),
       )
       .action(async (source, target, options) => {
@@ -296,14 +295,14 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   task: (command) =>
     command
-      .description('do one task of a job that --plan printed, on any machine, any number of times; prints its result')
+      .description('run one task of a job that --plan printed, on any machine; prints its result, and can be repeated')
       .argument('<job>', 'the file of the job, or of one task; - is standard input')
-      .argument('[number]', 'which of its tasks, from 0 on')
+      .argument('[number]', 'the index of the task, from 0')
       .addHelpText(
         'after',
         examples(
           ['ztensor convert a.zt out/model.zt --plan > job.json', 'once'],
-          ['ztensor task job.json 17 > 17.json', 'for each task, wherever the engine runs it'],
+          ['ztensor task job.json 17 > 17.json', 'for each task, on any machine'],
           ['ztensor finish job.json *.json', 'once, when all are done'],
         ),
       )
@@ -312,26 +311,26 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
   finish: (command) =>
     command
       .description(
-        'end a job: check that every task has a result, and write the root or index, or print what was found',
+        'finish a job: check that every task has a result, and write the root or index, or print the results',
       )
       .argument('<job>', 'the file of the job')
-      .argument('<results...>', 'the files of the results; that of the job itself is passed over')
-      .option('--verify', 'conversions: read every file again and compare its digest')
+      .argument('<results...>', 'the files of the results; the file of the job is ignored')
+      .option('--verify', 'conversions: read every file again and check its digest')
       .option('--json', 'the result as JSON')
-      .addHelpText('after', examples(['ztensor finish job.json *.json', 'which tasks are missing is an error']))
+      .addHelpText('after', examples(['ztensor finish job.json *.json', 'fails and lists the tasks without a result']))
       .action(async (job, results, options) => (await import('./tasks.js')).finish(job, results, options)),
 
   merge: (command) =>
     writing(
       command
-        .description('write the tensors of several files into one; refuses a name that two of them have')
-        .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
+        .description('write the tensors of several files to one; fails if two files have a tensor of the same name')
+        .argument('<target>', 'the new file; its extension sets the format, unless --format does; - is standard output')
         .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
         .addOption(targetFormat())
         .addOption(targetVersion())
         .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
         .addOption(targetDigest())
-        .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz'),
+        .option('--compress [level]', 'compress data if that saves space: with zstd in zTensor, deflate in npz'),
     )
       .addHelpText(
         'after',
@@ -345,20 +344,15 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
   split: (command) =>
     writing(
       command
-        .description(
-          'write the tensors of a file into several files with an index: safetensors, or zTensor 2 for a .zt',
-        )
+        .description('write the tensors of a file to shards with an index: safetensors, or zTensor 2 for a .zt')
         .argument('<source>', 'the tensor file')
-        .argument('<target>', 'what to name the files after: out/model.safetensors, out/model.zt')
-        .requiredOption('--max-shard-size <size>', 'the most that one file may hold, such as 2GB or 512MiB'),
+        .argument('<target>', 'the name of the model, such as out/model.safetensors or out/model.zt')
+        .requiredOption('--max-shard-size <size>', 'the maximum size of a file, such as 2GB or 512MiB'),
     )
       .addHelpText(
         'after',
         examples(
-          [
-            'ztensor split big.safetensors out/model.safetensors --max-shard-size 2GB',
-            'as the Hugging Face hub has it',
-          ],
+          ['ztensor split big.safetensors out/model.safetensors --max-shard-size 2GB', 'as on the Hugging Face hub'],
           ['ztensor split big.zt out/model.zt --max-shard-size 2GB', 'zTensor 2: a root and its shards'],
         ),
       )
@@ -366,21 +360,21 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   rename: (command) =>
     command
-      .description('give a tensor of a zTensor 1.0 to 2 file another name')
+      .description('rename a tensor of a zTensor 1.0 to 2 file')
       .argument('<file>', 'the tensor file')
       .argument('<old>', 'the name of the tensor')
       .argument('<new>', 'its new name')
-      .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
+      .option('--in-place', 'write to the file itself instead of a copy; if the command is killed, the file is damaged')
       .option('--json', 'one JSON object')
-      .addHelpText('after', examples(['ztensor rename model.zt wte embedding', 'the data stays where it is']))
+      .addHelpText('after', examples(['ztensor rename model.zt wte embedding', 'moves no data']))
       .action(async (file, from, to, options) => (await import('./edit.js')).rename(file, from, to, options)),
 
   remove: (command) =>
     command
-      .description('take tensors out of a zTensor 1.0 to 2 file; `ztensor compact` gives their space back')
+      .description('remove tensors from a zTensor 1.0 to 2 file; `ztensor compact` reclaims their space')
       .argument('<file>', 'the tensor file')
       .argument('<names...>', 'the names of the tensors: all of them are removed, or none')
-      .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
+      .option('--in-place', 'write to the file itself instead of a copy; if the command is killed, the file is damaged')
       .option('--json', 'one JSON object')
       .addHelpText('after', examples(['ztensor remove model.zt lora.a lora.b', 'two at once']))
       .action(async (file, names, options) => (await import('./edit.js')).remove(file, names, options)),
@@ -390,32 +384,27 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .description('rewrite a zTensor 1.0 to 2 file without removed tensors and old indexes')
       .argument('<file>', 'the tensor file')
       .option('--json', 'one JSON object')
-      .addHelpText(
-        'after',
-        examples(['ztensor compact model.zt', 'leaves the file as it is if there is nothing to gain']),
-      )
+      .addHelpText('after', examples(['ztensor compact model.zt', 'does not change a file without unused space']))
       .action(async (file, options) => (await import('./compact.js')).compact(file, options)),
 
   completion: (command) =>
     command
-      .description('print a script by which a shell completes commands, options and their values')
+      .description('print a script for shell completion of commands, options and their values')
       .argument('<shell>', 'bash, zsh or fish')
       .addHelpText(
         'after',
         examples(
           ['source <(ztensor completion bash)', 'bash, for this session; or:'],
-          ...Object.entries(INSTALL).map(([shell, command]) => [command, `${shell}, for good`] as const),
+          ...Object.entries(INSTALL).map(([shell, command]) => [command, `${shell}, permanently`] as const),
         ),
       )
       .action(async (shell) => completion(program(), shell)),
 }
 
-/** The program with all commands, or with the one that is called: describing them all takes longer than listing a file does. */
+/** The program with all commands, or only with `called`: describing all of them takes longer than listing a file. */
 export function program(called?: string): Command {
   const ztensor = new Command('ztensor')
-    .description(
-      `Looks into tensor files (${FORMATS.map(({ title }) => title).join(', ')}) without reading their data, checks and converts them.`,
-    )
+    .description(`Inspects, verifies and converts tensor files (${FORMATS.map(({ title }) => title).join(', ')}).`)
     .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .enablePositionalOptions() // --version behind `convert` is convert's
@@ -424,20 +413,20 @@ export function program(called?: string): Command {
     .addHelpText(
       'after',
       examples(
-        ['ztensor ls model.safetensors', 'what is in it'],
-        ['ztensor info model.zt', 'what it is'],
-        ['ztensor verify *.zt', 'is it sound'],
-        ['ztensor cat model.zt wte', 'the values of a tensor'],
-        ['ztensor diff a.zt b.safetensors', 'where two files differ'],
-        ['ztensor view model.zt --open', 'all of it in the browser'],
-        ['ztensor convert model.safetensors model.zt', 'another format'],
+        ['ztensor ls model.safetensors', 'list the tensors'],
+        ['ztensor info model.zt', 'describe the file'],
+        ['ztensor verify *.zt', 'check the digests'],
+        ['ztensor cat model.zt wte', 'print the values of a tensor'],
+        ['ztensor diff a.zt b.safetensors', 'compare two files'],
+        ['ztensor view model.zt --open', 'show a report in the browser'],
+        ['ztensor convert model.safetensors model.zt', 'convert to another format'],
       ),
     )
 
   const names = called !== undefined && Object.hasOwn(COMMANDS, called) ? [called] : Object.keys(COMMANDS)
   for (const name of names) {
     const command = (COMMANDS[name] as Describe)(ztensor.command(name))
-    // Options may take several values, so that files come first.
+    // Files come first, since an option with several values would consume them.
     const files = command.registeredArguments.map((one) => {
       const shown = `${one.name()}${one.variadic ? '...' : ''}`
       return one.required ? `<${shown}>` : `[${shown}]`

@@ -1,4 +1,4 @@
-// `ztensor compact`: a file without the bytes of removed tensors and old indexes.
+// `ztensor compact`: removes the bytes of removed tensors and old indexes from a file.
 import { compact as compactFile } from '../index.js'
 import { painter } from './color.js'
 import { exitCodes } from './failure.js'
@@ -8,7 +8,7 @@ import { showBytes } from './quantity.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 
-/** Compacts the file at `path`. Ctrl-C leaves it as it was. */
+/** Compacts the file at `path`. Ctrl-C leaves it unchanged. */
 export async function compact(path: string, options: { json?: boolean }): Promise<void> {
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())

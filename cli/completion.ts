@@ -1,4 +1,4 @@
-// `ztensor completion`: a script by which a shell completes commands, options and their values. It is made of the commands themselves.
+// `ztensor completion`: generates shell completion scripts from the commands.
 import type { Command, Option } from 'commander'
 import { UsageError } from './failure.js'
 import { print } from './stdout.js'
@@ -6,7 +6,7 @@ import { print } from './stdout.js'
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof SHELLS)[number]
 
-/** How to have a shell load its script. */
+/** The command that installs each shell's script. */
 export const INSTALL: Readonly<Record<Shell, string>> = {
   bash: 'ztensor completion bash >> ~/.bash_completion',
   zsh: 'ztensor completion zsh > "$fpath[1]/_ztensor"',
@@ -55,11 +55,11 @@ function* bash(commands: readonly Known[]): Generator<string> {
   yield 'complete -o default -F _ztensor ztensor'
 }
 
-/** A text between single quotes. */
+/** Quotes a text for the shell. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 function* zsh(commands: readonly Known[]): Generator<string> {
-  // What _arguments and _describe would read as their own signs.
+  // Removes characters with a special meaning for _arguments and _describe.
   const plain = (text: string) => text.replaceAll(/[[\]:\\]/g, ' ')
   yield '#compdef ztensor'
   yield '_ztensor() {'
@@ -101,10 +101,10 @@ function* fish(commands: readonly Known[]): Generator<string> {
   yield "complete -c ztensor -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'"
 }
 
-/** Prints the script for a shell. */
+/** Prints the completion script of a shell. */
 export async function completion(program: Command, shell: string): Promise<void> {
   const scripts = { bash, zsh, fish }
   const script = Object.hasOwn(scripts, shell) ? scripts[shell as Shell] : undefined
-  if (script === undefined) throw new UsageError(`the shells are ${SHELLS.join(', ')}, got ${shell}`)
+  if (script === undefined) throw new UsageError(`the shell must be one of ${SHELLS.join(', ')}, got ${shell}`)
   await print(`${[...script(known(program))].join('\n')}\n`)
 }

@@ -1,4 +1,4 @@
-// `ztensor convert`: any file that can be read into any format that can be written.
+// `ztensor convert`, `ztensor merge` and `ztensor split`.
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import {
@@ -31,7 +31,7 @@ export interface ConvertCommandOptions {
   from?: NonNullable<SourceOptions['format']>
   maxDecodedBytes?: number
   followLinks?: boolean
-  /** False where `--no-canonical` was given. */
+  /** False with `--no-canonical`. */
   canonical: boolean
   digest?: 'crc32c' | 'sha256' | 'xxh3' | 'none'
   compress?: true | string
@@ -50,7 +50,7 @@ function compression(compress: true | string): NonNullable<ConvertOptions['compr
   if (compress === true) return true
   const level = Number(compress)
   if (!Number.isInteger(level) || level < 1 || level > 22) {
-    throw new UsageError(`--compress takes a level from 1 to 22, or to 9 in an npz, got ${compress}`)
+    throw new UsageError(`--compress must be a level from 1 to 22, or to 9 for npz, got ${compress}`)
   }
   return { level }
 }
@@ -61,7 +61,7 @@ function shardSize(text: string): number {
   return size
 }
 
-/** Whether a tensor is taken: by any of `include`, and by none of `exclude`. */
+/** Returns a filter for tensors that match any of `include` and none of `exclude`. */
 function filter({ include, exclude }: ConvertCommandOptions): (tensor: AnyTensor) => boolean {
   const included = include?.map(globMatcher)
   const excluded = exclude?.map(globMatcher) ?? []
@@ -69,7 +69,7 @@ function filter({ include, exclude }: ConvertCommandOptions): (tensor: AnyTensor
     (included?.some((matches) => matches(name)) ?? true) && !excluded.some((matches) => matches(name))
 }
 
-/** What stands before and after the `=` of each pair. */
+/** Splits each pair at its `=`. */
 function table(option: string, usage: string, pairs: readonly string[] | undefined): Map<string, string> {
   const entries = new Map<string, string>()
   for (const pair of pairs ?? []) {
@@ -90,7 +90,7 @@ function casts(pairs: readonly string[] | undefined): NonNullable<ConvertOptions
   return Object.fromEntries(given.map(([from, to]) => [parseDType('--cast', from), parseDType('--cast', to)]))
 }
 
-/** How the source is opened. */
+/** The options to open the source. */
 function opening({ format: _target, from, ...options }: ConvertCommandOptions): SourceOptions {
   return openOptions({ ...options, ...(from === undefined ? {} : { format: from }) })
 }
@@ -113,7 +113,7 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
   }
 }
 
-/** Refuses patterns and names that are of no tensor: a typing mistake would convert something else without a word. */
+/** Throws for patterns and names that match no tensor, since a typo would silently change the result. */
 export async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
   const renamed = [...table('--rename', 'OLD=NEW', options.rename).keys()]
   if (options.include === undefined && renamed.length === 0) return
@@ -133,22 +133,25 @@ export async function checkNames(source: Source, options: ConvertCommandOptions,
 
 const NAMES = '`ztensor ls FILE` lists the names.'
 
-/** Where the data goes, and what is said of it. */
+/** The stream for the data, and the stream for messages. */
 function outputs(target: string) {
   if (target !== STANDARD) return { to: target, name: target, words: process.stdout }
   if (process.stdout.isTTY) {
-    throw new UsageError('standard output is a terminal', 'Send the data on: ztensor convert FILE - | PROGRAM')
+    throw new UsageError(
+      'standard output is a terminal',
+      'Pipe the data to a program: ztensor convert FILE - | PROGRAM',
+    )
   }
-  // Until all is written: see exitQuietlyOnBrokenPipe.
+  // The exit code until everything is written: see exitQuietlyOnBrokenPipe.
   process.exitCode = exitCodes.unread
   return { to: dataOutput(), name: 'standard output', words: process.stderr }
 }
 
-/** What one opens: of safetensors in several files the index. */
+/** The file to open: the index of sharded safetensors. */
 async function written(target: string, sharded: boolean): Promise<string> {
   const index = `${target}.index.json`
   const there = sharded && (isRemote(target) ? await opens(index) : existsSync(index))
-  return there ? `${index} and the files that it names` : target
+  return there ? `${index} and its shards` : target
 }
 
 async function opens(url: string): Promise<boolean> {
@@ -164,17 +167,17 @@ async function opens(url: string): Promise<boolean> {
 function* lines(name: string, result: ConvertResult): Generator<string> {
   const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
-  for (const error of result.skipped) yield `  left out  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
+  for (const error of result.skipped) yield `  skipped  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
   yield `read by: ${result.readers.join(', ')}`
   if (result.readers.length === 1) {
     yield paint(
       'dim',
-      '  Attributes of the file that are not text keep Python 1.0.0 and 1.0.1 from reading it; --version 1.2 or 2 has other readers.',
+      '  Python 1.0.0 and 1.0.1 cannot read the file, because it has attributes that are not strings; --version 1.2 or 2 has other readers.',
     )
   }
 }
 
-/** Converts `source` into `target`, `-` being standard output. Ctrl-C leaves nothing behind. */
+/** Converts `source` to `target`; `-` is standard output. Ctrl-C leaves no partial file. */
 export async function convert(
   source: string | readonly string[],
   target: string,
@@ -217,7 +220,7 @@ export interface SplitCommandOptions {
   json?: boolean
 }
 
-/** Converts `source` into files of a limited size: zTensor 2 where the target's name ends in `.zt`. */
+/** Converts `source` to shards: zTensor 2 if the target's name ends in `.zt`. */
 export async function split(source: string, target: string, options: SplitCommandOptions): Promise<void> {
   const sharded = FORMATS.flatMap(({ endings, writes }) => {
     const writing = writes.find(({ shards }) => shards)
@@ -229,17 +232,17 @@ export async function split(source: string, target: string, options: SplitComman
       sharded.map(({ ending }) => ending),
       'or',
     )
-    throw new UsageError(`the target is called ${endings}, got ${printable(target)}`)
+    throw new UsageError(`the target must end in ${endings}, got ${printable(target)}`)
   }
   const version = writing.version as WritableVersion | undefined
   const how = version === undefined ? {} : { version }
   const folder = dirname(target)
-  // A store has no folders of its own.
+  // Object stores have no folders.
   const made = isRemote(target) ? undefined : mkdirSync(folder, { recursive: true })
   try {
     await convert(source, target, { ...options, ...how, canonical: !writing.canonical })
   } finally {
-    // Where nothing came of it, or somebody stopped it, the folder goes again, unless there is something in it.
+    // After a failure or an interrupt, removes the folder that was created, if it is empty.
     if (made !== undefined && readdirSync(folder).length === 0) rmdirSync(folder)
   }
 }

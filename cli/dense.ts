@@ -1,4 +1,4 @@
-// The values of a dense tensor, read a box at a time: printing a summary of 100 GB reads a few hundred bytes.
+// Prints the values of a dense tensor. It is read in boxes: a summary of 100 GB reads a few hundred bytes.
 import type { AnyTensor, TypedArray } from '../index.js'
 import { BoxReader } from './box-reader.js'
 import { cellJson, cellText } from './cells.js'
@@ -6,10 +6,10 @@ import { NestedText } from './nested.js'
 import { type Axis, boxes, type Range, regionOf, type Span, summarize, volume } from './region.js'
 import { print } from './stdout.js'
 
-// Up to here elements are held as text, so that their columns can be aligned; beyond, they go out as they come.
+// Up to this many elements are buffered as text to align their columns; more are streamed.
 const heldAtOnce = 1 << 20
 
-/** One piece of each axis, in every combination: the boxes to read, each with the place of its first element. */
+/** Yields every combination of pieces of the axes: a box to read, and the position of its first element. */
 function* corners(axes: readonly Axis[]): Generator<{ box: Range[]; at: number[] }> {
   const chosen = axes.map(() => 0)
   for (;;) {
@@ -26,7 +26,7 @@ function* corners(axes: readonly Axis[]): Generator<{ box: Range[]; at: number[]
 
 type Show = (data: TypedArray, index: number) => string
 
-/** The texts of all elements that `axes` show, in row-major order of what is shown. */
+/** The texts of all shown elements, in row-major order. */
 async function gather(reader: BoxReader, axes: readonly Axis[], show: Show): Promise<string[]> {
   const strides = axes.map((_, dimension) =>
     axes.slice(dimension + 1).reduce((product, axis) => product * axis.shown, 1),
@@ -35,17 +35,17 @@ async function gather(reader: BoxReader, axes: readonly Axis[], show: Show): Pro
   for (const { box, at } of corners(axes)) {
     const data = await reader.read(box)
     const index = box.map(() => 0)
-    let place = at.reduce((sum, one, dimension) => sum + one * (strides[dimension] as number), 0)
+    let position = at.reduce((sum, one, dimension) => sum + one * (strides[dimension] as number), 0)
     for (let element = 0, count = volume(box); element < count; element++) {
-      texts[place] = show(data, element)
+      texts[position] = show(data, element)
       for (let dimension = box.length - 1; dimension >= 0; dimension--) {
         const [start, stop] = box[dimension] as Range
         const stride = strides[dimension] as number
         const next = (index[dimension] as number) + 1
-        place += stride
+        position += stride
         index[dimension] = next
         if (next < stop - start) break
-        place -= next * stride
+        position -= next * stride
         index[dimension] = 0
       }
     }
@@ -53,12 +53,12 @@ async function gather(reader: BoxReader, axes: readonly Axis[], show: Show): Pro
   return texts
 }
 
-/** One entry for each dimension that the result has: all but those of which one index was named. */
-function kept<T>(part: readonly Span[], entries: readonly T[]): T[] {
+/** Removes the entries of dimensions that were selected by a single index. */
+function squeezed<T>(part: readonly Span[], entries: readonly T[]): T[] {
   return entries.filter((_, dimension) => !part[dimension]?.single)
 }
 
-/** Prints `head`, then `part` of `tensor` between nested brackets, what is large with its middle left out unless `all`. */
+/** Prints `head`, then `part` of `tensor` in nested brackets. A large one is abbreviated unless `all`. */
 export async function printDense(tensor: AnyTensor, part: readonly Span[], head: string, all: boolean): Promise<void> {
   const columns = process.stdout.columns ?? 80
   const region = regionOf(part)
@@ -74,7 +74,7 @@ export async function printDense(tensor: AnyTensor, part: readonly Span[], head:
     : summarize(region)
   const texts = await gather(reader, axes, show)
   const width = texts.reduce((widest, text) => Math.max(widest, text.length), 0)
-  const inside = kept(part, axes)
+  const inside = squeezed(part, axes)
   const nested = new NestedText({
     shown: inside.map((axis) => axis.shown),
     elidedAfter: inside.map((axis) => axis.elidedAfter),
@@ -85,7 +85,7 @@ export async function printDense(tensor: AnyTensor, part: readonly Span[], head:
   await print(`${head}${nested.take()}\n`)
 }
 
-/** Prints `part` of `tensor` as nested JSON arrays, all of it, between `before` and `after`. */
+/** Prints all of `part` of `tensor` as nested JSON arrays, between `before` and `after`. */
 export async function printDenseJson(
   tensor: AnyTensor,
   part: readonly Span[],
@@ -103,11 +103,11 @@ interface StreamOptions {
   after: string
 }
 
-/** Prints box after box as they are read. `before` waits for the first: what cannot be read at all prints nothing. */
+/** Prints boxes as they are read. `before` is printed with the first box, so that a failed read prints nothing. */
 async function printStream(reader: BoxReader, part: readonly Span[], options: StreamOptions): Promise<void> {
   const { show, columns, after } = options
   const region = regionOf(part)
-  const shown = kept(part, region).map(([, extent]) => extent)
+  const shown = squeezed(part, region).map(([, extent]) => extent)
   const nested = new NestedText({ shown, columns })
   let { before } = options
   if (volume(region) > 0) {

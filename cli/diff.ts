@@ -1,4 +1,4 @@
-// `ztensor diff`: what differs between the tensors of two files, whatever their formats.
+// `ztensor diff`: prints the differences between two files of any formats.
 import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { exitCodes, UsageError } from './failure.js'
@@ -26,11 +26,11 @@ const attributeColumns = 60
 function distance(option: string, text: string | undefined): number {
   if (text === undefined) return 0
   const value = text.trim() === '' ? Number.NaN : Number(text)
-  if (!(value >= 0)) throw new UsageError(`--${option} takes a number from 0 on, got ${text}`)
+  if (!(value >= 0)) throw new UsageError(`--${option} must be 0 or more, got ${text}`)
   return value
 }
 
-/** `[1, 5]`: where flat, row-major element `flat` is. */
+/** The indices, such as `[1, 5]`, of the element at a flat, row-major index. */
 function coordinates(flat: number, shape: readonly number[]): number[] {
   const found: number[] = []
   let rest = flat
@@ -41,7 +41,7 @@ function coordinates(flat: number, shape: readonly number[]): number[] {
   return found
 }
 
-const showComponents = (roles: readonly string[]): string => `${roles.map(printable).join(', ')} not the same bytes`
+const showComponents = (roles: readonly string[]): string => `the bytes of ${roles.map(printable).join(', ')} differ`
 
 type Values = NonNullable<TensorChange['values']>
 
@@ -51,8 +51,8 @@ function showValues(values: Values, shape: readonly number[]): string {
   const { differing, elements, unmatchedNaN, maxAbsolute, maxRelative, firstDifference = 0 } = comparison
   const whole = elements === shape.reduce((product, size) => product * size, 1)
   const parts = [
-    `${showCount(differing)} of ${showCounted(elements, 'value')}`,
-    `at most ${showMeasured(maxAbsolute)} apart (relative ${showMeasured(maxRelative)})`,
+    `${showCount(differing)} of ${showCounted(elements, 'value')} differ`,
+    `by at most ${showMeasured(maxAbsolute)} (relative ${showMeasured(maxRelative)})`,
   ]
   if (unmatchedNaN > 0) parts.push(`${showCount(unmatchedNaN)} NaN on one side`)
   parts.push(`first ${whole ? showShape(coordinates(firstDifference, shape)) : `stored value ${firstDifference}`}`)

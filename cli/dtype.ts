@@ -1,15 +1,15 @@
-// Dtypes as they are typed: by our names, or by those of safetensors, torch and zTensor.
+// Parses dtype names: those of this package, and those of safetensors, PyTorch and zTensor.
 import type { DType } from '../index.js'
 import { DTYPE_NAMES, dtypeCalled } from '../lib/values/dtype-names.js'
 import { list } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 
-/** Our name of the dtype that was typed for `flag`. */
+/** Parses the dtype of an option. */
 export function parseDType(flag: string, typed: string): DType {
   const known = dtypeCalled(typed)
   if (known !== undefined) return known
   throw new UsageError(
     `${flag}: ${typed === '' ? 'a dtype is missing' : `${typed} is not a dtype`}`,
-    `Dtypes are ${list(Object.keys(DTYPE_NAMES))}; other names such as F32, fp16, bf16 and f8_e4m3 are taken too.`,
+    `Dtypes are ${list(Object.keys(DTYPE_NAMES))}; names such as F32, fp16, bf16 and f8_e4m3 are also accepted.`,
   )
 }

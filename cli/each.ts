@@ -1,4 +1,4 @@
-// Commands that describe several files: each for itself, or all joined into one.
+// Commands that describe several files: separately, or joined into one.
 import type { TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { fail } from './failure.js'
@@ -10,20 +10,20 @@ import { printable } from './text.js'
 
 export interface EachOptions extends SourceOptions {
   json?: boolean
-  /** Take several files as one. */
+  /** Open several files as one. */
   join?: boolean
 }
 
-/** What a command says of a file: lines for a person, a value for `--json`. */
+/** How a command describes a file: as lines of text, and as JSON for `--json`. */
 export interface Description {
   lines(file: TensorFile, paint: Paint): Iterable<string>
-  /** Of the only file: the document. */
+  /** The JSON document of a single file. */
   document(file: TensorFile): Iterable<string>
-  /** Of one of several: an element of the array. */
+  /** The array element of one of several files. */
   element(file: TensorFile, path: string): object
 }
 
-/** Describes one file, several as one, or each of several under its name. What cannot be opened is said, and the others go on. */
+/** Describes one file, several as one, or each of several under its name. Reports files that cannot be opened, and continues. */
 export async function describeEach(paths: readonly string[], options: EachOptions, what: Description): Promise<void> {
   const paint = painter()
   if (paths.length === 1 || options.join) {

@@ -1,4 +1,4 @@
-// `ztensor rename` and `ztensor remove`: changes of a file's index, on a clone that then replaces the file.
+// `ztensor rename` and `ztensor remove`: edit the index of a file, in a clone that then replaces the file.
 import { append, type TensorEditor } from '../index.js'
 import { painter } from './color.js'
 import { exitCodes } from './failure.js'
@@ -11,7 +11,7 @@ export interface EditOptions {
   json?: boolean
 }
 
-/** Edits the file at `path`. Ctrl-C leaves it as it was. */
+/** Edits the file at `path`. Ctrl-C leaves it unchanged. */
 async function edit(
   path: string,
   { inPlace = false, json = false }: EditOptions,
@@ -33,17 +33,17 @@ async function edit(
   else await printLines([`${painter()('green', done.verb)}  ${printable(path)}: ${done.what}`])
 }
 
-/** Gives a tensor another name. */
+/** Renames a tensor. */
 export async function rename(path: string, from: string, to: string, options: EditOptions): Promise<void> {
   const what = `${printable(from)} is now ${printable(to)}`
   await edit(path, options, (editor) => editor.rename(from, to), { verb: 'renamed', what, event: { from, to } })
 }
 
-/** Takes tensors out of the index, all of them or none. */
+/** Removes tensors: all of them or none. */
 export async function remove(path: string, names: readonly string[], options: EditOptions): Promise<void> {
   const removeAll = async (editor: TensorEditor): Promise<void> => {
     for (const name of names) await editor.remove(name)
   }
-  const what = `${names.map(printable).join(', ')}; \`ztensor compact\` gives the space back`
+  const what = `${names.map(printable).join(', ')}; \`ztensor compact\` reclaims the space`
   await edit(path, options, removeAll, { verb: 'removed', what, event: { removed: names } })
 }

@@ -1,16 +1,16 @@
-// How a command fails: one line `ztensor: <message> (CODE)`, hints under it where they help, never a stack.
+// Prints errors: one line `ztensor: <message> (CODE)`, followed by hints, never a stack trace.
 import { FORMATS } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
 import { painter } from './color.js'
 import { printable } from './text.js'
 
 /**
- * Exit codes: 1, a file was read and is not sound, or two differ; 2, the command or the file cannot be used; 130, interrupted;
- * 141, whoever reads the data on standard output has gone, as the shell has it of programs that SIGPIPE ends.
+ * Exit codes: 1, a file is damaged, or two files differ; 2, invalid arguments, or a file cannot be read; 130, interrupted; 141, the reader
+ * of standard output has closed it, as shells report for SIGPIPE.
  */
 export const exitCodes = { unsound: 1, different: 1, unusable: 2, interrupted: 130, unread: 141 } as const
 
-/** Something wrong with what was typed. */
+/** An error in the arguments of a command. */
 export class UsageError extends Error {
   readonly code = 'ZT_INVALID_ARG'
   readonly hint: string | undefined
@@ -22,14 +22,14 @@ export class UsageError extends Error {
 
 const hints: Readonly<Record<string, string>> = {
   ZT_NOT_FOUND: '`ztensor ls FILE` lists the names.',
-  ZT_TRUNCATED: 'The file ends too early: a download or a copy may have been cut short.',
-  ZT_DIGEST_MISMATCH: 'The bytes are not those that were written: fetch the file again.',
-  ZT_INTERNAL: 'This is a fault of ztensor, not of the file. Please report it.',
+  ZT_TRUNCATED: 'The file is incomplete: a download or a copy may have been interrupted.',
+  ZT_DIGEST_MISMATCH: 'The data is damaged: download or copy the file again.',
+  ZT_INTERNAL: 'This is a bug in ztensor. Please report it.',
 }
 
-const KNOWN = `${list(FORMATS.map(({ title }) => title))} files are known. BTF has no signature of its own: for one of those pass --format btf.`
+const KNOWN = `The supported formats are ${list(FORMATS.map(({ title }) => title))}. BTF has no signature: pass --format btf.`
 
-/** The code of `error`, or undefined where it has none. */
+/** The code of `error`; undefined if it has none. */
 export function errorCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' ? code : undefined
@@ -40,7 +40,7 @@ export function errorMessage(error: unknown): string {
   return printable((error instanceof Error ? error.message : String(error)).trim())
 }
 
-/** The flags that options of the library have in commands. */
+/** The command-line flags of the library's options. */
 const FLAGS: Readonly<Record<string, string>> = {
   overwrite: '--overwrite',
   skip: '--skip',
@@ -54,10 +54,12 @@ const FLAGS: Readonly<Record<string, string>> = {
   followLinks: '--follow-links',
 }
 
-/** Other words of the library, and how they are said in commands. */
+/** Other phrases of the library's messages, and their replacements on the command line. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
   [/name its format in the options/, 'name its format with --format'],
+  [/\bset canonical: false\b/, 'pass --no-canonical'],
   [/\bcanonical: false\b/, '--no-canonical'],
+  [/\bmaxShardBytes\b/, '--max-shard-size'],
   [/, or open one file alone with shards: 'none'/, ''],
   [/, or this one alone with shards: 'none'/, ''],
   [/set the option followLinks, or let the option shards give its path/, 'use --follow-links'],
@@ -66,7 +68,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/ \(os\.homedir\(\)\)/, ''],
 ]
 
-/** A message with flags in place of the library's options: `(option overwrite)` becomes `(--overwrite)`. */
+/** Replaces the library's options by flags: `(option overwrite)` becomes `(--overwrite)`. */
 function withFlags(message: string): string {
   const named = message.replace(/\boption (\w+)/g, (whole, option) => {
     return Object.hasOwn(FLAGS, option) ? (FLAGS[option] as string) : whole
@@ -80,7 +82,7 @@ export function fail(error: unknown): void {
   const text = withFlags(error instanceof Error ? error.message.trim() : String(error))
   const [message = '', ...rest] = text.split('\n').filter((line) => line.trim() !== '')
   const code = errorCode(error) ?? 'ZT_INTERNAL'
-  // Of what is known to be something else the message says what to do.
+  // For files that are recognized as another format, the message already says what to do.
   const unknown = code === 'ZT_BAD_MAGIC' && message.includes('not a tensor file known here')
   const hint = error instanceof UsageError ? error.hint : unknown ? KNOWN : hints[code]
   const lines = [`${paint('red', 'ztensor:')} ${printable(message)} (${printable(code)})`]

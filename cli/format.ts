@@ -1,4 +1,4 @@
-// The options that every command takes about its file.
+// The options for opening a file that every command has.
 import { Option } from 'commander'
 import type { Format } from '../lib/values/format-table.js'
 import { FORMAT_NAMES } from '../lib/values/formats.js'
@@ -11,26 +11,26 @@ export interface SourceOptions {
   followLinks?: boolean
 }
 
-/** `--format NAME`: read the file as that, whatever its first bytes look like. */
+/** `--format NAME`: the format of the file, instead of detecting it. */
 export function formatOption(): Option {
   return new Option('--format <name>', 'read the file as this format instead of detecting it').choices(FORMAT_NAMES)
 }
 
-/** `--max-decoded-bytes SIZE`: the bound of the library, for a file that the user trusts. */
+/** `--max-decoded-bytes SIZE`: raises the library's limit, for a trusted file. */
 export function decodedOption(): Option {
   const size = (text: string): number => {
     const bytes = parseBytes(text)
     if (bytes === undefined)
-      throw new UsageError(`--max-decoded-bytes takes a number of bytes, such as 64GiB, got ${text}`)
+      throw new UsageError(`--max-decoded-bytes must be a number of bytes, such as 64GiB, got ${text}`)
     return bytes
   }
   return new Option(
     '--max-decoded-bytes <size>',
-    'most bytes of one tensor, repeated elements included (default: 16GiB)',
+    'maximum decoded size of one tensor, including repeated elements (default: 16GiB)',
   ).argParser(size)
 }
 
-/** `--follow-links`: raw data of ONNX, OpenVINO and TensorFlow may be a link out of the folder of the model. */
+/** `--follow-links`: external data of ONNX, OpenVINO, TensorFlow and Paddle may be a link to a file outside of the model's folder. */
 export function linksOption(): Option {
-  return new Option('--follow-links', 'read raw data beside a model also where it is a link out of its folder')
+  return new Option('--follow-links', "also read external data that is a link to a file outside of the model's folder")
 }

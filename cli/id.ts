@@ -1,4 +1,4 @@
-// `ztensor id`: which model a zTensor 2 file holds, whatever its layout.
+// `ztensor id`: prints the content digest of a zTensor 2 file.
 import { UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { withFile } from './source.js'
@@ -9,13 +9,13 @@ export interface IdOptions extends SourceOptions {
   algorithm?: 'sha256' | 'xxh3'
 }
 
-/** Prints the content digest of each of `paths`, and its path where there are several. */
+/** Prints the content digest of each file, with its path if there are several. */
 export async function id(paths: readonly string[], options: IdOptions): Promise<void> {
   for (const path of paths) {
     await withFile(path, options, async (file) => {
       if (file.version !== '2') {
         throw new UsageError(
-          `${printable(path)} is no zTensor 2 file, and only those have a content digest`,
+          `${printable(path)} is not a zTensor 2 file, and only those have a content digest`,
           'Convert it with `ztensor convert --version 2` to get one.',
         )
       }

@@ -1,4 +1,4 @@
-// `ztensor info`: what a file is, in one screen, from the index alone.
+// `ztensor info`: describes a file, from its index alone.
 import type { TensorFile } from '../index.js'
 import type { Paint } from './color.js'
 import { describeEach, type EachOptions } from './each.js'
@@ -28,7 +28,7 @@ function totals(listed: readonly Entry[], key: (entry: Entry) => string): Map<st
   return new Map(Array.from(found).sort(([, a], [, b]) => b.bytes - a.bytes || b.tensors - a.tensors))
 }
 
-/** The elements of all tensors; bigint, since shapes of a sparse file may add up to more than 2^53. */
+/** The number of elements of all tensors, as a bigint: sparse shapes may add up to more than 2^53. */
 function parameters(listed: readonly Entry[]): bigint {
   return listed.reduce((sum, { tensor }) => sum + BigInt(tensor.size), 0n)
 }
@@ -42,7 +42,7 @@ function showAttribute(value: unknown): string {
   if (!Array.isArray(value) || value.length <= attributeColumns) {
     return shorten(jsonText(jsonAttribute(value)), attributeColumns)
   }
-  // A vocabulary is not made into text of which only the beginning is shown.
+  // Only formats the beginning of a long list, such as a vocabulary.
   const text = jsonText(jsonAttribute(value.slice(0, attributeColumns)))
   return `${shorten(text, attributeColumns)} (${showCounted(value.length, 'value')})`
 }
@@ -103,7 +103,7 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
   }
 }
 
-/** Prints what each file is, or several as one: format, totals, attributes and warnings. */
+/** Describes each file, or several as one: format, totals, attributes and warnings. */
 export async function info(paths: readonly string[], options: EachOptions): Promise<void> {
   await describeEach(paths, options, {
     lines: (file, paint) => lines(file, entries(file), paint),

@@ -1,15 +1,15 @@
-// What the index says about a tensor, from which every list is made. Nothing here touches data.
+// The properties of a tensor for listings, from the index alone. Nothing here reads data.
 import type { AnyTensor, Component, TensorFile } from '../index.js'
 import { jsonText } from './json.js'
 import { printable, shorten } from './text.js'
 
-/** A tensor with what follows from its components. */
+/** A tensor, and properties derived from its components. */
 export interface Entry {
   tensor: AnyTensor
   components: readonly Component[]
-  /** Where its first component starts; undefined where it lies inside the index. */
+  /** Offset of its first component; undefined if it is stored in the index. */
   offset: number | undefined
-  /** Bytes in the file, compressed where they are. */
+  /** Stored size in bytes. */
   storedLength: number
   /** The distinct encodings of its components: `raw`, `zstd`, `raw+zstd`. */
   encoding: string
@@ -33,29 +33,29 @@ export function entry(tensor: AnyTensor): Entry {
   return { tensor, components, offset, storedLength, encoding }
 }
 
-/** The entries of `file` in its own order, those whose name `keep` accepts. */
+/** The entries of `file`, in file order, whose names `keep` accepts. */
 export function entries(file: TensorFile, keep: (name: string) => boolean = () => true): Entry[] {
-  const kept: Entry[] = []
-  for (const [name, tensor] of file) if (keep(name)) kept.push(entry(tensor))
-  return kept
+  const listed: Entry[] = []
+  for (const [name, tensor] of file) if (keep(name)) listed.push(entry(tensor))
+  return listed
 }
 
-/** `[50257, 768]`; `[]` is a scalar. */
+/** Formats a shape: `[50257, 768]`, or `[]` for a scalar. */
 export function showShape(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`
 }
 
-/** The dtype, or `-` where the file leaves it to an unknown layout. */
+/** Formats a dtype; `-` if it is unknown. */
 export function showDtype(dtype: string | undefined): string {
   return dtype === undefined ? '-' : printable(dtype)
 }
 
-/** `sha256:1f2e3d4c…`, enough to tell two apart; `--json` has all of it. */
+/** Formats a digest, shortened: `sha256:1f2e3d4c…`. `--json` has the full digest. */
 export function showDigest(digest: string | undefined): string {
   return digest === undefined ? '-' : shorten(printable(digest), 20)
 }
 
-/** The digest of a tensor of one component; otherwise how many of its components have one: `crc32c ×3`, `crc32c ×2 of 3`. */
+/** Formats the digest of a single component, otherwise the number of components with a digest: `crc32c ×3`, `crc32c ×2 of 3`. */
 export function showDigests(components: readonly Component[]): string {
   if (components.length === 1) return showDigest(components[0]?.digest)
   const digests = components.flatMap((component) => component.digest ?? [])
@@ -65,7 +65,7 @@ export function showDigests(components: readonly Component[]): string {
   return `${shorten(printable(algorithms.join('+')), 20)} ×${digests.length}${share}`
 }
 
-/** A component as `--json` says it. */
+/** A component in the form of `--json`. */
 export function jsonComponent(component: Component): object {
   return {
     role: component.role,
@@ -78,7 +78,7 @@ export function jsonComponent(component: Component): object {
   }
 }
 
-/** A tensor as `--json` says it. */
+/** A tensor in the form of `--json`. */
 export function jsonEntry({ tensor, components, offset, storedLength, encoding }: Entry): object {
   return {
     name: tensor.name,
@@ -94,7 +94,7 @@ export function jsonEntry({ tensor, components, offset, storedLength, encoding }
   }
 }
 
-/** A warning's or failure's message on one line, after `tensor "wte", component data: ` where it does not say so itself. */
+/** Formats the message of a warning or failure on one line, with the tensor and component if the message does not name them. */
 export function showPlaced(where: { tensor?: unknown; component?: unknown }, message: string): string {
   const parts: string[] = []
   if (typeof where.tensor === 'string') parts.push(`tensor ${jsonText(where.tensor)}`)

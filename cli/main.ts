@@ -1,4 +1,4 @@
-// The `ztensor` command: parses what was typed, and says what is wrong with it.
+// The `ztensor` command: parses the arguments and reports errors.
 import { CommanderError } from 'commander'
 import { program } from './commands.js'
 import { exitCodes, fail, UsageError } from './failure.js'
@@ -6,10 +6,10 @@ import { exitQuietlyOnBrokenPipe } from './stdout.js'
 
 function onParseError(error: CommanderError, command: string): void {
   if (error.exitCode === 0) return
-  // Without a command the help has been printed already.
+  // Without a command, commander has already printed the help.
   if (error.code === 'commander.help') process.exitCode = exitCodes.unusable
   else {
-    // An option whose value may be left out, or be several, has taken what stands behind it.
+    // An option with optional or several values may have consumed the files after it.
     const took = ['--include', '--exclude', '--rename', '--cast', '--compress'].find((flag) =>
       process.argv.includes(flag),
     )

@@ -1,4 +1,4 @@
-// What the metadata of a GGUF file says of its model, in a few lines.
+// Describes the model of a GGUF file, from its metadata.
 import type { TensorFile } from '../index.js'
 import type { Entry } from './listing.js'
 import { showCount } from './quantity.js'
@@ -6,12 +6,12 @@ import { printable, shorten } from './text.js'
 
 const columns = 100
 
-/** A tensor's type as ggml calls it. */
+/** The ggml name of a tensor's type. */
 function typeOf({ tensor: { layout, dtype } }: Entry): string {
   return /^gguf\.(\w+)\/1$/.exec(layout)?.[1] ?? dtype ?? layout
 }
 
-/** The types of the parameters, those that most are of first: "q4_k 83 %, q6_k 16 %, float32 1 %". */
+/** The types of the parameters by share, the most frequent first: "q4_k 83 %, q6_k 16 %, float32 1 %". */
 function mix(listed: readonly Entry[]): string {
   const counts = new Map<string, number>()
   for (const entry of listed) counts.set(typeOf(entry), (counts.get(typeOf(entry)) ?? 0) + entry.tensor.size)
@@ -24,7 +24,7 @@ function mix(listed: readonly Entry[]): string {
   return sorted.map(([type, count]) => `${printable(type)} ${share(count)}`).join(', ')
 }
 
-/** Title and text of each line. None of a file that is no GGUF file. */
+/** The title and text of each line; empty for other formats. */
 export function modelFields(file: TensorFile, listed: readonly Entry[]): [string, string][] {
   const { attributes } = file
   if (file.format !== 'gguf' || attributes instanceof Map) return []

@@ -1,20 +1,20 @@
-// Values between nested brackets, as numpy prints them, one element at a time: what is shown need not be in memory at once.
+// Formats values in nested brackets, as NumPy does. Works incrementally, so that not all values are in memory.
 
 export interface NestedShape {
-  /** How many elements are shown along each dimension. */
+  /** The number of shown elements along each dimension. */
   shown: readonly number[]
-  /** After how many of them an ellipsis stands for the rest; undefined where nothing is left out. */
+  /** The number of elements before the ellipsis; undefined if nothing is omitted. */
   elidedAfter?: readonly (number | undefined)[]
-  /** Where a row goes on in the next line. */
+  /** The line width, at which rows are wrapped. */
   columns?: number
 }
 
-/** Gathers elements in row-major order; `take` hands over what is ready. JSON as well, where nothing is elided. */
+/** Collects elements in row-major order; `take` returns the text so far. The text is valid JSON if nothing is omitted. */
 export class NestedText {
   readonly #shown: readonly number[]
   readonly #elidedAfter: readonly (number | undefined)[]
   readonly #columns: number
-  /** Elements below one index of each dimension. */
+  /** The number of elements in one index of each dimension. */
   readonly #below: readonly number[]
   #text = ''
   #count = 0
@@ -34,14 +34,14 @@ export class NestedText {
     return this.#shown.length
   }
 
-  /** The next element. */
+  /** Adds the next element. */
   add(element: string): void {
     if (this.#count === 0) {
       this.#open(this.#rank)
       this.#item(element)
     } else {
       const ended = this.#ended()
-      // The dimension that goes on; those after it start again.
+      // The dimension that continues; later dimensions restart.
       const dimension = this.#rank - 1 - ended
       const index = (this.#count / (this.#below[dimension] ?? 1)) % (this.#shown[dimension] ?? 1)
       const elided = this.#elidedAfter[dimension] === index
@@ -57,20 +57,20 @@ export class NestedText {
     this.#count++
   }
 
-  /** After the last element. An empty tensor has none and is []. */
+  /** Closes the brackets after the last element. An empty tensor is []. */
   end(): void {
     if (this.#count === 0) this.#text += '[]'
     else this.#close(this.#rank)
   }
 
-  /** What has been gathered since the last call. */
+  /** Returns the text since the last call. */
   take(): string {
     const text = this.#text
     this.#text = ''
     return text
   }
 
-  /** How many dimensions, counted from the last, have just come to their end. */
+  /** The number of dimensions, counted from the last, that have just ended. */
   #ended(): number {
     let dimension = this.#rank - 1
     while (dimension >= 0 && this.#count % ((this.#below[dimension] ?? 1) * (this.#shown[dimension] ?? 1)) === 0)
@@ -105,7 +105,7 @@ export class NestedText {
     }
   }
 
-  /** Between two elements, after `ended` dimensions have closed: rows stand in lines, matrices apart. */
+  /** Separates two elements after `ended` dimensions were closed: a line break between rows, blank lines between matrices. */
   #separate(ended: number): void {
     if (ended === 0) {
       this.#text += ','

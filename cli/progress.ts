@@ -1,19 +1,19 @@
-// A progress bar on standard error, where that is a terminal and the work takes long enough to be watched.
+// A progress bar on standard error, if it is a terminal.
 import type { Progress } from '../index.js'
 import { showBytes } from './quantity.js'
 import { printable, shorten } from './text.js'
 
 export interface ProgressListener {
-  /** Goes into the options of the call that is followed; empty where nobody watches. */
+  /** Options for the call; empty without a terminal. */
   listen: { onProgress?: (progress: Progress) => void }
-  /** Takes the bar away and gives the cursor back. */
+  /** Removes the bar and restores the cursor. */
   stop(): void
 }
 
-/** A bar for work on `path`. */
+/** Makes a progress bar for work on `path`. */
 export async function followProgress(path: string): Promise<ProgressListener> {
   if (!process.stderr.isTTY) return { listen: {}, stop: () => {} }
-  // Loaded here: it would be a third of the start-up of `ztensor ls`.
+  // Loaded lazily: it would take a third of the startup time of `ztensor ls`.
   const { SingleBar } = await import('cli-progress')
   const bar = new SingleBar({
     format: `${shorten(printable(path), 30)} {bar} {percentage}%  {done} of {all}  {rate}/s  {eta_formatted} left`,
@@ -22,7 +22,7 @@ export async function followProgress(path: string): Promise<ProgressListener> {
     barIncompleteChar: '░',
     hideCursor: true,
     clearOnComplete: true,
-    // The command itself answers Ctrl-C.
+    // The command itself handles Ctrl-C.
     gracefulExit: false,
   })
   let started = false

@@ -1,13 +1,13 @@
-// Numbers with their units, as a person reads them.
+// Formats and parses numbers with units.
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB']
 
-/** `bytes` in binary units with one decimal: 147.2 MiB. An unknown size is `?`. */
+/** Formats bytes in binary units with one decimal: 147.2 MiB. An unknown size is `?`. */
 export function showBytes(bytes: number | bigint | undefined): string {
   if (bytes === undefined) return '?'
   let amount = Number(bytes)
   let unit = 0
-  // 1023.95 would round to 1024.0: the next unit up says 1.0.
+  // 1023.95 would round to 1024.0, so it becomes 1.0 of the next unit.
   while (amount >= (unit === 0 ? 1024 : 1023.95) && unit < units.length - 1) {
     amount /= 1024
     unit++
@@ -18,7 +18,7 @@ export function showBytes(bytes: number | bigint | undefined): string {
 const scales: Readonly<Record<string, number>> = { '': 1, k: 1e3, m: 1e6, g: 1e9, t: 1e12 }
 const binaryScales: Readonly<Record<string, number>> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 }
 
-/** The bytes of `5GB` (5 × 10^9), `2GiB` (2 × 2^30), `500M` or `1000`; undefined for anything else. */
+/** Parses a size in bytes: `5GB` (5 × 10^9), `2GiB` (2 × 2^30), `500M` or `1000`; undefined for any other text. */
 export function parseBytes(text: string): number | undefined {
   const parts = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])(i)?)?b?$/i.exec(text.trim())
   if (parts === null) return undefined
@@ -28,18 +28,18 @@ export function parseBytes(text: string): number | undefined {
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined
 }
 
-/** `amount` with separators between thousands: 38,597,376. */
+/** Formats a number with thousands separators: 38,597,376. */
 export function showCount(amount: number | bigint): string {
-  // Not by toLocaleString(), which takes 12 ms to load what it knows of languages.
+  // toLocaleString() would take 12 ms to load its locale data.
   return String(amount).replaceAll(/\B(?=(\d{3})+$)/g, ',')
 }
 
-/** `showCount` with its noun: 1 tensor, 148 tensors. */
+/** Formats a number with a noun: 1 tensor, 148 tensors. */
 export function showCounted(amount: number | bigint, noun: string): string {
   return `${showCount(amount)} ${noun}${Number(amount) === 1 ? '' : 's'}`
 }
 
-/** A measured number to five digits: 0.019946, -2.1678e+35. NaN is `-`. */
+/** Formats a measured number with five digits: 0.019946, -2.1678e+35. NaN is `-`. */
 export function showMeasured(value: number): string {
   if (Number.isNaN(value)) return '-'
   if (Number.isFinite(value) && Math.abs(value) >= 1e9) return value.toExponential(4)

@@ -1,49 +1,49 @@
-// The part of a tensor that `cat` shows, and what of it is left out.
+// Parses slices, and selects the elements of a large tensor to print.
 import { UsageError } from './failure.js'
 
 /** From `start` up to but not including `stop`. */
 export type Range = readonly [start: number, stop: number]
 
-/** How many elements `ranges` hold: 1 for a scalar, which has no dimension. */
+/** The number of elements of `ranges`: 1 for a scalar, which has no dimensions. */
 export function volume(ranges: readonly Range[]): number {
-  // First, since a product past the largest double times zero is not a number.
+  // Checked first: Infinity times zero is NaN.
   if (ranges.some(([start, stop]) => start === stop)) return 0
   return ranges.reduce((product, [start, stop]) => product * (stop - start), 1)
 }
 
-/** The indices of one dimension that are wanted: from `start` to before `stop`, every `step`th. */
+/** Selected indices of one dimension: every `step`th from `start` up to but not including `stop`. */
 export interface Span {
   start: number
   stop: number
   step: number
-  /** Whether one index was named: then the dimension is not in the result. */
+  /** Whether a single index was given, which removes the dimension from the result. */
   single: boolean
 }
 
-/** All of `shape`. */
+/** Selects all elements. */
 export function everything(shape: readonly number[]): Span[] {
   return shape.map((stop) => ({ start: 0, stop, step: 1, single: false }))
 }
 
-/** What `spans` select, counted from its own start: boxes lie within it. */
+/** The selected region, with indices relative to its start. */
 export function regionOf(spans: readonly Span[]): Range[] {
   return spans.map(({ start, stop, step }): Range => [0, Math.ceil((stop - start) / step)])
 }
 
-/** `span` as Python writes it. */
+/** Formats `span` as a Python slice. */
 export function spanText({ start, stop, step, single }: Span): string {
   if (single) return `${start}`
   return step === 1 ? `${start}:${stop}` : `${start}:${stop}:${step}`
 }
 
-/** `span` as the API takes it. */
+/** Converts `span` to the form of the API. */
 export function spanRange({ start, stop, step, single }: Span): number[] {
   if (single) return [start]
   return step === 1 ? [start, stop] : [start, stop, step]
 }
 
 const sliceHint =
-  'One part per dimension, as in Python: "a:b", "a:b:step", ":", or one index; "..." stands for the others.'
+  'One slice per dimension, as in Python: "a:b", "a:b:step", ":", or an index; "..." means all other dimensions.'
 
 function integer(text: string, part: string): number {
   if (!/^-?\d+$/.test(text)) {
@@ -61,7 +61,7 @@ function span(text: string, extent: number, dimension: number): Span {
   const bounds = text.split(':').map((one) => one.trim())
   const [first = '', second = '', third = ''] = bounds
   if (bounds.length > 3 || (bounds.length === 1 && !/^-?\d+$/.test(first)))
-    throw new UsageError(`--slice: cannot read "${text}"`, sliceHint)
+    throw new UsageError(`--slice: invalid slice "${text}"`, sliceHint)
   if (bounds.length === 1) {
     const index = Number(first) < 0 ? Number(first) + extent : Number(first)
     if (index < 0 || index >= extent) {
@@ -71,15 +71,15 @@ function span(text: string, extent: number, dimension: number): Span {
   }
   const step = third === '' ? 1 : integer(third, text)
   if (!Number.isSafeInteger(step) || step < 1)
-    throw new UsageError(`--slice: a step is 1 or more, got "${text}"`, sliceHint)
+    throw new UsageError(`--slice: the step must be 1 or more, got "${text}"`, sliceHint)
   const start = first === '' ? 0 : bound(first, extent, text)
   const stop = second === '' ? extent : bound(second, extent, text)
   return { start, stop: Math.max(start, stop), step, single: false }
 }
 
 /**
- * The part of `shape` that `text` names, as NumPy would slice: bounds are clipped, negative ones count from the end, missing
- * dimensions are whole, and a single index drops its dimension. Steps are 1 or more.
+ * Parses a slice, as in NumPy: bounds are clipped, negative bounds count from the end, missing dimensions are whole, and a single index
+ * removes its dimension. Steps must be 1 or more.
  */
 export function parseSlice(text: string, shape: readonly number[]): Span[] {
   const parts = text.trim() === '' ? [] : text.split(',').map((one) => one.trim())
@@ -87,7 +87,7 @@ export function parseSlice(text: string, shape: readonly number[]): Span[] {
   const whole = shape.length - parts.length + (ellipsis >= 0 ? 1 : 0)
   if (whole < 0) {
     const named = parts.length - (ellipsis >= 0 ? 1 : 0)
-    throw new UsageError(`--slice: "${text}" names ${named} dimensions, the tensor has ${shape.length}`, sliceHint)
+    throw new UsageError(`--slice: "${text}" has ${named} dimensions, but the tensor has ${shape.length}`, sliceHint)
   }
   const filling = Array<string>(whole).fill(':')
   if (ellipsis >= 0) parts.splice(ellipsis, 1, ...filling)
@@ -95,11 +95,11 @@ export function parseSlice(text: string, shape: readonly number[]): Span[] {
   return shape.map((extent, dimension) => span(parts[dimension] as string, extent, dimension))
 }
 
-/** A dimension as it is shown: its pieces, and whether an ellipsis stands after the first of them. */
+/** How a dimension is shown: its pieces, and whether there is an ellipsis after the first. */
 export interface Axis {
   pieces: readonly Range[]
   shown: number
-  /** Elements before the ellipsis; undefined where the whole range is shown. */
+  /** Number of elements before the ellipsis; undefined if the whole range is shown. */
   elidedAfter: number | undefined
 }
 
@@ -110,9 +110,9 @@ function axis([start, stop]: Range, head: number, tail: number): Axis {
   return { pieces, shown: head + tail, elidedAfter: head }
 }
 
-// numpy prints up to 1,000 elements in full, and beyond that three at each end of a dimension.
+// NumPy prints up to 1,000 elements in full, and beyond that three at each end of a dimension.
 const shownInFull = 1000
-// Three at each end of twelve dimensions would be two billion: then fewer, from the first dimension on.
+// Three at each end of twelve dimensions would be two billion elements. Then fewer are shown, starting with the first dimension.
 const shownAtMost = 4096
 const edges = [
   [3, 3],
@@ -121,7 +121,7 @@ const edges = [
   [1, 0],
 ] as const
 
-/** How each dimension of `region` is shown: whole where it is small, otherwise its ends. */
+/** How each dimension of `region` is shown: in full if the region is small, otherwise its ends. */
 export function summarize(region: readonly Range[]): Axis[] {
   const whole = region.map((range) => axis(range, Number.POSITIVE_INFINITY, 0))
   if (volume(region) <= shownInFull) return whole
@@ -135,9 +135,9 @@ export function summarize(region: readonly Range[]): Axis[] {
   return axes
 }
 
-/** `region` in consecutive boxes of at most `limit` elements: laid one after another they are the region in row-major order. */
+/** Divides `region` into boxes of at most `limit` elements. Their concatenation is the region in row-major order. */
 export function* boxes(region: readonly Range[], limit: number): Generator<Range[]> {
-  // The last dimensions that fit whole; the one before them is cut, and those before it are walked one index at a time.
+  // The last dimensions fit into a box as a whole; the one before them is divided, and earlier ones are iterated by index.
   let fit = region.length
   let inner = 1
   while (fit > 0) {
@@ -149,14 +149,14 @@ export function* boxes(region: readonly Range[], limit: number): Generator<Range
   if (fit === 0) return yield [...region]
   const step = Math.max(1, Math.floor(limit / Math.max(1, inner)))
   const box = region.map((range, dimension): Range => (dimension < fit ? [range[0], range[0] + 1] : range))
-  const cut = fit - 1
+  const divided = fit - 1
   for (;;) {
-    const [first, last] = region[cut] as Range
+    const [first, last] = region[divided] as Range
     for (let start = first; start < last; start += step) {
-      box[cut] = [start, Math.min(start + step, last)]
+      box[divided] = [start, Math.min(start + step, last)]
       yield [...box]
     }
-    let dimension = cut - 1
+    let dimension = divided - 1
     while (dimension >= 0) {
       const [start, stop] = region[dimension] as Range
       const next = (box[dimension] as Range)[0] + 1

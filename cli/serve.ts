@@ -1,4 +1,4 @@
-// `ztensor serve`: the report as a page on this machine that reads values as they are looked at.
+// `ztensor serve`: serves a report on this machine, which reads values on demand.
 import { serveReport } from '../index.js'
 import { painter } from './color.js'
 import { UsageError } from './failure.js'
@@ -13,7 +13,7 @@ export interface ServeOptions extends ReportCommandOptions {
 function portOf(text: string | undefined): number {
   if (text === undefined) return 0
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
-  if (!(port <= 65_535)) throw new UsageError(`--port takes a number from 0 to 65535, got ${text}`)
+  if (!(port <= 65_535)) throw new UsageError(`--port must be from 0 to 65535, got ${text}`)
   return port
 }
 
@@ -28,8 +28,8 @@ export async function serve(path: string, options: ServeOptions): Promise<void> 
     try {
       process.stdout.write(`${server.url}\n`)
       const dim = (text: string) => painter(process.stderr)('dim', text)
-      if (host !== undefined) process.stderr.write(`${dim('Whoever has this address can read the file.')}\n`)
-      process.stderr.write(`${dim('Ctrl-C ends it.')}\n`)
+      if (host !== undefined) process.stderr.write(`${dim('Everyone who has this URL can read the file.')}\n`)
+      process.stderr.write(`${dim('Press Ctrl-C to stop.')}\n`)
       if (options.open) await openInBrowser(server.url)
       await new Promise<void>((end) => signal.addEventListener('abort', () => end(), { once: true }))
     } finally {

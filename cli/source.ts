@@ -1,12 +1,12 @@
-// The file that a command works on: a path, a file: URL, or - for standard input.
+// The source of a command: a path, a URL, or - for standard input.
 import { open, type TensorFile } from '../index.js'
 import { UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 
-/** What stands for standard input or output, in place of a path. */
+/** The argument that means standard input or output. */
 export const STANDARD = '-'
 
-/** What of a command's options goes to the library. */
+/** The options of a command for `open`. */
 export function openOptions(options: SourceOptions): SourceOptions {
   const { format, maxDecodedBytes, followLinks } = options
   return {
@@ -16,14 +16,14 @@ export function openOptions(options: SourceOptions): SourceOptions {
   }
 }
 
-/** Whether a path is the URL of another machine's file. */
+/** Whether a path is a remote URL. */
 export const isRemote = (path: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(path) && !/^file:/i.test(path)
 
-/** What was typed as the library takes it. Standard input is read to its end, into memory. */
+/** Converts an argument to a source. Standard input is read into memory. */
 export async function sourceOf(path: string): Promise<string | URL | Uint8Array> {
   if (path === STANDARD) {
     if (process.stdin.isTTY) {
-      throw new UsageError('standard input is a terminal', 'Send a file to it: PROGRAM | ztensor ls -')
+      throw new UsageError('standard input is a terminal', 'Pipe a file to it: PROGRAM | ztensor ls -')
     }
     const { buffer } = await import('node:stream/consumers')
     return buffer(process.stdin)
@@ -32,11 +32,11 @@ export async function sourceOf(path: string): Promise<string | URL | Uint8Array>
 }
 
 async function several(paths: readonly string[]): Promise<(string | URL)[]> {
-  if (paths.includes(STANDARD)) throw new UsageError('standard input is one file, and cannot be joined with others')
+  if (paths.includes(STANDARD)) throw new UsageError('standard input cannot be joined with other files')
   return (await Promise.all(paths.map(sourceOf))) as (string | URL)[]
 }
 
-/** Opens a file, or several as one, gives the file to `work` and closes it whatever happens. */
+/** Opens a file, or several as one, runs `work` and closes the file. */
 export async function withFile(
   path: string | readonly string[],
   options: SourceOptions,

@@ -1,10 +1,10 @@
-// The entries of a sparse tensor: coordinates and values, in the order of the file.
+// Prints the entries of a sparse tensor: coordinates and values, in file order.
 import { type AnyTensor, type CsrTensor, type DType, type Tensor, type TypedArray, toFloat32 } from '../index.js'
 import { cellJson, cellText, isNarrowFloat } from './cells.js'
 import { showCount } from './quantity.js'
 import { print, printLines } from './stdout.js'
 
-// Beyond fifty entries, ten at each end.
+// Up to fifty entries are shown in full, otherwise ten at each end.
 const shownInFull = 50
 const edge = 10
 
@@ -31,10 +31,10 @@ function rowOf(indptr: CsrTensor['indptr'], at: number): number {
   return low
 }
 
-// Narrow values are widened some at a time: the ends of a large tensor need not be all of it.
+// Narrow values are widened in blocks, since only the ends of a large tensor are shown.
 const widenedAtOnce = 1 << 14
 
-/** Reads single values of `all` as `format` has them. */
+/** Returns a function that formats single values of `all`. */
 function valueReader(dtype: DType, all: TypedArray, format: (data: TypedArray, index: number) => string) {
   if (!isNarrowFloat(dtype)) return (at: number) => format(all, at)
   const perElement = dtype === 'float4_e2m1fn' ? 2 : 1
@@ -50,9 +50,9 @@ function valueReader(dtype: DType, all: TypedArray, format: (data: TypedArray, i
   }
 }
 
-/** The entries of `tensor`, over the file where it allows that: what is printed is what is read, beside the check of the indices. */
+/** The entries of `tensor`, which alias the file if possible, so that only printed values are read. Indices are validated. */
 export function readEntries(tensor: AnyTensor): Entries {
-  // Without one csr() and coo() refuse the tensor.
+  // csr() and coo() throw for an unknown dtype.
   const dtype = tensor.dtype as DType
   const values = (all: TypedArray) => ({
     text: valueReader(dtype, all, cellText(dtype)),
@@ -69,7 +69,7 @@ export function readEntries(tensor: AnyTensor): Entries {
   return { nnz: coo.nnz, coordinates, ...values(coo.values) }
 }
 
-/** Prints `(row, column)  value` for each entry, the middle of many left out unless `all`. */
+/** Prints `(row, column)  value` for each entry. Many entries are abbreviated unless `all`. */
 export async function printEntries(entries: Entries, all: boolean): Promise<void> {
   const { nnz } = entries
   const line = (at: number): string => `(${entries.coordinates(at).join(', ')})  ${entries.text(at)}`

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the `ztensor` command, which is in a file of its own: Node keeps its compiled code where it can (22.8 and later).
+// Starts the `ztensor` command. It is in a separate file, so that Node can cache its compiled code (22.8 and later).
 import module from 'node:module'
 
 const { enableCompileCache } = module as { enableCompileCache?: () => unknown }

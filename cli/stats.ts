@@ -1,4 +1,4 @@
-// `ztensor stats`: what the elements of tensors are like.
+// `ztensor stats`: prints statistics of tensors.
 import type { AnyTensor, TensorFile, TensorStats } from '../index.js'
 import { painter } from './color.js'
 import { errorCode, UsageError } from './failure.js'
@@ -16,7 +16,7 @@ export interface StatsCommandOptions extends SourceOptions {
   json?: boolean
 }
 
-/** A tensor with what was found, or the code that says why nothing was. */
+/** A tensor with its statistics, or with the error code if there are none. */
 export interface Row {
   tensor: Pick<AnyTensor, 'name' | 'dtype'>
   stats: TensorStats | undefined
@@ -38,14 +38,14 @@ const heads: readonly Column[] = [
 
 const barColumns = 50
 
-/** Without a known layout or with complex numbers there is nothing to find: a row that says so, where all are listed. */
+/** Errors of unknown layouts and complex dtypes, which have no statistics. If all tensors are listed, their rows have the code instead. */
 const nothingToFind = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_UNSUPPORTED_ENCODING'])
 
 export function binCount(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const bins = Number(text)
   if (!Number.isInteger(bins) || bins < 1 || bins > 4096) {
-    throw new UsageError(`--bins takes a whole number from 1 to 4096, got ${text}`)
+    throw new UsageError(`--bins must be a whole number from 1 to 4096, got ${text}`)
   }
   return bins
 }
@@ -97,7 +97,7 @@ function chosen(file: TensorFile, names: readonly string[]): AnyTensor[] {
   return names.map((name) => file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name))
 }
 
-/** Prints statistics of the tensors called `names`, or of all. */
+/** Prints statistics of the named tensors, or of all tensors. */
 export async function stats(path: string, names: readonly string[], options: StatsCommandOptions): Promise<void> {
   const bins = binCount(options.bins)
   await withFile(path, options, async (file) => {

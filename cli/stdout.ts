@@ -1,4 +1,4 @@
-// Standard output in blocks: 100,000 rows are some thirty writes, and a reader that stops (`| head`) stops the work too.
+// Writes to standard output in blocks: 100,000 rows take about thirty writes. If the reader stops (`| head`), the work stops too.
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import { builtins } from '../lib/native/builtins.js'
@@ -6,7 +6,7 @@ import { exitCodes, fail } from './failure.js'
 
 const blockLength = 1 << 18
 
-/** Writes `lines`, each with its newline, and resolves when the stream has taken them. */
+/** Writes `lines`, each with a newline, and waits for backpressure. */
 export async function printLines(lines: Iterable<string>): Promise<void> {
   let block = ''
   for (const line of lines) {
@@ -19,15 +19,15 @@ export async function printLines(lines: Iterable<string>): Promise<void> {
   if (block !== '') await print(block)
 }
 
-/** Writes `text` as it is, and waits where the reader is slower. */
+/** Writes `text` and waits for backpressure. */
 export async function print(text: string): Promise<void> {
   if (!process.stdout.write(text)) await once(process.stdout, 'drain')
 }
 
-/** At most so much at once: writing to a pipe waits for its reader, and Ctrl-C is heard between two writes. */
+/** Maximum size of a write: writing to a pipe blocks, and Ctrl-C is only handled between two writes. */
 const pieceLength = 1 << 18
 
-/** Standard output for data, which is left open at its end. */
+/** A stream to standard output for data. Ending it does not close standard output. */
 export function dataOutput(): Writable {
   const piecewise = async (bytes: Uint8Array): Promise<void> => {
     for (let at = 0; at < bytes.byteLength; at += pieceLength) {
@@ -44,10 +44,10 @@ export function dataOutput(): Writable {
   })
 }
 
-/** Ends the process without a word when the reader of standard output has gone; whatever it had found out keeps its exit code. */
+/** Exits silently if the reader closes standard output. Keeps the exit code. */
 export function exitQuietlyOnBrokenPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // EOF is what libuv has for it on Windows.
+    // On Windows, libuv reports EOF.
     if (error.code !== 'EPIPE' && error.code !== 'EOF') {
       fail(Object.assign(new Error(`standard output: ${error.message}`), { code: 'ZT_IO' }))
       process.exit(exitCodes.unusable)

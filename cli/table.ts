@@ -1,4 +1,4 @@
-// Rows of cells as aligned columns.
+// Formats rows of cells as aligned columns.
 import { columns } from './text.js'
 
 export interface Column {
@@ -6,10 +6,10 @@ export interface Column {
   align?: 'right'
 }
 
-// A file may hold one name of a megabyte: the others are not padded to it, its own row sticks out.
+// The maximum column width: other rows are not padded to an extremely long name.
 const widest = 60
 
-/** One line a row, the titles first; the last column is not padded. Cells are printable and hold no colour. */
+/** Yields one line per row, the titles first. The last column is not padded. Cells must be printable and uncolored. */
 export function* table(
   heads: readonly Column[],
   rows: readonly (readonly string[])[],

@@ -1,4 +1,4 @@
-// `--plan`, `ztensor task` and `ztensor finish`: work that other machines do.
+// `--plan`, `ztensor task` and `ztensor finish`: work on many machines.
 import { readFileSync } from 'node:fs'
 import {
   type ConvertTask,
@@ -25,20 +25,20 @@ import { printable } from './text.js'
 import { reportJson, reportLines } from './verify.js'
 import { printWarnings } from './warnings.js'
 
-/** What the commands take that read files, where they are planned. */
+/** The options of commands that can plan a job. */
 export interface PlanningOptions extends SourceOptions {
   plan?: boolean
   maxTaskSize?: string
 }
 
-/** Where a job's words go. */
+/** Prints a value as one line of JSON. */
 function print(value: unknown): void {
   process.stdout.write(jsonLine(value))
 }
 
 async function shared(source: string, target?: string): Promise<string | URL> {
   if (source === STANDARD || target === STANDARD)
-    throw new UsageError('--plan is of files that other machines reach, not of standard input or output')
+    throw new UsageError('--plan needs files that other machines can access, not standard input or output')
   return (await sourceOf(source)) as string | URL
 }
 
@@ -60,7 +60,7 @@ export async function planConversion(source: string, target: string, options: Co
 
 async function only(files: readonly string[]): Promise<string | URL> {
   const [file, other] = files
-  if (file === undefined || other !== undefined) throw new UsageError('--plan is of one file, index or folder')
+  if (file === undefined || other !== undefined) throw new UsageError('--plan needs exactly one file, index or folder')
   return shared(file)
 }
 
@@ -75,13 +75,13 @@ export async function planStatistics(file: string, options: PlanningOptions & St
   print(await planJob('stats', await only([file]), { ...reading(options), ...(bins === undefined ? {} : { bins }) }))
 }
 
-/** The JSON of a file; `-` is standard input. */
+/** Reads the JSON of a file; `-` is standard input. */
 function readJson(path: string): unknown {
   const text = readFileSync(path === STANDARD ? 0 : path, 'utf8')
   try {
     return JSON.parse(text)
   } catch {
-    const hint = text.trim() === '' ? 'it is empty: did its command fail?' : 'it was cut short, or is another file'
+    const hint = text.trim() === '' ? 'it is empty: did its command fail?' : 'it is incomplete, or another file'
     throw new UsageError(`${printable(path)} is not JSON: ${hint}`)
   }
 }
@@ -93,13 +93,14 @@ function isJob(value: unknown): value is Job {
 function taskOf(value: unknown, number: string | undefined): Task {
   if (!isJob(value)) return value as Task
   const last = value.tasks.length - 1
-  const place = number === undefined || !/^\d+$/.test(number) ? Number.NaN : Number(number)
-  const task = value.tasks[place]
-  if (task === undefined) throw new UsageError(`the number of a task is from 0 to ${last}, got ${number ?? 'none'}`)
+  const index = number === undefined || !/^\d+$/.test(number) ? Number.NaN : Number(number)
+  const task = value.tasks[index]
+  if (task === undefined)
+    throw new UsageError(`the index of the task must be from 0 to ${last}, got ${number ?? 'none'}`)
   return task
 }
 
-/** Does one task of a job, and prints its result. */
+/** Runs one task of a job and prints its result. */
 export async function task(path: string, number: string | undefined): Promise<void> {
   const given = taskOf(readJson(path), number)
   const stop = new AbortController()
@@ -124,10 +125,10 @@ async function endConvert(job: Job<ConvertTask>, results: TaskResult[], { verify
   const done = await finishJob(job, results, { verify: verify ?? false })
   printWarnings(done.warnings)
   if (json) return print({ event: 'done', ...done })
-  const files = done.files.length === 0 ? '' : `, in ${showCounted(done.files.length, 'file')} beside it`
+  const files = done.files.length === 0 ? '' : `, in ${showCounted(done.files.length, 'shard')}`
   await printLines([
     `${painter()('green', 'wrote')}  ${printable(done.path)}: ${showCounted(done.tensors, 'tensor')}${files}`,
-    ...done.skipped.map(({ code, message }) => `  left out  ${code}  ${printable(message)}`),
+    ...done.skipped.map(({ code, message }) => `  skipped  ${code}  ${printable(message)}`),
     `read by: ${done.readers.join(', ')}`,
   ])
 }
@@ -153,12 +154,12 @@ async function endStats(job: Job<StatsTask>, results: TaskResult[], { json }: Fi
   await printLines(json ? jsonLines(rows.map(rowJson)) : rowLines(rows))
 }
 
-/** Ends a job with the results in files. The job's own file is passed over, so that `*.json` may name it too. */
+/** Finishes a job with the results in files. The file of the job is ignored, so that `*.json` may include it. */
 export async function finish(path: string, paths: readonly string[], options: FinishCommandOptions): Promise<void> {
   const job = readJson(path)
   if (!isJob(job)) throw new UsageError(`${printable(path)} is not a job: --plan prints one`)
   const results = paths.map(readJson).filter((value) => !isJob(value)) as TaskResult[]
-  if (options.verify && job.kind !== 'convert') throw new UsageError('--verify is of conversions')
+  if (options.verify && job.kind !== 'convert') throw new UsageError('--verify needs a conversion job')
   if (job.kind === 'verify') await endVerify(job as Job<VerifyTask>, results, options)
   else if (job.kind === 'stats') await endStats(job as Job<StatsTask>, results, options)
   else await endConvert(job as Job<ConvertTask>, results, options)

@@ -1,9 +1,9 @@
-// Text from a file, made safe and measurable for a terminal. A tensor name may hold an escape sequence that repaints the
-// screen, a newline that forges a row, or a bidirectional override that turns one name into another: none is printed raw.
+// Makes text from a file safe for a terminal, and measures it. A tensor name may contain an escape sequence that repaints the screen, a
+// newline that forges a row, or a bidirectional override that imitates another name. None of them is printed raw.
 
-// Here and below a pattern is made when the first text needs it: that takes 0.5 ms, and most files are all ASCII.
-// Every control, format, private and unassigned character, lone surrogate, line separator and invisible character; and
-// combining marks that start a text or pile up five high, which would overwrite their neighbours.
+// Patterns are compiled lazily: that takes 0.5 ms, and most files are all ASCII.
+// Matches control, format, private-use and unassigned characters, lone surrogates, line separators and invisible characters; and
+// combining marks at the start of a text or in stacks of five, which would overwrite adjacent text.
 let unsafe: RegExp | undefined
 function unsafePattern(): RegExp {
   unsafe ??= /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|^\p{M}|(?<=\p{M}{4})\p{M}/gu
@@ -17,21 +17,21 @@ function escapeCharacter(character: string): string {
   return named[character] ?? (code <= 0xff ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`)
 }
 
-/** `text` on one line, its unsafe characters as escapes. Meant for messages and paths: a backslash stays as it is. */
+/** Escapes unsafe characters of a message or path. A backslash is not escaped. */
 export function printable(text: string): string {
   return plain.test(text) ? text : text.replace(unsafePattern(), escapeCharacter)
 }
 
 /**
- * A tensor name or attribute as it is shown: escapes are unambiguous (a backslash is doubled), and a text that is empty or
- * holds white space or quotes stands between quotes. `parseName` reads it back.
+ * Formats a tensor name or attribute unambiguously: unsafe characters and backslashes are escaped, and a text that is empty or contains
+ * white space or quotes is quoted. `parseName` parses it.
  */
 export function showName(name: string): string {
   const escaped = printable(name.includes('\\') ? name.replaceAll('\\', '\\\\') : name)
   return escaped === '' || /[\s"]/.test(escaped) ? `"${escaped.replaceAll('"', '\\"')}"` : escaped
 }
 
-/** The name behind `showName`'s text, its quotes already taken off by the shell or still there. */
+/** Parses the text of `showName`, with or without its quotes, which a shell may have removed. */
 export function parseName(shown: string): string {
   const inner = /^".*"$/s.test(shown) && shown.length > 1 ? shown.slice(1, -1) : shown
   return inner.replace(/\\(?:x([0-9a-f]{2})|u\{([0-9a-f]{1,6})\}|([nrt\\"]))/g, (whole, byte, code, letter) => {
@@ -41,7 +41,7 @@ export function parseName(shown: string): string {
   })
 }
 
-/** `json` with the characters that a terminal would obey as \u escapes, which mean the same to a JSON parser. */
+/** Replaces characters of `json` that are unsafe for a terminal by equivalent \u escapes. */
 export function printableJson(json: string): string {
   return json.replace(unsafePattern(), (character) => {
     if (character === '\n') return character
@@ -51,14 +51,14 @@ export function printableJson(json: string): string {
   })
 }
 
-// Two columns wide in a terminal: East Asian Wide and Fullwidth, and emoji. https://www.unicode.org/reports/tr11/
+// Characters that are two columns wide in a terminal: East Asian Wide and Fullwidth, and emoji. https://www.unicode.org/reports/tr11/
 let wide: RegExp | undefined
 function isWide(grapheme: string): boolean {
   wide ??=
     /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{20000}-\u{3fffd}\p{Emoji_Presentation}]/u
   return wide.test(grapheme)
 }
-// This takes some 10 ms.
+// Created lazily: it takes about 10 ms.
 let segmenter: Intl.Segmenter | undefined
 
 function graphemes(text: string): Intl.Segments {
@@ -66,7 +66,7 @@ function graphemes(text: string): Intl.Segments {
   return segmenter.segment(text)
 }
 
-/** The columns that `text` takes in a terminal. `text` is printable and holds no colour. */
+/** The width of `text` in a terminal, in columns. `text` must be printable and uncolored. */
 export function columns(text: string): number {
   if (plain.test(text)) return text.length
   let total = 0
@@ -74,17 +74,17 @@ export function columns(text: string): number {
   return total
 }
 
-/** `text` cut to at most `limit` columns, the last one an ellipsis where something was cut. */
+/** Truncates `text` to at most `limit` columns, with an ellipsis if it was truncated. */
 export function shorten(text: string, limit: number): string {
-  // A grapheme holds at least one UTF-16 unit and is at most two columns wide.
+  // A grapheme has at least one UTF-16 unit and is at most two columns wide.
   if (text.length * 2 <= limit) return text
   if (plain.test(text)) return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`
   let total = 0
-  let kept = 0
+  let end = 0
   for (const { segment, index } of graphemes(text)) {
     total += isWide(segment) ? 2 : 1
-    if (total > limit) return `${text.slice(0, kept)}…`
-    if (total < limit) kept = index + segment.length
+    if (total > limit) return `${text.slice(0, end)}…`
+    if (total < limit) end = index + segment.length
   }
   return text
 }

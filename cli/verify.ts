@@ -1,4 +1,4 @@
-// `ztensor verify`: every digest and every layout's rule, over files that the index alone cannot vouch for.
+// `ztensor verify`: checks the digests and data rules of files.
 import { type VerifyResult, verify as verifyFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { errorCode, errorMessage, exitCodes } from './failure.js'
@@ -17,14 +17,14 @@ export interface VerifyOptions extends SourceOptions {
   canonical?: boolean
 }
 
-/** A file with what was found: the library's result, or the error that kept it from being opened. */
+/** A file with its result, or with the error that prevented its verification. */
 export interface Report {
   path: string
   result: VerifyResult | undefined
   error: unknown
 }
 
-/** Everything that is wrong with the file: the failures of its data, or the one error of its index. */
+/** All problems of the file: the failures, or the error that prevented its verification. */
 function failures({ result, error }: Report): readonly unknown[] {
   return result === undefined ? [error] : result.failures
 }
@@ -32,9 +32,9 @@ function failures({ result, error }: Report): readonly unknown[] {
 function exitCode({ result, error }: Report): number {
   if (result !== undefined) return result.ok ? 0 : exitCodes.unsound
   const code = errorCode(error)
-  // A file whose index is damaged was read and is not sound; one that cannot be read was not judged.
-  const judged = code?.startsWith('ZT_') && !['ZT_IO', 'ZT_INVALID_ARG', 'ZT_INTERNAL'].includes(code)
-  return judged ? exitCodes.unsound : exitCodes.unusable
+  // A file with a damaged index is invalid; a file that cannot be read was not verified.
+  const isVerified = code?.startsWith('ZT_') && !['ZT_IO', 'ZT_INVALID_ARG', 'ZT_INTERNAL'].includes(code)
+  return isVerified ? exitCodes.unsound : exitCodes.unusable
 }
 
 function jsonFailure(failure: unknown): object {
@@ -67,26 +67,26 @@ export function* reportLines(report: Report, paint: Paint): Generator<string> {
   if (result === undefined) {
     yield `${paint('red', 'FAILED')}  ${name}`
   } else {
-    const unvouched = `${showCounted(result.undigested, 'component')} without one`
-    const counts = `${showCounted(result.checked, 'digest')} checked, ${unvouched}`
+    const undigested = `${showCounted(result.undigested, 'component')} without one`
+    const counts = `${showCounted(result.checked, 'digest')} checked, ${undigested}`
     const verdict = result.ok ? paint('green', 'ok') : paint('red', 'FAILED')
     yield `${verdict}  ${name}: ${counts}${result.ok ? '' : `, ${showCounted(found.length, 'failure')}`}`
   }
   if (result?.ok && result.checked === 0 && result.undigested > 0)
     yield paint(
       'dim',
-      '  The file has no digests: its index and rules were checked; data that was changed cannot be found.',
+      '  The file has no digests: only its index and data rules were checked, and modified data is not detected.',
     )
   for (const failure of found) {
     yield `  ${errorCode(failure) ?? 'ZT_INTERNAL'}  ${showPlaced(failure as object, errorMessage(failure))}`
   }
 }
 
-/** Verifies each of `paths` and sets the exit code: 1 where something is unsound, 2 where a file cannot be read. */
+/** Verifies each file and sets the exit code: 1 if a file is damaged, 2 if a file cannot be read. */
 export async function verify(paths: readonly string[], options: VerifyOptions): Promise<void> {
   const paint = painter()
   const stop = new AbortController()
-  // The second Ctrl-C finds no listener and ends the process at once.
+  // A second Ctrl-C has no listener and ends the process immediately.
   process.once('SIGINT', () => stop.abort())
   const reports: Report[] = []
   for (const path of paths) {

@@ -1,4 +1,4 @@
-/** The version of this package, which the build fills in. */
+/** The version of this package, inserted by the build. */
 declare const PACKAGE_VERSION: string
 
 export const version: string = PACKAGE_VERSION

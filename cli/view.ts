@@ -1,4 +1,4 @@
-// `ztensor view`: a report of a file as one HTML file.
+// `ztensor view`: writes a report as one HTML file.
 import { spawn } from 'node:child_process'
 import { open as openFile, rename, rm, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
@@ -23,10 +23,10 @@ export interface ViewOptions extends ReportCommandOptions {
   overwrite?: boolean
 }
 
-/** What every report has in its first bytes. */
+/** Matches the first bytes of every report. */
 const MARK = /^<!doctype html>[\s\S]{1,2048} · ztensor<\/title>/
 
-/** Whether a file is there that is no report of before. */
+/** Whether a file exists that is not a report. */
 async function isOther(path: string): Promise<boolean> {
   try {
     await using file = await openFile(path)
@@ -50,11 +50,11 @@ async function refuseOther(path: string): Promise<void> {
     throw ioError(path, error)
   }
   if (!other) return
-  const message = `${path} is there, and is no report: name another file with -o, or replace it with --overwrite`
+  const message = `${path} exists and is not a report: name another file with -o, or replace it with --overwrite`
   throw Object.assign(new Error(message), { code: 'ZT_EXISTS' })
 }
 
-/** Writes a file that appears whole or not at all. */
+/** Writes a file atomically. */
 async function write(path: string, text: string): Promise<void> {
   const part = `${path}.${process.pid}.part`
   try {
@@ -66,7 +66,7 @@ async function write(path: string, text: string): Promise<void> {
   }
 }
 
-/** Has the system's browser show a page. What the browser says is its own affair. */
+/** Opens a page in the default browser. Ignores the browser's output. */
 export function openInBrowser(url: string): Promise<void> {
   const [program, ...args] =
     process.platform === 'darwin'
@@ -77,7 +77,7 @@ export function openInBrowser(url: string): Promise<void> {
   return new Promise((settle) => {
     const child = spawn(program as string, args, { stdio: 'ignore', detached: true })
     child.once('error', () => {
-      process.stderr.write(`no browser could be started: open ${printable(url)} in one\n`)
+      process.stderr.write(`could not start a browser: open ${printable(url)} yourself\n`)
       settle()
     })
     child.once('spawn', () => {
@@ -87,7 +87,7 @@ export function openInBrowser(url: string): Promise<void> {
   })
 }
 
-/** Opens the file, and the one to compare with, and gives them to `work`, which Ctrl-C stops. */
+/** Opens the file, and the one to compare with, and runs `work`, which Ctrl-C cancels. */
 export async function withReportFiles(
   path: string,
   options: ReportCommandOptions,
@@ -95,7 +95,7 @@ export async function withReportFiles(
 ): Promise<void> {
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort())
-  // A program that sends the file may never end.
+  // Otherwise an abort would wait for the program that writes to standard input.
   stop.signal.addEventListener('abort', () => process.stdin.destroy(), { once: true })
   const { against, ...opening } = options
   if (path === STANDARD && against === STANDARD) throw new UsageError('only one of the files can be standard input')
@@ -112,7 +112,7 @@ export async function withReportFiles(
   }
 }
 
-/** Writes the report of the file at `path`. */
+/** Writes a report of the file at `path`. */
 export async function view(path: string, options: ViewOptions): Promise<void> {
   const { output, overwrite, stats } = options
   if (output === STANDARD && options.open) throw new UsageError('--open needs a file: name one with -o')

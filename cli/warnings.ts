@@ -1,12 +1,12 @@
-// Warnings of a file on standard error: what is printed for programs stays as it is.
+// Prints warnings of a file to standard error, so that standard output can be parsed.
 import type { Warning } from '../index.js'
 import { showPlaced } from './listing.js'
 import { printable } from './text.js'
 
-/** Warnings of one code that are shown; of the others only the number is. */
+/** Maximum number of warnings that are printed for each code. */
 const SHOWN = 3
 
-/** A line for each warning, a few of each code. */
+/** Formats warnings, a few of each code. */
 function* lines(warnings: readonly Warning[]): Generator<string> {
   const byCode = new Map<string, Warning[]>()
   for (const warning of warnings) byCode.set(warning.code, [...(byCode.get(warning.code) ?? []), warning])
@@ -19,7 +19,7 @@ function* lines(warnings: readonly Warning[]): Generator<string> {
   }
 }
 
-/** Prints warnings; `name` is the file's where there are several. */
+/** Prints warnings, with the name of the file if there are several. */
 export function printWarnings(warnings: readonly Warning[], name?: string): void {
   const file = name === undefined ? '' : `${printable(name)}: `
   for (const line of lines(warnings)) process.stderr.write(`${file}${line}\n`)

@@ -54,7 +54,7 @@ function indexOf(bytes, ending) {
   return ['zt2', part(bytes, u64(bytes, footer), u64(bytes, footer + 8))]
 }
 
-/** The first pickle of protocol 2 in a zip archive, as far as the next member or its descriptor. */
+/** The first pickle of protocol 2 in a zip archive, up to the next member or its descriptor. */
 function firstPickle(bytes) {
   const begin = bytes.indexOf('8002', 'hex')
   const end = bytes.indexOf('PK', begin)
@@ -96,7 +96,7 @@ for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors|pytorch/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
-    // Nothing at their beginning tells them.
+    // They have no signature.
     if (['onnx', 'openvino', 'tensorflow', 'flax', 'paddle'].includes(table)) {
       if (file.length <= MAX_BYTES) seed(table, `cases-${at}`, file)
       continue

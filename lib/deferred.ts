@@ -1,4 +1,4 @@
-// What lazy.ts loads at the first call of any of its functions: a file of its own in dist/.
+// The code that lazy.ts loads at the first call of any of its functions. The build bundles it into a separate file in dist/.
 export { compare } from './compare/compare.js'
 export { diff } from './compare/diff.js'
 export { makeReport } from './report/make.js'

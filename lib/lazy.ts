@@ -1,4 +1,4 @@
-// Calls that most programs never make. The code behind them (deferred.ts) is loaded at the first one.
+// Functions that most programs never call. Their code (deferred.ts) is loaded at the first call.
 import type { Writable } from 'node:stream'
 import type { CompareOptions, Comparison } from './compare/compare.js'
 import type { DiffOptions, FileDiff } from './compare/diff.js'
@@ -18,20 +18,20 @@ import type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } 
 import type { FinishOptions, PlanReadingOptions, VerifyTask, VerifyTaskResult } from './tasks/verify-tasks.js'
 import type { ConvertOptions, ConvertResult } from './write/convert.js'
 
-// Not import(), which would give the caller's other code a turn before the arguments are read.
+// require() instead of import(): the arguments must be read before other code of the caller runs.
 const deferred = () => require('./deferred.js') as typeof import('./deferred.js')
 
 /**
- * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
- * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
- * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
- * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
- * Digests of data that need not be decoded are not checked.
+ * Compares the elements of two tensors of the same shape, off the event loop. The tensors may be in one file or in two, and may
+ * have different dtypes, encodings and layouts. Values are compared as float64, or exactly if both dtypes are integers.
+ * Quantized tensors are compared by their float32 values. Sparse tensors with the same pattern are compared by their stored values,
+ * otherwise by all elements, up to 1 GiB. Components are compared by their elements, or by their bytes if the dtype is unknown.
+ * The digests of data that needs no decoding are not checked.
  *
  * @example
  * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
  *
- * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
+ * @throws ZTensorError ZT_BAD_SHAPE if the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT if the values cannot be compared,
  * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
  * RangeError ZT_INVALID_ARG; the signal's reason
  */
@@ -44,14 +44,14 @@ export async function compare(
 }
 
 /**
- * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
- * values. Files that are given open stay open.
+ * Finds the differences between two files of any formats: names, dtypes, shapes, layouts and, as in `compare`, values. Open files that
+ * you pass stay open.
  *
  * @example
  * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * @throws ZTensorError what `open` throws for either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO if data cannot be read; ZT_CLOSED for a closed file. TypeError
  * and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
@@ -59,17 +59,17 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
 }
 
 /**
- * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
- * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
- * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
+ * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
+ * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
+ * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. An `s3:`, `gs:` or `az:` URL names an object,
+ * which appears atomically at the end. `remote` configures access to the target, and `source.remote` access to the source.
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
  *
- * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
- * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
+ * @throws ZTensorError what `open` throws for the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST if data cannot be read; ZT_BAD_DTYPE, ZT_BAD_LAYOUT or ZT_BAD_SHAPE if the target format
+ * cannot represent a tensor, before anything is written, with all reasons in `cause`; ZT_EXISTS without `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. After an error the target is unchanged.
  */
 export async function convert(
   source: Source,
@@ -80,40 +80,40 @@ export async function convert(
 }
 
 /**
- * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
- * from another. It is one HTML file that opens from a disk and makes no network requests. Files that are given open stay open.
+ * Makes a report on a tensor file of any format: its metadata, its byte layout, statistics of its values, and how it differs from
+ * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.
  *
- * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
+ * Resolves with the HTML. It contains histograms for up to 4,096 tensors; `serveReport` computes them on demand for any number.
  *
  * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
  *
- * @throws ZTensorError what `open` throws of either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED of values that cannot be read, and with
- * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError what `open` throws for either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED if values cannot be read, and with
+ * `against` what `diff` throws. The report shows the error of a tensor whose values are damaged. TypeError ZT_INVALID_ARG; the signal's reason
  */
 export async function report(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
   return deferred().makeReport(source, options)
 }
 
 /**
- * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
- * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
- * stay open, and have to until `close()`.
+ * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps that are computed on demand.
+ * The server is read-only. Its URL contains a random token, and it rejects requests from other sites. Open files that you pass stay
+ * open; do not close them before `close()`.
  *
  * @example
  * await using server = await serveReport('model.safetensors')
  * console.log(server.url)
  *
- * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
+ * @throws what `report` throws; RangeError ZT_INVALID_ARG for an invalid port; ZTensorError ZT_IO if the server cannot listen there
  */
 export async function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
   return deferred().startServer(source, options)
 }
 
 /**
- * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Nothing is written yet.
+ * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Writes no files.
  *
- * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in a
- *   store of objects.
+ * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in an
+ *   object store.
  * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
  *
  * @example
@@ -121,9 +121,9 @@ export async function serveReport(source: Source | TensorFile, options?: ServeRe
  * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
  * await finishJob(job, results)
  *
- * @throws ZTensorError what `open` throws of the source; of a conversion, what `convert` throws of what the target cannot hold, as far as
- * the index tells, and ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError what `open` throws for the source. For a conversion also the errors of `convert` that can be found in the index
+ * alone, and ZT_EXISTS if the target exists, or one of its shards without `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
  */
 export function planJob(
   kind: 'convert',
@@ -138,14 +138,14 @@ export async function planJob(...given: unknown[]): Promise<Job<ConvertTask> | J
 }
 
 /**
- * Runs one task of a job, on any machine that reaches the source and the target's folder. It can run any number of times, even at
- * once: each time it writes the same bytes, atomically. Once the job is finished it writes nothing. The task is checked field by field:
- * it writes only the file that its place in the job names, beside its target.
+ * Runs one task of a job, on any machine that can access the source and the target's folder. A task is idempotent and may run several
+ * times, also concurrently: it always writes the same bytes, atomically. After the job is finished it writes nothing. Every field of the
+ * task is validated: it can only write its own shard of the target.
  *
  * @example
  * const result = await runTask(JSON.parse(message)) // plain JSON, for finishJob
  *
- * @throws ZTensorError ZT_IO of a source that is not the one that was planned, and what `convert`, `verify` and `stats` throw; TypeError
+ * @throws ZTensorError ZT_IO if the source has changed since the job was planned, and what `convert`, `verify` and `stats` throw; TypeError
  * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
  */
 export function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>
@@ -157,20 +157,20 @@ export async function runTask(task: Task, options?: RunTaskOptions): Promise<Tas
 }
 
 /**
- * Finishes a job: checks that every task has a result, and puts the results together.
+ * Finishes a job: checks that every task has a result, and combines the results.
  *
- * - Of a conversion, checks that the file of each task is there, and writes the root (zTensor 2) or the index (safetensors) last. Before
- *   that nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless `verify` asks for it.
- * - Of a verification, gives what `verify` gives.
- * - Of statistics, gives them by the names of the tensors.
+ * - Conversion: checks that the file of each task exists, and then writes the root (zTensor 2) or the index (safetensors). Until then
+ *   only shards exist, and no model can be opened. The call is idempotent. It reads no data unless `verify` is set.
+ * - Verification: returns a result like that of `verify`.
+ * - Statistics: returns them by tensor name.
  *
  * @example
  * const { path, tensors } = await finishJob(job, results)
  *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
- * contradict each other. Of a conversion also ZTensorError ZT_IO of a source that changed, or a file that is not there or has another
- * length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is
- * another file. The signal's reason
+ * @throws TypeError and RangeError ZT_INVALID_ARG if the job was modified, or if results are missing (the message lists them), belong to
+ * another job, or contradict each other. For a conversion also ZTensorError ZT_IO if the source has changed, or a file is missing or has
+ * the wrong length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX if a file has the wrong tensors, and ZT_EXISTS if the
+ * target is another file. The signal's reason
  */
 export function finishJob(
   job: Job<ConvertTask>,

@@ -1,9 +1,9 @@
-// Charts in SVG: bars of a histogram, and lines over layers.
+// SVG charts: histograms, and lines over layers.
 import type { TensorNumbers } from '../lib/report/data.js'
 import { html, type VNode } from './html.js'
 import { showCount, showNumber } from './words.js'
 
-/** The counts of a histogram, from the bytes that they were packed into. */
+/** Unpacks the counts of a histogram. */
 export function unpackedCounts({ bins, most }: { bins: string; most: number }): number[] {
   const scale = Math.log1p(most)
   return Array.from(atob(bins), (character) => {
@@ -61,13 +61,13 @@ export function Histogram({ found, logarithmic }: { found: TensorNumbers; logari
 export interface Line {
   readonly name: string
   readonly hue: string
-  /** One for each place on the axis; NaN where there is none. */
+  /** One value for each tick of the axis; NaN for missing values. */
   readonly values: readonly number[]
 }
 
-/** Lines on one logarithmic or linear scale that all of them share. */
-export function Lines(props: { lines: readonly Line[]; places: readonly number[]; title: string }): VNode {
-  const { lines, places } = props
+/** Lines on one common scale, logarithmic or linear. */
+export function Lines(props: { lines: readonly Line[]; ticks: readonly number[]; title: string }): VNode {
+  const { lines, ticks } = props
   const [width, height, left] = [300, 110, 46]
   const all = lines.flatMap(({ values }) => values).filter(Number.isFinite)
   const positive = all.filter((value) => value > 0)
@@ -76,10 +76,10 @@ export function Lines(props: { lines: readonly Line[]; places: readonly number[]
     ? [Math.log10(Math.min(...positive)), Math.log10(Math.max(...positive))]
     : [Math.min(0, ...all), Math.max(1e-30, ...all)]
   const span = high - low || 1
-  const x = (at: number): number => left + ((width - left - 6) * at) / Math.max(1, places.length - 1)
+  const x = (at: number): number => left + ((width - left - 6) * at) / Math.max(1, ticks.length - 1)
   const y = (value: number): number => {
-    const placed = logarithmic ? Math.log10(Math.max(value, 10 ** low)) : value
-    return 6 + (height - 12) * (1 - (placed - low) / span)
+    const scaled = logarithmic ? Math.log10(Math.max(value, 10 ** low)) : value
+    return 6 + (height - 12) * (1 - (scaled - low) / span)
   }
   const path = (values: readonly number[]): string => {
     let pen = 'M'
@@ -99,16 +99,16 @@ export function Lines(props: { lines: readonly Line[]; places: readonly number[]
     <line class="axis faint" x1=${left} x2=${width - 6} y1="6" y2="6" />
     <text x=${left - 6} y="10" text-anchor="end">${label(high)}</text>
     <text x=${left - 6} y=${height - 3} text-anchor="end">${label(low)}</text>
-    <text x=${left} y=${height + 10}>${places[0]}</text>
-    <text x=${width - 6} y=${height + 10} text-anchor="end">${places.at(-1)}</text>
+    <text x=${left} y=${height + 10}>${ticks[0]}</text>
+    <text x=${width - 6} y=${height + 10} text-anchor="end">${ticks.at(-1)}</text>
     ${lines.map(({ name, hue, values }) => html`<path key=${name} class=${`line ${hue}`} d=${path(values)}><title>${name}</title></path>`)}
     ${
-      places.length <= 64
+      ticks.length <= 64
         ? lines.map(({ name, hue, values }) =>
             values.map((value, at) =>
               Number.isFinite(value)
                 ? html`<circle key=${`${name}${at}`} class=${`dot ${hue}`} cx=${x(at)} cy=${y(value)} r="2">
-                    <title>layer ${places[at]}, ${name}: ${showNumber(value)}</title>
+                    <title>layer ${ticks[at]}, ${name}: ${showNumber(value)}</title>
                   </circle>`
                 : null,
             ),

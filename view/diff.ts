@@ -1,4 +1,4 @@
-// What differs from the other file: which tensors, how far, and which layers moved most.
+// The differences from the other file: the changed tensors, and how much each layer changed.
 import { useMemo, useState } from 'preact/hooks'
 import type { ChangedTensor } from '../lib/report/data.js'
 import { Grid, type GridColumn } from './grid.js'
@@ -16,12 +16,12 @@ interface Moved {
   readonly tensors: number
 }
 
-/** How far each layer has moved as a whole, the farthest first. */
-function movedLayers(model: Model, kept: ReadonlySet<number> | undefined): Moved[] {
+/** How much each layer changed, the largest change first. */
+function movedLayers(model: Model, selected: ReadonlySet<number> | undefined): Moved[] {
   const by = new Map<number, { difference: number; other: number; tensors: number }>()
   for (const { tensor, sums } of model.changes.values()) {
     const layer = model.layers.layer[tensor] as number
-    if (sums === undefined || layer < 0 || (kept !== undefined && !kept.has(tensor))) continue
+    if (sums === undefined || layer < 0 || (selected !== undefined && !selected.has(tensor))) continue
     const sum = by.get(layer) ?? { difference: 0, other: 0, tensors: 0 }
     sum.difference += sums.differenceSquared
     sum.other += sums.otherSquared
@@ -72,15 +72,15 @@ export function Diff(): VNode | null {
   const { model, rows, chosen, query } = useReport()
   const { diff } = model.data
   const [tab, setTab] = useState<Tab>('changed')
-  const kept = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
-  const moved = useMemo(() => movedLayers(model, kept), [model, kept])
+  const selected = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
+  const moved = useMemo(() => movedLayers(model, selected), [model, selected])
   const changed = useMemo(
-    () => (diff?.changed ?? []).filter(({ tensor }) => kept === undefined || kept.has(tensor)),
-    [diff, kept],
+    () => (diff?.changed ?? []).filter(({ tensor }) => selected === undefined || selected.has(tensor)),
+    [diff, selected],
   )
   const added = useMemo(
-    () => (diff?.added ?? []).filter((tensor) => kept === undefined || kept.has(tensor)),
-    [diff, kept],
+    () => (diff?.added ?? []).filter((tensor) => selected === undefined || selected.has(tensor)),
+    [diff, selected],
   )
   const matches = useMemo(() => textMatcher(query), [query])
   const removed = useMemo(() => (diff?.removed ?? []).filter(({ name }) => matches(name)), [diff, matches])
@@ -155,7 +155,7 @@ export function Diff(): VNode | null {
     ['Changed', diff.changed.length],
     ['Added', diff.added.length],
     ['Removed', diff.removed.length],
-    ['The same', diff.unchanged],
+    ['Unchanged', diff.unchanged],
   ] as const
   return html`<div class="columns">
     <p class="against wide">Compared with <b><${Name} text=${diff.against} short=${baseName(diff.against)} /></b> (${diff.format}, ${counted(diff.tensors, 'tensor')})</p>

@@ -1,16 +1,16 @@
-// A table of very many rows: only those in sight are in the document.
+// A virtualized table: only visible rows are in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
 import { showCount } from './words.js'
 
-/** A column: what its cells show, and by what they are sorted. */
+/** A column: its cells, and its sort key. */
 export interface GridColumn<T> {
   readonly key: string
   readonly title: string
   readonly numeric?: boolean
   readonly width: string
   readonly cell: (row: T) => unknown
-  /** Numbers sort from the largest down at first, texts from the smallest up. Without it nothing is sorted by the column. */
+  /** The sort key. Numbers sort in descending order at first, texts in ascending order. Without a key the column is not sortable. */
   readonly sort?: (row: T) => number | string
 }
 
@@ -23,7 +23,7 @@ const ROW = 32
 const BEYOND = 8
 const FREE = 230
 
-/** The order of the rows: numbers that are none stand at the end, whichever way. */
+/** The sorted rows. NaN is always last. */
 function ordered<T>(rows: ArrayLike<T>, by: GridColumn<T> | undefined, down: boolean): ArrayLike<T> {
   const sort = by?.sort
   if (sort === undefined) return rows
@@ -72,7 +72,7 @@ export function Grid<T>(props: {
   const first = Math.max(0, Math.floor(top / ROW) - BEYOND)
   const end = Math.min(sorted.length, Math.ceil((top + height) / ROW) + BEYOND)
   const seen = Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)
-  // Columns of their own widths, and room for one that takes what is left.
+  // Columns with fixed widths, and a minimum for the flexible one.
   const least = columns.reduce((sum, { width }) => sum + (Number.parseInt(width, 10) || FREE), 0)
   const press = (column: GridColumn<T>) => {
     const usual = column.numeric === true

@@ -1,4 +1,4 @@
-// Layers × modules, one colour for each tensor.
+// A heat map of layers × modules, one color for each tensor.
 import { useMemo, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
 import { layerGrid } from './layers.js'
@@ -12,7 +12,7 @@ type Metric = 'std' | 'largest' | 'score' | 'zeros' | 'bytes' | 'change'
 const TITLES: Readonly<Record<Metric, string>> = {
   std: 'std',
   largest: 'largest |value|',
-  score: 'farthest σ',
+  score: 'largest σ',
   zeros: 'zeros',
   bytes: 'bytes',
   change: 'change',
@@ -41,7 +41,7 @@ const show = (metric: Metric, value: number): string =>
       ? showPercent(value)
       : showNumber(value)
 
-/** Which of eight steps a value has, on a logarithmic scale where the values reach over more than a factor of 30. */
+/** The color step of a value, of eight, on a logarithmic scale if the values span more than a factor of 30. */
 function stepper(values: readonly number[]): (value: number) => string {
   const positive = values.filter((value) => value > 0 && Number.isFinite(value))
   const [low, high] = [Math.min(...positive), Math.max(...positive)]
@@ -90,7 +90,7 @@ export function HeatMap({ first }: { first?: Metric }): VNode {
     table?.focus()
   }
   return html`<${Section} title="Layers × modules" class="wide">
-    <${Choice} label="What the colour shows" value=${metric} options=${metrics.map((one) => [one, TITLES[one]] as const)} onChange=${setMetric} />
+    <${Choice} label="What the color shows" value=${metric} options=${metrics.map((one) => [one, TITLES[one]] as const)} onChange=${setMetric} />
     ${
       modules.length === 0
         ? html`<${Empty}>No module here is in more than one layer.<//>`

@@ -1,4 +1,4 @@
-// Markup as templates. Every value in them becomes a text node or a property: names from files are never parsed as HTML.
+// Templates. Every value becomes a text node or a property: names from files are never parsed as HTML.
 import htm from 'htm'
 import { type ComponentChildren, h, type VNode } from 'preact'
 

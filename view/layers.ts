@@ -1,4 +1,4 @@
-// How the spread and the largest value of each module go from layer to layer.
+// The standard deviation and the largest value of each module, by layer.
 import { useMemo } from 'preact/hooks'
 import { Lines } from './charts.js'
 import { html, type VNode } from './html.js'
@@ -10,21 +10,21 @@ import { showCount, visible } from './words.js'
 /** A module that is in several layers. */
 export interface Module {
   readonly name: string
-  /** The tensors of the layers; undefined where a layer lacks it. */
+  /** The tensor of each layer; undefined if a layer does not have it. */
   readonly tensors: readonly (number | undefined)[]
 }
 
 export interface Grid {
   readonly layers: readonly number[]
   readonly modules: readonly Module[]
-  /** Modules beyond the most that are shown. */
+  /** Number of modules that are not shown. */
   readonly more: number
 }
 
 const MOST_MODULES = 48
 const MOST_LAYERS = 512
 
-/** Modules that stand in two layers or more, by the number in their names. */
+/** Modules that are in two or more layers, by the number in their names. */
 export function layerGrid(model: Model, rows: Uint32Array | undefined): Grid {
   const { layer, module } = model.layers
   const by = new Map<string, Map<number, number>>()
@@ -82,7 +82,7 @@ export function Layers(): VNode {
               ({ name, std, largest }) => html`<figure key=${name}>
                 <figcaption><bdi title=${visible(name)}>${visible(name)}</bdi></figcaption>
                 <${Lines}
-                  places=${layers}
+                  ticks=${layers}
                   title=${`Standard deviation and largest value of ${visible(name)} over ${layers.length} layers`}
                   lines=${[
                     { name: 'largest |value|', hue: 'line-max', values: largest },

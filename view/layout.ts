@@ -1,4 +1,4 @@
-// Where each tensor lies in the file, what lies between, and which are read without a copy.
+// The byte layout: where each tensor is in the file, the gaps, and which tensors are read without a copy.
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Grid, type GridColumn } from './grid.js'
 import { html, type VNode } from './html.js'
@@ -8,26 +8,26 @@ import { useReport } from './state.js'
 import { baseName, counted, showBytes, showCount, showShare, visible } from './words.js'
 
 const REASONS: Readonly<Record<string, string>> = {
-  '': 'aliases the file: nothing is copied',
-  encoded: 'is compressed, and has to be decoded',
-  misaligned: 'begins at an offset that its dtype cannot be read at',
-  runtime: 'the runtime refuses memory of this size from outside',
+  '': 'aliases the file (zero-copy)',
+  encoded: 'is compressed and must be decoded',
+  misaligned: 'its offset is not aligned for its dtype',
+  runtime: 'the runtime does not support external memory of this size',
   'map-failed': 'the file could not be mapped',
-  'byte-order': 'has the other byte order',
-  reordered: 'is stored in another order of elements',
-  remote: 'lies on another machine',
-  inline: 'stands in the index',
+  'byte-order': 'has the opposite byte order',
+  reordered: 'is stored in another element order',
+  remote: 'the file is remote',
+  inline: 'is stored in the index',
   io: 'the file is read, not mapped',
-  packed: 'is not one run of memory',
+  packed: 'is not contiguous',
 }
 
-/** Rows of the map: enough that a tensor of a thousandth of the file is seen. */
+/** Rows of the map: enough to show a tensor of a thousandth of the file. */
 const LINES = 12
 const LINE = 22
 
 const KINDS = ['tensor', 'shared', 'padding', 'hole', 'before', 'behind'] as const
 
-/** The file as lines of text, each of so many bytes, on a canvas: there may be 100,000 segments. */
+/** The file as rows of equal size on a canvas: there may be 100,000 segments. */
 function FileMap({
   segments,
   byteLength,
@@ -52,14 +52,14 @@ function FileMap({
     context.scale(scale, scale)
     context.clearRect(0, 0, width, LINES * LINE)
     const style = getComputedStyle(canvas)
-    const colour = (name: string): string => style.getPropertyValue(name).trim()
-    const colours = new Map<string, string>()
-    for (const kind of KINDS) colours.set(kind, colour(`--segment-${kind}`))
-    for (let hue = 0; hue < 10; hue++) colours.set(`hue-${hue}`, colour(`--hue-${hue}`))
+    const color = (name: string): string => style.getPropertyValue(name).trim()
+    const colors = new Map<string, string>()
+    for (const kind of KINDS) colors.set(kind, color(`--segment-${kind}`))
+    for (let hue = 0; hue < 10; hue++) colors.set(`hue-${hue}`, color(`--hue-${hue}`))
     for (const one of segments) {
       const { part, kind, offset, length } = one
       const hue = kind === 'tensor' && part !== undefined ? `hue-${model.dtypeNumber(part.tensor) % 10}` : kind
-      context.fillStyle = colours.get(hue) ?? 'grey'
+      context.fillStyle = colors.get(hue) ?? 'grey'
       context.globalAlpha = marked(one) ? 1 : 0.2
       const last = Math.min(LINES - 1, Math.floor((offset + Math.max(0, length - 1)) / perLine))
       for (let line = Math.floor(offset / perLine); line <= last; line++) {
@@ -70,7 +70,7 @@ function FileMap({
       }
       if (part !== undefined && part.tensor === chosen) {
         context.globalAlpha = 1
-        context.strokeStyle = colour('--ink')
+        context.strokeStyle = color('--ink')
         const line = Math.floor(offset / perLine)
         const from = ((offset - line * perLine) / perLine) * width
         context.strokeRect(
@@ -86,7 +86,7 @@ function FileMap({
     const { left, top } = (event.currentTarget as HTMLElement).getBoundingClientRect()
     const line = Math.floor((event.clientY - top) / LINE)
     const byte = (line + (event.clientX - left) / Math.max(1, width)) * perLine
-    // The last that begins at or before it.
+    // The last segment that begins at or before the position.
     let [low, high] = [0, segments.length]
     while (low < high) {
       const middle = (low + high) >> 1
@@ -107,7 +107,7 @@ function FileMap({
       onMouseLeave=${() => setTip(undefined)}
       onClick=${(event: MouseEvent) => choose(at(event)?.part?.tensor)}
     ></canvas>
-    <p class="note tip">${tip === undefined ? `Each line is ${showBytes(Math.round(perLine))}. Point at it to see what lies there.` : html`<bdi>${say(tip)}</bdi>`}</p>
+    <p class="note tip">${tip === undefined ? `Each line is ${showBytes(Math.round(perLine))}. Point at a line to see its tensors.` : html`<bdi>${say(tip)}</bdi>`}</p>
   </div>`
 }
 
@@ -182,10 +182,10 @@ export function Layout(): VNode {
   const [shown, setShown] = useState<Shown>('all')
   const segments = useMemo(() => segmentsOf(model, file), [model, file])
   const byteLength = files[file]?.byteLength ?? model.data.file.byteLength
-  const kept = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
+  const selected = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
   const marked = useMemo(
-    () => (one: Segment) => kept === undefined || (one.part !== undefined && kept.has(one.part.tensor)),
-    [kept],
+    () => (one: Segment) => selected === undefined || (one.part !== undefined && selected.has(one.part.tensor)),
+    [selected],
   )
   const listed = useMemo(
     () => segments.filter((one) => (shown === 'gaps' ? one.part === undefined : marked(one))),
@@ -244,7 +244,7 @@ export function Layout(): VNode {
       }
       ${
         byteLength === 0
-          ? html`<${Empty}>Where the tensors lie is not known of this file.<//>`
+          ? html`<${Empty}>The offsets of the tensors are not known for this file.<//>`
           : html`<${FileMap} segments=${segments} byteLength=${byteLength} marked=${marked} /><${DtypeLegend} dtypes=${dtypes} />`
       }
     <//>
@@ -256,7 +256,7 @@ export function Layout(): VNode {
       <${Choice}
         label="What to list"
         value=${shown}
-        options=${[['all', 'everything'], ['gaps', 'only what no tensor has']]}
+        options=${[['all', 'everything'], ['gaps', 'only gaps']]}
         onChange=${setShown}
       />
       <${Grid}

@@ -1,4 +1,4 @@
-// What a page that a server gives asks for later. A page from a disk asks nobody.
+// Requests of a served page. A report file makes no requests.
 import type { SliceFound, TensorFound } from '../lib/report/data.js'
 
 async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
@@ -8,10 +8,10 @@ async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
   return answer
 }
 
-/** Statistics of a tensor. */
+/** Requests the statistics of a tensor. */
 export const askStats = (tensor: number, signal: AbortSignal): Promise<TensorFound> =>
   ask(`stats?tensor=${tensor}`, signal)
 
-/** The last two dimensions of a tensor at a place in the others. */
-export const askSlice = (tensor: number, place: readonly number[], signal: AbortSignal): Promise<SliceFound> =>
-  ask(`slice?tensor=${tensor}&at=${place.join(',')}`, signal)
+/** Requests the last two dimensions of a tensor, at an index of the others. */
+export const askSlice = (tensor: number, index: readonly number[], signal: AbortSignal): Promise<SliceFound> =>
+  ask(`slice?tensor=${tensor}&at=${index.join(',')}`, signal)

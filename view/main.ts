@@ -1,4 +1,4 @@
-// The page: unpacks its data and shows one view at a time.
+// The page: decodes its data and shows one view at a time.
 import { render } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Diff } from './diff.js'
@@ -46,7 +46,7 @@ function ThemeSwitch(): VNode {
     setChosen(true)
     setTheme(next)
   }
-  return html`<button type="button" class="theme" onClick=${flip} aria-label=${`Use ${next} colours`} title=${`Use ${next} colours`}>
+  return html`<button type="button" class="theme" onClick=${flip} aria-label=${`Use ${next} colors`} title=${`Use ${next} colors`}>
     ${theme === 'dark' ? '☀' : '☾'}
   </button>`
 }
@@ -83,7 +83,7 @@ function Page({ model }: { model: Model }): VNode {
     },
     choose: (tensor) => {
       if (tensor !== undefined && chosen === undefined) setOpener(document.activeElement)
-      // Whoever came by keyboard goes on where the panel was opened.
+      // Restores the keyboard focus to where the panel was opened.
       if (tensor === undefined && opener instanceof HTMLElement) opener.focus({ preventScroll: true })
       choose(tensor)
     },

@@ -1,4 +1,4 @@
-// The data of the page, unpacked into columns that views read by the number of a tensor.
+// The data of the page, decoded into columns, which views read by tensor ordinal.
 import type {
   ChangedTensor,
   Column,
@@ -30,7 +30,7 @@ function expanded(column: Column, length: number): Float64Array {
 const lengthOf = (column: Column): number | undefined =>
   'all' in column ? undefined : 'list' in column ? column.list.length : column.delta.length
 
-/** The statistics of each tensor, of the columns of all. */
+/** Decodes the statistics of each tensor from columns. */
 function rowsOf(columns: FoundColumns, size: number): TensorFound[] {
   const [count, nan, zeros] = [columns.count, columns.nan, columns.zeros].map((one) => expanded(one, size)) as Triple
   const [positive, negative, most] = [
@@ -61,7 +61,7 @@ function rowsOf(columns: FoundColumns, size: number): TensorFound[] {
 
 type Triple = [Float64Array, Float64Array, Float64Array]
 
-/** One component: where it lies and what becomes of it. */
+/** One component: its location and how it is read. */
 export interface Part {
   readonly tensor: number
   readonly role: string
@@ -76,7 +76,7 @@ export interface Part {
 export const isNumbers = (found: TensorFound | undefined): found is TensorNumbers =>
   found !== undefined && 'count' in found
 
-/** How many standard deviations the farthest element is from the mean. */
+/** The outlier score: the distance of the most extreme element from the mean, in standard deviations. */
 export function outlierScore(found: TensorFound | undefined): number {
   if (!isNumbers(found)) return Number.NaN
   const { min, max, mean, std } = found
@@ -84,17 +84,17 @@ export function outlierScore(found: TensorFound | undefined): number {
   return std === 0 ? CONSTANT_SCORE : Math.max(max - mean, mean - min) / std
 }
 
-/** How far a changed tensor has moved for its size: ‖a - b‖ / ‖b‖. */
+/** The relative change of a tensor: ‖a - b‖ / ‖b‖. */
 export function relativeChange({ sums }: ChangedTensor): number {
   if (sums === undefined) return Number.NaN
   if (sums.differenceSquared === 0) return 0
   return Math.sqrt(sums.differenceSquared / sums.otherSquared)
 }
 
-/** A part of a name that is a number: which layer it is. */
+/** Matches the number in a name, which is its layer. */
 const NUMBER = /(?<=^|[./])\d+(?=[./]|$)/
 
-/** Everything that views show. */
+/** The data of all views. */
 export class Model {
   readonly data: ReportData
   readonly size: number
@@ -105,7 +105,7 @@ export class Model {
   readonly #layout: Float64Array
   readonly #parts: { readonly [K in keyof PartColumns]: Float64Array }
   readonly partCount: number
-  /** The first component of each tensor, and the end of all. */
+  /** The index of the first component of each tensor, and the total number of components. */
   readonly #firstPart: Uint32Array
   readonly found: (TensorFound | undefined)[]
   readonly scores: Float64Array
@@ -142,7 +142,7 @@ export class Model {
     this.added = new Set(data.diff?.added ?? [])
   }
 
-  /** Whether there are values of all tensors, and not only of those that were looked at. */
+  /** Whether there are statistics of all tensors, not only of those requested. */
   get hasValues(): boolean {
     return this.data.found !== undefined
   }
@@ -171,7 +171,7 @@ export class Model {
     return this.data.layouts[this.#layout[at] as number] as string
   }
 
-  /** What tells tensors of the same kind: a number for each dtype, shape and layout. */
+  /** The kind of each tensor: a number for each combination of dtype, shape and layout. */
   kind(at: number): number {
     const { layouts, dtypes } = this.data
     const [shape, dtype, layout] = [this.#shape[at] as number, this.#dtype[at] as number, this.#layout[at] as number]
@@ -208,25 +208,25 @@ export class Model {
     return Array.from({ length: end - first }, (_, nth) => this.part(first + nth))
   }
 
-  /** The module of a path, the root where there is none. */
+  /** The module at a path; the root if it does not exist. */
   node(path: string): Node {
     this.#root ??= makeTree(this)
     return nodeAt(this.#root, path)
   }
 
-  /** Names for searches, in lower case. */
+  /** Lowercase names, for searches. */
   get lower(): readonly string[] {
     this.#lower ??= this.names.map((name) => name.toLowerCase())
     return this.#lower
   }
 
-  /** Names for sorting, their numbers padded: layer 2 comes before layer 10. */
+  /** Names with padded numbers, for sorting: layer 2 comes before layer 10. */
   get sortKeys(): readonly string[] {
     this.#keys ??= this.names.map((name) => name.replace(/\d{1,8}/g, (digits) => digits.padStart(8, '0')))
     return this.#keys
   }
 
-  /** The layer of each tensor, -1 where it is in none, and its name without the layer. */
+  /** The layer of each tensor, or -1, and its name without the layer. */
   get layers(): { readonly layer: Int32Array; readonly module: readonly string[] } {
     if (this.#layers === undefined) {
       const layer = new Int32Array(this.size).fill(-1)
@@ -246,7 +246,7 @@ type FromBase64 = { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }
 
 function decoded(text: string): Uint8Array<ArrayBuffer> {
   const { fromBase64 } = Uint8Array as FromBase64
-  // Browsers from 2025 on have it: of megabytes it takes a tenth of the time.
+  // Browsers since 2025 have Uint8Array.fromBase64, which takes a tenth of the time.
   if (fromBase64 !== undefined) return fromBase64(text)
   const binary = atob(text)
   const bytes = new Uint8Array(binary.length)
@@ -254,7 +254,7 @@ function decoded(text: string): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** The data of the page: gzip in base64, which a browser unpacks by itself. */
+/** Decodes the data of the page: gzip in base64. */
 export async function unpack(text: string): Promise<ReportData> {
   const stream = new Blob([decoded(text)]).stream().pipeThrough(new DecompressionStream('gzip'))
   return (await new Response(stream).json()) as ReportData

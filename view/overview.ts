@@ -1,4 +1,4 @@
-// What the file is, on one screen.
+// An overview of the file.
 import { useMemo, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
 import { Bar, Empty, hueOf, Later, Name, Section } from './pieces.js'
@@ -92,7 +92,7 @@ function Dtypes(): VNode {
 }
 
 const MOST_CHILDREN = 60
-/** What is open at first: the modules of a transformer, down to one of its alike layers. */
+/** The modules that are initially expanded: those of a transformer, down to one of its identical layers. */
 const OPEN_LEVELS = 3
 const OPEN_CHILDREN = 12
 
@@ -141,14 +141,14 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
             ${inner
               .slice(0, MOST_CHILDREN)
               .map((one) => html`<${Branch} key=${one.node.path} item=${one} whole=${whole} level=${level + 1} />`)}
-            ${inner.length > MOST_CHILDREN ? html`<li class="more">and ${showCount(inner.length - MOST_CHILDREN)} more: the table under Values has all of them</li>` : null}
+            ${inner.length > MOST_CHILDREN ? html`<li class="more">and ${showCount(inner.length - MOST_CHILDREN)} more: see the table under Values</li>` : null}
           </ul>`
         : null
     }
   </li>`
 }
 
-/** A module with a single module in it says nothing: it begins below. */
+/** Skips modules that contain nothing but one other module. */
 function trunk(root: Node): Node {
   let node = root
   while (node.children.length === 1 && (node.children[0] as Node).children.length > 0) node = node.children[0] as Node
@@ -162,7 +162,7 @@ function Outline(): VNode {
   const title = top.path === '' ? 'Modules' : `Modules in ${visible(top.path)}`
   return html`<${Section} title=${title} class="wide">
     <label class="check">
-      <input type="checkbox" checked=${fold} onChange=${() => setFold(!fold)} /> Show alike blocks as one
+      <input type="checkbox" checked=${fold} onChange=${() => setFold(!fold)} /> Fold identical blocks
     </label>
     <ul class="outline">
       ${items
@@ -219,10 +219,10 @@ function Findings(): VNode {
         ${
           !model.hasValues
             ? model.data.live
-              ? 'Values are read as they are looked at.'
+              ? 'Values are read on demand.'
               : 'The values were not read.'
             : doubtful.length === 0
-              ? 'No tensor looks suspicious.'
+              ? 'No suspicious tensors.'
               : html`<button type="button" class="link" onClick=${() => go('values')}>
                   ${counted(doubtful.length, 'tensor')} ${doubtful.length === 1 ? 'looks' : 'look'} suspicious
                 </button>`
@@ -238,7 +238,7 @@ function Findings(): VNode {
               <span> against ${visible(baseName(diff.against))}</span>
             </li>`
       }
-      <li>${warnings.length + moreWarnings === 0 ? 'The file gives no warnings.' : counted(warnings.length + moreWarnings, 'warning')}</li>
+      <li>${warnings.length + moreWarnings === 0 ? 'No warnings.' : counted(warnings.length + moreWarnings, 'warning')}</li>
     </ul>
     ${
       warnings.length === 0

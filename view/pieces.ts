@@ -1,20 +1,20 @@
-// Small parts of which views are made.
+// Small components of the views.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ComponentChildren, html, type VNode } from './html.js'
 import { type State, useReport } from './state.js'
 import type { Node } from './tree.js'
 import { visible } from './words.js'
 
-/** The name of what has none, so that there is something to see and to press. */
+/** The label of an empty name, so that it is visible and clickable. */
 const EMPTY = '""'
 
-/** A name from a file. `bdi` keeps what is written from right to left from reordering what stands beside it. */
+/** A name from a file. `bdi` prevents right-to-left text from reordering adjacent text. */
 export function Name({ text, short }: { text: string; short?: string | undefined }): VNode {
   const shown = visible(text)
   return html`<bdi class="name" title=${shown}>${visible(short ?? text) || EMPTY}</bdi>`
 }
 
-/** A name that shows its tensor. */
+/** A tensor name that opens the tensor's panel. */
 export function TensorLink({ tensor }: { tensor: number }): VNode {
   const { model, choose, chosen } = useReport()
   return html`<button type="button" class="link" aria-pressed=${chosen === tensor} onClick=${() => choose(tensor)}>
@@ -29,7 +29,7 @@ export function Section(props: { title: string; note?: string; class?: string; c
   </section>`
 }
 
-/** One of several choices, as buttons in a row. */
+/** A choice between several options, as a row of buttons. */
 export function Choice<T extends string>(props: {
   label: string
   value: T
@@ -50,7 +50,7 @@ export function Choice<T extends string>(props: {
   </div>`
 }
 
-/** The width of an element, as it changes. */
+/** Tracks the width of an element. */
 export function useWidth(): readonly [{ current: HTMLElement | null }, number] {
   const ref = useRef<HTMLElement>(null)
   const [width, setWidth] = useState(0)
@@ -71,7 +71,7 @@ export const Bar = ({ share }: { share: number }): VNode =>
     <i style=${{ width: `${Math.max(0, Math.min(1, share)) * 100}%` }}></i>
   </span>`
 
-/** The class that colours what is of a dtype: the ten most frequent ones of a file have colours of their own. */
+/** The CSS class for the color of a dtype: the ten most frequent dtypes of a file have distinct colors. */
 export const hueOf = (number: number): string => `hue-${number < 0 ? 'mixed' : number % 10}`
 
 export function DtypeLegend({ dtypes }: { dtypes: readonly number[] }): VNode {
@@ -84,7 +84,7 @@ export function DtypeLegend({ dtypes }: { dtypes: readonly number[] }): VNode {
   </ul>`
 }
 
-/** The dtype of all tensors below a node, -1 where there are several. */
+/** The dtype of all tensors below a node; -1 if there are several. */
 export function dtypeBelow(model: State['model'], node: Node): number {
   let [found, at]: [number | undefined, Node[]] = [undefined, [node]]
   while (at.length > 0) {
@@ -101,11 +101,11 @@ export function dtypeBelow(model: State['model'], node: Node): number {
 
 export const Empty = ({ children }: { children?: ComponentChildren }): VNode => html`<p class="empty">${children}</p>`
 
-/** What takes long, once everything else is painted. */
+/** Runs slow work after everything else was painted. */
 export function Later({ make }: { make: () => VNode }): VNode | null {
   const [now, setNow] = useState(false)
   useEffect(() => {
-    // A frame is painted after its callbacks: what they put off comes behind it.
+    // A frame is painted after its animation callbacks, so a task that they schedule runs after it.
     const frame = requestAnimationFrame(() => setTimeout(() => setNow(true)))
     return () => cancelAnimationFrame(frame)
   }, [])

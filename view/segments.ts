@@ -1,4 +1,4 @@
-// A file from its first byte to its last: the index, what tensors have, and what lies between.
+// Divides a file into segments: the index, tensors, and gaps.
 import type { Model, Part } from './model.js'
 
 export type SegmentKind = 'tensor' | 'padding' | 'hole' | 'before' | 'behind' | 'shared'
@@ -10,19 +10,19 @@ export interface Segment {
   readonly part: Part | undefined
 }
 
-/** The largest gap that aligns what follows: pages are 4 KiB, and 64 KiB on some machines. */
+/** The largest gap that counts as alignment: pages are 4 KiB, and 64 KiB on some machines. */
 const MOST_PADDING = 65_536
 
 export const MEANING: Readonly<Record<SegmentKind, string>> = {
   tensor: 'tensor',
   shared: 'tensor that shares bytes with another',
   padding: 'padding or headers between tensors',
-  hole: 'hole: no tensor uses it',
+  hole: 'unused space',
   before: 'header and index',
   behind: 'index and footer',
 }
 
-/** The segments of a file, in the order of their offsets. */
+/** The segments of a file, by offset. */
 export function segmentsOf(model: Model, file: number): Segment[] {
   const parts: Part[] = []
   for (let at = 0; at < model.partCount; at++) {

@@ -1,4 +1,4 @@
-// Which tensors the search box and the chosen module leave.
+// Filters tensors by the search box and the selected module.
 import type { Model } from './model.js'
 
 const escapedPattern = (word: string): string =>
@@ -9,7 +9,7 @@ const escapedPattern = (word: string): string =>
 
 type Test = (text: string) => boolean
 
-/** One test for each word: a part of the text, or with `*` and `?` a pattern for a part of it. */
+/** One test for each word: a substring, or with `*` and `?` a pattern for a substring. */
 function tests(query: string): Test[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean)
   return words.map((word) => {
@@ -19,7 +19,7 @@ function tests(query: string): Test[] {
   })
 }
 
-/** Whether a text has all words of the query. */
+/** Whether a text contains all words of the query. */
 export function textMatcher(query: string): Test {
   const all = tests(query)
   return (text) => {
@@ -28,7 +28,7 @@ export function textMatcher(query: string): Test {
   }
 }
 
-/** The numbers of the tensors in a module whose names, dtypes or shapes have all words; undefined: all of them. */
+/** The ordinals of the tensors in a module whose names, dtypes or shapes contain all words; undefined for all tensors. */
 export function chosen(model: Model, query: string, scope: string): Uint32Array | undefined {
   const all = tests(query)
   if (all.length === 0 && scope === '') return undefined

@@ -1,4 +1,4 @@
-// What all views share: the data, what was searched for, and what was chosen.
+// The state that all views share: the data, the search, and the selection.
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { Model } from './model.js'
@@ -6,25 +6,25 @@ import type { Model } from './model.js'
 export const VIEWS = ['overview', 'bytes', 'layout', 'values', 'diff'] as const
 export type View = (typeof VIEWS)[number]
 
-/** The state, and how it is changed. */
+/** The state and its setters. */
 export interface State {
   readonly model: Model
-  /** Changes with each tensor whose statistics came later. */
+  /** Increments when statistics of a tensor arrive. */
   readonly learned: number
   readonly query: string
-  /** The path of the module that all views are limited to. */
+  /** The path of the selected module, to which all views are limited. */
   readonly scope: string
-  /** The numbers of the tensors that are left; undefined for all. */
+  /** The ordinals of the filtered tensors; undefined for all. */
   readonly rows: Uint32Array | undefined
-  /** The tensor that is shown in full. */
+  /** The tensor whose panel is open. */
   readonly chosen: number | undefined
-  /** Whether alike blocks are shown as one. */
+  /** Whether identical blocks are folded. */
   readonly fold: boolean
   go(view: View): void
   setScope(path: string): void
   setFold(fold: boolean): void
   choose(tensor: number | undefined): void
-  /** Statistics that came from the server. */
+  /** Statistics from the server. */
   learn(tensor: number, found: Model['found'][number]): void
 }
 
@@ -32,6 +32,6 @@ export const Context = createContext<State | undefined>(undefined)
 
 export function useReport(): State {
   const state = useContext(Context)
-  if (state === undefined) throw new Error('a view stands outside of the page')
+  if (state === undefined) throw new Error('a view must be inside the page')
   return state
 }

@@ -1,7 +1,7 @@
-// Tensors whose values look wrong, and why.
+// Finds tensors with suspicious values.
 import type { Model } from './model.js'
 
-export type Suspicion = 'not finite' | 'all zero' | 'constant' | 'saturated' | 'far outliers' | 'unreadable'
+export type Suspicion = 'not finite' | 'all zero' | 'constant' | 'saturated' | 'outliers' | 'unreadable'
 
 export interface Suspect {
   readonly tensor: number
@@ -9,7 +9,7 @@ export interface Suspect {
   readonly why: string
 }
 
-/** The largest number of types whose range is small enough to be reached by mistake. */
+/** The maximum of dtypes whose range is small enough to overflow by mistake. */
 const LARGEST = new Map<string, number>([
   ['float16', 65504],
   ['float8_e4m3fn', 448],
@@ -18,16 +18,16 @@ const LARGEST = new Map<string, number>([
   ['float8_e5m2fnuz', 57344],
 ])
 
-/** Of a normal distribution the farthest of 10^12 elements is 7 standard deviations from the mean. */
-export const FAR = 32
+/** The outlier threshold in standard deviations. The most extreme of 10^12 normally distributed elements has 7. */
+export const OUTLIER_SCORE = 32
 
 export const MEANING: Readonly<Record<Suspicion, string>> = {
   'not finite': 'NaN or infinity among the values',
   unreadable: 'the values cannot be read',
-  saturated: 'the largest number of the dtype is reached, so larger ones were cut',
-  'far outliers': `an element more than ${FAR} standard deviations from the mean`,
+  saturated: 'values at the maximum of the dtype: larger ones were probably clipped',
+  outliers: `an element more than ${OUTLIER_SCORE} standard deviations from the mean`,
   'all zero': 'every value is zero',
-  constant: 'every value is the same, and not 0 or 1',
+  constant: 'all values are equal, and not 0 or 1',
 }
 
 const UNSUPPORTED = new Set(['ZT_BAD_DTYPE', 'ZT_BAD_LAYOUT', 'ZT_UNSUPPORTED_ENCODING'])
@@ -53,17 +53,17 @@ function suspicion(model: Model, tensor: number): Omit<Suspect, 'tensor'> | unde
     return { kind: 'saturated', why: `reaches ±${largest}, the end of ${model.dtype(tensor)}` }
   }
   if (zeros === count) return { kind: 'all zero', why: `all ${count.toLocaleString('en')} values` }
-  // Fresh norms are all ones, and masks are too.
+  // Newly initialized norms and masks are all ones.
   if (min === max)
     return min === 1 ? undefined : { kind: 'constant', why: `all ${count.toLocaleString('en')} values are ${min}` }
   const score = model.scores[tensor] as number
-  if (score > FAR) return { kind: 'far outliers', why: `${score.toFixed(0)} standard deviations from the mean` }
+  if (score > OUTLIER_SCORE) return { kind: 'outliers', why: `${score.toFixed(0)} standard deviations from the mean` }
   return undefined
 }
 
 const ORDER = Object.keys(MEANING)
 
-/** The suspects, the gravest first. */
+/** The suspicious tensors, the most severe first. */
 export function suspects(model: Model): Suspect[] {
   const found: Suspect[] = []
   for (let tensor = 0; tensor < model.size; tensor++) {

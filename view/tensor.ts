@@ -1,4 +1,4 @@
-// One tensor in full: what it is, where it lies, what its values are like, and how they have changed.
+// The panel of a tensor: its properties, location, statistics and differences.
 import { useEffect, useState } from 'preact/hooks'
 import type { SliceFound } from '../lib/report/data.js'
 import { Bars, Histogram } from './charts.js'
@@ -17,7 +17,7 @@ function Pairs({ pairs }: { pairs: readonly (readonly [string, unknown])[] }): V
   </dl>`
 }
 
-/** Asks for what is not there yet, where there is a server. */
+/** Requests missing statistics, if there is a server. */
 function useStats(tensor: number): string | undefined {
   const { model, learn } = useReport()
   const [failure, setFailure] = useState<string | undefined>(undefined)
@@ -55,7 +55,7 @@ function Values({ tensor }: { tensor: number }): VNode {
   return html`<div>
     ${
       found.histogram === undefined
-        ? html`<p class="note">${model.data.live ? 'Making the histogram …' : 'A report of so many tensors has no histograms: ztensor serve makes them as they are looked at.'}</p>`
+        ? html`<p class="note">${model.data.live ? 'Computing the histogram …' : 'A report of so many tensors has no histograms. Run ztensor serve to compute them on demand.'}</p>`
         : html`<div class="tools end">
               <${Choice}
                 label="Scale of the counts"
@@ -77,7 +77,7 @@ function Values({ tensor }: { tensor: number }): VNode {
         ['+∞', showCount(found.positiveInfinite)],
         ['−∞', showCount(found.negativeInfinite)],
         ['values', showCount(found.count)],
-        ['farthest', Number.isNaN(score) ? '–' : `${showNumber(score)} σ`],
+        ['largest deviation', Number.isNaN(score) ? '–' : `${showNumber(score)} σ`],
       ]}
     />
   </div>`
@@ -85,7 +85,7 @@ function Values({ tensor }: { tensor: number }): VNode {
 
 const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹'
 
-/** A whole number as an exponent. */
+/** Formats an integer as an exponent. */
 const raised = (value: number): string =>
   String(value)
     .replace('-', '⁻')
@@ -96,7 +96,7 @@ function Change({ tensor }: { tensor: number }): VNode | null {
   const change = model.changes.get(tensor)
   if (change === undefined) {
     if (model.data.diff === undefined) return null
-    return html`<section><h3>Difference</h3><p class="note">${model.added.has(tensor) ? 'The other file does not have it.' : 'The same in both files.'}</p></section>`
+    return html`<section><h3>Difference</h3><p class="note">${model.added.has(tensor) ? 'The other file does not have this tensor.' : 'Equal in both files.'}</p></section>`
   }
   const { values, sums, shape, dtype, layout } = change
   const moved = relativeChange(change)
@@ -134,7 +134,7 @@ function unpackedFloats(text: string): Float32Array {
   return new Float32Array(bytes.buffer)
 }
 
-/** Blue below zero, red above: the colour of a value between -1 and 1. */
+/** The color of a value between -1 and 1: blue below zero, red above. */
 function paint(pixels: Uint8ClampedArray, at: number, value: number, dark: boolean): void {
   const size = Math.sqrt(Math.min(1, Math.abs(value)))
   const [from, to] = dark
@@ -151,13 +151,13 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
   const { model } = useReport()
   const shape = model.shape(tensor)
   const outer = shape.slice(0, Math.max(0, shape.length - 2))
-  const [place, setPlace] = useState<number[]>(outer.map(() => 0))
+  const [index, setIndex] = useState<number[]>(outer.map(() => 0))
   const [found, setFound] = useState<SliceFound | string | undefined>(undefined)
   const [canvas, setCanvas] = useState<HTMLCanvasElement | null>(null)
-  const key = place.join(',')
+  const key = index.join(',')
   useEffect(() => {
     const stop = new AbortController()
-    askSlice(tensor, place, stop.signal).then(setFound, (error: Error) => {
+    askSlice(tensor, index, stop.signal).then(setFound, (error: Error) => {
       if (!stop.signal.aborted) setFound(error.message)
     })
     return () => stop.abort()
@@ -172,7 +172,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
     if (context === null || rows * columns === 0) return
     const image = context.createImageData(columns, rows)
     const sizes = values.map(Math.abs).filter(Number.isFinite).sort()
-    // One outlier would make all others white.
+    // A single outlier would make all other cells white.
     const most = (sizes[Math.floor(sizes.length * 0.995)] ?? 0) || (sizes.at(-1) ?? 0) || 1
     const dark = getComputedStyle(canvas).colorScheme === 'dark'
     for (const [at, value] of values.entries()) paint(image.data, at, value / most, dark)
@@ -187,9 +187,9 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
     <h3>Heat map</h3>
     ${outer.map(
       (size, dim) => html`<label class="select" key=${dim}>index of dimension ${dim}
-        <input type="number" min="0" max=${size - 1} value=${place[dim]} onChange=${(event: Event) => {
+        <input type="number" min="0" max=${size - 1} value=${index[dim]} onChange=${(event: Event) => {
           const value = Math.trunc(Number((event.currentTarget as HTMLInputElement).value))
-          setPlace(place.map((one, at) => (at === dim ? Math.max(0, Math.min(size - 1, value)) : one)))
+          setIndex(index.map((one, at) => (at === dim ? Math.max(0, Math.min(size - 1, value)) : one)))
         }} /></label>`,
     )}
     <canvas class="slice" ref=${setCanvas} role="img" aria-label="Heat map of a slice: blue is negative, red positive"></canvas>
@@ -197,7 +197,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
   </section>`
 }
 
-/** The panel beside the views. */
+/** The side panel. */
 export function TensorPanel({ tensor }: { tensor: number }): VNode {
   const { model, choose } = useReport()
   const [panel, setPanel] = useState<HTMLElement | null>(null)

@@ -1,34 +1,34 @@
-// Tensors by the path of their names, split at dots and slashes. Equal blocks with numbers for names fold into one.
+// The tree of tensors: names are split at dots and slashes. Identical blocks whose names are numbers can be folded.
 import type { Model } from './model.js'
 
 /** A module, or a tensor. */
 export interface Node {
   readonly name: string
-  /** The name of everything below begins with it. */
+  /** The common prefix of all names below. */
   readonly path: string
   readonly parent: Node | undefined
   children: readonly Node[]
-  /** The number of the tensor that is called exactly so; -1 where there is none. */
+  /** The ordinal of the tensor with exactly this name; -1 if there is none. */
   tensor: number
   bytes: number
   count: number
-  /** The same for nodes with the same names, dtypes and shapes below them. */
+  /** The kind of the node: equal for nodes with the same names, dtypes and shapes below them. */
   kind: number
 }
 
-/** Blocks that are all alike, or a node by itself. */
+/** Identical blocks that are folded, or a single node. */
 export interface Folded {
   readonly node: Node
-  /** All of them; one where nothing was folded. */
+  /** The folded nodes; one if nothing was folded. */
   readonly nodes: readonly Node[]
-  /** The name of one, or `0 … 31`. */
+  /** The name of the node, or a range such as `0 … 31`. */
   readonly title: string
 }
 
-/** A hostile name may be all dots: what is deeper stays in one piece. */
+/** The maximum depth: a hostile name may be all dots. Deeper parts are not split. */
 const MOST_LEVELS = 24
 
-/** The path of a name in pieces that joined are the name, each with the separator behind it. */
+/** Splits a name into pieces, each with its separator. Their concatenation is the name. */
 function pieces(name: string): string[] {
   const found: string[] = []
   let from = 0
@@ -42,41 +42,41 @@ function pieces(name: string): string[] {
   return found
 }
 
-/** What most nodes have for children: an array of its own for each tensor would be a third of the time. */
+/** The shared empty children of leaves: separate arrays would take a third of the time. */
 const NONE: readonly Node[] = Object.freeze([])
 
 function make(name: string, path: string, parent: Node | undefined): Node {
   return { name, path, parent, children: NONE, tensor: -1, bytes: 0, count: 0, kind: 0 }
 }
 
-/** Nodes below a node by the piece of the path that leads there. */
-type Below = Map<string, Place>
+/** Child nodes by piece of the path. */
+type Below = Map<string, Branch>
 
-interface Place {
+interface Branch {
   readonly node: Node
   readonly piece: string
   below: Below | undefined
 }
 
-/** The place below another, made where there is none. */
-function stepInto(place: Place, piece: string): Place {
-  place.below ??= new Map()
-  let next = place.below.get(piece)
+/** The branch below another; created if it does not exist. */
+function stepInto(branch: Branch, piece: string): Branch {
+  branch.below ??= new Map()
+  let next = branch.below.get(piece)
   if (next === undefined) {
-    // A path of a module ends with its separator: tensor `a` and module `a.` are two nodes.
-    const node = make(piece.replace(/[./]$/, '') || piece, place.node.path + piece, place.node)
-    if (place.node.children === NONE) place.node.children = [node]
-    else (place.node.children as Node[]).push(node)
+    // The path of a module ends with its separator: tensor `a` and module `a.` are different nodes.
+    const node = make(piece.replace(/[./]$/, '') || piece, branch.node.path + piece, branch.node)
+    if (branch.node.children === NONE) branch.node.children = [node]
+    else (branch.node.children as Node[]).push(node)
     next = { node, piece, below: undefined }
-    place.below.set(piece, next)
+    branch.below.set(piece, next)
   }
   return next
 }
 
-/** The kinds of nodes, by what they are made of: tensors by a number, modules by a text. */
+/** The kinds of nodes, by their contents: a number for tensors, a string for modules. */
 type Kinds = Map<number | string, number>
 
-/** Sums up what is below, and numbers the kinds of nodes. */
+/** Sums up the sizes below each node, and numbers the kinds of nodes. */
 function sumUp(node: Node, model: Model, kinds: Kinds): void {
   const { children, tensor } = node
   const own = tensor < 0 ? -1 : model.kind(tensor)
@@ -102,24 +102,24 @@ function sumUp(node: Node, model: Model, kinds: Kinds): void {
   node.kind = kind
 }
 
-/** The tree of all tensors: its root, whose path is empty. */
+/** Builds the tree of all tensors. The path of its root is empty. */
 export function makeTree(model: Model): Node {
   const root = make('', '', undefined)
-  // Names that follow each other have most of their path in common.
-  const line: Place[] = [{ node: root, piece: '', below: undefined }]
+  // Consecutive names share most of their path.
+  const line: Branch[] = [{ node: root, piece: '', below: undefined }]
   for (let tensor = 0; tensor < model.size; tensor++) {
     const path = pieces(model.name(tensor))
     let level = 0
     while (level < path.length && line[level + 1]?.piece === path[level]) level++
     line.length = level + 1
-    for (; level < path.length; level++) line.push(stepInto(line[level] as Place, path[level] as string))
-    ;(line.at(-1) as Place).node.tensor = tensor
+    for (; level < path.length; level++) line.push(stepInto(line[level] as Branch, path[level] as string))
+    ;(line.at(-1) as Branch).node.tensor = tensor
   }
   sumUp(root, model, new Map())
   return root
 }
 
-/** The node of a path; the root where there is none. */
+/** The node at a path; the root if it does not exist. */
 export function nodeAt(root: Node, path: string): Node {
   let node: Node | undefined = root
   while (node !== undefined && node.path !== path) {
@@ -132,15 +132,15 @@ export function nodeAt(root: Node, path: string): Node {
 
 const isNumber = (name: string): boolean => /^\d+$/.test(name)
 
-/** `0 … 31` of neighbours, `0, 2, 5` of few, otherwise the first and the last. */
+/** Formats block numbers: `0 … 31` if consecutive, `0, 2, 5` if few, otherwise the first and the last. */
 function titleOf(nodes: readonly Node[]): string {
   const numbers = nodes.map(({ name }) => Number(name)).sort((a, b) => a - b)
   const [first, last] = [numbers[0] as number, numbers.at(-1) as number]
-  const neighbours = last - first === nodes.length - 1
-  return neighbours || nodes.length > 3 ? `${first} … ${last}` : numbers.join(', ')
+  const consecutive = last - first === nodes.length - 1
+  return consecutive || nodes.length > 3 ? `${first} … ${last}` : numbers.join(', ')
 }
 
-/** The children of a node, alike blocks folded where `fold` says so. */
+/** The children of a node, with identical blocks folded if `fold`. */
 export function folded(node: Node, fold: boolean): Folded[] {
   const groups = new Map<number, Node[]>()
   const order: Node[][] = []
@@ -154,7 +154,7 @@ export function folded(node: Node, fold: boolean): Folded[] {
     order.push(made)
     if (fold && isNumber(child.name)) groups.set(child.kind, made)
   }
-  // Formats sort names as texts: layer 10 before layer 2.
+  // Files sort names as strings: layer 10 before layer 2.
   if (order.every(([first]) => isNumber((first as Node).name))) {
     order.sort(([a], [b]) => Number((a as Node).name) - Number((b as Node).name))
   }
@@ -165,7 +165,7 @@ export function folded(node: Node, fold: boolean): Folded[] {
   }))
 }
 
-/** The node and all above it, from the root down. */
+/** The node and its ancestors, from the root down. */
 export function lineage(node: Node): Node[] {
   const line: Node[] = []
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) line.unshift(at)

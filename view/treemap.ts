@@ -1,4 +1,4 @@
-// Where the bytes are: modules as areas, one inside the other.
+// A treemap of bytes: modules as nested areas.
 import { hierarchy, treemap, treemapSquarify } from 'd3-hierarchy'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
@@ -8,13 +8,13 @@ import { type Folded, folded, lineage, type Node } from './tree.js'
 import { counted, showBytes, showCount, showShare, visible } from './words.js'
 
 const LEVELS = 8
-/** What is smaller than this share of all is not divided: its parts would be a few pixels wide. */
+/** The minimum share of an area that is divided: parts of smaller ones would be a few pixels wide. */
 const LEAST_SHARE = 0.006
-/** Areas in one module: what is smaller is drawn as one. */
+/** The maximum number of areas in a module: the smallest ones are merged. */
 const MOST_AREAS = 160
 const LABEL = 20
 
-/** An area: a module, alike modules, or the rest of many small ones. */
+/** An area: a module, folded identical modules, or the rest of many small ones. */
 interface Area {
   readonly item: Folded | undefined
   readonly title: string
@@ -27,11 +27,11 @@ const bytesOf = ({ nodes }: Folded): number => nodes.reduce((sum, node) => sum +
 interface Division {
   readonly fold: boolean
   readonly keep: Keep
-  /** Bytes of an area that is divided, at least. */
+  /** The minimum size of an area that is divided, in bytes. */
   readonly least: number
 }
 
-/** A module with nothing but one other in it, together with that: `q_proj.weight` is one area. */
+/** Merges a module with its only child: `q_proj.weight` is one area. */
 function only(item: Folded, fold: boolean): Folded {
   let [{ node }, { title }] = [item, item]
   if (item.nodes.length > 1) return item
@@ -65,17 +65,17 @@ function areas(node: Node, times: number, levels: number, how: Division): Area[]
 
 type Keep = (node: Node) => boolean
 
-/** Whether something that was searched for is below a node. */
+/** Whether a search result is below a node. */
 function useKeep(): Keep {
   const { model, rows, query } = useReport()
   return useMemo(() => {
     if (rows === undefined || query.trim() === '') return () => true
-    const kept = new Set(rows)
+    const selected = new Set(rows)
     const known = new Map<Node, boolean>()
     const keep = (node: Node): boolean => {
       let found = known.get(node)
       if (found === undefined) {
-        found = (node.tensor >= 0 && kept.has(node.tensor)) || node.children.some(keep)
+        found = (node.tensor >= 0 && selected.has(node.tensor)) || node.children.some(keep)
         known.set(node, found)
       }
       return found
@@ -96,15 +96,15 @@ function scoreBelow(state: State, node: Node): number {
   return most
 }
 
-/** Which of eight steps a score has: 4, 8, 16 … standard deviations. */
+/** The color step of a score, of eight: 4, 8, 16 … standard deviations. */
 export const heatOf = (score: number): string =>
   Number.isNaN(score) ? 'heat-none' : `heat-${Math.max(0, Math.min(7, Math.floor(Math.log2(Math.max(1, score)) - 1)))}`
 
-type Colour = 'dtype' | 'outliers'
+type Color = 'dtype' | 'outliers'
 
-function colourOf(state: State, colour: Colour, area: Area): string {
+function colorOf(state: State, color: Color, area: Area): string {
   if (area.item === undefined) return 'hue-mixed'
-  if (colour === 'dtype') return hueOf(dtypeBelow(state.model, area.item.node))
+  if (color === 'dtype') return hueOf(dtypeBelow(state.model, area.item.node))
   return heatOf(
     Math.max(
       ...area.item.nodes.map((node) => scoreBelow(state, node)).filter((one) => !Number.isNaN(one)),
@@ -113,7 +113,7 @@ function colourOf(state: State, colour: Colour, area: Area): string {
   )
 }
 
-interface Placed {
+interface Tile {
   readonly area: Area
   readonly x: number
   readonly y: number
@@ -122,8 +122,8 @@ interface Placed {
   readonly level: number
 }
 
-function placed(root: Area, width: number, height: number): Placed[] {
-  const laid = treemap<Area>()
+function tilesOf(root: Area, width: number, height: number): Tile[] {
+  const layout = treemap<Area>()
     .tile(treemapSquarify.ratio(1.4))
     .size([width, height])
     .paddingInner(2)
@@ -134,7 +134,7 @@ function placed(root: Area, width: number, height: number): Placed[] {
       .sum(({ children, bytes }) => (children === undefined ? bytes : 0))
       .sort((a, b) => (b.value ?? 0) - (a.value ?? 0)),
   )
-  return laid
+  return layout
     .descendants()
     .slice(1)
     .map(({ data, x0, y0, x1, y1, depth }) => ({
@@ -144,29 +144,29 @@ function placed(root: Area, width: number, height: number): Placed[] {
 }
 
 /** The nearest area in the direction of an arrow key. */
-function towards(all: readonly Placed[], from: Placed, key: string): number {
-  const centre = ({ x, y, width, height }: Placed) => [x + width / 2, y + height / 2] as const
-  const [fromX, fromY] = centre(from)
+function towards(all: readonly Tile[], from: Tile, key: string): number {
+  const center = ({ x, y, width, height }: Tile) => [x + width / 2, y + height / 2] as const
+  const [fromX, fromY] = center(from)
   const horizontal = key === 'ArrowLeft' || key === 'ArrowRight'
   const sign = key === 'ArrowLeft' || key === 'ArrowUp' ? -1 : 1
   let [best, least] = [-1, Number.POSITIVE_INFINITY]
   for (const [at, one] of all.entries()) {
-    const [x, y] = centre(one)
+    const [x, y] = center(one)
     const [along, across] = horizontal ? [(x - fromX) * sign, y - fromY] : [(y - fromY) * sign, x - fromX]
     if (one === from || along <= 0.5) continue
-    const far = along + 3 * Math.abs(across)
-    if (far < least) [best, least] = [at, far]
+    const distance = along + 3 * Math.abs(across)
+    if (distance < least) [best, least] = [at, distance]
   }
   return best
 }
 
-function Map_({ root, colour }: { root: Area; colour: Colour }): VNode {
+function Map_({ root, color }: { root: Area; color: Color }): VNode {
   const state = useReport()
   const [box, width] = useWidth()
   const height = width < 600 ? 440 : 560
   const [active, setActive] = useState(0)
   const refs = useRef<(HTMLButtonElement | null)[]>([])
-  const all = useMemo(() => (width === 0 ? [] : placed(root, width, height)), [root, width, height])
+  const all = useMemo(() => (width === 0 ? [] : tilesOf(root, width, height)), [root, width, height])
   useEffect(() => setActive(0), [root])
   const enter = ({ item }: Area) => {
     if (item === undefined) return
@@ -174,7 +174,7 @@ function Map_({ root, colour }: { root: Area; colour: Colour }): VNode {
     if (node.children.length > 0) state.setScope(node.path)
     else if (node.tensor >= 0) state.choose(node.tensor)
   }
-  const press = (event: KeyboardEvent, one: Placed) => {
+  const press = (event: KeyboardEvent, one: Tile) => {
     if (event.key === 'Escape' || event.key === 'Backspace') {
       const above = state.model.node(state.scope).parent
       if (above !== undefined) state.setScope(above.path)
@@ -206,7 +206,7 @@ function Map_({ root, colour }: { root: Area; colour: Colour }): VNode {
         ref=${(element: HTMLButtonElement | null) => {
           refs.current[at] = element
         }}
-        class=${`area ${colourOf(state, colour, area)} ${area.children === undefined ? '' : 'inner'} ${
+        class=${`area ${colorOf(state, color, area)} ${area.children === undefined ? '' : 'inner'} ${
           state.chosen !== undefined && area.item?.node.tensor === state.chosen ? 'chosen' : ''
         }`}
         style=${{ left: `${x}px`, top: `${y}px`, width: `${one.width}px`, height: `${one.height}px` }}
@@ -278,7 +278,7 @@ function List({ root }: { root: Area }): VNode {
 export function Treemap(): VNode {
   const state = useReport()
   const { model, scope, fold, setFold } = state
-  const [colour, setColour] = useState<Colour>('dtype')
+  const [color, setColor] = useState<Color>('dtype')
   const keep = useKeep()
   const top = model.node(scope)
   const root = useMemo((): Area => {
@@ -290,14 +290,14 @@ export function Treemap(): VNode {
   return html`<${Section} title="Bytes by module">
     <div class="tools">
       <${Crumbs} />
-      <label class="check"><input type="checkbox" checked=${fold} onChange=${() => setFold(!fold)} /> Alike blocks as one</label>
+      <label class="check"><input type="checkbox" checked=${fold} onChange=${() => setFold(!fold)} /> Fold identical blocks</label>
       ${
         model.hasValues
           ? html`<${Choice}
-              label="Colour"
-              value=${colour}
+              label="Color"
+              value=${color}
               options=${[['dtype', 'dtype'], ['outliers', 'outliers']]}
-              onChange=${setColour}
+              onChange=${setColor}
             />`
           : null
       }
@@ -305,13 +305,13 @@ export function Treemap(): VNode {
     ${
       root.bytes === 0
         ? html`<${Empty}>${model.size === 0 ? 'The file has no tensors.' : 'No bytes here match the search.'}<//>`
-        : html`<${Map_} root=${root} colour=${colour} />`
+        : html`<${Map_} root=${root} color=${color} />`
     }
     ${
-      colour === 'dtype'
+      color === 'dtype'
         ? html`<${DtypeLegend} dtypes=${dtypes} />`
         : html`<p class="legend">
-            <span>farthest element from the mean, in standard deviations:</span>
+            <span>largest deviation from the mean, in standard deviations:</span>
             ${['< 4', '4', '8', '16', '32', '64', '128', '256 +'].map((text, at) => html`<span key=${text}><i class=${`swatch heat-${at}`}></i>${text}</span>`)}
           </p>`
     }

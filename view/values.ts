@@ -1,4 +1,4 @@
-// What the values of all tensors are like: a table, the suspects, and plots over layers.
+// The statistics of all tensors: a table, suspicious tensors, and plots over layers.
 import { useMemo, useState } from 'preact/hooks'
 import type { TensorNumbers } from '../lib/report/data.js'
 import { Grid, type GridColumn } from './grid.js'
@@ -63,7 +63,7 @@ function Table(): VNode {
       tally('nan', 'NaN', ({ nan }) => nan),
       tally('infinite', '±∞', ({ positiveInfinite, negativeInfinite }) => positiveInfinite + negativeInfinite),
       {
-        ...{ key: 'score', title: 'farthest', numeric: true, width: '78px' },
+        ...{ key: 'score', title: 'largest σ', numeric: true, width: '78px' },
         cell: (at) =>
           Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`,
         sort: (at) => model.scores[at] as number,
@@ -80,8 +80,8 @@ function Suspects(): VNode {
   const all = useMemo(() => suspects(model), [model, learned])
   const shown = useMemo(() => {
     if (rows === undefined) return all
-    const kept = new Set(rows)
-    return all.filter(({ tensor }) => kept.has(tensor))
+    const selected = new Set(rows)
+    return all.filter(({ tensor }) => selected.has(tensor))
   }, [all, rows])
   const kinds = (Object.keys(MEANING) as Suspicion[]).filter((kind) => all.some((one) => one.kind === kind))
   const columns: GridColumn<Suspect>[] = [
@@ -105,7 +105,7 @@ function Suspects(): VNode {
   return html`<${Section} title="Suspects" class="wide" note="What often is a mistake; it may be meant.">
     ${
       all.length === 0
-        ? html`<${Empty}>${model.hasValues ? 'No tensor looks suspicious.' : 'No suspicious tensor among those that were looked at.'}<//>`
+        ? html`<${Empty}>${model.hasValues ? 'No suspicious tensors.' : 'No suspicious tensors among those with statistics.'}<//>`
         : html`<ul class="meanings">
               ${kinds.map((kind) => html`<li key=${kind}><b>${kind}</b> ${MEANING[kind]}: ${all.filter((one) => one.kind === kind).length}</li>`)}
             </ul>
@@ -131,7 +131,7 @@ export function Values(): VNode {
       model.hasValues || tab === 'table'
         ? null
         : html`<p class="note">
-            ${model.data.live ? 'Only tensors that were looked at have statistics here.' : 'The values were not read: ztensor view --stats reads them.'}
+            ${model.data.live ? 'Only tensors that you have opened have statistics.' : 'The values were not read. Run ztensor view --stats.'}
           </p>`
     }
     ${tab === 'table' ? html`<${Table} />` : tab === 'suspects' ? html`<${Suspects} />` : tab === 'layers' ? html`<${Layers} />` : html`<${HeatMap} />`}

@@ -1,16 +1,16 @@
-// Names and numbers as the page shows them.
+// Formats names and numbers for the page.
 import { showBytes, showCount, showMeasured } from '../cli/quantity.js'
 import { printable } from '../cli/text.js'
 
 export { showBytes, showCount }
 
-/** A name with what would hide or reorder it as escapes. */
+/** Escapes characters that would hide or reorder a name. */
 export const visible = printable
 
 /** `[50257, 768]`; `[]` is a scalar. */
 export const showShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
-/** A measured number to four digits, `–` where there is none. */
+/** Formats a measured number with four digits; `–` if it is missing. */
 export function showNumber(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '–'
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value)
@@ -19,7 +19,7 @@ export function showNumber(value: number | null | undefined): string {
   return showMeasured(Number(value.toPrecision(4)))
 }
 
-/** A large number of things in a few characters: 1.24 B. */
+/** Formats a large number compactly: 1.24 B. */
 export function showLarge(value: number): string {
   for (const [unit, size] of [
     ['T', 1e12],
@@ -31,7 +31,7 @@ export function showLarge(value: number): string {
   return showCount(value)
 }
 
-/** A share of a whole: 12.3 %. */
+/** Formats a share as a percentage: 12.3 %. */
 export function showShare(part: number, whole: number): string {
   if (whole === 0) return '0 %'
   const percent = (100 * part) / whole
@@ -42,16 +42,16 @@ export function showShare(part: number, whole: number): string {
 export const counted = (amount: number, noun: string): string =>
   `${showCount(amount)} ${noun}${amount === 1 ? '' : 's'}`
 
-/** The end of a path, which tells more than its beginning. */
+/** The end of a path, which is more specific than its beginning. */
 export const baseName = (path: string): string => path.split(/[/\\]/).at(-1) || path
 
-/** A ratio as percents, to three digits. */
+/** Formats a ratio as a percentage with three digits. */
 export function showPercent(ratio: number): string {
   if (!Number.isFinite(ratio)) return '–'
   const percent = 100 * ratio
   return `${percent !== 0 && percent < 0.01 ? percent.toExponential(1) : Number(percent.toPrecision(3))} %`
 }
 
-/** A cosine: what is near 1 differs in its last digits. */
+/** Formats a cosine: values near 1 differ only in the last digits. */
 export const showCosine = (value: number | null | undefined): string =>
   value === null || value === undefined || Number.isNaN(value) ? '–' : value.toFixed(6)

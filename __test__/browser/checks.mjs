@@ -78,7 +78,7 @@ export const checks = {
       assert.equal(await page.evaluate(() => document.activeElement.classList.contains('area')), true)
       await page.keyboard.press('Escape')
       await page.waitForFunction(() => document.querySelector('.crumbs b').textContent === 'All')
-      await page.getByLabel('Alike blocks as one').uncheck()
+      await page.getByLabel('Fold identical blocks').uncheck()
       assert.ok(!(await names()).some((name) => name.includes('×')))
       await choose(page, 'outliers')
       assert.ok((await page.locator('.area.heat-7, .area.heat-6, .area.heat-5').count()) > 0)
@@ -101,8 +101,8 @@ export const checks = {
 
   'the values sort, filter and show their histogram': async (browser, path) => {
     await withReport(browser, path('llama.html'), { view: 'values' }, async (page) => {
-      await page.getByRole('button', { name: 'farthest' }).click()
-      assert.equal(await page.locator('th[aria-sort="descending"]').innerText(), 'farthest ↓')
+      await page.getByRole('button', { name: 'largest σ' }).click()
+      assert.equal(await page.locator('th[aria-sort="descending"]').innerText(), 'largest σ ↓')
       assert.match((await texts(page, '.grid tbody tr')).at(0), /layers\.1\.mlp\.down_proj/)
       await page.locator('.grid tbody .link').first().click()
       assert.equal((await page.locator('.panel .bar-fill').count()) >= 48, true)
@@ -123,7 +123,7 @@ export const checks = {
       const found = (await texts(page, '.grid tbody tr')).map((row) => row.replace(/\s+/g, ' '))
       assert.match(found[0], /^not finite model\.layers\.3\.self_attn\.k_proj\.weight 1 NaN, 1 infinite of 16,384/)
       assert.ok(
-        found.some((row) => /^far outliers model\.layers\.1\.mlp\.down_proj/.test(row)),
+        found.some((row) => /^outliers model\.layers\.1\.mlp\.down_proj/.test(row)),
         found.join('\n'),
       )
       assert.ok(
@@ -179,7 +179,7 @@ export const checks = {
       await page.emulateMedia({ colorScheme: 'light' })
       const light = await ground()
       assert.notEqual(light, dark)
-      await page.getByRole('button', { name: 'Use dark colours' }).click()
+      await page.getByRole('button', { name: 'Use dark colors' }).click()
       assert.equal(await ground(), dark)
     })
   },

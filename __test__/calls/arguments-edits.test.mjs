@@ -179,7 +179,7 @@ tryHostile(test, [
 
   ...Object.entries({ open, openSync, verify }).flatMap(([name, opening]) => [
     [`${name} shards`, ['shards'], (value) => opening(sharded, { shards: value })],
-    [`${name} what shards gives`, ['shards'], (value) => opening(sharded, { shards: () => value }), 'path'],
+    [`${name} the return value of shards`, ['shards'], (value) => opening(sharded, { shards: () => value }), 'path'],
     [`${name} io`, ['io'], (value) => opening(one, { io: value })],
     [`${name} onMappingLost`, ['onMappingLost'], (value) => opening(one, { onMappingLost: value })],
     [`${name} one of a list`, ['source'], (value) => opening([one, value]), 'path'],

@@ -34,7 +34,7 @@ test('names of dtypes: those that others use are translated, of others all are l
   const cast = (to) => () => convert(source, scratchPath(), { cast: { float32: to } })
   await says(t, cast('bf16'), 'ZT_INVALID_ARG', /\('bfloat16'\), got 'bf16'$/)
   await says(t, cast('nothing'), 'ZT_INVALID_ARG', /one of float64, float32, .*complex128\), got 'nothing'$/)
-  await says(t, () => convert(source, scratchPath(), { cast: 'bf16' }), 'ZT_INVALID_ARG', /a table of dtypes/)
+  await says(t, () => convert(source, scratchPath(), { cast: 'bf16' }), 'ZT_INVALID_ARG', /an object of dtypes/)
 })
 
 test('options name all that they take', async (t) => {
@@ -48,7 +48,7 @@ test('options name all that they take', async (t) => {
     await says(t, () => file.tensor('x').stats({ bins }), 'ZT_INVALID_ARG', /from 1 to 4096, got/)
   file.close()
   await says(t, () => open(''), 'ZT_INVALID_ARG', /^source must not be empty$/)
-  await says(t, () => open('a\0b'), 'ZT_INVALID_ARG', /^source must not hold null bytes$/)
+  await says(t, () => open('a\0b'), 'ZT_INVALID_ARG', /^source must not contain null bytes$/)
 })
 
 test('sparse tensors in the wrong call, and the wrong call of a tensor, name the right one', async (t) => {
@@ -72,7 +72,7 @@ test('sparse tensors in the wrong call, and the wrong call of a tensor, name the
 
 test('a file that is open, and one that was posted as it is', async (t) => {
   const file = openSync(await floats())
-  await says(t, () => open(file), 'ZT_INVALID_ARG', /file\.path$/)
+  await says(t, () => open(file), 'ZT_INVALID_ARG', /pass its path$/)
   await says(t, () => open({}), 'ZT_INVALID_ARG', /share\(\)/)
   file.close()
 })
@@ -107,12 +107,7 @@ test('a tensor that was removed or renamed in this edit', async (t) => {
 
 test('targets: a URL, a folder, two tensors of one name, what the format cannot hold', async (t) => {
   const source = await floats()
-  await says(
-    t,
-    () => convert(source, 'https://host/x.zt'),
-    'ZT_INVALID_ARG',
-    /cannot be written to, .*write a file of this machine/,
-  )
+  await says(t, () => convert(source, 'https://host/x.zt'), 'ZT_INVALID_ARG', /cannot be written, .*write a local file/)
   await says(t, () => open('ftp://host/x.zt'), 'ZT_IO', /download the file first/)
   const folder = fixturePath('numpy')
   await says(t, () => convert(source, folder), 'ZT_EXISTS', /is a folder; name a file in it$/)
@@ -126,7 +121,7 @@ test('targets: a URL, a folder, two tensors of one name, what the format cannot 
     'ZT_BAD_INDEX',
     /two tensors would be called "x"/,
   )
-  await says(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast changes dtypes/)
+  await says(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast converts dtypes/)
   const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
   await says(t, () => convert(noted, scratchPath('y.npz')), 'ZT_INVALID_ARG', /attributes: \{\} leaves them out/)
   t.is((await convert(noted, scratchPath('y.npz'), { attributes: {} })).tensors, 1)

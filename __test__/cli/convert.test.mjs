@@ -56,7 +56,7 @@ test('what cannot be held is refused in one line, and left out with --skip', asy
   const target = scratchPath('sparse.safetensors')
   const refused = await run(fixture('zt101-sparse.zt'), target)
   t.is(refused.code, 2)
-  t.regex(refused.stderr, /^ztensor: safetensors cannot hold all of the source .*\(ZT_BAD_LAYOUT\)\n/)
+  t.regex(refused.stderr, /^ztensor: safetensors cannot represent everything in the source .*\(ZT_BAD_LAYOUT\)\n/)
   const { code, stdout } = await run(fixture('zt101-sparse.zt'), target, '--skip', '--json')
   t.is(code, 0)
   const last = JSON.parse(stdout.trim().split('\n').at(-1))

@@ -49,7 +49,7 @@ test('components beside the values differ by their bytes, unless values alone ar
   t.deepEqual([same.code, same.stdout], [0, '1 tensor the same\n'])
   for (const b of [await withOther('1.2', Float32Array.of(3, 4, 6)), await withOther('1.0')]) {
     const { code, stdout } = await diff(a, b)
-    t.deepEqual([code, stdout.split('\n').slice(0, 2)], [1, ['changed  w', '  components: scale not the same bytes']])
+    t.deepEqual([code, stdout.split('\n').slice(0, 2)], [1, ['changed  w', '  components: the bytes of scale differ']])
     const json = await diff(a, b, '--json')
     t.deepEqual(JSON.parse(json.stdout).changed[0].components, ['scale'])
     const values = await diff(a, b, '--values')
@@ -70,7 +70,7 @@ test('what was added, removed and changed: exit code 1', async (t) => {
     'removed  old  int8 [3]',
     'added    new  int8 [1]',
     'changed  wte',
-    '  values: 2 of 12 values, at most 0.5 apart (relative 0.076923), 1 NaN on one side, first [1, 2]',
+    '  values: 2 of 12 values differ, by at most 0.5 (relative 0.076923), 1 NaN on one side, first [1, 2]',
     'changed  cast',
     '  dtype float32 → float64',
     'changed  cut',
@@ -137,7 +137,7 @@ test('layouts that cannot be decoded are compared by the bytes of their componen
   t.is((await diff(await odd(3), await odd(3))).code, 0)
   const { code, stdout } = await diff(await odd(3), await odd(4))
   t.is(code, 1)
-  t.true(stdout.includes('  values: codes not the same bytes\n'), stdout)
+  t.true(stdout.includes('  values: the bytes of codes differ\n'), stdout)
 })
 
 test('sparse against dense differs in layout, and with --values not at all', async (t) => {

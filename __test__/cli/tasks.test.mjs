@@ -31,7 +31,7 @@ test('convert: plan, tasks and finish give what one command gives', async (t) =>
   t.true(results.length > 1)
   const done = await run(['finish', job, job, ...results, '--verify'])
   t.is(done.code, 0, done.stderr)
-  t.regex(done.stdout, /^wrote .*m\.safetensors\.index\.json: \d+ tensors, in \d files beside it\nread by: /)
+  t.regex(done.stdout, /^wrote .*m\.safetensors\.index\.json: \d+ tensors, in \d shards\nread by: /)
   await run(['convert', source, whole.path('m.safetensors'), ...options])
   t.deepEqual(filesOf(to), filesOf(whole))
   const json = await run(['finish', job, ...results, '--json'])
@@ -73,18 +73,18 @@ test('what is missing or wrong is said', async (t) => {
   const { job, results, tasks } = await planned(t, work, command, [1])
   writeFileSync(work.path('empty.json'), '')
   for (const [args, pattern] of [
-    [['finish', job, ...results], /lack those of the tasks 1: run these/],
+    [['finish', job, ...results], /results of these tasks are missing: 1; run them/],
     [['finish', job, work.path('empty.json')], /empty\.json is not JSON: it is empty/],
     [['finish', results[0], ...results], /is not a job/],
-    [['finish', job, ...results, '--verify'], /lack/],
+    [['finish', job, ...results, '--verify'], /missing/],
     [['task', job], /from 0 to \d+, got none/],
     [['task', job, '99'], /from 0 to \d+, got 99/],
     [['task', job, '-1'], /unknown option|got -1/],
-    [['task', results[0]], /task has no|task\./],
+    [['task', results[0]], /task has an unknown key|task\./],
     [['convert', '-', to.path('x.zt'), '--plan'], /standard input/],
-    [['convert', source, to.path('x.npz'), '--plan'], /in shards/],
+    [['convert', source, to.path('x.npz'), '--plan'], /--max-shard-size is only supported/],
     [['convert', source, to.path('x.zt'), '--plan', '--include', 'nothing'], /matches no tensor/],
-    [['verify', source, source, '--plan'], /one file/],
+    [['verify', source, source, '--plan'], /exactly one file/],
     [['verify', source, '--plan', '--max-task-size', 'much'], /a size/],
   ]) {
     const { code, stderr } = await run(args)
@@ -97,5 +97,5 @@ test('what is missing or wrong is said', async (t) => {
   writeFileSync(source, readFileSync(source.replace('m.zt', 'n.zt')))
   const { code, stderr } = await run(['task', job, '1'])
   t.is(code, 2)
-  t.regex(stderr, /is not what it was/)
+  t.regex(stderr, /has changed since the job was planned/)
 })

@@ -48,8 +48,8 @@ test('fails as other commands do, and leaves no file', async (t) => {
     [['view', MODEL, '--against', missing(), '-o', path], /ZT_IO/],
     [['view', MODEL, '-o', '-', '--open'], /--open needs a file/],
     [['view', MODEL, '-o', `${path}/x/y.html`], /ZT_IO/],
-    [['serve', MODEL, '--port', '70000'], /--port takes a number/],
-    [['serve', MODEL, '--port', 'http'], /--port takes a number/],
+    [['serve', MODEL, '--port', '70000'], /--port must be from 0 to 65535/],
+    [['serve', MODEL, '--port', 'http'], /--port must be from 0 to 65535/],
   ]) {
     const { code, stderr } = await run(args)
     t.is(code, 2, args.join(' '))

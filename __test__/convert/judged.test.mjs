@@ -247,7 +247,7 @@ test('ztensor convert lists them, and --skip says what was left out', async (t) 
   for (const [name] of BAD) t.true(refused.stderr.includes(`"${name}"`), refused.stderr)
   const { code, stdout } = await ended(start([...args, '--skip']))
   t.is(code, 0)
-  for (const [name, word] of BAD) t.regex(stdout, new RegExp(`left out {2}${word} .*"${name}"`))
+  for (const [name, word] of BAD) t.regex(stdout, new RegExp(`skipped {2}${word} .*"${name}"`))
   t.regex(stdout, /: 8 tensors/)
 })
 

@@ -221,7 +221,7 @@ test('at() names how many indices it expects', (t) => {
   const said = (name, ...indices) => thrownBy(() => file.tensor(name).at(...indices))?.message
   t.is(said('m', 0), 'indices: expected 2 indices, one for each dimension, got 1')
   t.is(said('v'), 'indices: expected 1 index, got 0')
-  t.is(said('s', 0), 'indices: expected none for a tensor without dimensions, got 1')
+  t.is(said('s', 0), 'indices: expected none for a scalar, got 1')
   file.close()
 })
 

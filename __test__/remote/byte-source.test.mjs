@@ -199,7 +199,7 @@ test('answers of another length or kind are refused', async (t) => {
     [(_, length) => new Uint8Array(length - 1), 'ZT_IO', /gave \d+ bytes, not \d+/],
     [(_, length) => new Uint8Array(length + 1), 'ZT_IO', /gave \d+ bytes, not \d+/],
     [() => new Uint8Array(0), 'ZT_IO', /gave 0 bytes/],
-    [() => undefined, 'ZT_IO', /what read\(\) gives must be a Uint8Array, got undefined/],
+    [() => undefined, 'ZT_IO', /the return value of read\(\) must be a Uint8Array, got undefined/],
     [(_, length) => new ArrayBuffer(length), 'ZT_IO', /must be a Uint8Array, got an instance of ArrayBuffer/],
   ]
   for (const [read, code, message] of wrong) {
@@ -253,7 +253,7 @@ test('what is no source is refused by name', async (t) => {
   const index = Buffer.from(JSON.stringify({ weight_map: { a: 'a.safetensors' } }))
   const error = await rejectionOf(() => open(over(index, { name: 'x.index.json', sibling })))
   t.is(error.code, 'ZT_IO')
-  t.regex(error.cause.message, /what sibling\("a.safetensors"\) gives.byteLength/)
+  t.regex(error.cause.message, /the return value of sibling\("a.safetensors"\)\.byteLength/)
 })
 
 test('the end of a worker ends its reads', async (t) => {

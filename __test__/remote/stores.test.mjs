@@ -174,7 +174,7 @@ test('what names no object, and options that say nothing, are refused', async (t
     [{ endpoint: 7 }, 'remote.store.endpoint'],
     [{ allowHttp: 'yes' }, 'remote.store.allowHttp'],
     [{ secretAccessKey: 7 }, 'remote.store.secretAccessKey'],
-    [{ key: 'x' }, 'remote.store has no'],
+    [{ key: 'x' }, 'remote.store has an unknown key'],
   ])
     isArgumentError(t, await rejectionOf(() => open('s3://models/x.zt', { remote: { store } })), named)
 })

@@ -341,7 +341,7 @@ test('the command converts and splits into a store', async (t) => {
   t.regex(done.stdout, /wrote {2}s3:\/\/models\/m\.zt/)
   const split = await ended(start(['split', source, store.url('x/m.safetensors'), '--max-shard-size', '2500'], { env }))
   t.is(split.code, 0, split.stderr)
-  t.regex(split.stdout, /m\.safetensors\.index\.json and the files that it names/)
+  t.regex(split.stdout, /m\.safetensors\.index\.json and its shards/)
   t.true('x/m.safetensors.index.json' in store.files)
 })
 
@@ -393,16 +393,16 @@ test('memory is bounded: no more parts are under way than 64 MiB hold', async (t
 test('what cannot be written to is refused, and says what to do', async (t) => {
   const { url } = await bucket(t)
   for (const [target, named] of [
-    ['https://host/m.zt', 'https: cannot be written to, only s3:, gs: and az: can'],
-    ['http://host/m.zt', 'http: cannot be written to'],
-    [new URL('hf://owner/repo/m.zt'), 'hf: cannot be written to'],
+    ['https://host/m.zt', 'https: URLs cannot be written, only s3:, gs: and az: URLs'],
+    ['http://host/m.zt', 'http: URLs cannot be written'],
+    [new URL('hf://owner/repo/m.zt'), 'hf: URLs cannot be written'],
     ['s3://models/m.zt?versionId=1', 'query'],
     ['s3:///m.zt', 'bucket'],
   ]) {
     isArgumentError(t, await rejectionOf(() => create(target)), named)
     isArgumentError(t, await rejectionOf(() => convert(join(root, '__test__/fixtures/zt2-dtypes.zt'), target)), named)
   }
-  const edited = 'a file elsewhere is not edited in its place'
+  const edited = 'remote files cannot be edited in place'
   isArgumentError(t, await rejectionOf(() => append(url('m.zt'))), edited)
   isArgumentError(t, await rejectionOf(() => compact(url('m.zt'))), edited)
   isArgumentError(t, await rejectionOf(() => create('m.zt', { remote: {} })), 'remote')

@@ -182,7 +182,7 @@ test('URLs are refused where nothing may wait, and options where they say nothin
     [{ headers: 'x' }, 'remote.headers'],
     [{ headers: { a: 1 } }, 'remote.headers'],
     [{ allowPrivate: 'yes' }, 'remote.allowPrivate'],
-    [{ header: {} }, 'remote has no'],
+    [{ header: {} }, 'remote has an unknown key'],
   ]
   for (const [remote, named] of remotes)
     isArgumentError(t, await rejectionOf(() => open('http://127.0.0.1:1/x', { remote })), named)

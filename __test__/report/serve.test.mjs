@@ -259,5 +259,5 @@ onPosix('ztensor serve prints its URL, answers there, and ends at Ctrl-C', async
   child.kill('SIGINT')
   const { code, stderr } = await end
   t.is(code, 0)
-  t.is(stderr.includes('Ctrl-C ends it'), true)
+  t.is(stderr.includes('Press Ctrl-C to stop'), true)
 })

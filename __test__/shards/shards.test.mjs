@@ -416,11 +416,12 @@ test('a resolver says where shards are', async (t) => {
     throw mine
   }
   t.deepEqual(await both(here.index, { shards: failing }), [mine, mine])
-  for (const error of await both(here.index, { shards: () => 7 })) isArgumentError(t, error, 'what shards gives for')
+  for (const error of await both(here.index, { shards: () => 7 }))
+    isArgumentError(t, error, 'the return value of shards(')
   isArgumentError(
     t,
     thrownBy(() => openSync(here.index, { shards: async () => 'x' })),
-    'what shards gives for',
+    'the return value of shards(',
   )
 })
 

@@ -101,16 +101,16 @@ for (const target of ['out.zt', 'out.safetensors']) {
   test(`results believed too much: a part of another dtype, shape, count or name, ${target}`, async (t) => {
     const floats = Float32Array.from({ length: 200 }, (_, at) => at)
     for (const [what, add, pattern] of [
-      ['dtype', (writer) => writer.add('a', Int32Array.from(floats)), /another layout, shape or dtype/],
+      ['dtype', (writer) => writer.add('a', Int32Array.from(floats)), /a different layout, shape or dtype/],
       [
         'narrower dtype',
         (writer) => writer.add('a', { dtype: 'float16', shape: [200], data: new Uint16Array(200) }),
-        /another layout, shape or dtype/,
+        /a different layout, shape or dtype/,
       ],
       [
         'shape',
         (writer) => writer.add('a', { dtype: 'float32', shape: [10, 20], data: floats }),
-        /another layout, shape or dtype/,
+        /a different layout, shape or dtype/,
       ],
       ['name', (writer) => writer.add('z', floats), /has no tensor "a"/],
       [
@@ -119,7 +119,7 @@ for (const target of ['out.zt', 'out.safetensors']) {
           await writer.add('a', floats)
           await writer.add('z', floats)
         },
-        /has tensors that task \d+ has not/,
+        /has tensors that task \d+ does not have/,
       ],
     ]) {
       const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})
@@ -177,5 +177,5 @@ test('results of statistics: two of one tensor are refused', async (t) => {
   const twice = [first, { ...second, stats: first.stats }, ...results.slice(2)]
   const error = await rejectionOf(() => finishJob(job, twice))
   t.is(error?.code, 'ZT_INVALID_ARG')
-  t.regex(error.message, /two results are of the tensor/)
+  t.regex(error.message, /two results contain the tensor/)
 })

@@ -128,16 +128,16 @@ test('results that are lost, foreign or contradictory are refused by name', asyn
   const finish = (given) => rejectionOf(() => finishJob(job, given))
   const lost = results.filter(({ task }) => task !== 1 && task !== 2)
   t.like(await finish(lost), bad)
-  t.regex((await finish(lost)).message, /tasks 1, 2: run these/)
+  t.regex((await finish(lost)).message, /tasks are missing: 1, 2; run them/)
   const [foreign] = await runAll({ tasks: [other.tasks[0]] })
   t.like(await finish([...results, foreign]), bad)
-  t.regex((await finish([...results, foreign])).message, /of another job/)
+  t.regex((await finish([...results, foreign])).message, /belongs to another job/)
   const [one] = results
   t.regex((await finish([...results, { ...one, digest: 'xxh3:00' }])).message, /differs from another result/)
   t.regex((await finish([...results, { ...one, task: 99 }])).message, /below/)
   t.regex((await finish([...results, null])).message, /results\[\d+\]/)
   const moved = results.map((result) => ({ ...result, file: '../x' }))
-  t.regex((await finish(moved)).message, /is of "\.\.\/x"/)
+  t.regex((await finish(moved)).message, /names the file "\.\.\/x"/)
   t.deepEqual(filesOf(to), before, 'nothing was written')
   await finishJob(job, results)
 })
@@ -238,7 +238,7 @@ test('what the target cannot hold is told by the plan', async (t) => {
   t.is(tensors, 1)
   t.like(skipped[0], { code: 'ZT_BAD_DTYPE', tensor: 'c' })
   for (const [given, pattern] of [
-    [{ version: '1.2' }, /in shards/],
+    [{ version: '1.2' }, /maxShardBytes is only supported/],
     [{ canonical: true }, /canonical/],
     [{ attributes: { a: 1n } }, /plain JSON/],
     [{ maxShardBytes: 0 }, /maxShardBytes/],

@@ -86,7 +86,7 @@ test('a field that is not known, a wrong kind and a newer version are named', as
   const { convert } = await jobs()
   const [task] = convert.tasks
   for (const [wrong, pattern] of [
-    [{ ...task, file: '../../etc/passwd' }, /task has no 'file'/],
+    [{ ...task, file: '../../etc/passwd' }, /task has an unknown key 'file'/],
     [{ ...task, kind: 'delete' }, /task\.kind/],
     [{ ...task, ztensor: 2 }, /newer version/],
     [{ ...task, options: { ...task.options, overwrite: true } }, /overwrite/],

@@ -73,7 +73,7 @@ test('options are checked by the plan', async (t) => {
     [() => planJob('verify', source, { maxTaskBytes: 0 }), /maxTaskBytes/],
     [() => planJob('verify', source, { bins: 3 }), /bins/],
     [() => planJob('stats', source, { bins: 5000 }), /bins/],
-    [() => planJob('stats', source, { range: [0, 1] }), /bins too/],
+    [() => planJob('stats', source, { range: [0, 1] }), /range needs bins/],
     [() => planJob('verify', source, { checkModified: 1 }), /checkModified/],
     [() => planJob('verify', source, { signal: 3 }), /signal/],
     [() => planJob('verify', 42), /source/],
@@ -90,9 +90,9 @@ test('a source that changed is refused, and lost results are named', async (t) =
   for (const kind of ['verify', 'stats']) {
     const job = sent(await planJob(kind, source, { maxTaskBytes: 3000 }))
     const results = await runAll(job)
-    t.regex((await rejectionOf(() => finishJob(job, results.slice(1)))).message, /lack those of the tasks/)
+    t.regex((await rejectionOf(() => finishJob(job, results.slice(1)))).message, /results of these tasks are missing/)
     const other = sent(await planJob(kind, source, { maxTaskBytes: 1000 }))
-    t.regex((await rejectionOf(() => finishJob(other, results))).message, /of another job/)
+    t.regex((await rejectionOf(() => finishJob(other, results))).message, /belongs to another job/)
     await convert(source, path('again.zt'), { overwrite: true })
     writeFileSync(source, readFileSync(path('again.zt')))
     t.like(await rejectionOf(() => runTask(job.tasks[0])), { code: 'ZT_IO' })

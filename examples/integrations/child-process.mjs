@@ -1,4 +1,4 @@
-// child_process: a job in a process of its own, which cannot take the server down. It opens the path: both processes map the same pages.
+// child_process: a job in a separate process, which cannot crash the server. It opens the path: both processes map the same pages.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

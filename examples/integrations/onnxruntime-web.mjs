@@ -9,7 +9,7 @@ const file = await open(process.argv[2] ?? 'examples/model.safetensors')
 const wte = file.tensor('transformer.wte.weight')
 const graph = await readFile(new URL('embeddings.onnx', import.meta.url))
 
-// WebAssembly has memory of its own: the weights are copied into it, once, by the session.
+// WebAssembly has separate memory: the session copies the weights into it once.
 const session = await InferenceSession.create(graph, { externalData: [{ path: 'model.onnx_data', data: wte.bytes }] })
 const input_ids = new Tensor('int64', BigInt64Array.of(7n), [1, 1])
 const { last_hidden_state: rows } = await session.run({ input_ids })

@@ -8,7 +8,7 @@ const graph = fileURLToPath(new URL('embeddings.onnx', import.meta.url))
 const file = await open(process.argv[2] ?? 'examples/model.safetensors')
 const wte = file.tensor('transformer.wte.weight')
 
-// A graph that asks for external data gets it by the name that stands in it: here, the bytes of a tensor of another file.
+// The session resolves external data by the name in the graph: here, to the bytes of a tensor of another file.
 const session = await InferenceSession.create(graph, { externalData: [{ path: 'model.onnx_data', data: wte.bytes }] })
 
 // Tensors go in and out as typed arrays: none of these lines copies.

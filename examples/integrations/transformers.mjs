@@ -35,6 +35,6 @@ assert.deepEqual(last_hidden_state.data.subarray(0, 64), wte.slice([[7, 8]]).dat
 const embeddings = new Tensor('float32', wte.data, [...wte.shape])
 assert.equal(embeddings.data, wte.data)
 const [a, b] = [embeddings.slice([7, 8]).data, embeddings.slice([200, 201]).data]
-console.log('transformers.js: tokens 7 and 200 are alike by', cos_sim(a, b).toFixed(3))
+console.log('transformers.js: cosine similarity of tokens 7 and 200:', cos_sim(a, b).toFixed(3))
 await model.dispose()
 file.close()

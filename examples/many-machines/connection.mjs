@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 /** What the queues are called. */
 export const QUEUES = { tasks: 'ztensor-tasks', ends: 'ztensor-ends' }
 
-/** A connection of its own, as each worker needs one. */
+/** Opens a connection. Each worker needs a separate one. */
 export function connect() {
   return new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1:6379', { maxRetriesPerRequest: null })
 }

@@ -28,7 +28,7 @@ const MAGIC: &[u8] = b"ZTEN1000";
 fuzz_target!(|input: &[u8]| {
     let mut input = Unstructured::new(input);
     let Ok(&file) = input.choose(FILES) else { return };
-    // What stands behind the index: its size, and from 1.1 on the magic again.
+    // The bytes after the index: its size, and from 1.1 on the magic again.
     let footer = if file.ends_with(MAGIC) { 16 } else { 8 };
     let Some((front, end)) = file.split_at_checked(file.len() - footer) else { return };
     let size = u64::from_le_bytes(end[..8].try_into().expect("8 bytes")) as usize;

@@ -187,7 +187,7 @@ fn any(input: &mut Unstructured<'_>) -> Result<Value> {
     })
 }
 
-/// Adds components beside those that a layout names: copies of one that is there, before, between and behind the others,
+/// Adds components that the layout does not define: copies of an existing one, before, between and after the others,
 /// whose fields may be changed after that.
 pub fn components(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
     match root {

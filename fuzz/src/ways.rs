@@ -188,7 +188,7 @@ fn verified(reading: Reading<'_>, tensor: Tensor<'_>, loads: &[Result<Vec<u8>>])
     if tensor.components().iter().any(|part| !part.encoding().is_known()) {
         return;
     }
-    // None of these says that anything is damaged; ZT_IO is of data in another file, which memory has not beside it.
+    // None of these means damage; ZT_IO is for data in another file, which a file in memory cannot open.
     if codes.iter().any(|code| matches!(code, Code::UnsupportedEncoding | Code::Limit | Code::Io)) {
         return;
     }

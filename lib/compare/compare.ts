@@ -2,32 +2,32 @@ import { invalid, publicError, rethrowNative, ZTensorError } from '../native/err
 import { type JobOptions, run } from '../native/job.js'
 import { binding, type NativeComparison } from '../native/native.js'
 import { Component } from '../read/component.js'
-import type { Place, Store } from '../read/store.js'
+import type { Store, TensorRef } from '../read/store.js'
 import { type AnyTensor, Tensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, wrongType } from '../values/arguments.js'
 
-/** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
+/** The tolerance: elements are equal if `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
-  /** Absolute; 0 unless given. */
+  /** Absolute tolerance: 0 by default. */
   atol?: number | undefined
-  /** Relative to the larger magnitude of the two; 0 unless given. */
+  /** Relative tolerance, relative to the larger magnitude: 0 by default. */
   rtol?: number | undefined
 }
 
-/** How far two tensors are apart. */
+/** The result of a comparison. */
 export interface Comparison {
-  /** The same dtype and, bit for bit, the same elements. */
+  /** Whether dtype and elements are bitwise identical. */
   readonly identical: boolean
-  /** No element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
+  /** Whether no element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
   readonly equal: boolean
-  /** How many were compared: of two sparse tensors with the same pattern, the stored values. */
+  /** Number of compared elements; for sparse tensors with the same pattern, of stored values. */
   readonly elements: number
-  /** How many differ by more than the tolerance. */
+  /** Number of elements that differ by more than the tolerance. */
   readonly differing: number
-  /** The flat, row-major index of the first that does. */
+  /** The flat, row-major index of the first of them; undefined if there is none. */
   readonly firstDifference: number | undefined
-  /** How many are NaN on one side alone. */
+  /** Number of elements that are NaN on one side only. */
   readonly unmatchedNaN: number
   /** The largest `|a - b|`. */
   readonly maxAbsolute: number
@@ -37,15 +37,15 @@ export interface Comparison {
 
 type Side = AnyTensor | Component
 
-function placeOf(name: string, side: unknown): Place {
-  if (Tensor.is(side)) return Tensor.place(side)
-  if (Component.is(side)) return Component.place(side)
+function refOf(name: string, side: unknown): TensorRef {
+  if (Tensor.is(side)) return Tensor.ref(side)
+  if (Component.is(side)) return Component.ref(side)
   throw wrongType(name, 'a Tensor or a Component', side)
 }
 
 function validateTolerance(name: string, value: unknown): number {
   if (typeof value !== 'number') throw wrongType(name, 'a number', value)
-  if (!(value >= 0)) throw invalid(RangeError, `${name} must be a number from 0 on, got ${value}`)
+  if (!(value >= 0)) throw invalid(RangeError, `${name} must be 0 or more, got ${value}`)
   return value
 }
 
@@ -62,31 +62,32 @@ function result({ elements, identical, differing, first, ...found }: NativeCompa
   }
 }
 
-/** Pairs of two files that are compared in one crossing: four numbers each, of both sides the tensor and the component or -1. */
+/** Pairs of tensors of two files to compare in one native call. */
 interface Pairs {
   readonly a: Store
   readonly b: Store
   readonly tolerance: readonly [atol: number, rtol: number]
-  readonly places: number[]
+  /** Four numbers for each pair: of each side the ordinals of the tensor and of the component, or -1. */
+  readonly refs: number[]
 }
 
-/** What is found of each pair, or why nothing is. */
+/** Compares all pairs. Each result is a comparison or an error. */
 async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): Promise<NativeComparison[]> {
   const { a, b, tolerance } = pairs
-  const places = Int32Array.from(pairs.places)
+  const refs = Int32Array.from(pairs.refs)
   return await run([a, b], job, (control) =>
-    binding.compare(a.native, b.native, places, [...tolerance], control, ...stages),
+    binding.compare(a.native, b.native, refs, [...tolerance], control, ...stages),
   )
 }
 
 type Stages = Awaited<ReturnType<Store['stage']>>[]
 
-/** The same where either side is in memory: as many pairs of tensors at once as are staged together. */
+/** Compares all pairs if a side is in memory, in batches of pairs that are staged together. */
 async function compareStaged(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison[]> {
-  const { a, b, places } = pairs
-  const count = places.length / 4
+  const { a, b, refs } = pairs
+  const count = refs.length / 4
   const sides = ([a, b] as const).map((store, side) => {
-    const ordinals = Uint32Array.from({ length: count }, (_, at) => places[at * 4 + side * 2] as number)
+    const ordinals = Uint32Array.from({ length: count }, (_, at) => refs[at * 4 + side * 2] as number)
     return { store, next: (from: number) => rethrowNative(() => store.native.stageNext(ordinals, from)) }
   })
   const all: NativeComparison[] = []
@@ -101,7 +102,7 @@ async function compareStaged(pairs: Pairs, signal: AbortSignal | undefined): Pro
         const batch = batches[at]
         stages.push(batch && (await store.fill(() => batch.builder, signal)))
       }
-      const some = { ...pairs, places: places.slice(from * 4, end * 4) }
+      const some = { ...pairs, refs: refs.slice(from * 4, end * 4) }
       for (const found of await compareAll(some, { signal }, stages)) all.push(found)
     } finally {
       for (const stage of stages) stage?.release()
@@ -111,13 +112,13 @@ async function compareStaged(pairs: Pairs, signal: AbortSignal | undefined): Pro
   return all
 }
 
-/** Pairs that wait for the end of the turn in which they were asked for. */
+/** Pairs that are compared at the end of the current turn of the event loop. */
 interface Waiting extends Pairs {
   readonly signal: AbortSignal | undefined
   readonly settle: { resolve: (found: NativeComparison) => void; reject: (error: unknown) => void }[]
 }
 
-// A crossing costs ten times what comparing two small tensors does.
+// A native call costs ten times as much as the comparison of two small tensors.
 const TOGETHER = 4096
 let waiting: Waiting[] = []
 
@@ -138,9 +139,9 @@ function compareWaiting(): void {
   }
 }
 
-/** Has a pair compared together with others of the same files that are asked for in this turn. */
+/** Compares a pair, in one native call with the other pairs of the same files in this turn. */
 function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison> {
-  const { a, b, tolerance, places } = pairs
+  const { a, b, tolerance, refs } = pairs
   let batch = waiting.at(-1)
   const joins =
     batch !== undefined &&
@@ -149,22 +150,27 @@ function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise
     batch.settle.length < TOGETHER
   if (batch === undefined || !joins) {
     if (batch === undefined) queueMicrotask(compareWaiting)
-    batch = { a, b, tolerance, signal, places: [], settle: [] }
+    batch = { a, b, tolerance, signal, refs: [], settle: [] }
     waiting.push(batch)
   }
   const { settle } = batch
-  batch.places.push(...places)
+  batch.refs.push(...refs)
   return new Promise((resolve, reject) => settle.push({ resolve, reject }))
 }
 
-async function compareAt(a: Place, b: Place, tolerance: Pairs['tolerance'], job: JobOptions): Promise<Comparison> {
+async function compareAt(
+  a: TensorRef,
+  b: TensorRef,
+  tolerance: Pairs['tolerance'],
+  job: JobOptions,
+): Promise<Comparison> {
   const { onProgress, signal } = job
-  const places = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
-  const pairs = { a: a.store, b: b.store, tolerance, places }
+  const refs = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
+  const pairs = { a: a.store, b: b.store, tolerance, refs }
   let found: NativeComparison | undefined
   const inMemory = a.store.memory !== undefined || b.store.memory !== undefined
   const components = a.component !== undefined || b.component !== undefined
-  // Of memory a component alone is staged.
+  // A batch stages whole tensors, so a component of a file in memory is compared by itself.
   if (onProgress === undefined && !(inMemory && components)) {
     found = await compareTogether(pairs, signal)
   } else {
@@ -178,7 +184,7 @@ async function compareAt(a: Place, b: Place, tolerance: Pairs['tolerance'], job:
   return result(found)
 }
 
-/** Whether the places of the stored values are the same, array for array. */
+/** Whether two sparse tensors have identical index arrays. */
 async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise<boolean> {
   if (a.layout !== b.layout) return false
   for (const [role, component] of a.components) {
@@ -186,7 +192,7 @@ async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise
     const other = b.components.get(role)
     if (other === undefined || component.byteLength !== other.byteLength || component.dtype !== other.dtype)
       return false
-    const { identical } = await compareAt(Component.place(component), Component.place(other), [0, 0], job)
+    const { identical } = await compareAt(Component.ref(component), Component.ref(other), [0, 0], job)
     if (!identical) return false
   }
   return true
@@ -197,7 +203,7 @@ const isSparse = (side: Side): side is AnyTensor =>
 
 /** `compare` of lib/lazy.ts. */
 export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
-  const places = [placeOf('a', a), placeOf('b', b)] as const
+  const refs = [refOf('a', a), refOf('b', b)] as const
   const { atol, rtol, onProgress, signal } = readOptions(options, ['atol', 'rtol', 'onProgress', 'signal'])
   const tolerance: Pairs['tolerance'] = [
     optional(atol, (value) => validateTolerance('atol', value)) ?? 0,
@@ -205,16 +211,16 @@ export async function compare(a: Side, b: Side, options?: CompareOptions): Promi
   ]
   const job = jobOptions({ onProgress, signal })
   signal?.throwIfAborted()
-  for (const { store } of places) store.throwIfClosed()
+  for (const { store } of refs) store.throwIfClosed()
   if (Tensor.is(a) && Tensor.is(b)) {
     if (a.shape.length !== b.shape.length || a.shape.some((size, dim) => size !== b.shape[dim])) {
       const message = `the shapes [${a.shape.join(', ')}] and [${b.shape.join(', ')}] differ`
       throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(a.name)}: ${message}`, { tensor: a.name })
     }
     if (isSparse(a) && isSparse(b) && (await samePattern(a, b, { signal }))) {
-      const values = [a, b].map((tensor) => Component.place(tensor.components.get('values') as Component))
-      return compareAt(values[0] as Place, values[1] as Place, tolerance, job)
+      const values = [a, b].map((tensor) => Component.ref(tensor.components.get('values') as Component))
+      return compareAt(values[0] as TensorRef, values[1] as TensorRef, tolerance, job)
     }
   }
-  return compareAt(places[0], places[1], tolerance, job)
+  return compareAt(refs[0], refs[1], tolerance, job)
 }

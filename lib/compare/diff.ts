@@ -1,4 +1,4 @@
-// What differs between the tensors of two files, whatever their formats.
+// Finds the differences between two files of any formats.
 import { isDeepStrictEqual } from 'node:util'
 import { ZTensorError } from '../native/errors.js'
 import type { Progress } from '../native/job.js'
@@ -13,20 +13,20 @@ import type { DType } from '../values/dtype.js'
 import { globMatcher } from '../values/glob.js'
 import { type CompareOptions, type Comparison, compare } from './compare.js'
 
-/** What of two files to compare. */
+/** What to compare. */
 export interface DiffOptions extends CompareOptions {
-  /** The tensors whose names match a pattern (`*` and `?`); all by default. */
+  /** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
   filter?: string | undefined
-  /** Whether values alone count, and neither dtypes nor layouts. */
+  /** Compare only values: ignore differences of dtypes and layouts. */
   values?: boolean | undefined
-  /** Whether attributes count, those of the file and of tensors. */
+  /** Also compare attributes of the files and of the tensors. */
   attributes?: boolean | undefined
 }
 
-/** One thing on both sides. */
+/** A value of each side. */
 export type Pair<T> = readonly [a: T, b: T]
 
-/** What is known of a tensor that one file alone has. */
+/** A tensor that only one file has. */
 export interface DiffTensor {
   readonly name: string
   readonly dtype: DType | undefined
@@ -34,46 +34,48 @@ export interface DiffTensor {
   readonly layout: Layout
 }
 
-/** An attribute with another value; undefined on the side that does not have it. */
+/** An attribute that differs. Its value is undefined on a side that does not have it. */
 export interface ChangedAttribute {
   readonly key: unknown
   readonly values: Pair<unknown>
 }
 
-/** How two tensors of one name differ. */
+/** How two tensors with the same name differ. */
 export interface TensorChange {
   readonly name: string
-  /** Where they differ. */
+  /** The dtypes, if they differ. */
   readonly dtype: Pair<DType | undefined> | undefined
+  /** The shapes, if they differ. */
   readonly shape: Pair<readonly number[]> | undefined
+  /** The layouts, if they differ. */
   readonly layout: Pair<Layout> | undefined
   /**
-   * How the values differ: by number, or where there are no numbers to compare, which components are not the same bytes. Undefined
-   * where the values are the same, or the shapes differ.
+   * How the values differ: a comparison, or if values cannot be compared as numbers, the roles of the components whose bytes differ.
+   * Undefined if the values are equal, or the shapes differ.
    */
   readonly values: { readonly comparison: Comparison } | { readonly components: readonly string[] } | undefined
-  /** The components beside the values that are not the same bytes, or not on both sides. */
+  /** The roles of additional components whose bytes differ, or that only one side has. */
   readonly components: readonly string[]
   readonly attributes: readonly ChangedAttribute[]
 }
 
-/** What differs between two files. */
+/** The differences between two files. */
 export interface FileDiff {
-  /** Whether nothing does. */
+  /** Whether there are no differences. */
   readonly same: boolean
-  /** The tensors of the second file alone. */
+  /** The tensors that only the second file has. */
   readonly added: readonly DiffTensor[]
-  /** The tensors of the first file alone. */
+  /** The tensors that only the first file has. */
   readonly removed: readonly DiffTensor[]
-  /** Those that both have, and that differ, in the order of the first file. */
+  /** The tensors that both files have and that differ, in the order of the first file. */
   readonly changed: readonly TensorChange[]
-  /** How many both have and that are the same. */
+  /** Number of tensors that both files have and that are equal. */
   readonly unchanged: number
-  /** Attributes of the files that differ, if they count. */
+  /** The file attributes that differ, if `attributes` is set. */
   readonly attributes: readonly ChangedAttribute[]
 }
 
-/** What cannot be compared by number is compared by its bytes. */
+/** After these errors, the bytes are compared instead of the numbers. */
 const BY_BYTES = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_BAD_SHAPE', 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
 
 function rethrowUnlessByBytes(error: unknown): void {
@@ -100,15 +102,15 @@ const VALUE_ROLES: ReadonlyMap<string, readonly string[]> = new Map([
   ['sparse_coo', ['values', 'coords']],
 ])
 
-/** The components of a tensor beside those that hold its values. */
-function beside({ layout, components }: AnyTensor): string[] {
+/** The roles of a tensor's components that do not hold its values. */
+function otherRoles({ layout, components }: AnyTensor): string[] {
   const own = VALUE_ROLES.get(layout)
   return own === undefined ? [] : Array.from(components.keys()).filter((role) => !own.includes(role))
 }
 
 type Compare = (...sides: [...Parameters<typeof compare>]) => Promise<Comparison>
 
-/** The roles of the components, all or some, that are not the same bytes, or not on both sides. */
+/** The roles, all by default, of the components whose bytes differ, or that only one side has. */
 async function differingComponents(
   a: AnyTensor,
   b: AnyTensor,
@@ -131,7 +133,7 @@ async function differingComponents(
   return differing
 }
 
-/** How the values differ; undefined where they do not. */
+/** How the values differ; undefined if they are equal. */
 async function changedValues(a: AnyTensor, b: AnyTensor, compared: Compare): Promise<TensorChange['values']> {
   try {
     const comparison = await compared(a, b)
@@ -151,7 +153,9 @@ async function change(a: AnyTensor, b: AnyTensor, options: DiffOptions, compared
     shape,
     layout: options.values ? undefined : pairOf<Layout>(a.layout, b.layout),
     values: shape === undefined ? await changedValues(a, b, compared) : undefined,
-    components: options.values ? [] : await differingComponents(a, b, compared, new Set([...beside(a), ...beside(b)])),
+    components: options.values
+      ? []
+      : await differingComponents(a, b, compared, new Set([...otherRoles(a), ...otherRoles(b)])),
     attributes: options.attributes ? changedAttributes(a.attributes, b.attributes) : [],
   }
 }
@@ -162,7 +166,7 @@ function isChange({ dtype, shape, layout, values, components, attributes }: Tens
 
 const bytesOf = ([a, b]: Pair<AnyTensor>): number => a.byteLength + b.byteLength
 
-/** Progress of pairs, of some after the others, as that of them all. */
+/** The total progress of all pairs, which are compared in batches. */
 class Total {
   readonly #report: ((progress: Progress) => void) | undefined
   readonly #all: { totalBytes: number; totalTensors: number }
@@ -188,8 +192,8 @@ class Total {
   }
 }
 
-// What is asked for at the same time crosses into native code together, where all cores work on it; the bounds give the event loop
-// its turns, and let only what is small enough be decoded at the same time.
+// The comparisons of a batch share one native call, which uses all cores. These bounds keep the event loop responsive and limit the
+// memory for decoded tensors.
 const TOGETHER_PAIRS = 2048
 const TOGETHER_BYTES = 64 * 2 ** 20
 

@@ -1,11 +1,11 @@
-// Where the addon is: the package of this platform, or what the build has left beside this package. Bundlers and tracers read this
-// file, so each package stands in it as a literal, inside `try`, where they take a missing one for optional.
+// Loads the addon: from the package of this platform, or from the build output next to this package. Bundlers and file tracers analyze
+// this file, so each package name is a literal inside a `try` block, which marks it as optional.
 import { closeSync, existsSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Binding from './binding.js'
 import { isError } from './realm.js'
 
-/** The name of this machine's platform package, as the build names them. */
+/** The suffix of this machine's platform package, as in the build. */
 function platform(): string {
   const { platform, arch } = process
   if (platform === 'win32') return `win32-${arch}-msvc`
@@ -14,7 +14,7 @@ function platform(): string {
   return `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`
 }
 
-/** The first bytes of the running program, where an ELF file names its loader as a rule. */
+/** The first bytes of the running executable. An ELF file usually names its loader there. */
 function headOfProgram(): string {
   const head = Buffer.alloc(4096)
   try {
@@ -30,8 +30,8 @@ function headOfProgram(): string {
 }
 
 /**
- * The program's loader tells. Where it stands elsewhere in the program, Node's report does, which takes some milliseconds: glibc names
- * its version there. Where there is no report, musl's loader tells by its file.
+ * Detects musl: by the loader of the executable, else by Node's diagnostic report, which takes a few milliseconds and has the version of
+ * glibc, else by the file of musl's loader.
  */
 function isMusl(): boolean {
   const loader = /\/ld(-musl-|-linux|64\.so)/.exec(headOfProgram())?.[1]
@@ -45,7 +45,7 @@ function isMusl(): boolean {
   }
 }
 
-/** The addon of the package of a platform, or what was thrown instead. */
+/** Loads the addon from the package of a platform. Returns the error if that fails. */
 function installed(name: string): { addon: unknown } | { failure: unknown } {
   try {
     switch (name) {
@@ -79,13 +79,13 @@ function installed(name: string): { addon: unknown } | { failure: unknown } {
   }
 }
 
-/** What `npm run build` has made. In a bundle there is no folder of this file, or another one. */
+/** Loads the output of `npm run build`, if it exists. In a bundle, `__dirname` is undefined or another folder. */
 function built(name: string): { addon: unknown } | { failure: unknown } | undefined {
   if (typeof __dirname !== 'string') return undefined
   const path = join(__dirname, '..', `ztensor.${name}.node`)
   if (!existsSync(path)) return undefined
   try {
-    // No bundler follows this one.
+    // createRequire() hides the path from bundlers.
     const { createRequire } = require('node:module') as typeof import('node:module')
     return { addon: createRequire(path)(path) }
   } catch (failure) {
@@ -93,7 +93,7 @@ function built(name: string): { addon: unknown } | { failure: unknown } | undefi
   }
 }
 
-/** Loads the addon. Throws an Error that says what was looked for, and what to do. */
+/** Loads the addon. Throws an Error that says which package is missing and how to install it. */
 export function loadAddon(): typeof Binding {
   const name = platform()
   const failures: unknown[] = []
@@ -102,15 +102,15 @@ export function loadAddon(): typeof Binding {
     if (found !== undefined && 'addon' in found) return found.addon as typeof Binding
     if (found !== undefined) failures.push(found.failure)
   }
-  // A binary that is there and does not load says more than one that is not there.
-  const telling = failures.find((failure) => (failure as { code?: string }).code !== 'MODULE_NOT_FOUND')
-  const reason = isError(telling) ? ` It is there but does not load: ${telling.message.split('\n')[0]}.` : ''
+  // The error of a binary that exists but does not load is more useful than that of a missing one.
+  const loadError = failures.find((failure) => (failure as { code?: string }).code !== 'MODULE_NOT_FOUND')
+  const reason = isError(loadError) ? ` It exists but does not load: ${loadError.message.split('\n')[0]}.` : ''
   throw new Error(
     `ztensor has no native binary for ${name}: the package @ztensor/${name} cannot be loaded.${reason} ` +
       `Run "npm install --include=optional ztensor" on this machine; if packages are copied between machines, ` +
       `"npm install --os=${process.platform} --cpu=${process.arch} ztensor". In a bundle, leave the packages ztensor and ` +
-      `@ztensor/${name} outside (docs/guide/bundlers.md). ` +
+      `@ztensor/${name} external (docs/guide/bundlers.md). ` +
       `On a platform without a prebuilt binary, build one from the repository with "npm ci && npm run build".`,
-    { cause: telling ?? failures[0] },
+    { cause: loadError ?? failures[0] },
   )
 }

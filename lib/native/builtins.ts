@@ -1,4 +1,4 @@
-// Modules of Node that take a millisecond or more to load, and that most programs never need: loaded at their first use.
+// Lazily loaded modules of Node: they take a millisecond or more to load, and most programs never need them.
 
 export const builtins = {
   get crypto() {

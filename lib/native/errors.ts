@@ -4,7 +4,7 @@ import { getSystemErrorMap } from 'node:util'
 import { binding, type NativeError } from './native.js'
 import { isError, messageOf } from './realm.js'
 
-/** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
+/** The error codes. The guide on errors (docs/guide/errors.md) explains each of them. */
 export type ErrorCode =
   | 'ZT_TRUNCATED'
   | 'ZT_BAD_MAGIC'
@@ -31,31 +31,31 @@ export type ErrorCode =
   | 'ZT_INVALID_ARG'
   | 'ZT_INTERNAL'
 
-/** Where an error lies. */
+/** Where an error occurred. */
 export interface ErrorDetails {
   tensor?: string | undefined
   component?: string | undefined
   offset?: number | undefined
   rule?: string | undefined
-  /** Node's own error where the system refused a call; the list of all errors where several are thrown as one. */
+  /** Node's error for a failed system call, or the list of errors if several are thrown as one. */
   cause?: unknown
 }
 
 /**
- * A refusal: what is wrong, where, and which rule of which specification it breaks.
+ * An error of this package, with a stable code, the location in the file, and the violated rule of the format's specification.
  *
- * A bad argument is a `TypeError` or `RangeError` instead, with the `code` `ZT_INVALID_ARG`.
+ * Invalid arguments throw a `TypeError` or `RangeError` with the `code` `ZT_INVALID_ARG` instead.
  */
 export class ZTensorError extends Error {
-  /** Stable; match on this, not on the message. */
+  /** Stable: match on this, not on the message. */
   readonly code: ErrorCode
-  /** The tensor's name, where one is concerned. */
+  /** The name of the tensor, if the error concerns one. */
   declare readonly tensor?: string
-  /** The component's role, where one is concerned. */
+  /** The role of the component, if the error concerns one. */
   declare readonly component?: string
-  /** The byte of the file at which the rule is broken. */
+  /** The byte offset in the file. */
   declare readonly offset?: number
-  /** The section of the specification that the file breaks. */
+  /** The section of the specification that the file violates. */
   declare readonly rule?: string
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -70,23 +70,23 @@ export class ZTensorError extends Error {
 
 Object.defineProperty(ZTensorError.prototype, 'name', { value: 'ZTensorError', configurable: true, writable: true })
 
-/** An error as the binding throws it, with null for what it does not say. */
+/** An error as the binding throws it. Missing properties are null. */
 type Thrown = Pick<NativeError, 'code' | 'message'> & { [Key in keyof NativeError]?: NativeError[Key] | null }
 
-/** Whether the binding threw it: its errors have our codes and none of our classes. */
+/** Whether the binding threw the error: it then has one of our codes, but not one of our classes. */
 function isNative(thrown: unknown): thrown is Thrown {
   if (typeof thrown !== 'object' || thrown === null || thrown instanceof ZTensorError) return false
-  // A caller's own of another realm as well.
+  // Excludes our errors that a caller rethrows from another realm.
   if (isError(thrown) && ['TypeError', 'RangeError'].includes(thrown.name)) return false
   return 'code' in thrown && typeof thrown.code === 'string' && thrown.code.startsWith('ZT_')
 }
 
-/** Whether an error has one of our codes: of our classes, or a `TypeError` or `RangeError` of a bad argument. */
+/** Whether an error has one of our codes: a `ZTensorError`, or a `TypeError` or `RangeError` for an invalid argument. */
 export function isOurs(thrown: unknown): thrown is Error {
   return isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')
 }
 
-/** Numbers of Windows' system errors, by the names that libuv gives them in `node:fs`. */
+/** Windows error numbers by the names that libuv gives them in `node:fs`. */
 const WIN32_ERRORS: Record<string, readonly number[]> = {
   EACCES: [998, 1224],
   EBADF: [6],
@@ -110,12 +110,12 @@ const WIN32_NAMES = new Map(
   Object.entries(WIN32_ERRORS).flatMap(([name, numbers]) => numbers.map((number) => [number, name])),
 )
 
-/** The name of a Windows error number (`GetLastError`), where `node:fs` has one for it. */
+/** The libuv name of a Windows error number (`GetLastError`), if there is one. */
 function win32ErrorName(number: number): string | undefined {
   return WIN32_NAMES.get(number)
 }
 
-/** Number, name and text that Node has for a failed system call. */
+/** Node's number, code and message for a failed system call. */
 function systemReason({ errno: given, message }: Thrown): { errno: number; code: string; text: string } {
   const errno = given ?? 0
   const known = getSystemErrorMap()
@@ -125,15 +125,15 @@ function systemReason({ errno: given, message }: Thrown): { errno: number; code:
   return { errno: number, code, text }
 }
 
-/** The error of an open file's path, as Node's own `fs` spells it. */
+/** An error for a path, in the form of Node's `fs`. */
 function systemError(native: Thrown, path: string | undefined): Error & { code: string } {
   const { errno, code, text } = systemReason(native)
-  const place = path === undefined ? '' : ` '${path}'`
-  const error = new Error(`${code}: ${text}, ${native.syscall}${place}`)
+  const suffix = path === undefined ? '' : ` '${path}'`
+  const error = new Error(`${code}: ${text}, ${native.syscall}${suffix}`)
   return Object.assign(error, { errno, code, syscall: native.syscall, ...(path === undefined ? {} : { path }) })
 }
 
-/** What a native error says of its place; null there is undefined here. */
+/** The location in a native error, with undefined instead of null. */
 function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
   return {
     tensor: tensor ?? undefined,
@@ -146,7 +146,7 @@ function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
 const URL_TEXT = /^([a-z][a-z0-9+.-]+):\/\//i
 const HOME = /^~[\\/]/
 
-/** A word on a path where nothing is: one that is spelled as a URL, begins with ~, is a pattern or lacks its ending. Empty for any other. */
+/** A hint for a path that does not exist: for URLs, ~, patterns and missing extensions. Empty for any other path. */
 function pathHint(path: string, isTarget: boolean): string {
   const scheme = URL_TEXT.exec(path)?.[1]?.toLowerCase()
   if (scheme === 'file') return '. A string is a path: pass new URL(…) for a file: URL'
@@ -156,7 +156,7 @@ function pathHint(path: string, isTarget: boolean): string {
     return `. A string is a path, and ${scheme}: URLs are not fetched (https:, http:, hf:, s3:, gs: and az: are): download the file first`
   if (HOME.test(path)) return '. ~ is not expanded here: use the path of the home folder (os.homedir())'
   if (/[*?]/.test(path)) return '. Patterns are not expanded here: give the names of the files'
-  // The names of models often leave it out, and TensorFlow's calls take the prefix of a checkpoint.
+  // Model names often omit the extension, and TensorFlow's functions take the prefix of a checkpoint.
   const ending = binding
     .formats()
     .flatMap(({ endings }) => endings)
@@ -164,20 +164,20 @@ function pathHint(path: string, isTarget: boolean): string {
   return isTarget || ending === undefined ? '' : `. There is '${basename(path)}.${ending}': name that`
 }
 
-/** What code of callers threw, until the error that it caused is shown: some never are, since others of the same call come first. */
-const kept = new Map<number, unknown>()
-const KEPT = 64
-let lastKept = 0
+/** Errors thrown by callers' code, which become the `cause` of a native error. Some never do, because the call fails with another error. */
+const thrownByCallers = new Map<number, unknown>()
+const MOST_THROWN = 64
+let lastThrown = 0
 
-/** Keeps what code of a caller threw. Gives the number by which the binding speaks of it. */
-export function keepThrown(thrown: unknown): number {
-  lastKept = (lastKept + 1) % 2 ** 31
-  kept.set(lastKept, thrown)
-  if (kept.size > KEPT) kept.delete(kept.keys().next().value as number)
-  return lastKept
+/** Stores an error thrown by a caller's code. Returns the number by which the binding refers to it. */
+export function registerThrown(thrown: unknown): number {
+  lastThrown = (lastThrown + 1) % 2 ** 31
+  thrownByCallers.set(lastThrown, thrown)
+  if (thrownByCallers.size > MOST_THROWN) thrownByCallers.delete(thrownByCallers.keys().next().value as number)
+  return lastThrown
 }
 
-/** Turns what the binding threw into what users see. */
+/** Converts an error of the binding to a public error. */
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
     if (isOurs(thrown)) return thrown
@@ -186,16 +186,16 @@ export function publicError(thrown: unknown, path?: string): unknown {
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
   if ((thrown.code === 'ZT_IO' || thrown.code === 'ZT_INCOMPLETE') && typeof thrown.errno === 'number') {
-    const place = thrown.path ?? path
-    const cause = systemError(thrown, place)
+    const file = thrown.path ?? path
+    const cause = systemError(thrown, file)
     const context = typeof thrown.context === 'string' ? `${thrown.context}: ` : ''
     const isTarget = context.startsWith("the target's folder ")
-    const hint = cause.code === 'ENOENT' && place !== undefined ? pathHint(place, isTarget) : ''
+    const hint = cause.code === 'ENOENT' && file !== undefined ? pathHint(file, isTarget) : ''
     return new ZTensorError(thrown.code, `${context}${cause.message}${hint}`, { ...details(thrown), cause })
   }
   if (typeof thrown.thrown === 'number') {
-    const cause = kept.get(thrown.thrown)
-    kept.delete(thrown.thrown)
+    const cause = thrownByCallers.get(thrown.thrown)
+    thrownByCallers.delete(thrown.thrown)
     return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
   }
   if (typeof thrown.status === 'number') {
@@ -208,7 +208,7 @@ export function publicError(thrown: unknown, path?: string): unknown {
   return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
 }
 
-/** Runs a call into the binding. */
+/** Runs a native call, and converts its errors to public ones. */
 export function rethrowNative<T>(call: () => T, path?: string): T {
   try {
     return call()
@@ -217,13 +217,13 @@ export function rethrowNative<T>(call: () => T, path?: string): T {
   }
 }
 
-/** The error for data that no array of this runtime can hold. */
+/** The error for data that is too large for one array. */
 export function tooLarge(what: string, cause: unknown): ZTensorError {
-  const message = `${what} are more than one array of this runtime can hold; take parts with slice()`
+  const message = `${what} are more than one array of this runtime can hold; read parts with slice()`
   return new ZTensorError('ZT_LIMIT', message, { cause })
 }
 
-/** A bad argument. */
+/** The error for an invalid argument. */
 export function invalid(Kind: typeof TypeError | typeof RangeError, message: string): Error {
   return Object.assign(new Kind(message), { code: 'ZT_INVALID_ARG' as const })
 }

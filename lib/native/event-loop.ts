@@ -1,7 +1,7 @@
-// Not the global one: the fake clock of a test never calls back, and some hosts have none.
+// Imported instead of the global: fake timers of tests replace the global, and some hosts have none.
 import { setImmediate } from 'node:timers'
 
-/** Resolves when the event loop has had its turn. Node's own promise of it would load a module more. */
+/** Yields to the event loop. `node:timers/promises` would load another module. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
@@ -10,7 +10,7 @@ export function nextTurn(): Promise<void> {
 
 let last: Promise<void> = Promise.resolve()
 
-/** The same for work on this thread that many may ask for at the same time: each has a turn of its own. */
+/** Yields to the event loop. Concurrent callers get consecutive turns, one each. */
 export function ownTurn(): Promise<void> {
   last = last.then(nextTurn)
   return last

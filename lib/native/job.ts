@@ -1,20 +1,24 @@
-// Long native work with an end: progress, abort, and the close of its file.
+// Long-running native work: progress, cancellation, and closing its file.
 import { publicError, ZTensorError } from './errors.js'
 import { binding, type NativeControl } from './native.js'
 
-/** How far long work has come. */
+/** The progress of a long-running call. */
 export interface Progress {
+  /** Bytes processed so far. */
   readonly bytes: number
+  /** Bytes to process. */
   readonly totalBytes: number
+  /** Tensors processed so far. */
   readonly tensors: number
+  /** Tensors to process. */
   readonly totalTensors: number
 }
 
-/** What every long call takes. */
+/** The options of every long-running call. */
 export interface JobOptions {
-  /** Called now and then while the work runs, and once at its end. */
+  /** Called about every 100 ms while the work runs, and once at its end. */
   onProgress?: ((progress: Progress) => void) | undefined
-  /** Ends the work; the call rejects with `signal.reason`. */
+  /** Cancels the work: the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined
 }
 
@@ -25,24 +29,24 @@ function read(control: NativeControl): Progress {
   return { bytes, totalBytes, tensors, totalTensors }
 }
 
-/** What long work belongs to: an open file, which stops it when it is closed. */
+/** The owner of running work: an open file, which cancels its work when it is closed. */
 export interface Owner {
   readonly path: string | undefined
   readonly jobs: Set<() => void>
   throwIfClosed(): void
 }
 
-/** The owner of work on a file that is not open. */
+/** An owner for work on a file that is not open. */
 export function unopened(path?: string): Owner {
   return { path, jobs: new Set(), throwIfClosed: () => {} }
 }
 
-/** Whether the caller of work that is given up waits until the work says so: where it writes, which has to be undone first. */
+/** When canceled work rejects: immediately, or after it has undone what it wrote. */
 export type Ending = 'at once' | 'when undone'
 
 /**
- * Runs native work on an open file, or on several. It rejects with the signal's reason, or ZT_CLOSED, or what went wrong.
- * Given up, the work itself ends at its next look at its stop flag, and whatever it has made by then is dropped.
+ * Runs native work on one or several open files. Rejects with the signal's reason, ZT_CLOSED, or the error of the work. Canceled work
+ * ends when it next checks its stop flag; its results are discarded.
  */
 export async function run<T>(
   owners: Owner | readonly Owner[],
@@ -94,7 +98,7 @@ export async function run<T>(
   }
 }
 
-/** The outcome of what is not ours to stop, or the signal's reason as soon as there is one. */
+/** Awaits work that cannot be canceled, but rejects with the signal's reason as soon as it is aborted. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await work
   signal.throwIfAborted()

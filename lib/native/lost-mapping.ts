@@ -1,12 +1,12 @@
-// Mapped files that are cut short. The native side keeps the process alive, puts zeros where the file was and counts;
-// here those who opened such a file are told.
+// Files that are truncated while they are mapped. The native side catches the fault, maps zeros instead and counts the loss; this module
+// reports it to the code that opened the file.
 import { setImmediate } from 'node:timers'
 import { ZTensorError } from './errors.js'
 import { binding, seal } from './native.js'
 
-/** A file that can be lost. */
+/** A file that can be truncated while it is mapped. */
 export interface Losable {
-  /** What to tell whoever opened it, once; undefined while the file is whole or was reported. */
+  /** The error to report, once; undefined if the file is intact or its loss was already reported. */
   takeLoss(): ZTensorError | undefined
   readonly onMappingLost: ((error: ZTensorError) => void) | undefined
 }
@@ -14,7 +14,7 @@ export interface Losable {
 const counter = binding.losses()
 const count = counter === null ? undefined : new Uint32Array(counter)
 
-/** Losses so far in the whole process, in memory that the native side writes: looking costs nothing. */
+/** The number of losses in this process, read from memory that the native side updates. Costs no native call. */
 export function losses(): number {
   return count === undefined ? 0 : (count[0] as number)
 }
@@ -23,7 +23,7 @@ const mapped = new Set<WeakRef<Losable>>()
 let sweepAt = 64
 let started = false
 
-/** Has the file told of its loss. Does not keep it alive. */
+/** Registers a file, so that its loss is reported. Does not keep the file alive. */
 export function watch(file: Losable): WeakRef<Losable> {
   if (!started) start()
   if (mapped.size >= sweepAt) {
@@ -41,22 +41,22 @@ export function unwatch(ref: WeakRef<Losable>): void {
 
 function start(): void {
   binding.onMappingLost(() => {
-    tell((error) => {
+    report((error) => {
       setImmediate(() => {
         throw error
       })
     })
   })
   started = true
-  // A program that ends before its event loop has a turn must not take zeros for data.
+  // A program that exits before the next turn of the event loop must not mistake zeros for data.
   process.on('exit', () => {
     seal()
-    tell((error) => {
+    report((error) => {
       process.exitCode = 1
       throw error
     })
   })
-  // The first listener to the signal replaces our handler, and the removal of the last one takes ours away too.
+  // Node installs its own handler with the first SIGBUS listener and removes the handler with the last, so ours is reinstalled.
   const rearm = (event: string | symbol) => {
     if (event === 'SIGBUS') binding.armFaultHandler()
   }
@@ -64,8 +64,8 @@ function start(): void {
   process.on('removeListener', rearm)
 }
 
-/** Tells of every loss that was not told of yet, where nobody listens by `raise`. */
-function tell(raise: (error: unknown) => void): void {
+/** Reports every new loss: to `onMappingLost`, or to `raise` without it. */
+function report(raise: (error: unknown) => void): void {
   for (const ref of [...mapped]) {
     const file = ref.deref()
     const loss = file?.takeLoss()
@@ -75,7 +75,7 @@ function tell(raise: (error: unknown) => void): void {
     else call(file.onMappingLost, loss, raise)
   }
   for (let left = binding.abandonedLosses(); left > 0; left--) {
-    raise(mappingLost('a file that is closed or gone, of which a buffer is still in use'))
+    raise(mappingLost('a closed file, of which a buffer is still in use,'))
   }
 }
 
@@ -88,6 +88,6 @@ function call(listener: (error: ZTensorError) => void, loss: ZTensorError, raise
 }
 
 export function mappingLost(which: string): ZTensorError {
-  const message = `${which} was cut short while it was mapped: what was lost reads as zeros. Open it again once it is whole`
+  const message = `${which} was truncated while it was mapped: the lost bytes read as zeros. Restore the file and open it again`
   return new ZTensorError('ZT_MAPPING_LOST', message)
 }

@@ -1,13 +1,13 @@
-// Memory on its way from native code to JavaScript, and the other way for sources in memory.
+// Transfers memory from native code to JavaScript, and for sources in memory the other way.
 
 import { rethrowNative, tooLarge, ZTensorError } from './errors.js'
 import { nextTurn, ownTurn } from './event-loop.js'
 import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
 
-/** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
+/** Bytes that the JavaScript thread copies before it yields to the event loop: about 3 ms. */
 export const PIECE = 16 * 2 ** 20
 
-/** A buffer, or ZT_LIMIT where the runtime cannot make one of this size. */
+/** Allocates a buffer. Throws ZT_LIMIT if the runtime cannot allocate one of this size. */
 export function allocate(byteLength: number): ArrayBuffer {
   try {
     return new ArrayBuffer(byteLength)
@@ -16,10 +16,10 @@ export function allocate(byteLength: number): ArrayBuffer {
   }
 }
 
-/** From here on native code makes the memory: in huge pages, which cost a third to fill for the first time. */
+/** From this size on, native code allocates the memory, in huge pages: the first write to them costs a third. */
 const BLOCK = 2 ** 20
 
-/** A buffer of exactly so many bytes, which native code fills: `into` one of the runtime's, or as a `block` of its own. */
+/** A buffer that native code fills: `into` a buffer of the runtime, or as a native `block`. */
 export function filled(
   byteLength: number,
   fill: { into: (output: Uint8Array) => void; block: () => NativeMemory },
@@ -30,7 +30,7 @@ export function filled(
   return buffer
 }
 
-/** The pieces of a buffer, each small enough for a Uint8Array of any runtime. */
+/** Divides a buffer into pieces that are small enough for a Uint8Array in every runtime. */
 export function* pieces(
   buffer: ArrayBufferLike,
   byteOffset: number,
@@ -45,7 +45,7 @@ function take(memory: NativeMemory): ArrayBuffer | null {
   return memory.byteLength > MAX_BUFFER ? null : made(memory.take())
 }
 
-/** Takes the memory over, or copies it where the runtime refuses to share it. */
+/** Turns native memory into an ArrayBuffer: without a copy if the runtime supports external buffers. */
 export function toBufferSync(memory: NativeMemory): ArrayBuffer {
   const taken = take(memory)
   if (taken !== null) return taken
@@ -55,8 +55,8 @@ export function toBufferSync(memory: NativeMemory): ArrayBuffer {
 }
 
 /**
- * The same, without holding the event loop up; `check` is asked between two pieces. Memory that is not the `sole` caller's is
- * copied.
+ * Turns native memory into an ArrayBuffer without blocking the event loop; calls `check` between pieces. Memory that is shared with other
+ * callers (not `sole`) is copied.
  */
 export async function toBuffer(memory: NativeMemory, check: () => void, sole = true): Promise<ArrayBuffer> {
   const taken = sole ? take(memory) : null
@@ -74,7 +74,7 @@ export async function toBuffer(memory: NativeMemory, check: () => void, sole = t
   }
 }
 
-/** A buffer of the runtime's own with some bytes of the memory, if there are any: a piece a turn. */
+/** Copies a range of native memory into a new buffer of the runtime, one piece for each turn of the event loop. */
 export async function copied(
   memory: NativeMemory | undefined,
   offset: number,
@@ -91,7 +91,7 @@ export async function copied(
   return buffer
 }
 
-/** Copies the memory, which goes then if it is the `sole` caller's, into `target`, which has exactly its length: a piece a turn. */
+/** Copies native memory into `target`, which has its exact length, one piece for each turn of the event loop. Frees `sole` memory. */
 export async function copyInto(
   memory: NativeMemory,
   target: ArrayBufferView,
@@ -100,12 +100,15 @@ export async function copyInto(
 ): Promise<void> {
   const { byteLength, step } = memory
   try {
-    // Of no bytes it is one piece as well, which may be given up.
+    // Empty memory still takes one turn, so that it can be canceled.
     for (let at = 0; at === 0 || at < byteLength; at += step) {
       await ownTurn()
       check()
       if (target.byteLength !== byteLength) {
-        throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized while it was filled')
+        throw new ZTensorError(
+          'ZT_CLOSED',
+          'the array passed as into was detached or resized during load(): keep it until load() resolves',
+        )
       }
       const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(step, byteLength - at))
       rethrowNative(() => memory.copyTo(at, piece))
@@ -115,32 +118,35 @@ export async function copyInto(
   }
 }
 
-/** The same, on this thread at once. */
+/** Copies native memory into `target`, synchronously. */
 export function copyIntoSync(memory: NativeMemory, target: ArrayBufferView): void {
   for (const [at, piece] of pieces(target.buffer, target.byteOffset, target.byteLength)) {
     rethrowNative(() => memory.copyTo(at, piece))
   }
 }
 
-/** The error of a source in memory that is not what it was. */
+/** The error for a source in memory that was detached or resized. */
 export function sourceGone(): ZTensorError {
-  return new ZTensorError('ZT_CLOSED', 'the buffer that the file was opened from was detached or made smaller')
+  return new ZTensorError(
+    'ZT_CLOSED',
+    'the buffer that the file was opened from was detached or shrunk: keep it until the file is closed',
+  )
 }
 
-/** Copies the next piece of the caller's memory; whether more are to come. */
+/** Copies the next piece of the caller's memory. Returns whether there are more. */
 function fill(bytes: Uint8Array, builder: NativeStageBuilder): boolean {
   const more = rethrowNative(() => builder.fill(bytes))
   if (more === null) throw sourceGone()
   return more
 }
 
-/** Copies ranges of the caller's memory to where other threads may read them. */
+/** Copies ranges of the caller's memory into native memory, which other threads may read. */
 export function stageSync(bytes: Uint8Array, builder: NativeStageBuilder): NativeStage {
   while (fill(bytes, builder)) {}
   return rethrowNative(() => builder.finish())
 }
 
-/** The same, without holding the event loop up; `check` is asked between two pieces. */
+/** Like `stageSync`, without blocking the event loop; calls `check` between pieces. */
 export async function stage(bytes: Uint8Array, builder: NativeStageBuilder, check: () => void): Promise<NativeStage> {
   check()
   while (fill(bytes, builder)) {

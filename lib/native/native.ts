@@ -1,4 +1,4 @@
-// The only place that the addon comes from. Its types are private, and the build generates them from src/: see binding.d.ts.
+// The only module that exports the addon. Its types are private; the build generates them from src/ into binding.d.ts.
 import { constants } from 'node:buffer'
 import { loadAddon } from './addon.js'
 import type * as Binding from './binding.js'
@@ -38,19 +38,19 @@ export type {
   WriteWarning,
 } from './binding.js'
 
-/** What is done with tensors whose bytes are added up. */
+/** The kinds of work whose total size is checked. */
 export type TotalWork = Parameters<Binding.NativeFile['checkTotal']>[1]
 
 export const binding: typeof Binding = loadAddon()
 
-// At the end of a thread Node and Bun call the finalizers of all buffers, those among them whose memory JavaScript moved elsewhere.
-// Without transfer() it cannot move any; Deno waits until nobody has the memory.
+// At the end of a thread, Node and Bun call the finalizers of all buffers, including those whose memory JavaScript has transferred.
+// Without ArrayBuffer.prototype.transfer() there are none; Deno waits until the memory is unused.
 const { bun, deno } = process.versions as { bun?: string; deno?: string }
 const moves = 'transfer' in ArrayBuffer.prototype && deno === undefined
 const sealing = moves && bun === undefined
 let unsealed = false
 
-/** Has the end of the thread tell the buffers made so far that were moved from those that were not. */
+/** Marks the buffers created so far, so that the end of the thread can recognize transferred ones. */
 export function seal(): void {
   unsealed = false
   if (sealing) binding.sealBuffers()
@@ -59,7 +59,7 @@ export function seal(): void {
 seal()
 if (moves && bun !== undefined) binding.hookBuffers()
 
-/** To be called wherever a buffer was made: they are sealed at the end of the turn, together, since that costs as much as one. */
+/** Call this with every new buffer. All buffers of a turn are sealed together at its end, which costs as much as sealing one. */
 export function made<B>(buffer: B): B {
   if (sealing && !unsealed) {
     unsealed = true
@@ -68,5 +68,5 @@ export function made<B>(buffer: B): B {
   return buffer
 }
 
-/** The largest buffer that the runtime makes; it must not be asked for a larger one. */
+/** The maximum length of a buffer in this runtime. Do not try to allocate a larger one. */
 export const MAX_BUFFER: number = constants.MAX_LENGTH

@@ -1,17 +1,16 @@
-// What a value is, whichever realm made it: `instanceof` knows the classes of its own realm alone, and node:vm, jsdom, Electron's
-// frames and test runners such as jest have others. Where a runner loads this package into a realm, what the binding makes is of
-// another one still.
+// Type checks that work across realms: `instanceof` only recognizes classes of its own realm, but node:vm, jsdom, Electron's frames and
+// test runners such as jest create others. Objects that the binding creates may belong to yet another realm.
 import { types } from 'node:util'
 
 const TypedArray = Object.getPrototypeOf(Uint8Array.prototype) as object
 
-/** A getter of every typed array, whatever properties an array was given. */
+/** A getter of %TypedArray%.prototype, which own properties of an array cannot override. */
 export const ofTypedArrays = (property: PropertyKey) =>
   Object.getOwnPropertyDescriptor(TypedArray, property)?.get as () => unknown
 
 const kind = ofTypedArrays(Symbol.toStringTag)
 
-/** The name of a typed array's class as the language has it ('Uint8Array' of a Buffer too); undefined for anything else. */
+/** The name of a typed array's class ('Uint8Array' for a Buffer too); undefined for any other value. */
 export function arrayKind(value: unknown): string | undefined {
   return kind.call(value) as string | undefined
 }
@@ -28,12 +27,12 @@ export function isError(value: unknown): value is Error {
   return types.isNativeError(value) || value instanceof Error
 }
 
-/** What a thrown value says: anything can be thrown. */
+/** The message of a thrown value, which need not be an Error. */
 export function messageOf(thrown: unknown): string {
   return isError(thrown) ? thrown.message : String(thrown)
 }
 
-/** An object that is nothing else: without a prototype, or with the one of all objects in its realm. */
+/** Whether a value is a plain object: without a prototype, or with the Object.prototype of any realm. */
 export function isPlainObject(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -43,12 +42,12 @@ export function isPlainObject(value: unknown): value is object {
   return typeof maker === 'function' && maker.name === 'Object'
 }
 
-/** What a URL spells; undefined for what is none. Node's `fs` takes the same for one. */
+/** The text of a URL object; undefined for any other value. Recognizes the same objects as Node's `fs`. */
 export function urlText(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (value instanceof URL) return value.href
   const { href, protocol, auth, path } = value as Record<string, unknown>
-  // Those of the old url.parse() have all four.
+  // Objects of the legacy url.parse() also have auth and path.
   const isURL = typeof href === 'string' && typeof protocol === 'string' && auth === undefined && path === undefined
   return isURL ? href : undefined
 }

@@ -1,9 +1,9 @@
-// Decoding that several callers ask for at the same time is done once. Each has its own end: one that gives up leaves the others
-// alone, and with the last one the work stops.
+// Concurrent requests for the same decoded data share one job. Each caller can cancel independently; the job is canceled when all
+// callers have canceled.
 import { type Owner, run } from './job.js'
 import type { NativeControl } from './native.js'
 
-/** What came of work, and whether nobody else has it. */
+/** The result of a job, and whether only one caller has it. */
 export interface Outcome<T> {
   readonly value: T
   readonly sole: boolean
@@ -12,18 +12,19 @@ export interface Outcome<T> {
 interface Running<T> {
   readonly work: () => Promise<T>
   readonly stop: AbortController
-  /** Whether it is another call's own, which may end it for reasons that are nobody else's. */
+  /** Whether the job belongs to another call, which may fail for reasons that do not concern those who joined. */
   readonly lent: boolean
-  /** Callers that joined, and those of them that still wait. */
+  /** Number of callers that joined. */
   joined: number
+  /** Number of callers that still wait. */
   waiting: number
 }
 
-/** The work under way on one file, by what it makes. */
+/** The running jobs of one file, by the key of their result. */
 export class SharedWork {
   readonly #running = new Map<string, Running<unknown>>()
 
-  /** Joins the work called `key`, or starts it. Rejects as `run` does. */
+  /** Joins the job called `key`, or starts it. Rejects like `run`. */
   async join<T>(
     key: string,
     owner: Owner,
@@ -34,19 +35,19 @@ export class SharedWork {
     const running = (this.#running.get(key) as Running<T> | undefined) ?? this.#start(key, owner, start)
     running.joined += 1
     running.waiting += 1
-    let giveUp = () => {}
-    const givenUp = new Promise<never>((_resolve, reject) => {
-      giveUp = () => reject(signal?.reason)
+    let abort = () => {}
+    const aborted = new Promise<never>((_resolve, reject) => {
+      abort = () => reject(signal?.reason)
     })
-    signal?.addEventListener('abort', giveUp, { once: true })
+    signal?.addEventListener('abort', abort, { once: true })
     try {
-      const value = await Promise.race([running.work(), givenUp])
+      const value = await Promise.race([running.work(), aborted])
       owner.throwIfClosed()
       return { value, sole: running.joined === 1 }
     } catch (error) {
       if (!running.lent || signal?.aborted) throw error
     } finally {
-      signal?.removeEventListener('abort', giveUp)
+      signal?.removeEventListener('abort', abort)
       running.waiting -= 1
       if (running.waiting === 0) {
         this.#forget(key, running)
@@ -61,8 +62,8 @@ export class SharedWork {
   }
 
   /**
-   * Lets others join what a call makes by the way: `work` gives their share of it, once it is asked for. What is returned ends that
-   * and says whether anybody joined. Where the call fails, they begin their own.
+   * Lets others join a part of the caller's work: `work` returns that part, lazily. The returned function ends this and returns whether
+   * anyone joined. If the caller fails, those who joined start their own job.
    */
   lend<T>(key: string, work: () => Promise<T>): () => boolean {
     const running: Running<T> = { work, stop: new AbortController(), lent: true, joined: 1, waiting: 1 }
@@ -78,7 +79,7 @@ export class SharedWork {
     const work = run(owner, { signal: stop.signal }, start)
     const running: Running<T> = { work: () => work, stop, lent: false, joined: 0, waiting: 0 }
     this.#running.set(key, running)
-    // Whoever comes later finds nothing to join; and nobody may be left to hear of a failure.
+    // Later callers start a new job. The rejection handler avoids an unhandled rejection if all callers have canceled.
     const forget = () => this.#forget(key, running)
     work.then(forget, forget)
     return running

@@ -1,4 +1,4 @@
-// Work on very many tensors: without holding the event loop up, and of a file in memory some of them staged at a time.
+// Work on very many tensors without blocking the event loop. Tensors of a file in memory are staged in batches.
 
 import { rethrowNative } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
@@ -6,17 +6,17 @@ import { type JobOptions, type Progress, run } from '../native/job.js'
 import type { NativeStage, NativeStageBatch, TotalWork } from '../native/native.js'
 import type { Store } from './store.js'
 
-/** Tensors that something is done with on the JavaScript thread before the event loop gets a turn: some ms. */
+/** Tensors that the JavaScript thread processes before it yields to the event loop: a few ms of work. */
 export const TURN = 10_000
 
-/** Every ordinal below a number. */
+/** The ordinals from 0 to `size - 1`. */
 export function everything(size: number): Uint32Array {
   const ordinals = new Uint32Array(size)
   for (let ordinal = 0; ordinal < size; ordinal++) ordinals[ordinal] = ordinal
   return ordinals
 }
 
-/** Calls `each` with the numbers below `count`, a turn of the event loop after every `turn` of them. */
+/** Calls `each` with the numbers from 0 to `count - 1`. Yields to the event loop after every `turn` calls. */
 export async function inTurns(count: number, turn: number, each: (at: number) => void): Promise<void> {
   for (let at = 0; at < count; at++) {
     if (at % turn === turn - 1) await nextTurn()
@@ -24,27 +24,27 @@ export async function inTurns(count: number, turn: number, each: (at: number) =>
   }
 }
 
-/** Some tensors of many, from one place to another, and what of them is staged. */
+/** A range of the tensors, `[from, end)`, and their staged bytes. */
 export interface Batch {
   readonly from: number
   readonly end: number
   readonly stage: NativeStage | undefined
-  /** To be told how far the batch has come. */
+  /** Called with the progress of the batch. */
   readonly onProgress: JobOptions['onProgress']
 }
 
-/** Many tensors that work is done on. */
+/** The tensors to process. */
 export interface Many extends JobOptions {
   readonly count: number
-  /** Their stored bytes, if there is anybody to tell. */
+  /** Their stored bytes. Only progress reports need them. */
   readonly bytes: number
-  /** A stage for those from a place on, as many as come together. */
+  /** Makes the stage of the next batch, which starts at `from`. */
   readonly next: (from: number) => NativeStageBatch
 }
 
 /**
- * Works on many tensors: at once, or of a file in memory on as many as are staged together. A call and a stage of its own for each
- * would cost 40 µs a tensor.
+ * Runs `work` on all tensors in one call. Tensors of a file in memory run in batches that are staged together: a separate call and
+ * stage for each tensor would cost 40 µs.
  */
 export async function inBatches<T>(
   store: Store,
@@ -60,16 +60,16 @@ export async function inBatches<T>(
     const { builder, end, bytes } = rethrowNative(() => next(from))
     const stage = await store.fill(() => builder, signal)
     const before = { ...done }
-    const tell = (progress: Progress): void =>
+    const report = (progress: Progress): void =>
       onProgress?.({
         bytes: before.bytes + Math.min(progress.bytes, bytes),
         tensors: before.tensors + progress.tensors,
         ...totals,
       })
     try {
-      results.push(await work({ from, end, stage, onProgress: onProgress && tell }))
+      results.push(await work({ from, end, stage, onProgress: onProgress && report }))
     } finally {
-      // A collection would come late: the copies are no memory of the runtime's.
+      // The garbage collector would release the copies late: it does not see native memory.
       stage?.release()
     }
     done.bytes += bytes
@@ -80,7 +80,7 @@ export async function inBatches<T>(
   return results
 }
 
-/** The same on this thread. */
+/** Runs `work` on all tensors in batches, synchronously. */
 export function inBatchesSync<T>(
   store: Store,
   count: number,
@@ -99,7 +99,7 @@ export function inBatchesSync<T>(
   return results
 }
 
-/** Refuses work on tensors that come to far more than their file holds; a promise where they are many. */
+/** Throws ZT_LIMIT if the tensors decode to much more than their file holds. Returns a promise if there are many tensors. */
 export function checkTotal(
   store: Store,
   ordinals: Uint32Array,

@@ -1,6 +1,6 @@
-// Files whose bytes code of the caller's reads.
+// Files whose bytes the caller's code reads.
 import { types } from 'node:util'
-import { keepThrown, rethrowNative } from '../native/errors.js'
+import { registerThrown, rethrowNative } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { binding, type NativeQuestion, type NativeScript, type OpenRequest } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
@@ -16,9 +16,9 @@ import { TensorFile } from './file.js'
 import type { Origin } from './store.js'
 
 /**
- * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. Its index is read when it is opened, tensors
- * when they are loaded, several ranges at once and neighbors together. There is nothing to alias: `data` throws ZT_NOT_LOCAL,
- * `load()` works.
+ * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. `open` reads its index, `load()` reads tensors.
+ * Several ranges are read concurrently, and adjacent ranges in one call. There is no memory to alias, so `data` throws ZT_NOT_LOCAL;
+ * use `load()`.
  *
  * @example
  * const blob = await openAsBlob('model.safetensors')
@@ -28,28 +28,28 @@ import type { Origin } from './store.js'
  * })
  */
 export interface ByteSource {
-  /** Bytes of the whole file. */
+  /** Size of the file in bytes. */
   readonly byteLength: number
-  /** The name of the file, such as `model.safetensors.index.json` of an index: messages have it. */
+  /** The name of the file, such as `model.safetensors.index.json` for an index. Error messages include it. */
   readonly name?: string | undefined
   /**
-   * Gives exactly `length` bytes from `offset` on, which lie inside of the file. Up to 16 calls of up to 8 MiB are under way at once.
-   * `signal` is aborted where nobody wants the bytes any more. What it throws is the `cause` of ZT_IO.
+   * Returns exactly `length` bytes from `offset`. The range lies within the file. Up to 16 calls of up to 8 MiB run concurrently.
+   * `signal` is aborted if the bytes are no longer needed. An error that it throws becomes the `cause` of a ZT_IO.
    */
   read(offset: number, length: number, options: { readonly signal: AbortSignal }): Uint8Array | PromiseLike<Uint8Array>
   /**
-   * Gives the file of a name that the index wants: a shard, external data. The name is a relative path with `/` that never leads out
-   * of the folder. Undefined where there is none.
+   * Returns a file that the index refers to: a shard, or external data. The name is a relative path with `/` that never leads out
+   * of the folder. Return undefined if the file does not exist.
    */
   sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>
 }
 
-/** Whether a value is meant as a source of bytes. */
+/** Whether a value looks like a `ByteSource`. */
 export function isByteSource(value: unknown): value is ByteSource {
   return typeof value === 'object' && value !== null && 'read' in value && 'byteLength' in value
 }
 
-/** A source whose parts were looked at once, so that they cannot change. */
+/** A source whose properties were read once, so that later changes have no effect. */
 interface Known {
   readonly source: ByteSource
   readonly byteLength: number
@@ -67,7 +67,7 @@ function known(name: string, source: ByteSource): Known {
   }
 }
 
-/** Answers what native threads ask of a source and of its siblings. */
+/** Answers the requests of native threads for bytes and for sibling files. */
 class Reader {
   readonly #sources: Known[]
   readonly #byName = new Map<string, number>()
@@ -78,24 +78,24 @@ class Reader {
     this.#sources = [root]
   }
 
-  /** Where its answers go. */
+  /** The native object that receives the answers. */
   set native(native: NativeScript) {
     this.#native = native
   }
 
   ask(question: NativeQuestion): void {
-    const { id, givenUp, beside } = question
+    const { id, givenUp, beside: sibling } = question
     if (givenUp) {
       this.#asked.get(id)?.abort()
       this.#asked.delete(id)
       return
     }
     const [what, answer] =
-      beside === undefined
+      sibling === undefined
         ? ['read() of the source', this.#read(question)]
-        : ['sibling() of the source', this.#beside(id, beside)]
+        : ['sibling() of the source', this.#sibling(id, sibling)]
     answer
-      .catch((error) => this.#native?.fail(id, `${what} failed: ${messageOf(error)}`, keepThrown(error)))
+      .catch((error) => this.#native?.fail(id, `${what} failed: ${messageOf(error)}`, registerThrown(error)))
       .finally(() => this.#asked.delete(id))
   }
 
@@ -104,11 +104,11 @@ class Reader {
     const abort = new AbortController()
     this.#asked.set(id, abort)
     const bytes = await source.read(offset, length, { signal: abort.signal })
-    if (!types.isUint8Array(bytes)) throw wrongType('what read() gives', 'a Uint8Array', bytes)
+    if (!types.isUint8Array(bytes)) throw wrongType('the return value of read()', 'a Uint8Array', bytes)
     this.#native?.answer(id, bytes)
   }
 
-  async #beside(id: number, name: string): Promise<void> {
+  async #sibling(id: number, name: string): Promise<void> {
     let number = this.#byName.get(name)
     if (number === undefined) {
       const { source } = this.#sources[0] as Known
@@ -117,14 +117,14 @@ class Reader {
         this.#native?.answerBeside(id)
         return
       }
-      number = this.#sources.push(known(`what sibling(${JSON.stringify(name)}) gives`, found)) - 1
+      number = this.#sources.push(known(`the return value of sibling(${JSON.stringify(name)})`, found)) - 1
       this.#byName.set(name, number)
     }
     this.#native?.answerBeside(id, number, (this.#sources[number] as Known).byteLength)
   }
 }
 
-/** Opens a file that code of the caller's reads. */
+/** Opens a file whose bytes the caller's code reads. */
 export async function openBytes(
   source: ByteSource,
   request: OpenRequest,

@@ -3,18 +3,18 @@ import { type DTypeInfo, dtypes } from '../values/dtype.js'
 import type { Store } from './store.js'
 
 const RECORD = 4
-/** The bits of a dtype's code; all set where there is none. */
+/** The bits of a dtype's code; all are set if there is no dtype. */
 const NO_DTYPE = 0xff
 const PLAIN = 0x100
 
-/** Tensors of all catalogs so far. */
+/** Number of tensors in all catalogs so far. */
 let tensors = 0
 
-/** The index of a file as it crossed the binding: flat arrays, from which a tensor is read on demand. */
+/** The index of a file as the binding returns it: flat arrays, from which tensor properties are read lazily. */
 export class Catalog {
   readonly store: Store
   readonly size: number
-  /** The number of the first tensor among those of all files. */
+  /** The number of this file's first tensor among the tensors of all files. */
   readonly first: number
   readonly #names: string
   readonly #records: Uint32Array
@@ -22,7 +22,7 @@ export class Catalog {
   readonly #files: Uint32Array | undefined
   readonly #labels: readonly string[]
   readonly #shapes: (readonly number[])[] = []
-  /** Elements, of each shape. */
+  /** The number of elements of each shape. */
   readonly #elements: number[] = []
 
   constructor(store: Store) {
@@ -45,7 +45,7 @@ export class Catalog {
     }
   }
 
-  // A file's first tensors are listed before any of this is compiled, so each call within the next three would count.
+  // The first tensors are listed before V8 has compiled these methods, so each nested call would add to the cost.
 
   name(ordinal: number): string {
     const end = ordinal * RECORD
@@ -53,7 +53,7 @@ export class Catalog {
     return this.#names.substring(start, this.#records[end])
   }
 
-  /** Undefined for a composite that does not say, and for a type that is not known. */
+  /** Undefined for an unknown type, and for a composite tensor without a dtype. */
   dtype(ordinal: number): DTypeInfo | undefined {
     return dtypes[(this.#records[ordinal * RECORD + 1] as number) & NO_DTYPE]
   }
@@ -71,13 +71,13 @@ export class Catalog {
     return this.#labels[this.#records[ordinal * RECORD + 3] as number] as string
   }
 
-  /** Where a dense tensor's elements stand in the file as they are in memory; undefined if they do not. */
+  /** The offset in the file of a dense tensor's elements, if they are stored as in memory; otherwise undefined. */
   plainOffset(ordinal: number): number | undefined {
     const plain = (this.#records[ordinal * RECORD + 1] as number) & PLAIN
     return plain ? this.#numbers[ordinal * 2] : undefined
   }
 
-  /** What the decoding of a tensor is called among the work under way; undefined where nothing has to be decoded. */
+  /** The key of a tensor's decoding among the running jobs; undefined if its data needs no decoding. */
   decoding(ordinal: number): string | undefined {
     return this.plainOffset(ordinal) === undefined ? `${ordinal} ${this.dtype(ordinal)?.name}` : undefined
   }
@@ -92,17 +92,17 @@ export class Catalog {
   }
 }
 
-/** The product of sizes; one of 0 makes it 0, however large the others. */
+/** The product of the sizes. A size of 0 makes it 0, however large the others are. */
 function elements(shape: readonly number[]): number {
   let size = 1
   for (const dim of shape) size = dim === 0 || size === 0 ? 0 : size * dim
   return size
 }
 
-/** What a Map's `keys()` and its kin give: MapIterator since TypeScript 5.6, IterableIterator before. */
+/** The type of a Map's iterators: MapIterator since TypeScript 5.6, IterableIterator before. */
 export type Entries<T> = ReturnType<ReadonlyMap<T, unknown>['keys']>
 
-/** An iterator by hand: a generator costs twice as much over 100,000 tensors. */
+/** A hand-written iterator: a generator takes twice as long for 100,000 tensors. */
 export function walk<T>(size: number, at: (ordinal: number) => T): Entries<T> {
   let next = 0
   const iterator = {

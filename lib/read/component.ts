@@ -6,26 +6,26 @@ import type { ComponentInfo, NativeControl } from '../native/native.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
 import { type DType, type DTypeInfo, dtypes, type TypedArray, uint8 } from '../values/dtype.js'
 import { IDENTITY, shown } from '../values/inspect.js'
-import { array, type CopyReason, type Place, type Store, type View } from './store.js'
+import { array, type CopyReason, type Store, type TensorRef, type View } from './store.js'
 
-/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
+/** One stored array of a tensor, such as the `data` of a dense tensor or the `indices` of a sparse one. */
 export class Component {
   readonly role: string
-  /** Undefined where only the layout knows what the bytes are, or the type is not known here. */
+  /** The element type; undefined if it is unknown, or if only the layout defines the meaning of the bytes. */
   readonly dtype: DType | undefined
-  /** Bytes after decoding; undefined where only decoding can tell. */
+  /** Size in bytes after decoding; undefined if it is not known before decoding. */
   readonly byteLength: number | undefined
-  /** Bytes in the file. */
+  /** Size in the file, in bytes. */
   readonly storedLength: number
-  /** The file that holds it; undefined for a file in memory. */
+  /** The path of the file that holds it; undefined for a file in memory. */
   readonly path: string | undefined
-  /** Where they stand in the file; undefined for elements that stand in the index. */
+  /** Offset of the bytes in the file; undefined for elements that are stored in the index. */
   readonly offset: number | undefined
   /** `raw`, `zstd`, `inline`, or the file's own label. */
   readonly encoding: string
   /**
-   * As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones.
-   * In a zip archive `crc32:…`, over all of the member decoded: of an npz, the array's header too.
+   * The digest in the file: `crc32c:…` or `sha256:…` of the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` of the decoded bytes.
+   * In a zip archive it is `crc32:…` of the decoded member, which in an npz includes the array's header.
    */
   readonly digest: string | undefined
   /** @internal The file and the tensor. */
@@ -66,16 +66,16 @@ export class Component {
   }
 
   /** @internal */
-  static place(component: Component): Place {
+  static ref(component: Component): TensorRef {
     return { store: component.#store, ordinal: component.#tensor, component: component.#ordinal }
   }
 
-  /** @internal Whether the format has its indices rise or be unique. */
+  /** @internal Whether the format requires sorted or unique indices. */
   static isStrict(component: Component): boolean {
     return component.#info.strict
   }
 
-  /** @internal Whether it holds elements of its tensor, and does not merely stand beside those that do. */
+  /** @internal Whether the layout defines this component, as opposed to an additional one. */
   static isOwn(component: Component): boolean {
     return component.#info.own
   }
@@ -85,16 +85,16 @@ export class Component {
     return component.#info.sliceable
   }
 
-  /** @internal Whether its data was asked for before. */
+  /** @internal Whether `data` was read before. */
   static isDecoded(component: Component): boolean {
     return component.#view !== undefined
   }
 
   /**
-   * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
-   * thread. The same array at each access. Bytes where the dtype is undefined.
+   * The elements: a view of the mapping if they are stored as in memory, otherwise a copy that is decoded on this
+   * thread. Each access returns the same array. It holds bytes if the dtype is undefined.
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
+   * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (if the data must be decoded),
    * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   get data(): TypedArray {
@@ -106,15 +106,15 @@ export class Component {
     return this.copyReason === undefined
   }
 
-  /** Why `data` is a copy; undefined where it aliases the file. */
+  /** Why `data` is a copy; undefined if it aliases the file. */
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
     const { file, plainOffset, byteLength } = this.#info
     if (plainOffset === undefined) {
       const { native, isRemote } = this.#store
-      const isElsewhere =
+      const isUncached =
         isRemote && byteLength !== 0 && !rethrowNative(() => native.isNear(this.#tensor, this.#ordinal))
-      return isElsewhere ? 'remote' : this.#info.copyReason
+      return isUncached ? 'remote' : this.#info.copyReason
     }
     return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
   }
@@ -138,13 +138,13 @@ export class Component {
   }
 
   /**
-   * The elements as a copy that you own, decoded, after the digest was checked, off the event loop.
+   * Loads the elements off the event loop: decodes them, checks the digest, and returns a copy that you own.
    *
    * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
    * ZT_TRUNCATED; the signal's reason
    */
   async load(options?: {
-    /** Whether the array can be moved to another thread, as for `Tensor.load`. */
+    /** Whether the array can be transferred to another thread, as for `Tensor.load`. */
     transferable?: boolean | undefined
     signal?: AbortSignal | undefined
   }): Promise<TypedArray> {
@@ -156,7 +156,7 @@ export class Component {
     const stage = await this.#store.stage(this.#tensor, this.#ordinal, signal)
     const start = (control: NativeControl) =>
       this.#store.native.load(this.#tensor, this.#ordinal, { widen: false }, control, stage)
-    // What is stored as it is in memory is read anew for each: that costs no more than a copy would.
+    // Plain data is read again for each caller: that costs no more than a copy.
     const { value: memory, sole } =
       this.#info.plainOffset === undefined
         ? await this.#store.shared.join(`${this.#tensor}/${this.#ordinal}`, this.#store, signal, start)
@@ -172,13 +172,13 @@ export class Component {
     return 'Component'
   }
 
-  /** Never touches data. */
+  /** Reads no data. */
   toJSON(): object {
     const { role, dtype, byteLength, storedLength, offset, encoding, digest } = this
     return { role, dtype, byteLength, storedLength, offset, encoding, digest }
   }
 
-  /** Never touches data. */
+  /** Reads no data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return shown('Component', { ...this.toJSON(), path: this.path }, options)
   }

@@ -37,19 +37,19 @@ import {
   withCanonical,
 } from './verify.js'
 
-/** What to load of a file. */
+/** Which tensors to load, and how. */
 export interface LoadFileOptions extends JobOptions {
   /** The tensors to load; all of them by default. */
   names?: Iterable<string> | undefined
-  /** Load one rank's parts of them, as `plan()` of this file divides them; `plan.tensors` has their shapes. */
+  /** Load only one rank's parts, as divided by `plan()` of this file. `plan.tensors` has their shapes. */
   plan?: Plan | undefined
-  /** Tensors under way at once; by default as many as suit the machine and where the file lies. */
+  /** Number of tensors to load concurrently. The default depends on the machine and the storage. */
   concurrency?: number | undefined
-  /** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+  /** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
   transferable?: boolean | undefined
 }
 
-/** What to give back of a file. */
+/** Which tensors to evict. */
 export interface EvictOptions {
   /** The tensors; all of them by default. */
   names?: Iterable<string> | undefined
@@ -59,23 +59,23 @@ export interface EvictOptions {
 export interface PrefetchOptions extends JobOptions {
   /** The tensors to prefetch; all of them by default. */
   names?: Iterable<string> | undefined
-  /** Bytes under way at once: 64 MiB by default. */
+  /** Bytes to read concurrently: 64 MiB by default. */
   maxBytes?: number | undefined
 }
 
 /** An open file: its tensors by name, in the order of its index. */
 export class TensorFile implements ReadonlyMap<string, AnyTensor> {
-  /** `'mixed'` where files of several containers were opened as one. */
+  /** The format; `'mixed'` if files of several formats were opened as one. */
   readonly format: Format | 'mixed'
-  /** As the file has it: `'0.1'`, `'1.0'`, `'1.2.0'`, `'2'` for zTensor, `'3'` for GGUF …; undefined for formats without versions. */
+  /** The format version in the file: `'0.1'`, `'1.0'`, `'1.2.0'` or `'2'` for zTensor, `'3'` for GGUF; undefined for formats without versions. */
   readonly version: string | undefined
-  /** What wrote the file, where it says. */
+  /** The program that wrote the file; undefined if the file does not name it. */
   readonly generator: string | undefined
-  /** As it was opened: of a file, an index or a folder. Undefined for a list of files and for a file in memory. */
+  /** The path of the file, index or folder that was opened. Undefined for a list of files and for a file in memory. */
   readonly path: string | undefined
-  /** Bytes of the whole file, of all files together. */
+  /** Size in bytes of the file, or of all files together. */
   readonly byteLength: number
-  /** Tensors in the file. */
+  /** Number of tensors. */
   readonly size: number
   /** @internal */
   readonly [IDENTITY]: number
@@ -115,7 +115,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return file.#store
   }
 
-  /** @internal The index, flattened off this thread where it is large. */
+  /** @internal The index. A large one is flattened off this thread. */
   static async ready(file: TensorFile, signal?: AbortSignal): Promise<Catalog> {
     return file.#ready(signal)
   }
@@ -133,8 +133,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * The attributes that are text under a text: all of them in formats that have no others, such as safetensors. An object without
-   * a prototype.
+   * The attributes whose keys and values are strings, as an object without a prototype. In formats such as safetensors these are all
+   * attributes.
    *
    * @example file.metadata.license
    */
@@ -144,7 +144,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return this.#metadata
   }
 
-  /** What a user should know about the file and what does not make it unreadable. */
+  /** Problems of the file that do not prevent reading it. */
   get warnings(): readonly Warning[] {
     this.#store.throwIfClosed()
     this.#warnings ??= Object.freeze(
@@ -153,7 +153,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return this.#warnings
   }
 
-  /** The files that hold the tensors, one unless it was opened as several. */
+  /** The files that hold the tensors: one, or several if several files were opened as one. */
   get files(): readonly FilePart[] {
     return this.#store.files
   }
@@ -173,9 +173,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   #make(ordinal: number): AnyTensor {
-    // A file that was closed has no catalog, so that asking for it anew throws.
+    // A closed file has no catalog: #index() throws then.
     const tensor = Tensor.make(this.#catalog ?? this.#index(), ordinal)
-    // At its full length at once: growing it would copy it a dozen times.
+    // Allocated at its full length: growing the array would copy it a dozen times.
     this.#tensors ??= new Array(this.size)
     this.#tensors[ordinal] = tensor
     return tensor
@@ -184,16 +184,15 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** The ordinal of a name; negative where there is none. */
   #find(name: string): number {
     this.#store.throwIfClosed()
-    // On its way across the binding half a surrogate pair would become U+FFFD, and find what is called so.
+    // The binding would convert a lone surrogate to U+FFFD, and find a tensor of that name.
     if (!name.isWellFormed()) return -1
     return rethrowNative(() => this.#store.native.find(name))
   }
 
   /**
-   * The tensor called `name`.
+   * Returns the tensor called `name`. With `dtype`, also checks its dtype.
    *
-   * @throws ZTensorError ZT_NOT_FOUND, naming close matches; ZT_BAD_DTYPE unless it is of the dtype asked for;
-   * ZT_CLOSED
+   * @throws ZTensorError ZT_NOT_FOUND, with similar names; ZT_BAD_DTYPE if the tensor has another dtype; ZT_CLOSED
    */
   tensor<D extends DType>(name: string, options: { readonly dtype: D }): Tensor<D>
   tensor(name: string, options?: { readonly dtype?: undefined }): AnyTensor
@@ -204,7 +203,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     if (ordinal < 0) throw this.#notFound(name)
     const tensor = this.#at(ordinal)
     if (dtype !== undefined && tensor.dtype !== dtype) {
-      const found = tensor.dtype ?? 'not known'
+      const found = tensor.dtype ?? 'of an unknown type'
       const message = `tensor ${JSON.stringify(name)}: the elements are ${found}, not ${dtype}`
       throw new ZTensorError('ZT_BAD_DTYPE', message, { tensor: name })
     }
@@ -255,21 +254,21 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     for (const tensor of this.values()) callback.call(self, tensor, tensor.name, this)
   }
 
-  /** The index, flattened off this thread where it is large. */
+  /** Returns the index. A large one is flattened off this thread. */
   #ready(signal: AbortSignal | undefined): Catalog | Promise<Catalog> {
     if (this.#catalog !== undefined || this.size < TURN) return this.#index()
     const prepared = run(this.#store, { signal }, (control) => this.#store.native.prepareIndex(control))
     return prepared.then(() => this.#index())
   }
 
-  /** The ordinal of one of the `names` that a call was given. */
+  /** The ordinal of one entry of `names`. */
   #named(name: unknown): number {
     const ordinal = this.#find(validateString('an entry of names', name))
     if (ordinal < 0) throw this.#notFound(name as string)
     return ordinal
   }
 
-  /** The ordinals of the named tensors, all without names. */
+  /** The ordinals of the named tensors; without names, all ordinals. */
   #ordinals(names: Iterable<string> | undefined): Uint32Array {
     return this.#found(this.#given(names))
   }
@@ -281,7 +280,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return wanted.taken()
   }
 
-  /** The same in several turns, where the names are many. */
+  /** The ordinals of the named tensors. Yields to the event loop if there are many names. */
   #ordinalsInTurns(names: Iterable<string> | undefined): Uint32Array | Promise<Uint32Array> {
     const given = this.#given(names)
     if (given === undefined || given.length < TURN) return this.#found(given)
@@ -300,14 +299,14 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** Adds the tensors of these names. */
   #look(names: unknown[], wanted: Ordinals): void {
     this.#store.throwIfClosed()
-    const found = this.#together(names)
+    const found = this.#findAll(names)
     if (found !== undefined) for (const ordinal of found) wanted.add(ordinal)
-    // One by one, so that the error is of the first name that has one.
+    // One by one, so that the error names the first wrong entry.
     else for (const name of names) wanted.add(this.#named(name))
   }
 
-  /** What all of these names are, in one crossing. Undefined where one is of no tensor, or cannot cross with others. */
-  #together(names: unknown[]): Uint32Array | undefined {
+  /** Looks up all names in one native call. Returns undefined if one is missing or cannot be passed that way. */
+  #findAll(names: unknown[]): Uint32Array | undefined {
     if (names.some((name) => typeof name !== 'string')) return undefined
     const joined = names.join('\0')
     if (!joined.isWellFormed()) return undefined
@@ -315,7 +314,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return found?.length === names.length ? found : undefined
   }
 
-  /** The names with, for each pattern, those that it matches. The name of a tensor is no pattern, whatever is in it. */
+  /** Replaces each pattern by the names that it matches. A string that is a tensor's name is never a pattern. */
   #matching(names: Iterable<string> | undefined): Iterable<string> | undefined {
     const given = this.#given(names)
     return given?.flatMap((name) => {
@@ -325,7 +324,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     })
   }
 
-  /** The names as they are now: the caller may change them before they are looked up. */
+  /** A copy of the names: the caller may change the iterable before they are looked up. */
   #given(names: Iterable<string> | undefined): unknown[] | undefined {
     this.#store.throwIfClosed()
     if (names === undefined) return undefined
@@ -336,8 +335,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Loads tensors as copies that you own, several at once, off the event loop, their digests checked.
-   * Gives them by name, in the order asked for, with their dtypes and shapes. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
+   * Loads tensors as copies that you own. Reads several concurrently, off the event loop, and checks their digests.
+   * Resolves with a Map from name to tensor, in the requested order. Adjacent dense tensors of up to 64 KiB share an ArrayBuffer.
    *
    * @example
    * const tensors = await file.load(['wte', 'wpe'])
@@ -345,8 +344,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * if (wte?.layout === 'dense') console.log(wte.dtype, wte.shape, wte.data)
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_DTYPE, ZT_BAD_SPARSE, ZT_DECODE,
-   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT where all of it would be more than 16 times the file and
-   * `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. One failure ends all.
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT if all tensors together decode to more than 16 times the file
+   * plus `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. The first failure stops the call.
    */
   load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, 'names'>): Promise<Map<string, Loaded>>
   load(options?: LoadFileOptions): Promise<Map<string, Loaded>>
@@ -358,11 +357,12 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
       known,
     )
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
-    if (plan !== undefined && !Plan.isOf(plan, this.#store)) throw wrongType('plan', 'a plan of this very file', plan)
+    if (plan !== undefined && !Plan.isOf(plan, this.#store))
+      throw wrongType('plan', 'a plan made by plan() of this file', plan)
     const most = optional(concurrency, (value) => validateInteger('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
-    // What is there already is not waited for: others may ask for the same in this turn.
+    // No await without need: other calls in this turn may join the same work.
     const found = this.#ordinalsInTurns(names)
     const ordinals = found instanceof Promise ? await found : found
     const index = this.#ready(signal)
@@ -372,15 +372,15 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
-   * parts alone.
+   * Plans tensor parallelism: computes which part of each tensor one rank of a group holds, and which byte ranges of the files it
+   * needs. `load({ plan })` then loads only these parts.
    *
    * @example
    * const plan = file.plan({ rank: 0, worldSize: 4, rules: { '*.weight': 'column', '*': 'replicate' } })
    * const parts = await file.load({ plan })
    *
-   * @throws RangeError and TypeError ZT_INVALID_ARG for a dimension that does not divide evenly, for tensors that no rule
-   * names; ZTensorError ZT_BAD_LAYOUT for one that is divided and not dense, ZT_LIMIT, ZT_CLOSED
+   * @throws RangeError and TypeError ZT_INVALID_ARG if a dimension does not divide evenly, or no rule matches a tensor;
+   * ZTensorError ZT_BAD_LAYOUT if a rule divides a tensor that is not dense, ZT_LIMIT, ZT_CLOSED
    */
   plan(options: PlanOptions): Plan {
     this.#store.throwIfClosed()
@@ -388,9 +388,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Checks every digest, decoded length and data rule. Damage that opening the file warned of (`ZT_WARN_DAMAGED`,
-   * `ZT_WARN_TRUNCATED`) fails too. Resolves with what failed; rejects only where the file cannot be read, would take far
-   * more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
+   * Checks every digest, decoded length and data rule. Damage that `open` warned about (`ZT_WARN_DAMAGED`,
+   * `ZT_WARN_TRUNCATED`) counts as a failure. Resolves with all failures. Rejects only if the file cannot be read, if its tensors
+   * decode to too many bytes (ZT_LIMIT, as in `load`), or if the signal is aborted.
    *
    * @example
    * const { ok, failures } = await file.verify()
@@ -406,10 +406,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * The content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`: the same for the same tensors however they are
-   * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
+   * Returns the content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`. It does not depend on the layout, the shards or
+   * the compression of the file. It is computed from the digests in the index, without reading data.
    *
-   * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
+   * @throws ZTensorError ZT_UNSUPPORTED_VERSION for any other format, ZT_BAD_DIGEST if a component has no digest,
    * ZT_CLOSED, ZT_IO; the signal's reason
    */
   async contentDigest(
@@ -426,15 +426,14 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
-   * disk. What is on another machine is brought into the cache of `open(url, { remote: { cache } })`; then `data` is an alias of the
-   * copy there.
+   * Reads tensors into the page cache, so that access to their data does not wait for the disk. Tensors of a remote file are
+   * downloaded into the cache of `open(url, { remote: { cache } })`; `data` then aliases the cached copy.
    *
-   * A name may be a pattern: `*` is any run of characters, `?` any single one.
+   * A name may be a pattern: `*` matches any characters, `?` a single character.
    *
    * @example await file.prefetch(['wte', 'h.0.*'])
    *
-   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL of a file of another machine without a cache, ZT_LIMIT beyond
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL for a remote file without a cache, ZT_LIMIT beyond
    * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, 'names'>): Promise<void>
@@ -450,8 +449,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Tells the system that tensors' pages will not be needed soon, in the mapping and in its page cache. What
-   * JavaScript wrote to them stays.
+   * Evicts tensors from memory: the system may drop their pages from the mapping and from the page cache. Pages that JavaScript
+   * has written to stay.
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; TypeError ZT_INVALID_ARG
    */
@@ -464,36 +463,35 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * What to post to another thread for `open` or `openSync` there: all threads then read one mapping, which is in
-   * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
-   * goes with the last. Of a list of files, or after `close()`, other threads open the files again.
+   * Returns an object to post to another thread, which passes it to `open` or `openSync`. All threads then share one mapping.
+   * Writes into `data` are visible to all of them. `close()` empties the views of its own thread; the last `close()` unmaps the
+   * file. For a list of files, or after `close()`, other threads open the files again.
    *
-   * With `{ memory: true }` it holds `memory` too, a SharedArrayBuffer over the mapping of each file, if the runtime can make
-   * them (Node from 22.23, 24.21 and 26 on, Bun 1.4; not Node 20, Deno and Electron, and not of a file that is not
-   * mapped). A file that is opened from it, in this or another thread, has its `data` over these: such arrays can be posted
-   * to threads that know nothing of this package. Nobody can empty them: they and the mapping live until every
-   * thread has dropped them, whoever calls `close()`. Other processes cannot be sent memory.
+   * With `{ memory: true }` it also has `memory`: a SharedArrayBuffer over the mapping of each file, if the file is mapped and the
+   * runtime supports it (Node from 22.23, 24.21 and 26 on, Bun 1.4; not Node 20, Deno and Electron). In a file that is opened from
+   * it, `data` is a view of these buffers, which can be posted to threads that do not use this package. `close()` does not empty
+   * them: they and the mapping live until every thread has released them. They cannot be sent to other processes.
    *
    * @example
    * new Worker('./worker.js', { workerData: file.share() }) // there: const file = await open(workerData)
    *
-   * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG of a file in memory: open
-   * a SharedArrayBuffer there
+   * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG for a file in memory:
+   * open a SharedArrayBuffer instead
    */
   share(options?: ShareOptions): SharedFile {
     this.#store.throwIfClosed()
     const { native, memory, path, files, request } = this.#store
-    if (memory !== undefined) throw invalid(TypeError, 'a file in memory cannot be shared: open a SharedArrayBuffer')
+    if (memory !== undefined)
+      throw invalid(TypeError, 'a file in memory cannot be shared: open it from a SharedArrayBuffer instead')
     if (path === undefined && this.#store.isRemote)
-      throw invalid(TypeError, 'a file whose bytes code of yours reads cannot be shared: open one in the other thread')
+      throw invalid(TypeError, 'a file opened from a ByteSource cannot be shared: open it again in the other thread')
     const paths = path ?? files.map((file) => file.path as string)
     return ticketOf(native, paths, request ?? {}, options)
   }
 
   /**
-   * Ends the file: views become empty, work under way rejects with ZT_CLOSED, the mapping goes. Wait for other
-   * native code that still reads a view (a compression, a write) first: it would read zeros. Closing twice is
-   * fine.
+   * Closes the file: its views become empty, running calls reject with ZT_CLOSED, and the file is unmapped. First wait for other
+   * native code that still reads a view, such as a compression or a write: it would read zeros. A second call has no effect.
    */
   close(): void {
     this.#store.close()
@@ -513,19 +511,19 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return 'TensorFile'
   }
 
-  /** Never touches data. */
+  /** Reads no data. */
   toJSON(): object {
     const { format, version, path, byteLength } = this
     return { format, version, path, byteLength, tensors: this.closed ? [] : Array.from(this.values()) }
   }
 
-  /** Never touches data. */
+  /** Reads no data. */
   [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
     const { path, format, version, size, byteLength, closed } = this
     return shown('TensorFile', { path, format, version, size, byteLength, closed }, options)
   }
 
-  /** @internal Throws the first failure of a verification at open. */
+  /** @internal Throws the first failure of the verification of `open({ verify: true })`. */
   static verified(file: TensorFile, { ok, failures }: Pick<VerifyResult, 'ok' | 'failures'>): TensorFile {
     if (ok) return file
     file.close()
@@ -542,7 +540,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
 type Names = Iterable<string> | undefined
 
-/** What a call was asked for, as `(names, options)` or as `({ names, … })`. */
+/** Reads the arguments of a call: `(names, options)` or `({ names, … })`. */
 function namesAnd<T extends { names?: Names }>(
   first: Names | T,
   second: T | undefined,
@@ -557,7 +555,7 @@ function namesAnd<T extends { names?: Names }>(
   return first === undefined ? read : { ...read, names: first }
 }
 
-/** Ordinals in the order in which they come, each once. */
+/** Distinct ordinals, in insertion order. */
 class Ordinals {
   readonly #seen: Uint8Array
   readonly #taken: number[] = []

@@ -11,36 +11,36 @@ import { Plan } from './plan.js'
 import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
 
-/** What crosses the binding at once: so many bytes in one wait, at most {@link TURN} tensors. */
+/** Bytes that one native call loads, of at most {@link TURN} tensors. */
 const BATCH_BYTES = 256 * 2 ** 20
-/** The same of a file in memory, of which the bytes are staged first. */
+/** Bytes that one native call loads from a file in memory, whose bytes are staged first. */
 const STAGED_BYTES = 16 * 2 ** 20
-/** Tensors under way at once, of those that are loaded one by one. */
+/** Tensors that are loaded concurrently, of those that are loaded one by one. */
 const ONE_BY_ONE = 4
 
-/** What is to be loaded of a file. */
+/** The tensors to load. */
 export interface Wanted {
   readonly catalog: Catalog
   readonly ordinals: Uint32Array
-  /** Makes the tensor of an ordinal: most are never needed. */
+  /** Creates the tensor of an ordinal, lazily: most are never needed. */
   readonly tensor: (ordinal: number) => AnyTensor
   readonly plan: Plan | undefined
-  /** Whether each array has a buffer of the runtime's own, which can be moved. */
+  /** Whether each array gets a buffer allocated by the runtime, which can be transferred. */
   readonly transferable: boolean
 }
 
-/** What is loaded of each tensor, by its ordinal: all of it, or the part of a rank. */
+/** The part of each tensor that is loaded: the whole tensor, or the part of a rank. */
 interface Parts {
-  /** Decoded. */
+  /** Size in bytes after decoding. */
   byteLength(ordinal: number): number
   shape(ordinal: number): readonly number[]
 }
 
-/** Counts what was loaded and reports it. */
+/** Counts loaded bytes and tensors, and reports progress. */
 class Tally {
   #bytes = 0
   #tensors = 0
-  #told = 0
+  #reported = 0
   readonly #totals: { totalBytes: number; totalTensors: number }
   readonly #bytesOf: (ordinal: number) => number
   readonly onProgress: JobOptions['onProgress']
@@ -54,12 +54,12 @@ class Tally {
     this.onProgress = onProgress
   }
 
-  /** Reports what a batch under way has done so far. */
+  /** Reports the progress of a running batch. */
   partly(bytes: number, tensors: number): void {
     const { totalBytes, totalTensors } = this.#totals
-    // Bytes under way are counted as they are stored, the total as they are decoded: what was told never falls.
-    this.#told = Math.max(this.#told, Math.min(this.#bytes + bytes, totalBytes))
-    this.onProgress?.({ bytes: this.#told, totalBytes, tensors: this.#tensors + tensors, totalTensors })
+    // A running batch counts stored bytes, the total counts decoded bytes. The reported number must never decrease.
+    this.#reported = Math.max(this.#reported, Math.min(this.#bytes + bytes, totalBytes))
+    this.onProgress?.({ bytes: this.#reported, totalBytes, tensors: this.#tensors + tensors, totalTensors })
   }
 
   did(ordinals: Uint32Array): void {
@@ -87,7 +87,7 @@ async function loadOne(
   return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
 }
 
-/** Loads tensors, at most `atOnce` at a time. The first failure, or the caller's signal, ends the others. */
+/** Loads tensors, at most `atOnce` concurrently. The first failure, or the caller's signal, stops the others. */
 export async function loadAll(
   wanted: Wanted,
   atOnce: number | undefined,
@@ -99,57 +99,57 @@ export async function loadAll(
   store.check(signal)
   const checking = checkTotal(store, ordinals, 'load', signal)
   if (checking !== undefined) await checking
-  /** What was loaded, by the locations in `ordinals`. */
+  /** The loaded tensors, by their positions in `ordinals`. */
   const results: Loaded[] = new Array(ordinals.length)
   const tally = new Tally(wanted, onProgress)
-  /** The locations of what is loaded one by one. */
+  /** The positions of tensors that are loaded one by one. */
   const others: number[] = []
   const begun = new Map<number, Promise<Loaded>>()
   let batch = new Batch(wanted, results)
-  const sort = (place: number): void => {
-    const ordinal = ordinals[place] as number
+  const sort = (position: number): void => {
+    const ordinal = ordinals[position] as number
     if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined) {
-      others.push(place)
+      others.push(position)
       return
     }
     const decoding = parts?.divides(ordinal) ? undefined : catalog.decoding(ordinal)
     if (decoding === undefined || !store.shared.has(decoding)) {
-      batch.add(place)
+      batch.add(position)
       return
     }
-    // Joined now, since later it may be over.
+    // Joined now: later the shared work may have ended.
     const load = loadOne(wanted, ordinal, signal)
-    load.catch(() => {}) // what comes before it may fail first
-    begun.set(place, load)
-    others.push(place)
+    load.catch(() => {}) // an earlier tensor may fail first
+    begun.set(position, load)
+    others.push(position)
   }
-  for (let place = 0, turn = 0; place < ordinals.length; place++) {
-    sort(place)
+  for (let position = 0, turn = 0; position < ordinals.length; position++) {
+    sort(position)
     if (batch.full) {
       await batch.load(atOnce, tally, signal)
       batch = new Batch(wanted, results)
-    } else if (place - turn < TURN) continue
-    turn = place
+    } else if (position - turn < TURN) continue
+    turn = position
     await nextTurn()
   }
   await batch.load(atOnce, tally, signal)
   await loadEach(wanted, others, begun, results, atOnce ?? ONE_BY_ONE, tally, signal)
   const loaded = new Map<string, Loaded>()
-  // A map of a million grows for some 50 ms: what comes before and behind that in its turn is to be little.
-  await inTurns(ordinals.length, 1000, (place) => {
-    loaded.set(catalog.name(ordinals[place] as number), results[place] as Loaded)
+  // Rehashing a Map of a million entries takes 50 ms, so each turn does little else.
+  await inTurns(ordinals.length, 1000, (position) => {
+    loaded.set(catalog.name(ordinals[position] as number), results[position] as Loaded)
   })
   return loaded
 }
 
-/** Dense tensors of a file, loaded by one call. */
+/** Dense tensors of a file that one native call loads. */
 class Batch {
   readonly #wanted: Wanted
   readonly #results: Loaded[]
   readonly #store: Store
-  /** What is loaded of each tensor. */
+  /** The part of each tensor that is loaded. */
   readonly #parts: Parts
-  readonly #locations: number[] = []
+  readonly #positions: number[] = []
   #bytes = 0
 
   constructor(wanted: Wanted, results: Loaded[]) {
@@ -159,24 +159,24 @@ class Batch {
     this.#parts = wanted.plan === undefined ? wanted.catalog : Plan.parts(wanted.plan)
   }
 
-  add(place: number): void {
-    this.#locations.push(place)
-    this.#bytes += this.#parts.byteLength(this.#wanted.ordinals[place] as number)
+  add(position: number): void {
+    this.#positions.push(position)
+    this.#bytes += this.#parts.byteLength(this.#wanted.ordinals[position] as number)
   }
 
   get full(): boolean {
     const most = this.#store.memory === undefined ? BATCH_BYTES : STAGED_BYTES
-    return this.#locations.length >= TURN || this.#bytes >= most
+    return this.#positions.length >= TURN || this.#bytes >= most
   }
 
   async load(atOnce: number | undefined, tally: Tally, signal: AbortSignal | undefined): Promise<void> {
-    if (this.#locations.length === 0) return
+    if (this.#positions.length === 0) return
     const { catalog, ordinals: all } = this.#wanted
-    const ordinals = Uint32Array.from(this.#locations, (place) => all[place] as number)
+    const ordinals = Uint32Array.from(this.#positions, (position) => all[position] as number)
     const batch = this.#read(ordinals, Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1), tally, signal)
     const joined = this.#lend(ordinals, batch)
     const { blocks, locations } = await batch.finally(joined.end)
-    // What was decoded has a block of its own, which those who joined have as well.
+    // Each decoded tensor has its own block, which joined calls share.
     const shared = new Set(joined.tensors.map((at) => locations[at * 2]))
     const check = () => this.#store.check(signal)
     const { transferable } = this.#wanted
@@ -196,13 +196,13 @@ class Batch {
       const data = transferable
         ? array(dtype, await copied(blocks[block], offset, byteLength, check), 0, byteLength)
         : array(dtype, buffers[block] ?? new ArrayBuffer(0), offset, byteLength)
-      this.#results[this.#locations[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
+      this.#results[this.#positions[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
     }
     if (transferable) for (const [at, block] of blocks.entries()) if (!shared.has(at)) block.free()
     tally.did(ordinals)
   }
 
-  /** Has the binding load the tensors. */
+  /** Loads the tensors natively. */
   async #read(
     ordinals: Uint32Array,
     atOnce: number,
@@ -223,7 +223,7 @@ class Batch {
     return parts.length === 1 ? (parts[0] as LoadedBatch) : joinedParts(parts)
   }
 
-  /** Lets others that load the same compressed tensors meanwhile have what the batch decodes, until `end`: then `tensors` were joined. */
+  /** Shares the decoded tensors of the batch with concurrent calls until `end()`. `tensors` then lists those that were joined. */
   #lend(ordinals: Uint32Array, batch: Promise<LoadedBatch>): { end: () => void; tensors: number[] } {
     const { catalog, plan } = this.#wanted
     const tensors: number[] = []
@@ -244,7 +244,7 @@ class Batch {
   }
 }
 
-/** Parts of a batch as one. */
+/** Concatenates the results of several native calls. */
 function joinedParts(parts: readonly LoadedBatch[]): LoadedBatch {
   const blocks: NativeMemory[] = []
   const locations: number[] = []
@@ -258,31 +258,31 @@ function joinedParts(parts: readonly LoadedBatch[]): LoadedBatch {
   return { blocks, locations: Float64Array.from(locations) }
 }
 
-/** Loads tensors one by one, several side by side, but for those that were `begun`. */
+/** Loads tensors one by one, several concurrently. Awaits those that have `begun`. */
 async function loadEach(
   wanted: Wanted,
-  locations: readonly number[],
+  positions: readonly number[],
   begun: ReadonlyMap<number, Promise<Loaded>>,
   results: Loaded[],
   atOnce: number,
   tally: Tally,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  signal?.throwIfAborted() // it may have been while the batches were loaded
+  signal?.throwIfAborted() // it may have been aborted while the batches were loaded
   const stop = new AbortController()
-  setMaxListeners(0, stop.signal) // each load listens
+  setMaxListeners(0, stop.signal) // each load adds a listener
   const abort = () => stop.abort(signal?.reason)
   signal?.addEventListener('abort', abort, { once: true })
-  const queue = locations.values()
+  const queue = positions.values()
   const worker = async () => {
-    for (const place of queue) {
-      const ordinals = wanted.ordinals.subarray(place, place + 1)
-      results[place] = await (begun.get(place) ?? loadOne(wanted, ordinals[0] as number, stop.signal))
+    for (const position of queue) {
+      const ordinals = wanted.ordinals.subarray(position, position + 1)
+      results[position] = await (begun.get(position) ?? loadOne(wanted, ordinals[0] as number, stop.signal))
       tally.did(ordinals)
     }
   }
   try {
-    const workers = Array.from({ length: Math.min(atOnce, locations.length) }, async () => {
+    const workers = Array.from({ length: Math.min(atOnce, positions.length) }, async () => {
       try {
         await worker()
       } catch (error) {

@@ -1,14 +1,14 @@
-// What file.load() gives of each tensor: its elements in a copy that the caller owns, with their dtype and shape.
+// The results of file.load(): copies of elements, with their dtype and shape.
 import { type InspectOptions, inspect } from 'node:util'
 import type { DType, DTypeInfo, OwnArrayOf, OwnArrays, TypedArray } from '../values/dtype.js'
 import { shown } from '../values/inspect.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
 import { type WidenOptions, widenSlice } from './widen.js'
 
-/** The elements of a dense tensor, its digest checked. */
+/** The elements of a loaded dense tensor, whose digest was checked. */
 export class LoadedTensor<D extends DType = DType> {
   readonly dtype: D
-  /** Of what was loaded: with a plan the rank's part. */
+  /** The shape of `data`: with a plan, of the rank's part. */
   readonly shape: readonly number[]
   readonly data: OwnArrays[D]
 
@@ -28,7 +28,7 @@ export class LoadedTensor<D extends DType = DType> {
   }
 
   /**
-   * The elements widened to float32, as `Tensor.toFloat32()` does.
+   * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
    *
    * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
    */
@@ -40,33 +40,33 @@ export class LoadedTensor<D extends DType = DType> {
     return 'LoadedTensor'
   }
 
-  /** Says what it is, and has no data. */
+  /** A summary without data. */
   toJSON(): object {
     return { layout: this.layout, dtype: this.dtype, shape: this.shape, byteLength: this.data.byteLength }
   }
 
-  /** Says what it is, and shows no data. */
+  /** A summary without data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return shown('LoadedTensor', this.toJSON(), options)
   }
 }
 
-/** A loaded dense tensor of any dtype: checking `dtype` narrows `data`. */
+/** A loaded dense tensor of any dtype. Checking `dtype` narrows the type of `data`. */
 export type AnyLoadedTensor = { [D in DType]: LoadedTensor<D> }[DType]
 
-/** One part of a tensor of another layout: its elements, or its bytes where the dtype is not known. */
+/** One loaded component: its elements, or its bytes if the dtype is unknown. */
 export interface LoadedComponent {
   readonly dtype: DType | undefined
   readonly data: TypedArray
 }
 
-/** The components of a tensor that is neither dense nor sparse, or whose dtype is not known. */
+/** The components of a loaded tensor that is neither dense nor sparse, or whose dtype is unknown. */
 export class LoadedObject {
-  /** The file's own label. */
+  /** The layout's name in the file. */
   readonly layout: string & {}
   readonly dtype: DType | undefined
   readonly shape: readonly number[]
-  /** By their roles; an object without a prototype. */
+  /** The components by role, in an object without a prototype. */
   readonly components: Readonly<Record<string, LoadedComponent>>
 
   /** @internal */
@@ -86,17 +86,17 @@ export class LoadedObject {
     return 'LoadedObject'
   }
 
-  /** Says what it is, and has no data. */
+  /** A summary without data. */
   toJSON(): object {
     const { layout, dtype, shape } = this
     return { layout, dtype, shape, components: Object.keys(this.components) }
   }
 
-  /** Says what it is, and shows no data. */
+  /** A summary without data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return shown('LoadedObject', this.toJSON(), options)
   }
 }
 
-/** A loaded tensor, by its layout: its elements, its sparse form, or the components of any other layout. */
+/** A loaded tensor of any layout: dense, sparse, or the components of another layout. */
 export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject

@@ -1,10 +1,10 @@
-// Elements as the values of JavaScript, one by one and as nested arrays.
+// Converts elements to JavaScript values: single elements and nested arrays.
 
 import { ZTensorError } from '../native/errors.js'
 import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { widen } from './widen.js'
 
-/** What one element is: int64 and uint64 are bigints, bool a boolean, complex numbers `[real, imaginary]`, all others numbers. */
+/** The JavaScript type of one element: bigint for int64 and uint64, boolean for bool, `[real, imaginary]` for complex, otherwise number. */
 export type ElementOf<D extends DType = DType> = D extends 'int64' | 'uint64'
   ? bigint
   : D extends 'bool'
@@ -13,23 +13,23 @@ export type ElementOf<D extends DType = DType> = D extends 'int64' | 'uint64'
       ? readonly [real: number, imaginary: number]
       : number
 
-/** Elements in as many nested arrays as there are dimensions; the element itself where there are none. */
+/** Nested arrays, one level for each dimension; a single element for a scalar. */
 export type Nested<E> = E | readonly Nested<E>[]
 
-/** The dtypes whose arrays hold the numbers themselves. */
+/** The dtypes whose typed arrays hold the values themselves. */
 const PLAIN = /^(float(32|64)|u?int(8|16|32|64))$/
 
-/** Gives the element at a place of an array of a dtype. */
+/** Returns the element at index `at`. */
 export function valueAt(dtype: DTypeInfo, data: TypedArray, at: number): ElementOf {
   if (PLAIN.test(dtype.name)) return data[at] as ElementOf
   if (dtype.name === 'bool') return data[at] !== 0
   if (dtype.name.startsWith('complex')) return [data[2 * at] as number, data[2 * at + 1] as number]
-  // The elements that share its bytes: two of 4 bits. Six bits have no float32 form, which widen() says.
+  // Two elements of 4 bits share a byte. widen() throws for 6-bit types.
   const [from, count] = dtype.bits < 8 ? [Math.floor(at / 2), 2] : [at, 1]
   return widen(data.subarray(from, from + 1) as TypedArray, dtype, count, undefined)[at % count] as number
 }
 
-/** All elements, nested as the shape has them. */
+/** Returns all elements in nested arrays of the given shape. */
 export function nested(dtype: DTypeInfo, shape: readonly number[], data: TypedArray): Nested<ElementOf> {
   const size = shape.reduce((product, dim) => product * dim, 1)
   const wide = PLAIN.test(dtype.name) || /^(bool|complex)/.test(dtype.name)
@@ -41,9 +41,9 @@ export function nested(dtype: DTypeInfo, shape: readonly number[], data: TypedAr
   return inside(0)
 }
 
-/** Refuses more values than are wanted: an array of them takes some ten times the memory of the tensor. */
+/** Throws ZT_LIMIT for too many values: nested arrays take about ten times the memory of the tensor. */
 export function checkCount(name: string, size: number, shape: readonly number[], most: number): void {
-  // Of an empty tensor the outer arrays are still to be made.
+  // An empty tensor still has outer arrays.
   const arrays = shape.reduce((product, dim) => (dim === 0 ? product : product * dim), 1)
   if (Math.max(size, arrays) <= most) return
   const message = `${size} elements in the shape [${shape.join(', ')}] are more than the ${most} allowed (option maxElements); take a part with slice()`

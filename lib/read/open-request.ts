@@ -2,10 +2,10 @@ import type { OpenRequest } from '../native/native.js'
 import { optional, validateBoolean, validateInteger, validateOneOf } from '../values/arguments.js'
 import { FORMAT_NAMES } from '../values/formats.js'
 
-/** The bounds that options raise. */
+/** The limits that are options. */
 export const LIMITS = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
 
-/** What the binding is told of how to open a file: the container, how its bytes come into memory, the bounds. */
+/** Validates the options that the binding needs to open a file: the format, the I/O mode, the limits. */
 export function openRequest(read: { [Key in keyof OpenRequest]?: unknown }): OpenRequest {
   const request: OpenRequest = {}
   if (read.format !== undefined) request.format = validateOneOf('format', FORMAT_NAMES, read.format)

@@ -13,52 +13,51 @@ import { openError, type ParsedSource, parseSource, type Source, validateShardPa
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
 
-/** Where the file of a shard is; undefined for the place where it is by convention. */
+/** Returns the path of a shard by its name; undefined for the default path, next to the index. */
 export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>
 
-/** How to open a file. The limits bound what a hostile one may make us do. */
+/** How to open a file. The limits bound the work that a hostile file can cause. */
 export interface OpenOptions {
-  /** The container, where its bytes are not to tell. */
+  /** The format; detected from the file's bytes by default. */
   format?: Format | undefined
   /**
-   * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
-   * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
-   * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
-   * names of its tensors are known then, all with the layout `unread` and without a dtype.
+   * Where to find the files that an index names: in the folder of the index by default. A function returns the path of each file by
+   * its name, or in `open` also a promise of it. For an index in memory the function must return all paths, and the index is copied.
+   * `'none'` opens no other files: the tensors of a safetensors index then have only names, the layout `unread` and no dtype.
    */
   shards?: 'none' | ShardResolver | undefined
   /**
-   * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
-   * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
-   * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
+   * Whether external raw data (of ONNX, OpenVINO, TensorFlow, Paddle) may be a symbolic link to a file outside of the model's folder:
+   * false by default, because the bytes of any file would be read as elements. Files with a signature or header (safetensors, GGUF,
+   * zTensor, PyTorch, HDF5) may always be links, as DVC, git-annex and Bazel create them.
    */
   followLinks?: boolean | undefined
   /**
-   * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
-   * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
-   * where the system can do that. `auto`, the default: `read` on NFS, SMB, FUSE, 9p and the like, `mmap` elsewhere, and
-   * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
+   * The I/O mode. `mmap` maps the file. `read` never maps it: `data` is always a copy, and no page fault can hang on a lost
+   * connection. `direct` maps the file, and `load()` bypasses the page cache if the system supports that. `auto`, the default, is
+   * `read` on network and FUSE file systems (NFS, SMB, FUSE, 9p) and `mmap` elsewhere; `load()` then bypasses the page cache for a
+   * file that is larger than the memory and not cached.
    */
   io?: 'auto' | 'mmap' | 'read' | 'direct' | undefined
-  /** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
+  /** How to read remote files: `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
   remote?: RemoteOptions | undefined
-  /** Check every digest and data rule before the file is handed out. */
+  /** Check every digest and data rule before `open` resolves. */
   verify?: boolean | undefined
-  /** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
+  /** Maximum size of the index in bytes: by default 1 GiB for zTensor, 100 MB for safetensors; docs/limits.md lists the other formats. */
   maxIndexBytes?: number | undefined
   /**
-   * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
-   * at most 16 times the file unless this is set.
+   * Maximum decoded size of one component in bytes: 16 GiB by default. Unless this is set, repeated elements (stride 0, `expand()` in
+   * PyTorch) may take at most 16 times the size of the file.
    */
   maxDecodedBytes?: number | undefined
-  /** Dimensions of a tensor: 64 by default. */
+  /** Maximum number of dimensions of a tensor: 64 by default. */
   maxRank?: number | undefined
-  /** Attribute values in the index, nested ones included: 16,777,216 by default. */
+  /** Maximum number of attribute values in the index, including nested values: 16,777,216 by default. */
   maxAttributeValues?: number | undefined
   /**
-   * Called once, on the event loop, where somebody truncated the file while it was mapped and a view was read there:
-   * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
-   * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
+   * Called once, on the event loop, after the mapped file was truncated and a view was read past its new end. The lost bytes read
+   * as zeros, and every further call throws the same ZT_MAPPING_LOST. Without this callback the error becomes an uncaught exception,
+   * unless a call has thrown it before.
    */
   onMappingLost?: ((error: ZTensorError) => void) | undefined
 }
@@ -86,20 +85,17 @@ function readOpenOptions(read: OpenOptions): Read {
   return { request, remote, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-/** The error of a call that would have this thread wait for somebody else. */
+/** The error of a synchronous call that would have to wait for asynchronous I/O. */
 function notLocal(what: string): ZTensorError {
-  return new ZTensorError(
-    'ZT_NOT_LOCAL',
-    `${what} cannot be opened on this thread, which would wait for it: await open()`,
-  )
+  return new ZTensorError('ZT_NOT_LOCAL', `openSync() cannot open ${what}: use await open() instead`)
 }
 
 function openPathSync(from: Origin & { path: string }, { request, resolver }: Read): TensorFile {
   const { path } = from
   if (resolver !== undefined) {
     const names = naming(path, () => binding.shardNamesSync(path, request))
-    const places = names.map((name) => resolver(name))
-    resolved(request, names, places)
+    const paths = names.map((name) => resolver(name))
+    resolved(request, names, paths)
   }
   return TensorFile.make(
     naming(path, () => binding.openPathSync(path, request)),
@@ -114,14 +110,14 @@ async function openPath(
 ): Promise<TensorFile> {
   const { path } = from
   if (resolver !== undefined) {
-    const names = await namingLater(path, signal, (control) => binding.shardNames(path, request, control))
+    const names = await namingAsync(path, signal, (control) => binding.shardNames(path, request, control))
     resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
   }
-  const native = await namingLater(path, signal, (control) => binding.openPath(path, request, control))
+  const native = await namingAsync(path, signal, (control) => binding.openPath(path, request, control))
   return TensorFile.make(native, from)
 }
 
-/** Names the file in what goes wrong. */
+/** Runs `call`, and adds the path to its errors. */
 function naming<T>(path: string, call: () => T): T {
   try {
     return call()
@@ -130,8 +126,8 @@ function naming<T>(path: string, call: () => T): T {
   }
 }
 
-/** The same off the event loop. */
-async function namingLater<T>(
+/** Runs `call` off the event loop, and adds the path to its errors. */
+async function namingAsync<T>(
   path: string,
   signal: AbortSignal | undefined,
   call: (control: NativeControl) => Promise<T>,
@@ -144,19 +140,19 @@ async function namingLater<T>(
   }
 }
 
-/** Puts what a resolver said into the request. */
-function resolved(request: OpenRequest, names: string[], places: unknown[]): void {
+/** Adds the paths that a resolver returned to the request. */
+function resolved(request: OpenRequest, names: string[], paths: unknown[]): void {
   const known = names.flatMap((name, at) => {
-    const place = places[at]
-    return place === undefined
+    const path = paths[at]
+    return path === undefined
       ? []
-      : [[name, validateShardPath(`what shards gives for ${JSON.stringify(name)}`, place)] as const]
+      : [[name, validateShardPath(`the return value of shards(${JSON.stringify(name)})`, path)] as const]
   })
   request.shardNames = known.map(([name]) => name)
   request.shardPaths = known.map(([, path]) => path)
 }
 
-/** Each name once, of the files that several want resolved. */
+/** The distinct names of the lists. */
 const unique = (names: readonly string[][]): string[] => [...new Set(names.flat())]
 
 function openPathsSync(
@@ -165,8 +161,8 @@ function openPathsSync(
 ): TensorFile {
   if (resolver !== undefined) {
     const names = unique(paths.map((path) => naming(path, () => binding.shardNamesSync(path, request))))
-    const places = names.map((name) => resolver(name))
-    resolved(request, names, places)
+    const found = names.map((name) => resolver(name))
+    resolved(request, names, found)
   }
   return TensorFile.make(
     rethrowNative(() => binding.openPathsSync([...paths], request)),
@@ -182,7 +178,7 @@ async function openPaths(
   if (resolver !== undefined) {
     const wanted: string[][] = []
     for (const path of paths) {
-      wanted.push(await namingLater(path, signal, (control) => binding.shardNames(path, request, control)))
+      wanted.push(await namingAsync(path, signal, (control) => binding.shardNames(path, request, control)))
     }
     const names = unique(wanted)
     resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
@@ -191,7 +187,7 @@ async function openPaths(
   return TensorFile.make(await run(unopened(), { signal }, open), from)
 }
 
-/** Bytes of a file in memory whose index is read on this thread: it takes some ms at most. */
+/** Up to this size in bytes, the index of a file in memory is read on this thread, in a few ms at most. */
 const SMALL = 2 ** 18
 
 async function openMemory(
@@ -224,7 +220,7 @@ async function openMemory(
   }
 }
 
-/** Of a file in memory that names others: its bytes are copied, and read as theirs are. */
+/** The origin of an index in memory: its bytes were copied, so that they are read like those of the other files. */
 const withoutMemory = ({ memory: _, ...from }: Origin & { memory: Uint8Array }): Origin => from
 
 function openMemorySync(from: Origin & { memory: Uint8Array }, { request, resolver }: Read): TensorFile {
@@ -232,8 +228,8 @@ function openMemorySync(from: Origin & { memory: Uint8Array }, { request, resolv
     const set = rethrowNative(() => new binding.MemorySet(from.memory, request))
     const names = rethrowNative(() => set.names(request))
     if (names.length > 0) {
-      const places = names.map((name) => resolver(name))
-      resolved(request, names, places)
+      const paths = names.map((name) => resolver(name))
+      resolved(request, names, paths)
       return TensorFile.make(
         rethrowNative(() => set.openSync(request)),
         withoutMemory(from),
@@ -246,7 +242,7 @@ function openMemorySync(from: Origin & { memory: Uint8Array }, { request, resolv
   )
 }
 
-/** A file that was shared, if it is still open in this process. */
+/** Opens a shared file without I/O if it is still open in this process; otherwise returns undefined. */
 function openTicket({ path, ticket, request, memory }: SharedFile, read: Read): TensorFile | undefined {
   const native = rethrowNative(() => binding.openShared(ticket.process, ticket.number))
   if (native === null) return undefined
@@ -256,31 +252,31 @@ function openTicket({ path, ticket, request, memory }: SharedFile, read: Read): 
   return file
 }
 
-/** How a shared file is opened anew: as it was the first time. */
-function again({ path, request }: SharedFile, { onMappingLost, verify }: Read) {
+/** How to reopen a shared file: with the options of the first time. */
+function reopening({ path, request }: SharedFile, { onMappingLost, verify }: Read) {
   if ([path].flat().some((one) => remoteUrl(one) !== undefined)) {
     const message =
-      'the file that was shared is on another machine, and no thread of this process has it open any more: open its URL again (a share holds neither headers nor queries)'
+      'the shared file is remote, and no thread of this process has it open: open its URL again (a share contains neither headers nor queries)'
     throw new ZTensorError('ZT_IO', message)
   }
   const read: Read = { request, remote: remoteRequest(undefined), verify, resolver: undefined, onMappingLost }
-  return { read, origin: { request, onMappingLost }, place: typeof path === 'string' ? path : [...path] }
+  return { read, origin: { request, onMappingLost }, target: typeof path === 'string' ? path : [...path] }
 }
 
 function openSharedSync(shared: SharedFile, given: Read): TensorFile {
   const open = openTicket(shared, given)
   if (open !== undefined) return open
-  const { read, origin, place } = again(shared, given)
-  if (typeof place === 'string') return same(openPathSync({ ...origin, path: place }, read), shared)
-  return same(openPathsSync({ ...origin, paths: place }, read), shared)
+  const { read, origin, target } = reopening(shared, given)
+  if (typeof target === 'string') return same(openPathSync({ ...origin, path: target }, read), shared)
+  return same(openPathsSync({ ...origin, paths: target }, read), shared)
 }
 
 async function openShared(shared: SharedFile, given: Read, signal?: AbortSignal): Promise<TensorFile> {
   const open = openTicket(shared, given)
   if (open !== undefined) return open
-  const { read, origin, place } = again(shared, given)
-  if (typeof place === 'string') return same(await openPath({ ...origin, path: place }, read, signal), shared)
-  return same(await openPaths({ ...origin, paths: place }, read, signal), shared)
+  const { read, origin, target } = reopening(shared, given)
+  if (typeof target === 'string') return same(await openPath({ ...origin, path: target }, read, signal), shared)
+  return same(await openPaths({ ...origin, paths: target }, read, signal), shared)
 }
 
 function same(file: TensorFile, shared: SharedFile): TensorFile {
@@ -297,10 +293,10 @@ function orClose(file: TensorFile, check: () => void): void {
   }
 }
 
-/** A source with what a file remembers of how it was opened. */
+/** A parsed source, and the origin that the file stores. */
 type From = ParsedSource & Origin
 
-/** Parses a source. Passes a path that is not UTF-8 to the binding as bytes. */
+/** Parses a source. A path that is not UTF-8 is passed to the binding as bytes. */
 function parse(source: unknown, { request, onMappingLost }: Read): From {
   const parsed = parseSource(source)
   if (parsed.kind === 'path' && parsed.encoded !== undefined) request.pathBytes = [...parsed.encoded]
@@ -318,7 +314,7 @@ function openSourceSync(from: From, read: Read): TensorFile {
     case 'shared':
       return openSharedSync(from.shared, read)
     case 'bytes':
-      throw notLocal('a source whose bytes your code reads')
+      throw notLocal('a ByteSource')
     case 'urls':
       throw notLocal('a remote file')
   }
@@ -326,7 +322,10 @@ function openSourceSync(from: From, read: Read): TensorFile {
 
 function openSource(from: From, read: Read, signal: AbortSignal | undefined): Promise<TensorFile> {
   if (read.resolver !== undefined && (from.kind === 'urls' || from.kind === 'bytes'))
-    throw invalid(TypeError, 'shards cannot be a function here: the files that an index names are its siblings')
+    throw invalid(
+      TypeError,
+      'shards cannot be a function for a URL or a ByteSource: the files that an index names are found in its folder',
+    )
   switch (from.kind) {
     case 'path':
       return openPath(from, read, signal)
@@ -344,7 +343,7 @@ function openSource(from: From, read: Read, signal: AbortSignal | undefined): Pr
 }
 
 /**
- * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
+ * Opens a file synchronously: reads and checks its index, but no data, whatever the file's size.
  *
  * @example
  * const file = openSync('model.safetensors')
@@ -361,8 +360,8 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
 }
 
 /**
- * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
- * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
+ * Opens a file off the event loop: reads and checks its index. It reads no data, whatever the file's size, unless `verify` is set.
+ * The index of a large file in memory is copied in pieces, so that the event loop is not blocked.
  *
  * @example
  * const file = await open('model.safetensors')
@@ -389,12 +388,12 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
 }
 
 /**
- * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
+ * Opens a file, checks every digest and data rule, and closes it. Resolves with all failures.
  *
  * @example
  * const { ok, failures } = await verify('model.zt')
  *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, if the file cannot be opened or read; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
 export async function verify(

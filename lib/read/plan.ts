@@ -1,4 +1,4 @@
-// Tensor parallelism: which tensors one rank of a group holds, and which bytes of the files they need.
+// Tensor parallelism: the part of each tensor that one rank of a group holds, and the byte ranges that it reads.
 import { type InspectOptions, inspect } from 'node:util'
 import { invalid, rethrowNative } from '../native/errors.js'
 import type { DivisionRequest, NativePlan } from '../native/native.js'
@@ -8,59 +8,58 @@ import { type Catalog, type Entries, walk } from './catalog.js'
 import type { Store } from './store.js'
 
 /**
- * How a tensor is divided among the ranks. `'column'`: its second-to-last dimension, the outputs of a weight of shape
- * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
- * is replicated, as frameworks have it. `{ dim }`: that dimension. `'replicate'`: not at all, every rank has it whole.
+ * How a tensor is divided among the ranks. `'column'` divides the second-to-last dimension: the outputs of a weight of shape
+ * `[out, in]`, or the only dimension of a vector such as its bias. `'row'` divides the last dimension, the inputs; vectors are
+ * replicated. `{ dim }` divides that dimension. `'replicate'` gives every rank the whole tensor.
  */
 export type Placement = 'column' | 'row' | 'replicate' | { readonly dim: number }
 
-/** Who asks, and how tensors are divided. */
+/** The rank, and how tensors are divided. */
 export interface PlanOptions {
   /** From 0 to `worldSize - 1`. */
   readonly rank: number
   readonly worldSize: number
   /**
-   * The placement of the tensors whose names match a pattern, where `*` is any run of characters and `?` any single one.
-   * The first pattern that matches counts, and each tensor must be matched by one: end with `'*'` to say what happens to
-   * the rest.
+   * Placements by name pattern: `*` matches any characters, `?` a single character. The first match applies. Every tensor must match
+   * a pattern; a final `'*'` matches the rest.
    */
   readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [pattern: string, placement: Placement])[]
 }
 
-/** A tensor as one rank has it. */
+/** One rank's part of a tensor. */
 export interface PlannedTensor {
   readonly name: string
-  /** The dimension that is divided; undefined for a tensor that every rank has whole. */
+  /** The divided dimension; undefined for a replicated tensor. */
   readonly dim: number | undefined
   /** `[start, stop]` of each dimension. */
   readonly ranges: readonly (readonly [start: number, stop: number])[]
-  /** Of the rank's part. */
+  /** The shape of the rank's part. */
   readonly shape: readonly number[]
-  /** Bytes of the rank's part, decoded. */
+  /** Decoded size of the rank's part in bytes. */
   readonly byteLength: number
 }
 
-/** A run of bytes of a file. */
+/** A contiguous range of bytes of a file. */
 export interface ByteRange {
-  /** The number of the file in `file.files`. */
+  /** Index of the file in `file.files`. */
   readonly file: number
-  /** Undefined for a file in memory. */
+  /** The path of the file; undefined for a file in memory. */
   readonly path: string | undefined
   readonly offset: number
   readonly length: number
 }
 
-/** What one rank of a tensor-parallel group needs of a file. */
+/** The parts of a file that one rank of a tensor-parallel group needs. */
 export class Plan {
   readonly rank: number
   readonly worldSize: number
   /** The rank's part of every tensor, in the order of the file. */
   readonly tensors: ReadonlyMap<string, PlannedTensor>
-  /** Bytes of all ranges: what is read. */
+  /** Total length of all ranges: the bytes to read. */
   readonly byteLength: number
-  /** How many ranges there are. */
+  /** Number of ranges. */
   readonly rangeCount: number
-  /** @internal The file, and which dimensions are divided. */
+  /** @internal The file, and the divided dimension of each tensor. */
   readonly [IDENTITY]: readonly [number, Int32Array]
   readonly #flat: Float64Array
   readonly #store: Store
@@ -81,8 +80,8 @@ export class Plan {
   }
 
   /**
-   * The bytes that the rank needs, in the order of the files and of their bytes, joined where they touch. Of a tensor that
-   * is stored encoded that is all of it, whatever part the rank has.
+   * Yields the byte ranges that the rank needs, sorted by file and offset. Adjacent ranges are merged. An encoded tensor is always
+   * read as a whole.
    */
   *ranges(): Generator<ByteRange> {
     const { files } = this.#store
@@ -121,12 +120,12 @@ export class Plan {
     )
   }
 
-  /** @internal The parts by the ordinals of their tensors. */
+  /** @internal The parts by tensor ordinal. */
   static parts(plan: Plan): Parts {
     return plan.#parts
   }
 
-  /** @internal How these tensors are divided, as the binding takes it. */
+  /** @internal How these tensors are divided, in the binding's form. */
   static divisionOf({ rank, worldSize, [IDENTITY]: [, dims] }: Plan, ordinals: Uint32Array): DivisionRequest {
     return { dims: Int32Array.from(ordinals, (ordinal) => dims[ordinal] as number), rank, worldSize }
   }
@@ -137,10 +136,10 @@ export class Plan {
   }
 }
 
-/** What the binding calls the placements that are no dimension. */
+/** The binding's codes for named placements. */
 const CODES = { replicate: -1, column: -2, row: -3 } as const
 
-/** The rules as the binding takes them. */
+/** Validates the rules and converts them to the binding's form. */
 function readRules(rules: unknown): { patterns: string[]; placements: number[] } {
   const given = validateObject('rules', rules)
   const pairs: unknown[] = Array.isArray(given) ? given : Object.entries(given)
@@ -149,7 +148,7 @@ function readRules(rules: unknown): { patterns: string[]; placements: number[] }
     if (!Array.isArray(pair) || typeof pair[0] !== 'string')
       throw wrongType(`rules[${at}]`, '[pattern, placement]', pair)
     const placement = validatePlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])
-    // No name has half a character.
+    // No tensor name contains a lone surrogate, so the pattern matches nothing.
     if (/\p{Surrogate}/u.test(pair[0])) continue
     patterns.push(pair[0])
     placements.push(typeof placement === 'object' ? placement.dim : CODES[placement])
@@ -164,16 +163,16 @@ function validatePlacement(name: string, value: unknown): Placement {
   return { dim: validateInteger(`${name}: dim`, (value as { dim: unknown }).dim) }
 }
 
-/** One rank's part of each tensor, made when it is asked for: a file may have a million of them. */
+/** One rank's parts of the tensors, created lazily: a file may have a million. */
 class Parts implements ReadonlyMap<string, PlannedTensor> {
   readonly #catalog: Catalog
   readonly #dims: Int32Array
   readonly #rank: number
   readonly #worldSize: number
   readonly #made: (PlannedTensor | undefined)[] = []
-  /** The shapes of parts by those of their tensors, of which most have the same few. */
+  /** The shapes of parts, cached by the shape of the tensor: most tensors share a few shapes. */
   readonly #shapes = new Map<readonly number[], readonly (readonly number[])[]>()
-  /** The ordinals by their names, where the file that knows them was closed. */
+  /** Ordinals by name, for lookups after the file was closed. */
   #names: Map<string, number> | undefined
 
   constructor(catalog: Catalog, dims: Int32Array, rank: number, worldSize: number) {
@@ -192,7 +191,7 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
     return (this.#dims[ordinal] as number) >= 0
   }
 
-  /** Bytes of a part, decoded. */
+  /** Decoded size of a part in bytes. */
   byteLength(ordinal: number): number {
     const whole = this.#catalog.byteLength(ordinal)
     return this.divides(ordinal) ? whole / this.#worldSize : whole
@@ -212,7 +211,7 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
     return shapes[dim] as readonly number[]
   }
 
-  /** The part of a tensor, by its ordinal. */
+  /** The part of the tensor with this ordinal. */
   at(ordinal: number): PlannedTensor {
     this.#made[ordinal] ??= this.#make(ordinal)
     return this.#made[ordinal]

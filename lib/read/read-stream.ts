@@ -1,23 +1,23 @@
-// A tensor's bytes as a Node Readable: read in pieces as they are wanted, off the event loop.
+// A tensor's bytes as a Node Readable, read on demand in pieces, off the event loop.
 import type { Readable } from 'node:stream'
 import { builtins } from '../native/builtins.js'
 import { bytesOf, type TypedArray } from '../values/dtype.js'
 
 /** How to read a tensor as a stream. */
 export interface ReadStreamOptions {
-  /** Bytes of a piece, and of what is read ahead of the consumer: 1 MiB by default. */
+  /** Size of a chunk and of the read-ahead buffer in bytes: 1 MiB by default. */
   highWaterMark?: number | undefined
   /** Destroys the stream, with `signal.reason`. */
   signal?: AbortSignal | undefined
 }
 
-/** Half-open ranges, one a dimension. */
+/** Half-open ranges, one for each dimension. */
 type Box = [start: number, stop: number][]
 
-/** A shape in consecutive boxes of at most `limit` elements: one after the other they are all of it, in row-major order. */
+/** Divides a shape into boxes of at most `limit` elements. Their concatenation is the whole tensor in row-major order. */
 export function* boxes(shape: readonly number[], limit: number): Generator<Box> {
   if (shape.includes(0)) return
-  /** The dimensions from here on fit whole, the one before is divided. */
+  /** The dimensions from here on fit into a box; the one before is divided. */
   let whole = shape.length
   let inner = 1
   while (whole > 0 && inner * (shape[whole - 1] as number) <= limit) inner *= shape[--whole] as number
@@ -27,26 +27,26 @@ export function* boxes(shape: readonly number[], limit: number): Generator<Box> 
   }
   const divided = whole - 1
   const step = Math.max(1, Math.floor(limit / inner))
-  const place: number[] = shape.slice(0, divided).map(() => 0)
+  const index: number[] = shape.slice(0, divided).map(() => 0)
   for (;;) {
     for (let start = 0; start < (shape[divided] as number); start += step) {
       const stop = Math.min(start + step, shape[divided] as number)
       yield shape.map((size, dim) => {
-        if (dim < divided) return [place[dim] as number, (place[dim] as number) + 1]
+        if (dim < divided) return [index[dim] as number, (index[dim] as number) + 1]
         return dim === divided ? [start, stop] : [0, size]
       })
     }
     let dim = divided - 1
     for (; dim >= 0; dim--) {
-      place[dim] = (place[dim] as number) + 1
-      if ((place[dim] as number) < (shape[dim] as number)) break
-      place[dim] = 0
+      index[dim] = (index[dim] as number) + 1
+      if ((index[dim] as number) < (shape[dim] as number)) break
+      index[dim] = 0
     }
     if (dim < 0) return
   }
 }
 
-/** What `load` gives of each of the parts (undefined: of the whole), one piece after the other. */
+/** Loads the parts one after the other (undefined: the whole tensor) and yields their bytes in chunks. */
 async function* pieces(
   parts: Iterable<Box | undefined>,
   size: number,
@@ -58,7 +58,7 @@ async function* pieces(
   }
 }
 
-/** The stream of these parts. */
+/** Returns a Readable over these parts. */
 export function readStream(
   parts: Iterable<Box | undefined>,
   load: (part: Box | undefined) => Promise<TypedArray>,

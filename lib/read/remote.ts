@@ -1,4 +1,4 @@
-// Files of other machines, by their URLs.
+// Remote files, by URL.
 import { resolve } from 'node:path'
 import { invalid } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
@@ -17,54 +17,54 @@ import {
 import { TensorFile } from './file.js'
 import type { Origin } from './store.js'
 
-/** How to reach a store of objects, where the environment does not say. */
+/** How to access an object store. Missing values come from the environment. */
 export interface StoreOptions {
-  /** Of S3: the region of the bucket. */
+  /** S3: the region of the bucket. */
   region?: string | undefined
-  /** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
+  /** The URL of a store that is compatible with S3, Google Cloud Storage or Azure: MinIO, Ceph, R2, an emulator. */
   endpoint?: string | undefined
   /** Allow an endpoint with `http:`. */
   allowHttp?: boolean | undefined
-  /** Of S3: the bucket is a part of the host's name, not of the path. */
+  /** S3: the bucket is part of the host name, not of the path. */
   virtualHostedStyle?: boolean | undefined
-  /** Sign nothing, for objects that everybody may read. */
+  /** Do not sign requests, for public objects. */
   anonymous?: boolean | undefined
-  /** Of S3. */
+  /** S3 credentials. */
   accessKeyId?: string | undefined
   secretAccessKey?: string | undefined
   sessionToken?: string | undefined
-  /** Of Azure. */
+  /** Azure credentials. */
   account?: string | undefined
   accountKey?: string | undefined
 }
 
-/** How files of other machines are read. */
+/** How to access remote files. */
 export interface RemoteOptions {
-  /** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
+  /** Headers of each request to the server of the URL, such as `authorization`. They are not sent to other servers. */
   headers?: Readonly<Record<string, string>> | undefined
-  /** Requests under way at once: 16 by default. */
+  /** Number of concurrent requests: 16 by default. */
   concurrency?: number | undefined
-  /** Bytes that one request asks for at most: 8 MiB by default. */
+  /** Maximum bytes of one request: 8 MiB by default. */
   pieceBytes?: number | undefined
   /**
-   * Milliseconds that a server may send nothing, or less than 1 KiB, before the request is made again: 30,000 by default. A store has ten
-   * times as long to take a part of an upload.
+   * Milliseconds after which a request is retried if the server has sent nothing, or less than 1 KiB: 30,000 by default. A part of an
+   * upload has ten times as long.
    */
   timeout?: number | undefined
-  /** How often a request that failed for the moment is made again: 5 by default. */
+  /** Number of retries after a transient failure: 5 by default. */
   retries?: number | undefined
-  /** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
+  /** Maximum size in bytes of a file from a server without range requests, which is read whole: 64 MiB by default. */
   maxWholeBytes?: number | undefined
-  /** Follow redirects of public web servers to addresses of private networks and of this machine. Those of stores are never followed. */
+  /** Follow redirects from public web servers to private and local addresses. Redirects of object stores are never followed. */
   allowPrivate?: boolean | undefined
-  /** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
+  /** How to access the object store of an `s3:`, `gs:` or `az:` URL. */
   store?: StoreOptions | undefined
   /**
-   * The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. It must belong to this
-   * user, and no other user may be able to write to it: otherwise `prefetch()` fails with `ZT_IO`, and `load()` goes on without it.
+   * The cache folder, in which `prefetch()` and `load()` store copies. None by default. Several processes may share it. This user must
+   * own it, and no other user may have write access: otherwise `prefetch()` fails with `ZT_IO`, and `load()` does not use the cache.
    */
   cache?: string | URL | undefined
-  /** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
+  /** Maximum size of the cache in bytes: 64 GiB by default. The least recently used copies are evicted. */
   maxCacheBytes?: number | undefined
 }
 
@@ -81,7 +81,7 @@ const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
 const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const
 const SCHEME = /^(https?|hf|s3|gs|az):\/\//i
 
-/** The URL that a source spells, where it is one of another machine. */
+/** The URL of a remote source; undefined for any other source. */
 export function remoteUrl(source: unknown): string | undefined {
   const text = typeof source === 'string' ? source : urlText(source)
   return text !== undefined && SCHEME.test(text) ? text : undefined
@@ -102,7 +102,7 @@ function storeOf(value: StoreOptions): StoreRequest {
     if (flag !== undefined) request[name] = flag
   }
   for (const name of TEXTS) {
-    // A secret is in no message.
+    // Messages must not contain secrets.
     if (read[name] !== undefined && typeof read[name] !== 'string')
       throw wrongType(`remote.store.${name}`, 'a string', undefined)
     if (read[name] !== undefined) request[name] = read[name]
@@ -115,15 +115,15 @@ function validateFolder(name: string, value: unknown): string {
   const url = urlText(value)
   const path = validateText(name, url === undefined ? value : filePath(name, url))
   if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
+    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not contain null bytes`)
   return resolve(path)
 }
 
-/** The variables that say who asks, by which proxy, and whom to trust. */
+/** The environment variables for credentials, proxies and trusted certificates. */
 const VARIABLES =
   /^((AWS|AZURE|GOOGLE|HF|MSI)_.*|HUGGING_FACE_HUB_TOKEN|SERVICE_ACCOUNT|STORAGE_EMULATOR_HOST|(HTTPS?|ALL|NO)_PROXY|REQUEST_METHOD|NODE_EXTRA_CA_CERTS|HOME|USERPROFILE|XDG_CACHE_HOME)$/i
 
-/** Those of this environment, names and values in turn: a worker's `process.env` may be its own. None where none may be read. */
+/** These variables, as alternating names and values. A worker may have its own `process.env`. Empty if it may not be read. */
 function environment(): string[] {
   try {
     return Object.entries(process.env).flatMap(([name, value]) =>
@@ -134,7 +134,7 @@ function environment(): string[] {
   }
 }
 
-/** What the binding is told of how files of other machines are read. */
+/** Validates the options for remote files and converts them to the binding's form. */
 export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const read = readOptions(value, KNOWN, 'remote')
   const headers = read.headers === undefined ? [] : headersOf(read.headers)
@@ -151,7 +151,7 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   return request
 }
 
-/** Opens the file, index or folder that a URL names, or the files of several as one. */
+/** Opens the file, index or folder at a URL, or the files at several URLs as one. */
 export async function openUrls(
   urls: readonly string[],
   request: OpenRequest,

@@ -14,30 +14,30 @@ import {
 import { LIMITS, openRequest } from './open-request.js'
 
 /**
- * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
- * thread of the same process they give the very file that was shared, its index and its mapping, without reading anything
- * again; elsewhere, or once it is closed everywhere, they open the path and see to it that it is still the same file.
+ * An open file that can be posted to another thread with `postMessage`, and passed to `open` or `openSync` there. In a thread of the
+ * same process they share its index and mapping, without I/O. In another process, or after all threads have closed the file, they
+ * open the path and check that the file has not changed.
  */
 export interface SharedFile {
   readonly kind: 'ztensor.SharedFile'
-  /** The path, or the paths of a list. */
+  /** The path, or a list of paths. */
   readonly path: string | readonly string[]
   readonly ticket: { readonly process: string; readonly number: number; readonly identity: string }
   /** The options that it was opened with. */
   readonly request: object
-  /** The bytes of each file of `file.files`, where they were asked for and the runtime can show them. */
+  /** The bytes of each file of `file.files`, if requested and supported by the runtime. */
   readonly memory?: readonly SharedArrayBuffer[]
 }
 
 /** How to share a file. */
 export interface ShareOptions {
-  /** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
+  /** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
   readonly memory?: boolean | undefined
 }
 
 const KIND = 'ztensor.SharedFile'
 
-/** What to post of an open file. */
+/** Makes the shared form of an open file. */
 export function ticketOf(
   native: NativeFile,
   path: string | readonly string[],
@@ -52,7 +52,7 @@ export function ticketOf(
   })
 }
 
-/** Reads a shared file, which may have come from anywhere and is none of ours then; undefined for any other source. */
+/** Validates a shared file, which may come from untrusted code. Returns undefined for any other source. */
 export function sharedFrom(source: object): SharedFile | undefined {
   if ((source as SharedFile).kind !== KIND) return undefined
   const { path, ticket, request, memory } = source as SharedFile
@@ -78,14 +78,14 @@ function buffers(value: unknown): SharedArrayBuffer[] {
   })
 }
 
-/** Sees to it that memory that came with a share is of the size of the files. */
+/** Checks that the shared memory has the sizes of the files. */
 export function checkMemory(memory: readonly SharedArrayBuffer[], files: readonly { byteLength: number }[]): void {
   const fits = memory.length === files.length && memory.every((one, at) => one.byteLength === files[at]?.byteLength)
   if (!fits) throw wrongType('source.memory', 'one SharedArrayBuffer for each file, as long as the file', memory)
 }
 
 function texts(name: string, value: unknown): string[] {
-  if (!Array.isArray(value)) throw wrongType(name, 'a list of texts', value)
+  if (!Array.isArray(value)) throw wrongType(name, 'a list of strings', value)
   return Array.from(value, (one, at) => validateText(`${name}[${at}]`, one))
 }
 
@@ -106,7 +106,7 @@ function requestFrom(given: OpenRequest): OpenRequest {
   return request
 }
 
-/** Sees to it that a file that was opened anew is the one that was shared. */
+/** Checks that a reopened file is the one that was shared. */
 export function checkSame(native: NativeFile, { path, ticket }: SharedFile): void {
   if (native.identity() === ticket.identity) return
   const which = typeof path === 'string' ? `'${path}'` : `one of ${path.length} files`

@@ -8,9 +8,9 @@ import type { CopyReason, View } from './store.js'
 import { type WidenOptions, widenSlice } from './widen.js'
 
 /**
- * Which indices of a dimension, as NumPy slices: `[start, stop]`, `[start, stop, step]`, one of them as `[index]`, or null for all.
- * Negative numbers count from the end, and null stands for an end. A single index takes the dimension out of the shape.
- * Unlike NumPy's, bounds beyond the dimension are refused, and a step is 1 or more.
+ * Selects indices of one dimension, like a NumPy slice: `[start, stop]`, `[start, stop, step]`, a single `[index]`, or null for all.
+ * Negative numbers count from the end. A bound of null means that end of the dimension. A single index removes the dimension from the
+ * shape. Unlike in NumPy, bounds beyond the dimension are errors, and the step must be 1 or more.
  */
 export type Range =
   | readonly [index: number]
@@ -20,7 +20,7 @@ export type Range =
 
 /** One rank's even share of a dimension. */
 export interface Shard {
-  /** The dimension that is divided. */
+  /** The dimension to divide. */
   readonly dim: number
   /** From 0 to `worldSize - 1`. */
   readonly rank: number
@@ -32,7 +32,7 @@ export class TensorSlice<D extends DType = DType> {
   readonly dtype: D
   readonly shape: readonly number[]
   readonly data: DTypeArrays[D]
-  /** Why `data` is a copy; undefined where it aliases the file. */
+  /** Why `data` is a copy; undefined if it aliases the file. */
   readonly copyReason: CopyReason | undefined
 
   private constructor(dtype: D, shape: readonly number[], data: DTypeArrays[D], copyReason: CopyReason | undefined) {
@@ -53,7 +53,7 @@ export class TensorSlice<D extends DType = DType> {
   }
 
   /**
-   * The elements widened to float32, as `Tensor.toFloat32()` does.
+   * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
    *
    * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
    */
@@ -65,27 +65,27 @@ export class TensorSlice<D extends DType = DType> {
     return 'TensorSlice'
   }
 
-  /** Says what it is, and has no data. */
+  /** A summary without data. */
   toJSON(): object {
     const { dtype, shape, mapped, copyReason } = this
     return { dtype, shape, byteLength: this.data.byteLength, mapped, copyReason }
   }
 
-  /** Says what it is, and shows no data. */
+  /** A summary without data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return shown('TensorSlice', this.toJSON(), options)
   }
 }
 
-/** Which elements of a tensor are wanted. */
+/** A validated selection of elements. */
 export interface Selected {
-  /** `start, stop, step` of each dimension, flat. */
+  /** `start, stop, step` of each dimension, flattened. */
   readonly ranges: number[]
-  /** Without the dimensions of which one index was named. */
+  /** The shape of the result, without dimensions selected by a single index. */
   readonly shape: number[]
 }
 
-/** Checks the ranges of a slice and completes them. */
+/** Validates the ranges of a slice and resolves missing and negative bounds. */
 export function sliceRanges(shape: readonly number[], ranges: unknown, name = 'ranges'): Selected {
   const expected = 'an array of [index], [start, stop], [start, stop, step] or null'
   if (!Array.isArray(ranges)) throw wrongType(name, expected, ranges)
@@ -107,7 +107,7 @@ export function sliceRanges(shape: readonly number[], ranges: unknown, name = 'r
     const start = validateBound(`${which}[0]`, range[0] ?? 0, size)
     const stop = validateBound(`${which}[1]`, range[1] ?? size, size)
     const step = range.length === 3 ? validateStep(`${which}[2]`, range[2]) : 1
-    if (start > stop) throw invalid(RangeError, `${which} must not end before it starts, got [${range.join(', ')}]`)
+    if (start > stop) throw invalid(RangeError, `${which} must have start <= stop, got [${range.join(', ')}]`)
     selected.ranges.push(start, stop, step)
     selected.shape.push(Math.ceil((stop - start) / step))
   }
@@ -120,11 +120,11 @@ function validateNumber(name: string, value: unknown): number {
   return value
 }
 
-/** An index of a dimension; a negative one counts from its end. */
+/** Validates an index. A negative index counts from the end. */
 export function validateIndex(name: string, value: unknown, size: number): number {
   const index = validateNumber(name, value)
   if (index < -size || index >= size) {
-    const among = size === 0 ? 'cannot be chosen: the dimension is empty' : `must be from ${-size} to ${size - 1}`
+    const among = size === 0 ? 'is out of bounds: the dimension is empty' : `must be from ${-size} to ${size - 1}`
     throw invalid(RangeError, `${name} ${among}, got ${index}`)
   }
   return index < 0 ? index + size : index
@@ -133,7 +133,7 @@ export function validateIndex(name: string, value: unknown, size: number): numbe
 function validateBound(name: string, value: unknown, size: number): number {
   const bound = validateNumber(name, value)
   if (bound < -size || bound > size) {
-    throw invalid(RangeError, `${name} must lie within the dimension, from ${-size} to ${size}, got ${bound}`)
+    throw invalid(RangeError, `${name} must be from ${-size} to ${size}, got ${bound}`)
   }
   return bound < 0 ? bound + size : bound
 }
@@ -144,7 +144,7 @@ function validateStep(name: string, value: unknown): number {
   return step
 }
 
-/** The ranges of a rank's share. */
+/** The ranges of one rank's share of a dimension. */
 export function shardRanges(shape: readonly number[], spec: unknown): Selected {
   if (typeof spec !== 'object' || spec === null) throw wrongType('shard', 'an object { dim, rank, worldSize }', spec)
   const { dim, rank, worldSize } = readOptions(spec as Shard, ['dim', 'rank', 'worldSize'], 'shard')

@@ -1,4 +1,4 @@
-// What `open` is given: one parser for all kinds of sources.
+// Parses the `source` argument of `open`.
 import { isUtf8 } from 'node:buffer'
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
@@ -10,13 +10,13 @@ import { remoteUrl } from './remote.js'
 import { type SharedFile, sharedFrom } from './share.js'
 
 /**
- * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
- * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
- * promise, a file that code of yours reads.
+ * A path or `file:` URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`), or of a folder that
+ * contains one; a URL of a remote file; a list of paths or URLs, opened as one file; the bytes of a file in memory; a shared file; or,
+ * in asynchronous calls, a `ByteSource`.
  */
 export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource
 
-/** A source, by its kind. `encoded` has the bytes of a path that is not UTF-8: `path` is its URL then. */
+/** A parsed source. For a path that is not UTF-8, `encoded` has its bytes and `path` its URL. */
 export type ParsedSource =
   | { readonly kind: 'path'; readonly path: string; readonly encoded?: Buffer }
   | { readonly kind: 'paths'; readonly paths: readonly string[] }
@@ -25,7 +25,7 @@ export type ParsedSource =
   | { readonly kind: 'shared'; readonly shared: SharedFile }
   | { readonly kind: 'bytes'; readonly bytes: ByteSource }
 
-/** @throws TypeError and RangeError ZT_INVALID_ARG of what is no source */
+/** @throws TypeError and RangeError ZT_INVALID_ARG for an invalid source */
 export function parseSource(source: unknown): ParsedSource {
   const remote = Array.isArray(source) ? remoteList(source) : remoteUrl(source)
   if (remote !== undefined) return { kind: 'urls', urls: [remote].flat() }
@@ -42,13 +42,13 @@ export function parseSource(source: unknown): ParsedSource {
   if (shared !== undefined) return { kind: 'shared', shared: { ...shared, path: sharedPath(shared.path) } }
   if (isByteSource(source)) return { kind: 'bytes', bytes: source }
   const error = wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
-  if (isPlainObject(source)) error.message += '; from another thread, post what share() of the file gives'
+  if (isPlainObject(source)) error.message += '; to pass a file to another thread, post the result of its share()'
   else if (Object.prototype.toString.call(source) === '[object TensorFile]')
-    error.message += '; a file that is open has these calls itself, and its path is file.path'
+    error.message += '; call the methods of the open file instead, or pass its path'
   throw error
 }
 
-/** The path of a file: URL. Names of files are bytes on Unix, and a URL may spell bytes that are not UTF-8. */
+/** Parses a file: URL. File names are bytes on Unix, and a URL may encode bytes that are not UTF-8. */
 function parseFileUrl(url: string): ParsedSource {
   const bytes = process.platform === 'win32' ? undefined : bytesOfUrl(url)
   if (bytes === undefined || isUtf8(bytes))
@@ -56,7 +56,7 @@ function parseFileUrl(url: string): ParsedSource {
   return { kind: 'path', path: url, encoded: bytes }
 }
 
-/** The bytes that the path of a local file: URL spells; undefined for any other URL, which Node then refuses. */
+/** The decoded bytes of the path of a local file: URL; undefined for any other URL, which Node then rejects. */
 function bytesOfUrl(text: string): Buffer | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol !== 'file:' || url.hostname !== '' || /%2f|%00/i.test(url.pathname)) return undefined
@@ -67,27 +67,27 @@ function bytesOfUrl(text: string): Buffer | undefined {
 const sharedPath = (path: SharedFile['path']) =>
   typeof path === 'string' ? validatePath('source.path', path) : validatePaths('source.path', path)
 
-/** The URLs of a list of them; undefined for a list without. */
+/** The URLs of a list of URLs; undefined for a list of paths. */
 function remoteList(source: readonly unknown[]): string[] | undefined {
   const urls = source.map(remoteUrl)
   if (!urls.some((url) => url !== undefined)) return undefined
   if (urls.every((url) => url !== undefined)) return urls
-  throw invalid(TypeError, 'source must be a list of paths, or a list of URLs of other machines, not of both')
+  throw invalid(TypeError, 'source must be a list of paths or a list of remote URLs, not a mixture')
 }
 
-export function validateShardPath(name: string, place: unknown): string {
-  const url = urlText(place)
+export function validateShardPath(name: string, path: unknown): string {
+  const url = urlText(path)
   if (url !== undefined) return validatePath(name, filePath(name, url))
-  if (typeof place !== 'string') throw wrongType(name, 'a path or a file: URL', place)
-  return validatePath(name, place)
+  if (typeof path !== 'string') throw wrongType(name, 'a path or a file: URL', path)
+  return validatePath(name, path)
 }
 
 function validatePaths(name: string, source: readonly unknown[]): string[] {
-  if (source.length === 0) throw invalid(RangeError, `${name} must name one file or more, got an empty list`)
+  if (source.length === 0) throw invalid(RangeError, `${name} must name at least one file, got an empty list`)
   return Array.from(source, (one, at) => validateShardPath(`${name}[${at}]`, one))
 }
 
-/** The bytes of a buffer; of a detached one there are none. */
+/** A view of the whole buffer. Throws for a detached buffer. */
 function wholeBuffer(buffer: ArrayBufferLike): Uint8Array {
   try {
     return new Uint8Array(buffer)
@@ -98,16 +98,16 @@ function wholeBuffer(buffer: ArrayBufferLike): Uint8Array {
 
 const ASAR = /\.asar(?=[\\/])/
 
-/** Electron packs an app into an archive, of which only the unpacked twin can be mapped. */
+/** Validates a path. Electron packs an app into an archive; only files in its unpacked folder can be mapped. */
 function validatePath(name: string, path: string): string {
   if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
+    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not contain null bytes`)
   validateText(name, path)
   if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
   return path.replace(ASAR, '.asar.unpacked')
 }
 
-/** Names the file, and what helps where it is packed away. */
+/** Adds the path to an error of `open`, and a hint for files inside an .asar archive. */
 export function openError(thrown: unknown, path: string): unknown {
   const error = publicError(thrown, path)
   if (!(error instanceof ZTensorError)) return error

@@ -18,16 +18,16 @@ import { shown } from '../values/inspect.js'
 import { array } from './store.js'
 import { widen } from './widen.js'
 
-/** What `toDense()` may fill unless it is told otherwise: 1 GiB. */
+/** The default of `maxBytes`: 1 GiB. */
 const DENSE_BYTES = 2 ** 30
 
-/** How large a converted tensor may become. */
+/** A limit on the size of a converted tensor. */
 export interface ToDenseOptions {
-  /** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
+  /** Maximum size in bytes of the dense elements, or of the row pointers: 1 GiB by default. */
   maxBytes?: number | undefined
 }
 
-/** Room for the dense elements of a sparse tensor, within the limit. */
+/** Allocates the dense elements of a sparse tensor, within the limit. */
 function dense(shape: readonly number[], dtype: DTypeInfo, options: ToDenseOptions | undefined) {
   const { maxBytes } = readOptions(options, ['maxBytes'])
   const most = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
@@ -55,7 +55,7 @@ export function indexCode(role: string, indices: IndexArray): number {
   return info.code
 }
 
-/** Throws ZT_BAD_SPARSE where arrays are no CSR matrix; `strict`: where columns do not rise within their row. */
+/** Throws ZT_BAD_SPARSE if the arrays are not a valid CSR matrix; with `strict`, also if columns are not ascending in each row. */
 export function checkCsr(
   shape: readonly number[],
   dtype: DTypeInfo,
@@ -68,7 +68,7 @@ export function checkCsr(
   rethrowNative(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
 }
 
-/** Throws ZT_BAD_SPARSE where arrays are no COO tensor; `strictly`, also where one names a cell twice. */
+/** Throws ZT_BAD_SPARSE if the arrays are not a valid COO tensor; with `strictly`, also if coordinates are duplicated. */
 export function checkCoo(
   shape: readonly number[],
   dtype: DTypeInfo,
@@ -80,19 +80,19 @@ export function checkCoo(
   rethrowNative(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
 }
 
-/** The values as float32, without the padding behind the last one. */
+/** The values as float32, without the padding after the last value. */
 function widenedValues(values: TypedArray, dtype: DType, nnz: number): Float32Array {
   return widen(values, dtypeInfo(dtype) as DTypeInfo, nnz, undefined)
 }
 
-/** What a sparse tensor is, for console.log and JSON. */
+/** The summary of a sparse tensor for console.log and JSON. */
 function facts({ shape, dtype, nnz }: { shape: readonly number[]; dtype: DType; nnz: number }): object {
   return { shape, dtype, nnz }
 }
 
 /**
- * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
- * columns the `indices` at the same places.
+ * A matrix in compressed sparse row form, as in SciPy: row `r` has the values `values[indptr[r]:indptr[r + 1]]` in the columns
+ * `indices[indptr[r]:indptr[r + 1]]`.
  */
 export class CsrTensor<D extends DType = DType> {
   readonly shape: readonly [rows: number, columns: number]
@@ -100,7 +100,7 @@ export class CsrTensor<D extends DType = DType> {
   readonly values: DTypeArrays[D]
   readonly indices: IndexArray
   readonly indptr: IndexArray
-  /** Stored values. */
+  /** Number of stored values. */
   readonly nnz: number
 
   private constructor(
@@ -126,12 +126,12 @@ export class CsrTensor<D extends DType = DType> {
     return 'CsrTensor'
   }
 
-  /** Says what it is, and has no data. */
+  /** A summary without data. */
   toJSON(): object {
     return facts(this)
   }
 
-  /** Says what it is, and shows no data. */
+  /** A summary without data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return shown('CsrTensor', facts(this), options)
   }
@@ -153,16 +153,16 @@ export class CsrTensor<D extends DType = DType> {
     return [this.shape, codes, bytesOf(this.values), bytesOf(this.indices), bytesOf(this.indptr)] as const
   }
 
-  /** @internal Throws ZT_BAD_SPARSE where the arrays are no CSR matrix. */
+  /** @internal Throws ZT_BAD_SPARSE if the arrays are not a valid CSR matrix. */
   check(strict: boolean): this {
     checkCsr(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.indices, this.indptr, strict)
     return this
   }
 
   /**
-   * All elements in row-major order; values at the same place are added.
+   * Returns all elements in row-major order. Values with the same coordinates are summed.
    *
-   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE if the arrays were modified and are no longer valid
    */
   toDense(options?: ToDenseOptions): DTypeArrays[D] {
     const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
@@ -171,7 +171,7 @@ export class CsrTensor<D extends DType = DType> {
   }
 
   /**
-   * The same matrix with its values widened to float32; the index arrays are shared.
+   * Returns a matrix with the values widened to float32. It shares the index arrays.
    *
    * @throws ZTensorError ZT_BAD_DTYPE for complex types
    */
@@ -180,7 +180,7 @@ export class CsrTensor<D extends DType = DType> {
     return new CsrTensor(this.shape, 'float32', values, this.indices, this.indptr)
   }
 
-  /** Converts to COO. Both share the values. */
+  /** Converts to COO. The result shares the values. */
   toCoo(): CooTensor<D> {
     const parts = this.#parts()
     const coords = indexArray(
@@ -193,15 +193,15 @@ export class CsrTensor<D extends DType = DType> {
 }
 
 /**
- * A tensor by the coordinates of its values. `coords` is dimension-major: `nnz` indices into dimension 0, then
- * `nnz` into dimension 1, and so on.
+ * A sparse tensor in coordinate form. `coords` is a `[ndim, nnz]` matrix in row-major order: `nnz` indices into dimension 0, then
+ * `nnz` indices into dimension 1, and so on.
  */
 export class CooTensor<D extends DType = DType> {
   readonly shape: readonly number[]
   readonly dtype: D
   readonly values: DTypeArrays[D]
   readonly coords: IndexArray
-  /** Stored values. */
+  /** Number of stored values. */
   readonly nnz: number
 
   private constructor(shape: readonly number[], dtype: D, values: DTypeArrays[D], coords: IndexArray) {
@@ -209,7 +209,7 @@ export class CooTensor<D extends DType = DType> {
     this.dtype = dtype
     this.values = values
     this.coords = coords
-    // By the coordinates: the last byte of packed values may be padded. A scalar has none.
+    // Counted by the coordinates, since the last byte of packed values may be padded. A scalar has no coordinates.
     const bits = (dtypeInfo(dtype) as DTypeInfo).bits
     this.nnz = shape.length > 0 ? coords.length / shape.length : Math.floor((values.byteLength * 8) / bits)
   }
@@ -222,12 +222,12 @@ export class CooTensor<D extends DType = DType> {
     return 'CooTensor'
   }
 
-  /** Says what it is, and has no data. */
+  /** A summary without data. */
   toJSON(): object {
     return facts(this)
   }
 
-  /** Says what it is, and shows no data. */
+  /** A summary without data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return shown('CooTensor', facts(this), options)
   }
@@ -247,16 +247,16 @@ export class CooTensor<D extends DType = DType> {
     return [this.shape, codes, bytesOf(this.values), bytesOf(this.coords)] as const
   }
 
-  /** @internal Throws ZT_BAD_SPARSE where the arrays are no COO tensor. */
+  /** @internal Throws ZT_BAD_SPARSE if the arrays are not a valid COO tensor. */
   check(strict: boolean): this {
     checkCoo(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.coords, strict)
     return this
   }
 
   /**
-   * All elements in row-major order; values at the same place are added.
+   * Returns all elements in row-major order. Values with the same coordinates are summed.
    *
-   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE if the arrays were modified and are no longer valid
    */
   toDense(options?: ToDenseOptions): DTypeArrays[D] {
     const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
@@ -265,9 +265,9 @@ export class CooTensor<D extends DType = DType> {
   }
 
   /**
-   * The same values by rows, sorted by row and column; values at the same place stay apart.
+   * Converts to CSR, sorted by row and column. Duplicate coordinates are not summed.
    *
-   * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
+   * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT beyond `maxBytes`
    */
   toCsr(options?: ToDenseOptions): CsrTensor<D> {
     const parts = this.#parts()
@@ -275,7 +275,7 @@ export class CooTensor<D extends DType = DType> {
     if (shape.length !== 2) {
       throw new ZTensorError(
         'ZT_BAD_LAYOUT',
-        `CSR has 2 dimensions, the shape [${shape.join(', ')}] has ${shape.length}`,
+        `CSR needs 2 dimensions, but the shape [${shape.join(', ')}] has ${shape.length}`,
       )
     }
     const pointers = 8 * ((shape[0] as number) + 1)
@@ -297,7 +297,7 @@ export class CooTensor<D extends DType = DType> {
   }
 
   /**
-   * The same tensor with its values widened to float32; the coordinates are shared.
+   * Returns a tensor with the values widened to float32. It shares the coordinates.
    *
    * @throws ZTensorError ZT_BAD_DTYPE for complex types
    */

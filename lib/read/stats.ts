@@ -1,45 +1,46 @@
 import { invalid } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { optional, readOptions, validateAbortSignal, validateInteger, wrongType } from '../values/arguments.js'
-import type { Place } from './store.js'
+import type { TensorRef } from './store.js'
 
-/** What to find out of a tensor's elements. */
+/** Which statistics to compute. */
 export interface StatsOptions {
-  /** Bins of a histogram, up to 4096; none unless asked for. */
+  /** Number of histogram bins, up to 4096. Without it there is no histogram. */
   bins?: number | undefined
   /**
-   * First and last edge of the bins; elements beyond are in none. That of the finite elements unless given, which
-   * takes a second pass over the data.
+   * First and last edge of the bins. Elements outside are not counted. By default the range of the finite elements, which needs a
+   * second pass over the data.
    */
   range?: readonly [first: number, last: number] | undefined
   signal?: AbortSignal | undefined
 }
 
-/** How many finite elements lie between one edge and the next, as NumPy's `histogram` counts them. */
+/** A histogram of the finite elements, as NumPy's `histogram` computes it. */
 export interface Histogram {
-  /** One more than there are bins, evenly spaced. A bin holds its lower edge, the last one its upper edge too. */
+  /** The bin edges, evenly spaced: one more than bins. Bins are half-open, `[lower, upper)`, except for the last one. */
   readonly edges: readonly number[]
   readonly counts: readonly number[]
 }
 
-/** What a tensor's elements are like. Extremes, mean and spread are those of the finite ones; NaN without any. */
+/** Statistics of a tensor's elements. `min`, `max`, `mean` and `std` are those of the finite elements, or NaN without any. */
 export interface TensorStats {
-  /** Elements: of a sparse tensor the stored values. */
+  /** Number of elements; of a sparse tensor, number of stored values. */
   readonly count: number
   readonly nan: number
   readonly positiveInfinite: number
   readonly negativeInfinite: number
   readonly zeros: number
-  /** 64-bit integers beyond 2^53 as the nearest number. */
+  /** The smallest finite element. 64-bit integers beyond 2^53 are rounded to the nearest number. */
   readonly min: number
+  /** The largest finite element, rounded like `min`. */
   readonly max: number
   readonly mean: number
-  /** The standard deviation of the population, as NumPy's `std` gives it. */
+  /** The population standard deviation, as NumPy's `std` computes it. */
   readonly std: number
   readonly histogram: Histogram | undefined
 }
 
-/** Bins that a histogram may have. */
+/** The maximum number of bins. */
 const MOST_BINS = 4096
 
 function validateRange(value: unknown): [number, number] {
@@ -59,16 +60,16 @@ function validateBinCount(value: unknown): number {
   return bins
 }
 
-/** Checks what is asked for. */
+/** Validates the options. */
 export function statsRequest({ bins, range }: Pick<StatsOptions, 'bins' | 'range'>) {
   const request = { bins: optional(bins, validateBinCount) ?? 0, range: optional(range, validateRange) }
   if (request.range !== undefined && request.bins === 0)
-    throw invalid(TypeError, 'range is the range of the histogram: give bins too')
+    throw invalid(TypeError, 'range needs bins: it is the range of the histogram')
   return request
 }
 
-/** Statistics of the tensor at a place. */
-export async function stats({ store, ordinal }: Place, options?: StatsOptions): Promise<TensorStats> {
+/** Computes the statistics of a tensor. */
+export async function stats({ store, ordinal }: TensorRef, options?: StatsOptions): Promise<TensorStats> {
   const { bins, range, signal } = readOptions(options, ['bins', 'range', 'signal'])
   const request = statsRequest({ bins, range })
   optional(signal, validateAbortSignal)

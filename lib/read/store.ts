@@ -16,108 +16,108 @@ import type { DTypeInfo, TypedArray } from '../values/dtype.js'
 export type CopyReason =
   /** It is stored compressed. */
   | 'encoded'
-  /** It stands at an offset that its element type does not allow. */
+  /** Its offset is not a multiple of its element size. */
   | 'misaligned'
-  /** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
+  /** The runtime does not allow external ArrayBuffers (Electron), or not of this size. */
   | 'runtime'
   /** The system refused to map the file. */
   | 'map-failed'
-  /** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
+  /** The file is read, not mapped: because of `open(…, { io: 'read' })`, or because it is on a network file system. */
   | 'io'
-  /** It is stored in the byte order that this machine does not have. */
+  /** It is stored in the other byte order. */
   | 'byte-order'
-  /** It is stored in another order of elements. */
+  /** It is stored in another element order, such as column-major. */
   | 'reordered'
-  /** It stands in the file's index. */
+  /** It is stored in the index. */
   | 'inline'
-  /** It is a slice that is not one run of memory. */
+  /** It is a slice that is not contiguous in memory. */
   | 'packed'
-  /** The data is not on this machine: `load()` fetches it, and `prefetch()` keeps it where the file was opened with a cache. */
+  /** The file is remote: `load()` fetches the data, and `prefetch()` stores it in the cache, if `open` was given one. */
   | 'remote'
 
 /** One of the files that hold the tensors. */
 export interface FilePart {
-  /** Undefined for a file in memory, and for one that was not looked for. */
+  /** The path; undefined for a file in memory, and with `shards: 'none'`. */
   readonly path: string | undefined
-  /** What the shard table of a zTensor 2 file calls it. */
+  /** Its name in the shard table of a zTensor 2 file. */
   readonly name?: string
   readonly byteLength: number
 }
 
-/** Data, and whether it aliases the file. */
+/** An array, and why it is a copy if it does not alias the file. */
 export interface View<A extends TypedArray = TypedArray> {
   readonly data: A
   readonly copyReason: CopyReason | undefined
 }
 
-/** Where a tensor, or one component of it, is to be found. */
-export interface Place {
+/** Identifies a tensor of an open file, or one of its components. */
+export interface TensorRef {
   readonly store: Store
   readonly ordinal: number
   readonly component?: number | undefined
 }
 
-// Making an ArrayBuffer costs 1.3 µs, a view on one 0.3: in a file of many tensors the small ones share.
+// Creating an ArrayBuffer takes 1.3 µs, a view 0.3 µs: in a file of many tensors, small tensors share buffers (windows).
 const MANY_TENSORS = 4096
 const SMALL = 64 * 2 ** 10
 const WINDOW = 2 ** 20
-/** Up to here a refusal speaks of all aliases, not of this one's size. */
+/** If the runtime refuses an alias of up to this size, it refuses all aliases. */
 const LARGE = 2 ** 32
 
-/** Where a file came from. */
+/** How a file was opened. */
 export interface Origin {
-  /** The options that it was opened with. */
+  /** The options of the call. */
   readonly request?: OpenRequest | undefined
   readonly path?: string
   readonly memory?: Uint8Array
-  /** Memory over the mapping of each file that other threads have too. */
+  /** Memory over the mapping of each file, shared with other threads. */
   readonly common?: readonly SharedArrayBuffer[] | undefined
   readonly onMappingLost?: ((error: ZTensorError) => void) | undefined
 }
 
 let stores = 0
 
-/** The stores of buffers in use, so that a listener to losses lives as long as there is something to lose. */
+/** The store of each buffer, so that `onMappingLost` lives as long as the buffers. */
 const listening = new WeakMap<ArrayBufferLike, Store>()
 
-/** An open file's bytes: aliases and copies of them, and their common end. */
+/** The bytes of an open file: creates aliases and copies, and closes them. */
 export class Store implements Losable {
-  /** Cancels of work under way. */
+  /** Cancels running jobs. */
   readonly jobs = new Set<() => void>()
-  /** Decoding under way. */
+  /** Running decoding jobs. */
   readonly shared = new SharedWork()
   readonly native: NativeFile
-  /** By which it is told from the other stores of the process. */
+  /** Unique number of the store in this process. */
   readonly number: number = stores++
   readonly path: string | undefined
   readonly request: OpenRequest | undefined
-  /** The caller's memory, where the file is not one on disk. */
+  /** The caller's memory, if the file is in memory. */
   readonly memory: Uint8Array | undefined
-  /** What other threads have of each file, too; it outlives this store. */
+  /** Memory of each file that is shared with other threads. It outlives this store. */
   readonly #common: readonly SharedArrayBuffer[] | undefined
   readonly #length: number
   readonly #windowed: boolean
-  /** Of each file, by their numbers. */
+  /** The windows of each file, by file number and start offset. */
   readonly #windows: Map<number, ArrayBuffer | CopyReason>[] = []
-  /** The window asked for last: tensors are mostly asked for in the order in which they stand. */
+  /** The last window: tensors are mostly accessed in file order. */
   #last: { file: number; start: number; window: ArrayBuffer | CopyReason } | undefined
   #aliases: ArrayBuffer[] = []
   /** Whether the runtime refuses aliases. */
   #refused = false
-  /** The files that are not mapped, and why. */
+  /** The files that could not be mapped, and why. */
   readonly #unmapped = new Map<number, 'map-failed' | 'io'>()
-  /** Whether the bytes are elsewhere, so that nothing here can wait for them. */
+  /** Whether reading the bytes is asynchronous: a remote file, or a ByteSource. */
   readonly isRemote: boolean
   #files: readonly FilePart[] | undefined
   #closed = false
   readonly onMappingLost: ((error: ZTensorError) => void) | undefined
   #watched: WeakRef<Losable> | undefined
-  /** Losses in the process when this file was last known to be whole. */
+  /** The process-wide count of losses when this file was last checked. */
   #losses = losses()
-  /** The path of the file that was lost. */
+  /** The path of the truncated file. */
   #lost: string | undefined
-  /** Whether a call failed of the loss, which tells the caller. */
-  #told = false
+  /** Whether a call has thrown the loss to the caller. */
+  #lossThrown = false
 
   constructor(native: NativeFile, origin: Origin) {
     this.native = native
@@ -128,7 +128,7 @@ export class Store implements Losable {
     this.#common = origin.common
     this.#length = native.byteLength
     this.isRemote = native.isRemote
-    // A window of a far file may hold what was not kept.
+    // A window of a remote file may include bytes that are not in the cache.
     this.#windowed = native.size > MANY_TENSORS && !native.isRemote
   }
 
@@ -136,15 +136,15 @@ export class Store implements Losable {
     return this.#closed
   }
 
-  /** ZT_CLOSED of a closed file, ZT_MAPPING_LOST of one that was truncated while it was mapped. */
+  /** Throws ZT_CLOSED for a closed file, and ZT_MAPPING_LOST for one that was truncated while it was mapped. */
   throwIfClosed(): void {
     if (this.#closed) {
-      throw new ZTensorError('ZT_CLOSED', `${this.#name} is closed, and its tensors and views with it; open it again`)
+      throw new ZTensorError('ZT_CLOSED', `${this.#name} is closed, and so are its tensors and views; open it again`)
     }
     if (this.#lost === undefined && losses() === this.#losses) return
     const loss = this.#loss()
     if (loss === undefined) return
-    this.#told = true
+    this.#lossThrown = true
     throw loss
   }
 
@@ -160,10 +160,10 @@ export class Store implements Losable {
 
   takeLoss(): ZTensorError | undefined {
     const loss = this.#closed ? undefined : this.#loss()
-    return this.#told && this.onMappingLost === undefined ? undefined : loss
+    return this.#lossThrown && this.onMappingLost === undefined ? undefined : loss
   }
 
-  /** Views become empty, work under way ends, the mapping goes. */
+  /** Cancels running jobs, empties all views and unmaps the file. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -176,14 +176,14 @@ export class Store implements Losable {
     rethrowNative(() => this.native.close(aliases), this.path)
   }
 
-  /** An array over `byteLength` bytes at `offset` of a file: an alias where that is possible, else a copy. */
+  /** Returns an array of `byteLength` bytes at `offset` of a file: an alias if possible, otherwise a copy. */
   view(dtype: DTypeInfo, file: number, offset: number, byteLength: number): View {
     const alias = this.alias(dtype, file, offset, byteLength)
     if (typeof alias === 'string') return this.#copy(dtype, file, offset, byteLength, alias)
     return { data: alias, copyReason: undefined }
   }
 
-  /** The same where it is an alias; why there is none otherwise. */
+  /** Returns an alias of `byteLength` bytes at `offset` of a file, or the reason why there is none. */
   alias(dtype: DTypeInfo, file: number, offset: number, byteLength: number): TypedArray | CopyReason {
     this.throwIfClosed()
     if (byteLength === 0) return array(dtype, new ArrayBuffer(0), 0, 0)
@@ -195,8 +195,7 @@ export class Store implements Losable {
         : 'misaligned'
     }
     if (this.memory !== undefined) {
-      const message =
-        'its data is in a shard, and a file in memory has no folder to look in: open the index by its path'
+      const message = 'the data is in a shard, which an index in memory cannot locate: open the index by its path'
       throw new ZTensorError('ZT_IO', message)
     }
     if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
@@ -214,7 +213,7 @@ export class Store implements Losable {
     return typeof alias === 'string' ? alias : array(dtype, alias, 0, byteLength)
   }
 
-  /** Bytes of the caller's memory, once it is sure to be there still; undefined where the file is not that. */
+  /** A view of the caller's memory, after checking that it was not detached; undefined if the file is not in memory. */
   bytesInMemory(file: number, offset: number, byteLength: number): Uint8Array | undefined {
     if (this.memory === undefined || file !== 0) return undefined
     if (this.memory.byteLength < this.#length) throw sourceGone()
@@ -235,7 +234,7 @@ export class Store implements Losable {
     return window
   }
 
-  /** The files, by their numbers. */
+  /** The files, by file number. */
   get files(): readonly FilePart[] {
     this.throwIfClosed()
     this.#files ??= Object.freeze(this.#listFiles().map((file) => Object.freeze(file)))
@@ -260,18 +259,18 @@ export class Store implements Losable {
       this.#listen(alias)
       this.#aliases.push(alias)
     } else if (alias !== 'runtime') this.#unmapped.set(file, alias)
-    // A runtime that refuses a very large alias may still take smaller ones.
+    // A runtime that refuses a very large alias may still allow smaller ones.
     else if (byteLength <= LARGE) this.#refused = true
     return alias
   }
 
-  /** Hears of a loss for as long as the buffer lives. */
+  /** Watches for truncation as long as the buffer lives. */
   #listen(buffer: ArrayBufferLike): void {
     this.#watched ??= watch(this)
     if (this.onMappingLost !== undefined) listening.set(buffer, this)
   }
 
-  /** What is known to be refused without asking again. */
+  /** Why an alias is known to be impossible; undefined if it has not been tried. */
   #refusal(file: number, byteLength: number): CopyReason | undefined {
     if (byteLength > MAX_BUFFER || this.#refused) return 'runtime'
     return this.#unmapped.get(file)
@@ -290,38 +289,38 @@ export class Store implements Losable {
     return { data, copyReason }
   }
 
-  /** What native code needs to read a tensor, or one component of it, that is in the caller's memory. */
+  /** Stages a tensor or component that is in the caller's memory, so that native threads can read it. */
   stageSync(ordinal: number, component?: number): NativeStage | undefined {
     return this.fillSync(() => this.native.stage(ordinal, component))
   }
 
-  /** The same, without holding the event loop up. */
+  /** Like `stageSync`, without blocking the event loop. */
   async stage(ordinal: number, component?: number, signal?: AbortSignal): Promise<NativeStage | undefined> {
     return this.fill(() => this.native.stage(ordinal, component), signal)
   }
 
-  /** All of the caller's memory, for what looks at more than tensors. */
+  /** Stages all of the caller's memory, for work that reads more than tensors. */
   async stageAll(signal?: AbortSignal): Promise<NativeStage | undefined> {
     return this.fill(() => this.native.stageAll(), signal)
   }
 
-  /** Fills a stage with the caller's memory, where the file is that. */
+  /** Fills a stage from the caller's memory; undefined if the file is not in memory. */
   async fill(builder: () => NativeStageBuilder, signal?: AbortSignal): Promise<NativeStage | undefined> {
     return this.memory && stage(this.memory, rethrowNative(builder), () => this.check(signal))
   }
 
-  /** The same, on this thread at once. */
+  /** Like `fill`, synchronously. */
   fillSync(builder: () => NativeStageBuilder): NativeStage | undefined {
     return this.memory && stageSync(this.memory, rethrowNative(builder))
   }
 
-  /** Throws where work should not go on: the signal's reason, or ZT_CLOSED. */
+  /** Throws if work must stop: the signal's reason, ZT_CLOSED or ZT_MAPPING_LOST. */
   check(signal?: AbortSignal): void {
     signal?.throwIfAborted()
     this.throwIfClosed()
   }
 
-  /** Why a view of a range would be a copy, as far as that is known without making one. */
+  /** Why a view of a range would be a copy, as far as that is known without creating it. */
   copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
     if (this.isRemote && !rethrowNative(() => this.native.isCopied(file, offset, byteLength))) return 'remote'
@@ -331,14 +330,14 @@ export class Store implements Losable {
   }
 }
 
-/** The error for data that is elsewhere, asked for by a call that cannot wait. */
+/** The error of a synchronous call for data of a remote file. */
 function notLocal(): ZTensorError {
   const message =
-    'the data is not on this machine, and nothing here waits for a network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first'
+    'the file is remote, and synchronous access does not use the network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first'
   return new ZTensorError('ZT_NOT_LOCAL', message)
 }
 
-/** An array of a dtype over a part of a buffer. */
+/** Creates an array of a dtype over a part of a buffer. */
 export function array(dtype: DTypeInfo, buffer: ArrayBufferLike, byteOffset: number, byteLength: number): TypedArray {
   const length = byteLength / dtype.array.BYTES_PER_ELEMENT
   try {

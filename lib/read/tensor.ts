@@ -34,26 +34,26 @@ import { boxes, type ReadStreamOptions, readStream } from './read-stream.js'
 import { type Range, type Selected, type Shard, shardRanges, sliceRanges, TensorSlice, validateIndex } from './slice.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
-import { array, type CopyReason, type Place, type Store, type View } from './store.js'
+import { array, type CopyReason, type Store, type TensorRef, type View } from './store.js'
 import { type VerifyResult, verifyTensors } from './verify.js'
 import { FLOAT32, type WidenOptions, widen } from './widen.js'
 
-/** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
+/** How a tensor is stored: one of these names, or the file's own name for any other layout. */
 export type Layout = 'dense' | 'sparse_csr' | 'sparse_coo' | (string & {})
 
-/** What to load of a dense or quantized tensor, and where to. */
+/** How to load a dense or quantized tensor. */
 export interface LoadOptions {
-  /** Widen the elements to float32; a quantized tensor has no other elements to give. */
+  /** Widen the elements to float32. Quantized tensors need this. */
   as?: 'float32' | undefined
-  /** Only a rectangular part. Where the data is stored raw only that part is read, and no digest checked. */
+  /** Load only a rectangular part. If the data is stored raw, only that part is read, and its digest is not checked. */
   slice?: readonly Range[] | undefined
-  /** Only one rank's share of a dimension. */
+  /** Load only one rank's share of a dimension. */
   shard?: Shard | undefined
-  /** An array to fill, of exactly the length and of the type that would be made. */
+  /** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
   into?: ArrayBufferView | undefined
   /**
-   * Whether the array can be moved to another thread: `postMessage(array, [array.buffer])`. The memory of other arrays belongs to native
-   * code, and runtimes copy it or throw. Costs one more copy.
+   * Whether the array can be transferred to another thread: `postMessage(array, [array.buffer])`. Other arrays have external memory,
+   * which runtimes copy or refuse to transfer. Costs one additional copy.
    */
   transferable?: boolean | undefined
   signal?: AbortSignal | undefined
@@ -61,12 +61,12 @@ export interface LoadOptions {
 
 /** How to load the arrays of a sparse tensor. */
 export interface LoadSparseOptions {
-  /** Whether the arrays can be moved to another thread, as for `load`. */
+  /** Whether the arrays can be transferred to another thread, as for `load`. */
   transferable?: boolean | undefined
   signal?: AbortSignal | undefined
 }
 
-/** An array in memory of the runtime's own. */
+/** Allocates an array in the runtime's own memory. */
 function ownArray(dtype: DTypeInfo, length: number): TypedArray {
   const byteLength = Math.ceil((length * dtype.bits) / 8)
   return array(dtype, allocate(byteLength), 0, byteLength)
@@ -75,23 +75,23 @@ function ownArray(dtype: DTypeInfo, length: number): TypedArray {
 /** The Float16Array of runtimes and compilers that have one. */
 export type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
 
-/** Elements that toArray() gives unless it is told otherwise. */
+/** The default of `maxElements`. */
 const MOST_ELEMENTS = 2 ** 20
-/** Bytes of a piece of a stream. */
+/** The default of `highWaterMark`, in bytes. */
 const PIECE = 2 ** 20
 
-/** What few tensors of a file are asked for. */
+/** Properties that few tensors of a file ever need. */
 interface Lazy {
   components?: ReadonlyMap<string, Component>
   attributes?: Attributes
   copyReason?: CopyReason
 }
 
-/** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
+/** A tensor of an open file. Its data is read lazily. */
 export class Tensor<D extends DType | undefined = DType | undefined> {
-  /** @internal No two tensors of the process have the same. */
+  /** @internal Unique number of the tensor in this process. */
   readonly [IDENTITY]: number
-  // Few fields: a file may have a million tensors, and the collector copies each object twice. What the catalog knows is asked of it.
+  // Few fields: a file may have a million tensors, and the garbage collector copies each object twice. The catalog has the rest.
   readonly #catalog: Catalog
   #data: TypedArray | undefined
   #lazy: Lazy | undefined
@@ -110,7 +110,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#catalog.name(this.#ordinal)
   }
 
-  /** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
+  /** The element type; of a sparse tensor, the type of its values. Undefined for unknown types and layouts. */
   get dtype(): D {
     return this.#dtype?.name as D
   }
@@ -139,15 +139,14 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#catalog.file(this.#ordinal)
   }
 
-  /** Elements: the product of the shape. */
+  /** Number of elements: the product of the shape. */
   get size(): number {
     return this.#catalog.elements(this.#ordinal)
   }
 
   /**
-   * Bytes of the elements after decoding: of `data` of a dense tensor, of all arrays of a sparse one, of all components of
-   * any other layout. Components beside those of the layout do not count. Of a component whose size only decoding can
-   * tell, the stored bytes.
+   * Decoded size in bytes: of `data` for a dense tensor, of all arrays for a sparse tensor, of all components for any other layout.
+   * Components that the layout does not define are not counted. If the decoded size of a component is unknown, its stored size counts.
    */
   get byteLength(): number {
     return this.#catalog.byteLength(this.#ordinal)
@@ -163,11 +162,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /** @internal */
-  static place(tensor: AnyTensor): Place {
+  static ref(tensor: AnyTensor): TensorRef {
     return { store: tensor.#store, ordinal: tensor.#ordinal }
   }
 
-  /** The tensor's own attributes; empty in formats that have none. */
+  /** The tensor's attributes; empty in formats without tensor attributes. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
@@ -175,7 +174,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#lazy.attributes
   }
 
-  /** The stored parts by their roles. */
+  /** The stored components by role. */
   get components(): ReadonlyMap<string, Component> {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
@@ -188,16 +187,17 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The elements of a dense tensor: a typed array over the mapping where the file stores them as they are in
-   * memory, otherwise a copy (see `mapped` and `copyReason`). The same array at each access; empty after the
-   * file's `close()`. Writing to it changes this process's view only, never the file. Digests of data that
-   * need not be decoded are not checked here: `load()` and `verify()` do.
+   * The elements of a dense tensor: a typed array over the mapping if the file stores them as in memory, otherwise a copy (see
+   * `mapped` and `copyReason`). Each access returns the same array, which `file.close()` empties. Writes to it are private to this
+   * process and never change the file. The digest is checked only if the data must be decoded; `load()` and `verify()` always
+   * check it.
    *
    * @example
    * const { data, shape } = file.tensor('wte') // a Float32Array over the file, and [50257, 768]
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
-   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for an unknown type, ZT_DECODE,
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond the maximum size of an array, ZT_NOT_LOCAL for a remote file, ZT_IO,
+   * ZT_TRUNCATED
    */
   get data(): ArrayOf<D> {
     this.#store.throwIfClosed()
@@ -207,8 +207,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The bytes of `data`, over the same memory: for HTTP, hashes and other libraries. Of a dense tensor whose type is not known
-   * here, its bytes.
+   * The bytes of `data`, over the same memory: for HTTP, hashes and other libraries. It also works for a dense tensor of an unknown
+   * type.
    *
    * @example response.end(tensor.bytes)
    *
@@ -221,12 +221,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return bytesOf(this.#dataComponent().data)
   }
 
-  /** Whether the data aliases the file; of a sparse or composite tensor, whether that of each of its components does. */
+  /** Whether the data aliases the file; of a sparse or composite tensor, whether all of its components do. */
   get mapped(): boolean {
     return this.copyReason === undefined
   }
 
-  /** Why the data is a copy; undefined where it aliases the file. */
+  /** Why the data is a copy; undefined if it aliases the file. */
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
     if (this.#plainOffset !== undefined) {
@@ -257,12 +257,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return data
   }
 
-  /** Whether the layout is neither dense nor sparse: quantized, or not known here. */
+  /** Whether the layout is neither dense nor sparse: quantized, or unknown. */
   #composite(): boolean {
     return this.layout !== 'dense' && this.layout !== 'sparse_csr' && this.layout !== 'sparse_coo'
   }
 
-  /** The dtype of a dense tensor. */
+  /** The dtype of a dense tensor. Throws for any other tensor. */
   #dense(): DTypeInfo {
     if (this.layout !== 'dense') {
       const instead =
@@ -272,16 +272,16 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
             ? 'use coo() or loadCoo()'
             : this.layout === 'unread'
               ? "open the index without shards: 'none'"
-              : 'use components, or toFloat32() if it is a quantized one'
+              : 'use components, or toFloat32() if it is quantized'
       throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: ${instead}`)
     }
     if (this.#dtype === undefined) {
-      throw this.#error('ZT_BAD_DTYPE', "the element type is not known here: components.get('data') has the bytes")
+      throw this.#error('ZT_BAD_DTYPE', "the element type is unknown: use bytes, or components.get('data')")
     }
     return this.#dtype
   }
 
-  /** The components that hold the elements: those of the layout, or all where only the file's own layout knows. */
+  /** The components that the layout defines; of an unknown layout, all components. */
   #ownComponents(): Component[] {
     return Array.from(this.components.values()).filter(Component.isOwn)
   }
@@ -299,8 +299,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, as a copy that you own: read off the event loop, decoded, their digest
-   * checked. Never touches the mapping, so a file truncated meanwhile is an error and no signal.
+   * Loads the elements of a dense tensor, or with `as: 'float32'` of a quantized one, off the event loop: reads and decodes them, checks
+   * the digest, and resolves with a copy that you own. It never reads through the mapping, so truncation of the file is an error and
+   * not a signal.
    *
    * @example
    * const weights = await tensor.load()
@@ -333,7 +334,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     if (part !== undefined) request.ranges = part.ranges
     const length = part === undefined ? this.size : part.shape.reduce((size, dim) => size * dim, 1)
     const target = movable ? ownArray(dtype, length) : optional(into, (value) => validateInto(value, dtype, length))
-    // Only this thread may write into a buffer that the caller provides: what can be is read, and made into float32, as it is put there.
+    // Only this thread may write into the caller's buffer. If possible, data is read and widened during the copy into it.
     const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
     const cached = deferred ? this.#cached(quantized, as !== undefined) : null
     if (cached !== null) return this.#deliver(cached, dtype, target, signal)
@@ -344,7 +345,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       quantized
         ? native.dequantize(this.#ordinal, request.ranges, deferred, control, stage)
         : native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage)
-    // What is stored as it is in memory is read anew for each: that costs no more than a copy would.
+    // Plain data is read again for each caller: that costs no more than a copy.
     const decodes = request.ranges === undefined && (quantized || this.#plainOffset === undefined)
     const { value: memory, sole } = decodes
       ? await this.#store.shared.join(
@@ -357,7 +358,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#deliver(memory, dtype, target, signal, sole)
   }
 
-  /** The elements where they are in the page cache, to be read as they are put into their place: no other thread is needed then. */
+  /** The elements, if they are in the page cache: they are then read during the copy, without another thread. Otherwise null. */
   #cached(quantized: boolean, widened: boolean): NativeMemory | null {
     const { native, path } = this.#store
     return rethrowNative(() => native.atHand(this.#ordinal, quantized ? undefined : this.#dataOrdinal(), widened), path)
@@ -380,10 +381,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
-   * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
+   * Returns the elements widened to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider
+   * integers and float64. `load({ as: 'float32' })` does this off the event loop.
    *
-   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
+   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and the `gguf.<type>/1` that docs/formats.md lists) is
+   * read from its file and dequantized on all cores. Its digests are checked.
    *
    * @example const floats = tensor.toFloat32()
    *
@@ -412,9 +414,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
+   * Returns the elements of a float16 tensor as a Float16Array over the same memory, if the runtime has Float16Array.
    *
-   * @throws ZTensorError ZT_BAD_DTYPE for other types and where there is no Float16Array, ZT_CLOSED, ZT_BAD_LAYOUT unless dense,
+   * @throws ZTensorError ZT_BAD_DTYPE for other types and without Float16Array, ZT_CLOSED, ZT_BAD_LAYOUT unless dense,
    * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   float16(): Float16Elements {
@@ -428,16 +430,16 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A slice that
-   * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
-   * that is not made yet, only the bytes, frames or chunks that the slice touches are read and decoded.
+   * Returns a slice of a dense tensor: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension. Missing dimensions
+   * are whole. A contiguous slice (whole rows) is a view of the tensor's memory; any other slice is packed into a copy. If `data` would
+   * be a copy that does not exist yet, only the bytes, frames or chunks of the slice are read and decoded.
    *
    * @example
    * tensor.slice([[0, 128], null]) // the first 128 rows: no copy
    * tensor.slice([[-1]]) // the last row, as one dimension less
    * tensor.slice([null, [0, null, 2]]) // every other column
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for an unknown type, ZT_DECODE,
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG
    */
   slice(ranges: readonly Range[]): TensorSlice<D & DType> {
@@ -446,13 +448,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * One element of a dense tensor, by an index for each dimension; negative ones count from the end. Where `data` would be a
-   * copy that is not made yet, only this element is read, or the frame or chunk that it is in. Many elements are faster in `data`,
-   * or `toFloat32()`.
+   * Returns one element of a dense tensor. Takes one index for each dimension; negative indices count from the end. If `data` would be
+   * a copy that does not exist yet, only this element is read, or the frame or chunk that contains it. For many elements, `data` and
+   * `toFloat32()` are faster.
    *
    * @example tensor.at(0, -1) // the last element of the first row
    *
-   * @throws TypeError and RangeError ZT_INVALID_ARG for indices of another number or outside the shape; ZTensorError ZT_CLOSED,
+   * @throws TypeError and RangeError ZT_INVALID_ARG for a wrong number of indices, or an index out of bounds; ZTensorError ZT_CLOSED,
    * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for 6-bit and unknown types, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   at(...indices: number[]): ElementOf<D & DType> {
@@ -461,31 +463,31 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     if (indices.length !== this.shape.length) {
       const rank = this.shape.length
       const several = rank === 1 ? '1 index' : `${rank} indices, one for each dimension`
-      const wanted = rank === 0 ? 'none for a tensor without dimensions' : several
+      const wanted = rank === 0 ? 'none for a scalar' : several
       throw invalid(RangeError, `indices: expected ${wanted}, got ${indices.length}`)
     }
-    const place = this.shape.map((size, dim) => validateIndex(`indices[${dim}]`, indices[dim], size))
+    const index = this.shape.map((size, dim) => validateIndex(`indices[${dim}]`, indices[dim], size))
     this.#store.throwIfClosed()
-    return this.#named(() => this.#elementAt(dtype, place)) as ElementOf<D & DType>
+    return this.#named(() => this.#elementAt(dtype, index)) as ElementOf<D & DType>
   }
 
-  #elementAt(dtype: DTypeInfo, place: readonly number[]): ElementOf {
-    const flat = place.reduce((before, index, dim) => before * (this.shape[dim] as number) + index, 0)
+  #elementAt(dtype: DTypeInfo, index: readonly number[]): ElementOf {
+    const flat = index.reduce((before, at, dim) => before * (this.shape[dim] as number) + at, 0)
     const whole = this.#held(dtype)
     if (whole !== undefined) return valueAt(dtype, whole.data, flat)
     if (dtype.bits >= 8) {
-      const ranges = place.flatMap((index) => [index, index + 1, 1])
+      const ranges = index.flatMap((at) => [at, at + 1, 1])
       return valueAt(dtype, this.#slice({ ranges, shape: [] }).data, 0)
     }
-    // No slice starts inside a byte. Two elements of 4 bits share one; those of 6 bits have no value here.
+    // A slice cannot start inside a byte. Two elements of 4 bits share one; valueAt() throws for 6 bits.
     const offset = this.#plainOffset
     if (offset === undefined || dtype.bits !== 4) return valueAt(dtype, this.data, flat)
     return valueAt(dtype, this.#store.view(dtype, this.#file, offset + Math.floor(flat / 2), 1).data, flat % 2)
   }
 
   /**
-   * The elements of a dense tensor in nested arrays, as NumPy's `tolist()` gives them: bigints for int64 and uint64, booleans for
-   * bool, `[real, imaginary]` for complex numbers, else numbers.
+   * Returns the elements of a dense tensor in nested arrays, like NumPy's `tolist()`: bigint for int64 and uint64, boolean for bool,
+   * `[real, imaginary]` for complex, otherwise number.
    *
    * @example tensor.toArray() // [[1, 2], [3, 4]]
    *
@@ -503,13 +505,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The bytes of a dense tensor as a stream, read off the event loop in pieces as they are wanted: those that `load()` gives. What
-   * is stored compressed, without frames, is decoded whole first, its digest checked; of what is stored raw no digest is.
+   * Returns the bytes of a dense tensor as a Readable, the same as `load()`. They are read on demand in chunks, off the event loop.
+   * Compressed data without frames is decoded as a whole first, and its digest is checked. The digest of raw data is not checked.
    *
    * @example await pipeline(tensor.createReadStream(), response)
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type; TypeError and RangeError
-   * ZT_INVALID_ARG. The stream is destroyed with ZT_CLOSED where the file is closed meanwhile, with the signal's reason, or with
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for an unknown type; TypeError and RangeError
+   * ZT_INVALID_ARG. The stream is destroyed with ZT_CLOSED if the file is closed, with the signal's reason, or with
    * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   createReadStream(options?: ReadStreamOptions): Readable {
@@ -525,19 +527,19 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * One rank's even share of a dimension.
+   * Returns one rank's share of a dimension that is divided evenly.
    *
    * @example tensor.shard({ dim: 0, rank: 1, worldSize: 4 }) // the second quarter of the rows
    *
-   * @throws RangeError ZT_INVALID_ARG where the dimension does not divide, TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED,
-   * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+   * @throws RangeError ZT_INVALID_ARG if the dimension does not divide evenly, TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED,
+   * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for an unknown type, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   shard(spec: Shard): TensorSlice<D & DType> {
     this.#dense()
     return this.#slice(shardRanges(this.shape, spec))
   }
 
-  /** Whether a part of the data is decoded alone. */
+  /** Whether parts of the data can be decoded independently. */
   #decodesByRange(): boolean {
     const data = this.#plainOffset === undefined ? this.#dataComponent() : undefined
     return data?.encoding === 'zt.zstd-seekable/1' && !Component.isDecoded(data)
@@ -547,10 +549,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()
     const plan = rethrowNative(() => binding.planSlice([...this.shape], ranges, dtype.bits))
-    return TensorSlice.make(this.dtype as D & DType, shape, this.#cutView(dtype, plan, ranges))
+    return TensorSlice.make(this.dtype as D & DType, shape, this.#sliceView(dtype, plan, ranges))
   }
 
-  #cutView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
+  #sliceView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
     const whole = this.#held(dtype)
     const offset = this.#plainOffset
     if (plan.start >= 0 && whole !== undefined) {
@@ -562,15 +564,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
     }
     const bytes = this.byteLength > MAX_BUFFER ? undefined : this.#heldBytes(whole)
-    const buffer = bytes === undefined ? this.#readCut(ranges) : this.#packed(dtype, plan.byteLength, ranges, bytes)
+    const buffer = bytes === undefined ? this.#readSlice(ranges) : this.#packed(dtype, plan.byteLength, ranges, bytes)
     const reason = plan.start >= 0 ? this.#dataComponent().copyReason : 'packed'
     return { data: array(dtype, buffer, 0, buffer.byteLength), copyReason: reason }
   }
 
-  /**
-   * All elements, where they are in memory or aliased, or no part of them can be had alone. Undefined where a slice is to read
-   * only what it touches.
-   */
+  /** All elements, if they are in memory, can be aliased, or must be decoded as a whole. Undefined if a slice should read only its part. */
   #held(dtype: DTypeInfo): View | undefined {
     if (this.#data !== undefined) return this.#viewed()
     const offset = this.#plainOffset
@@ -589,20 +588,20 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       const alias = this.#store.alias(dtype, this.#file, offset, this.byteLength)
       return typeof alias === 'string' ? undefined : alias
     } catch (error) {
-      // Of more elements than an array can have, a part can be had.
+      // A tensor that is too large for one array can still be sliced.
       if (error instanceof ZTensorError && error.code === 'ZT_LIMIT') return undefined
       throw error
     }
   }
 
-  /** The bytes of all elements as they are in memory; undefined where they are not. */
+  /** The bytes of all elements, if they are in memory; otherwise undefined. */
   #heldBytes(whole: View | undefined): Uint8Array | undefined {
     if (whole !== undefined) return bytesOf(whole.data)
     const offset = this.#plainOffset
     return offset === undefined ? undefined : this.#store.bytesInMemory(this.#file, offset, this.byteLength)
   }
 
-  /** A slice of the bytes of all elements. */
+  /** Packs a slice of the bytes of all elements. */
   #packed(dtype: DTypeInfo, byteLength: number, ranges: number[], bytes: Uint8Array): ArrayBuffer {
     const shape = [...this.shape]
     return filled(byteLength, {
@@ -611,20 +610,20 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     })
   }
 
-  /** A slice that reads and decodes only what it touches. */
-  #readCut(ranges: number[]): ArrayBuffer {
+  /** Reads and decodes only the elements of a slice. */
+  #readSlice(ranges: number[]): ArrayBuffer {
     const stage = this.#store.stageSync(this.#ordinal)
     const slice = () => this.#store.native.slice(this.#ordinal, this.#dataOrdinal(), ranges, stage)
     return toBufferSync(rethrowNative(slice, this.#store.path))
   }
 
   /**
-   * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
+   * Returns a sparse matrix in CSR form. Its arrays alias the file if possible, and are validated.
    *
    * @example
    * const { indptr, indices, values } = tensor.csr()
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE where
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT for any other layout, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE if
    * the arrays break the layout's rules, ZT_DECODE, ZT_DIGEST_MISMATCH (of encoded arrays), ZT_UNSUPPORTED_ENCODING, ZT_LIMIT,
    * ZT_IO, ZT_TRUNCATED
    */
@@ -642,12 +641,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * A sparse tensor stored by coordinates, over the mapping where it can be, after its arrays were checked.
+   * Returns a sparse tensor in COO form. Its arrays alias the file if possible, and are validated.
    *
    * @example
    * const { coords, values, nnz } = tensor.coo()
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE where
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT for any other layout, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE if
    * the arrays break the layout's rules, ZT_DECODE, ZT_DIGEST_MISMATCH (of encoded arrays), ZT_UNSUPPORTED_ENCODING, ZT_LIMIT,
    * ZT_IO, ZT_TRUNCATED
    */
@@ -666,7 +665,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return roles.map((role) => (this.components.get(role) as Component).data)
   }
 
-  /** Whether the format has its indices rise or be unique. */
+  /** Whether the format requires sorted or unique indices. */
   #strict(role: string): boolean {
     return Component.isStrict(this.components.get(role) as Component)
   }
@@ -677,10 +676,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       const instead = calls[this.layout] ?? 'components'
       throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not ${layout}: use ${instead}`)
     }
-    if (this.#dtype === undefined) throw this.#error('ZT_BAD_DTYPE', 'the type of the values is not known here')
+    if (this.#dtype === undefined)
+      throw this.#error('ZT_BAD_DTYPE', 'the type of the values is unknown: use components')
   }
 
-  /** Adds the tensor's name to an error of the kernels, which do not know it. */
+  /** Adds the tensor's name to errors of the kernels, which do not know it. */
   #named<T>(make: () => T): T {
     try {
       return make()
@@ -696,9 +696,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * What `csr()` gives, as a copy that you own, digests checked, off the event loop.
+   * Loads a sparse matrix in CSR form, off the event loop. Checks the digests and resolves with copies that you own.
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT for any other layout, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
    * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
    * reason
    */
@@ -714,9 +714,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * What `coo()` gives, as a copy that you own, digests checked, off the event loop.
+   * Loads a sparse tensor in COO form, off the event loop. Checks the digests and resolves with copies that you own.
    *
-   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT for any other layout, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
    * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
    * reason
    */
@@ -751,7 +751,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * Checks this tensor's digests, decoded lengths and data rules. Resolves with what failed.
+   * Checks this tensor's digests, decoded lengths and data rules. Resolves with all failures.
    *
    * @example if (!(await tensor.verify()).ok) throw new Error('damaged')
    *
@@ -765,9 +765,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * Counts, extremes, mean, standard deviation and perhaps a histogram of the elements, on all cores, off the event loop:
-   * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
-   * result is the same for any number of cores. Digests of data that need not be decoded are not checked.
+   * Computes counts, minimum, maximum, mean, standard deviation and optionally a histogram, on all cores, off the event loop: of the
+   * elements of a dense tensor, the stored values of a sparse tensor, or the float32 values of a quantized one. Sums are accumulated in
+   * float64, and the result does not depend on the number of cores. The digest is checked only if the data must be decoded.
    *
    * @example const { min, max, mean, nan } = await tensor.stats()
    *
@@ -783,18 +783,18 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return 'Tensor'
   }
 
-  /** Never touches data. */
+  /** Reads no data. */
   toJSON(): object {
     const { name, dtype, shape, layout, byteLength } = this
     return { name, dtype, shape, layout, byteLength }
   }
 
-  /** Never touches data. */
+  /** Reads no data. */
   [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
     const { name, dtype, shape, size, byteLength, layout } = this
     return shown('Tensor', { name, dtype, shape, size, byteLength, layout }, options)
   }
 }
 
-/** A tensor of any dtype, or of none that is known here: checking `dtype` narrows `data`. */
+/** A tensor of any dtype, known or unknown. Checking `dtype` narrows the type of `data`. */
 export type AnyTensor = { [D in DType]: Tensor<D> }[DType] | Tensor<undefined>

@@ -6,21 +6,21 @@ import type { Warning } from '../values/warning.js'
 import { checkTotal, everything, inBatches, inBatchesSync } from './batches.js'
 import type { Store } from './store.js'
 
-/** What a verification found. */
+/** The result of a verification. */
 export interface VerifyResult {
   /** Whether nothing failed. */
   readonly ok: boolean
-  /** Components whose digest was compared. */
+  /** Number of components whose digest was checked. */
   readonly checked: number
-  /** Components without a digest, or with one of an algorithm that is not known here. */
+  /** Number of components without a digest, or with one of an unknown algorithm. */
   readonly undigested: number
-  /** What failed; of very many the first thousand, and a last one that says how many more there are. */
+  /** The failures. If there are more than a thousand, the last entry gives the number of the others. */
   readonly failures: readonly ZTensorError[]
-  /** What else a user should know, as `file.warnings` has it; of one tensor its own. None of them makes `ok` false. */
+  /** The warnings of the file, as in `file.warnings`, or of the tensor. They do not affect `ok`. */
   readonly warnings: readonly Warning[]
 }
 
-/** What was found in the data. */
+/** The result without the warnings. */
 export type Found = Omit<VerifyResult, 'warnings'>
 
 function result(outcomes: NativeOutcome[]): Found {
@@ -37,20 +37,20 @@ function result(outcomes: NativeOutcome[]): Found {
   return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures }
 }
 
-/** What to verify beyond digests and data rules. */
+/** How to verify a file. */
 export interface VerifyOptions extends JobOptions {
-  /** Whether the file is in zTensor 2's canonical form as well (§6.3): each rule that it breaks is a ZT_NOT_CANONICAL. */
+  /** Also check zTensor 2's canonical form (§6.3): each violation is a ZT_NOT_CANONICAL. */
   canonical?: boolean | undefined
 }
 
-/** The rules of the canonical form, beside what was found otherwise. */
+/** Adds the violations of the canonical form to a result. */
 export async function withCanonical(store: Store, found: Found, signal?: AbortSignal): Promise<Found> {
   const stage = await store.stageAll(signal)
   const form = result([await run(store, { signal }, (control) => store.native.canonical(control, stage))])
   return { ...found, ok: found.ok && form.ok, failures: [...found.failures, ...form.failures] }
 }
 
-/** Checks the options that every long call takes. */
+/** Validates the options of a long-running call. */
 export function jobOptions(options: JobOptions | undefined): JobOptions {
   const { onProgress, signal } = readOptions(options, ['onProgress', 'signal'])
   optional(onProgress, (value) => validateFunction('onProgress', value))
@@ -58,7 +58,7 @@ export function jobOptions(options: JobOptions | undefined): JobOptions {
   return { onProgress, signal }
 }
 
-/** Verifies tensors by their ordinals. `whole`: reports the damage of the file itself, too. */
+/** Verifies tensors by ordinal. With `whole`, also reports damage of the file that belongs to no tensor. */
 export async function verifyTensors(
   store: Store,
   ordinals: Uint32Array,
@@ -76,11 +76,11 @@ export async function verifyTensors(
     const some = ordinals.subarray(from, end)
     return run(store, { onProgress, signal }, (control) => native.verify(some, control, stage))
   })
-  // What the index showed is said once, however many batches there are.
+  // Damage that the index shows is reported once, not once for each batch.
   return result([...outcomes, rethrowNative(() => native.damage(ordinals, whole))])
 }
 
-/** The same on this thread, for `openSync({ verify: true })`. */
+/** Verifies all tensors synchronously, for `openSync({ verify: true })`. */
 export function verifySync(store: Store): Found {
   const { native, path } = store
   const all = everything(native.size)

@@ -9,16 +9,15 @@ import { array } from './store.js'
 
 export const FLOAT32 = dtypeInfo('float32') as DTypeInfo
 
-/** Where widened elements go. */
+/** How to return widened elements. */
 export interface WidenOptions {
-  /** An array to fill, with one float for each element. */
+  /** A Float32Array to fill, with one float for each element. */
   into?: Float32Array | undefined
 }
 
 /**
- * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
- * wider integers and float64. For the data of a slice, of a sparse tensor or of a component; a dense tensor has
- * `toFloat32()` of its own.
+ * Widens elements to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider integers and
+ * float64. Use it for the values of a sparse tensor or a component; dense tensors and slices have a `toFloat32()` method.
  *
  * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
  */
@@ -28,13 +27,13 @@ export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, opt
   if (![info.array.name, 'Uint8Array', 'Uint8ClampedArray'].includes(arrayKind(input) as string))
     throw wrongType('values', `${withArticle(info.array.name)} or Uint8Array for ${info.name}`, values)
   if (info.bits >= 8 && (input.byteLength * 8) % info.bits !== 0)
-    throw invalid(RangeError, `values has ${input.byteLength} bytes, which are not whole elements of ${info.name}`)
+    throw invalid(RangeError, `values must have whole elements of ${info.name}, got ${input.byteLength} bytes`)
   const { into } = readOptions(options, ['into'])
   const size = Math.floor((input.byteLength * 8) / info.bits)
   return widen(input, info, size, into)
 }
 
-/** The same of elements that come with their dtype and shape. */
+/** Widens the elements of a slice or loaded tensor, whose dtype and shape are known. */
 export function widenSlice(
   { dtype, shape, data }: { dtype: DType; shape: readonly number[]; data: TypedArray },
   options: WidenOptions | undefined,
@@ -44,7 +43,7 @@ export function widenSlice(
   return widen(data, dtypeInfo(dtype) as DTypeInfo, size, into)
 }
 
-/** Elements widened by one call: no runtime has trouble with arrays of their bytes. */
+/** Elements that one native call widens: every runtime supports arrays of their bytes. */
 const STEP = 2 ** 27
 
 /** Widens `size` elements. */

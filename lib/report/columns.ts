@@ -1,4 +1,4 @@
-// What the index tells of the tensors, as the columns of a report. Nothing here reads data.
+// The columns of a report that come from the index alone. Nothing here reads data.
 import { basename } from 'node:path'
 import { inspect } from 'node:util'
 import { isMap, isUint8Array } from '../native/realm.js'
@@ -7,15 +7,15 @@ import { TensorFile } from '../read/file.js'
 import type { Attributes } from '../values/attributes.js'
 import type { AttributeRow, Column, FileFacts, PartColumns, ReportData, TensorColumns } from './data.js'
 
-/** An attribute may be a vocabulary of megabytes, and a file may have a thousand warnings: a page shows their beginning. */
+/** Limits of a page: an attribute may be a vocabulary of megabytes, and a file may have a thousand warnings. */
 const MOST_ATTRIBUTES = 2000
 const MOST_TEXT = 4000
 const MOST_ITEMS = 64
 const MOST_WARNINGS = 1000
-/** Tensors between two turns of the event loop: each makes its components. */
+/** Tensors that are processed before a yield to the event loop: each creates its components. */
 const TURN = 1000
 
-/** The shortest way to say these numbers. */
+/** Encodes numbers in the shortest form. */
 export function column(values: readonly number[], sorted = false): Column {
   const [first = 0] = values
   if (values.every((value) => value === first)) return { all: first }
@@ -23,7 +23,7 @@ export function column(values: readonly number[], sorted = false): Column {
   return { delta: values.map((value, at) => value - (values[at - 1] ?? 0)) }
 }
 
-/** Numbers for the values of a column that has few of them. */
+/** Numbers the distinct values of a column. */
 class Table<T> {
   readonly values: T[] = []
   readonly #numbers = new Map<unknown, number>()
@@ -38,7 +38,7 @@ class Table<T> {
   }
 }
 
-/** A value of attributes as one text; long ones are truncated. */
+/** Formats an attribute value as text, truncated if it is long. */
 export function attributeText(value: unknown): string {
   if (typeof value === 'string') return value.length > MOST_TEXT ? `${value.slice(0, MOST_TEXT)}…` : value
   if (isUint8Array(value)) return `${value.byteLength} bytes`
@@ -61,14 +61,14 @@ function attributeRows(attributes: Attributes): AttributeRow[] {
   }))
 }
 
-/** What a file of this machine is called. A report is passed on, and the folders above may tell of more than the file. */
+/** The name of a local file, without its folders: a report may be shared, and folder names may be private. */
 const shortName = (path: string): string => basename(path) || path
 
-/** The name of a file for people: of a far one its URL, without the query, which may bear a key. */
+/** The display name of a file: of a remote file its URL without the query, which may contain a key. */
 export function nameOf(file: TensorFile): string {
   const { files } = file
-  const place = TensorFile.storeOf(file).native.location ?? undefined
-  if (place !== undefined) return place
+  const url = TensorFile.storeOf(file).native.location ?? undefined
+  if (url !== undefined) return url
   if (file.path !== undefined) return shortName(file.path)
   if (files.length > 1) return `${files.length} files`
   const [only] = files
@@ -104,8 +104,8 @@ function facts(file: TensorFile): FileFacts {
 }
 
 /**
- * Asks the smallest tensor first whether it is an alias: where the runtime refuses foreign memory, the first that is asked is copied,
- * and all others are then known to be copies.
+ * Reads `copyReason` of the smallest tensor first: if the runtime does not support external buffers, the first tensor is copied, and all
+ * others are then known to be copies.
  */
 function probe(file: TensorFile): void {
   let [least, bytes] = [-1, Number.POSITIVE_INFINITY]
@@ -117,7 +117,7 @@ function probe(file: TensorFile): void {
   for (const component of TensorFile.at(file, least).components.values()) void component.copyReason
 }
 
-/** Everything of a report that the index tells. */
+/** Collects the parts of a report that come from the index. */
 export async function columns(file: TensorFile, live: boolean, signal: AbortSignal | undefined): Promise<ReportData> {
   await TensorFile.ready(file, signal)
   const [dtypes, layouts, roles] = [new Table<string>(), new Table<string>(), new Table<string>()]
@@ -138,7 +138,7 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
     const tensor = TensorFile.at(file, ordinal)
     tensors.names.push(tensor.name)
     tensors.dtype.push(dtypes.number(tensor.dtype ?? 'unknown'))
-    // The catalog makes one array for each shape that there is.
+    // The catalog has one array for each distinct shape.
     tensors.shape.push(shapes.number(tensor.shape))
     tensors.layout.push(layouts.number(tensor.layout))
     bytes.push(tensor.byteLength)
@@ -161,7 +161,7 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
     bytes: column(bytes),
   }
   const rising = new Set(['tensor', 'offset'])
-  const laid = Object.entries(parts).map(([key, values]) => [key, column(values, rising.has(key))])
+  const encoded = Object.entries(parts).map(([key, values]) => [key, column(values, rising.has(key))])
   return {
     ztensor: 1,
     live,
@@ -174,6 +174,6 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
     digests: digests.values,
     reasons: reasons.values,
     tensors: listed,
-    parts: Object.fromEntries(laid) as unknown as PartColumns,
+    parts: Object.fromEntries(encoded) as unknown as PartColumns,
   }
 }

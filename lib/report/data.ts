@@ -1,46 +1,46 @@
-// What a report knows of a file, as it travels into the page: plain JSON, a column a property, since a file may have 100,000 tensors.
-// `view/` reads it with these very types.
+// The data of a report, as JSON in the page. It is stored in columns, because a file may have 100,000 tensors. `view/` imports these
+// types.
 
-/** A number for each row: one for all of them, or a list, or a list of differences, each from the row before. */
+/** A number for each row: a constant, a list, or a list of differences to the previous row. */
 export type Column =
   | { readonly all: number }
   | { readonly list: readonly number[] }
   | { readonly delta: readonly number[] }
 
-/** A measured number; null where there is none, as of NaN, which JSON lacks, and what no column of numbers can say. */
+/** A measured number; null for NaN and infinities, which JSON cannot represent, and for missing values. */
 export type Measured = number | null
 
-/** An attribute: its key and its value as text, truncated where it is long; a list of them where the value is a record. */
+/** An attribute: its key and its value as text. Long values are truncated. */
 export interface AttributeRow {
   readonly key: string
   readonly value: string
 }
 
-/** What is said of the file itself. */
+/** The properties of the file. */
 export interface FileFacts {
-  /** Without its folders, the URL without its query, or a word for a file in memory. */
+  /** The file name without folders, the URL without its query, or a placeholder for a file in memory. */
   readonly name: string
   readonly format: string
   readonly version: string | null
   readonly generator: string | null
   readonly byteLength: number
-  /** Elements of all tensors; as text beyond 2^53. */
+  /** Number of elements of all tensors; as text beyond 2^53. */
   readonly parameters: number | string
   readonly files: readonly { readonly name: string; readonly byteLength: number }[]
   readonly attributes: readonly AttributeRow[]
-  /** Attributes beyond the most that a report lists. */
+  /** Number of attributes that are not listed. */
   readonly moreAttributes: number
   readonly warnings: readonly { readonly code: string; readonly message: string; readonly tensor?: string }[]
   readonly moreWarnings: number
 }
 
-/** The tensors, in the order of the file. dtype, shape and layout count into the tables of the report. */
+/** The tensors, in the order of the file. dtype, shape and layout are indices into the tables of the report. */
 export interface TensorColumns {
   readonly names: readonly string[]
   readonly dtype: Column
   readonly shape: Column
   readonly layout: Column
-  /** Bytes of the elements, decoded. */
+  /** Decoded size in bytes. */
   readonly bytes: Column
 }
 
@@ -49,18 +49,18 @@ export interface PartColumns {
   readonly tensor: Column
   readonly role: Column
   readonly file: Column
-  /** Where it begins in its file; -1 where it stands in the index. */
+  /** Offset in its file; -1 if it is stored in the index. */
   readonly offset: Column
-  /** Bytes in the file. */
+  /** Stored size in bytes. */
   readonly stored: Column
   readonly encoding: Column
   /** The algorithm of the digest. */
   readonly digest: Column
-  /** Why `data` is a copy; the empty text where it aliases the file. */
+  /** Why `data` is a copy; the empty string if it aliases the file. */
   readonly reason: Column
 }
 
-/** Statistics of one tensor. Of a histogram each count is one byte: 0 for none, otherwise its logarithm from 1 to 255. */
+/** Statistics of one tensor. Each histogram count is one byte: 0 for none, otherwise its logarithm scaled to 1 to 255. */
 export interface TensorNumbers {
   readonly count: number
   readonly nan: number
@@ -75,10 +75,10 @@ export interface TensorNumbers {
   readonly histogram?: { readonly bins: string; readonly most: number }
 }
 
-/** Or the code and the message of why there are none. */
+/** Statistics, or the error code and message if there are none. */
 export type TensorFound = TensorNumbers | { readonly code: string; readonly message: string }
 
-/** Statistics of all tensors, a column a number, since 100,000 records would be four times as long. */
+/** Statistics of all tensors in columns: records would take four times the space. */
 export interface FoundColumns {
   readonly count: Column
   readonly nan: Column
@@ -89,21 +89,21 @@ export interface FoundColumns {
   readonly max: readonly Measured[]
   readonly mean: readonly Measured[]
   readonly std: readonly Measured[]
-  /** None where the tensors are too many; of each tensor the bins, null where it has no values, and the largest count. */
+  /** The bins of each tensor (null without values) and the largest counts; missing if there are too many tensors. */
   readonly histograms?: { readonly bins: readonly (string | null)[]; readonly most: Column }
-  /** The tensors without statistics, and why. */
+  /** The tensors without statistics, with their errors. */
   readonly failed: readonly (readonly [tensor: number, code: string, message: string])[]
 }
 
-/** A tensor that both files have, whose values, dtype, shape or layout differ. */
+/** A tensor of both files whose values, dtype, shape or layout differ. */
 export interface ChangedTensor {
-  /** Its number in the file that is shown. */
+  /** Its ordinal in the file of the report. */
   readonly tensor: number
-  /** What it was in the other file, where that differs. */
+  /** The properties in the other file, if they differ. */
   readonly dtype?: string
   readonly shape?: readonly number[]
   readonly layout?: string
-  /** How far the values are apart; none where they cannot be compared by number. */
+  /** The comparison of the values; missing if they cannot be compared as numbers. */
   readonly values?: {
     readonly elements: number
     readonly differing: number
@@ -111,25 +111,26 @@ export interface ChangedTensor {
     readonly maxRelative: Measured
     readonly unmatchedNaN: number
   }
-  /** Sums over the elements that are finite on both sides; none of sparse tensors and of those with complex numbers. */
+  /** Sums over the elements that are finite on both sides; missing for sparse and complex tensors. */
   readonly sums?: {
     readonly cosine: Measured
-    /** ‖a - b‖², ‖b‖² of the other file. */
+    /** ‖a - b‖². */
     readonly differenceSquared: number
+    /** ‖b‖² of the other file. */
     readonly otherSquared: number
-    /** How many differences lie between 2^(first + n) and twice that, from the first that has any. */
+    /** A histogram of the differences by binary exponent: `counts[n]` are from 2^(first + n) to twice that. */
     readonly exponents: { readonly first: number; readonly counts: readonly number[] }
   }
 }
 
-/** What differs from another file. */
+/** The differences from another file. */
 export interface DiffFacts {
   readonly against: string
   readonly format: string
   readonly tensors: number
-  /** Numbers of tensors that the other file does not have. */
+  /** Ordinals of the tensors that the other file does not have. */
   readonly added: readonly number[]
-  /** Tensors of the other file alone. */
+  /** Tensors that only the other file has. */
   readonly removed: readonly {
     readonly name: string
     readonly dtype: string | null
@@ -139,10 +140,10 @@ export interface DiffFacts {
   readonly unchanged: number
 }
 
-/** Everything in a report. */
+/** The data of a report. */
 export interface ReportData {
   readonly ztensor: 1
-  /** Whether a server answers what else is asked for. */
+  /** Whether a server provides further statistics and slices. */
   readonly live: boolean
   readonly file: FileFacts
   readonly dtypes: readonly string[]
@@ -154,20 +155,20 @@ export interface ReportData {
   readonly reasons: readonly string[]
   readonly tensors: TensorColumns
   readonly parts: PartColumns
-  /** None where the values were not read. */
+  /** The statistics; missing if the values were not read. */
   readonly found?: FoundColumns
   readonly diff?: DiffFacts
 }
 
-/** A part of a tensor as numbers, for a heat map. */
+/** The cells of a heat map. */
 export interface SliceFound {
-  /** Rows and columns of the cells. */
+  /** Number of rows and columns of cells. */
   readonly rows: number
   readonly columns: number
-  /** float32 in base64, row by row. */
+  /** float32 values in base64, in row-major order. */
   readonly values: string
-  /** Of the elements of the slice: every so many rows and columns there is a cell. */
+  /** The steps between sampled rows and columns of the slice. */
   readonly steps: readonly [row: number, column: number]
-  /** Rows and columns of the slice itself. */
+  /** Number of rows and columns of the slice. */
   readonly of: readonly [rows: number, columns: number]
 }

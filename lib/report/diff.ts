@@ -1,4 +1,4 @@
-// How far the tensors of two files are apart: the direction and the size of what changed, which `compare` does not tell.
+// The direction and size of the changes between two files, which `compare` does not compute.
 
 import { diff, type TensorChange } from '../compare/diff.js'
 import { ZTensorError } from '../native/errors.js'
@@ -13,44 +13,44 @@ import { measured } from './numbers.js'
 
 type Sums = NonNullable<ChangedTensor['sums']>
 
-/** Elements of a piece: 4 MiB on each side, some milliseconds of work on this thread. */
+/** Elements of a piece: 4 MiB on each side, a few milliseconds of work on this thread. */
 const PIECE = 2 ** 20
 const EXPONENT_BITS = 23
 const EXPONENT_BIAS = 127
 const EXPONENTS = 256
 
-/** What is summed over all pieces of a pair of tensors. */
+/** The running sums over all pieces of a pair of tensors. */
 class Running {
   #product = 0
   #aSquared = 0
   #bSquared = 0
-  #difference = 0
+  #differenceSquared = 0
   readonly #exponents = new Float64Array(EXPONENTS)
-  /** The same word as a number and as bits. */
+  /** One word, viewed as a float and as bits. */
   readonly #float = new Float32Array(1)
   readonly #bits = new Uint32Array(this.#float.buffer)
 
   add(a: Float32Array, b: Float32Array): void {
     const [float, bits, exponents] = [this.#float, this.#bits, this.#exponents]
-    let [product, aSquared, bSquared, difference] = [0, 0, 0, 0]
+    let [product, aSquared, bSquared, squared] = [0, 0, 0, 0]
     for (let at = 0; at < a.length; at++) {
       const [left, right] = [a[at] as number, b[at] as number]
-      const apart = left - right
-      // NaN and infinities would make NaN of all sums; `compare` counts them.
-      if (!Number.isFinite(apart)) continue
+      const difference = left - right
+      // NaN and infinities would turn all sums into NaN; `compare` counts them.
+      if (!Number.isFinite(difference)) continue
       product += left * right
       aSquared += left * left
       bSquared += right * right
-      if (apart === 0) continue
-      difference += apart * apart
-      float[0] = apart
+      if (difference === 0) continue
+      squared += difference * difference
+      float[0] = difference
       const exponent = ((bits[0] as number) >>> EXPONENT_BITS) & 0xff
       exponents[exponent] = (exponents[exponent] as number) + 1
     }
     this.#product += product
     this.#aSquared += aSquared
     this.#bSquared += bSquared
-    this.#difference += difference
+    this.#differenceSquared += squared
   }
 
   sums(): Sums {
@@ -59,7 +59,7 @@ class Running {
     const first = used[0] ?? 0
     return {
       cosine: length === 0 ? null : measured(Math.max(-1, Math.min(1, this.#product / length))),
-      differenceSquared: this.#difference,
+      differenceSquared: this.#differenceSquared,
       otherSquared: this.#bSquared,
       exponents: {
         first: first - EXPONENT_BIAS,
@@ -71,7 +71,7 @@ class Running {
 
 const UNSUMMED = new Set<string>(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
 
-/** Whether float32 says all that there is of a tensor in pieces: sparse ones have no slices. */
+/** Whether a tensor is sparse: sparse tensors have no slices, so there are no sums of them. */
 const isSparse = ({ layout }: AnyTensor): boolean => layout === 'sparse_csr' || layout === 'sparse_coo'
 
 async function sumsOf(a: AnyTensor, b: AnyTensor, signal: AbortSignal | undefined): Promise<Sums | undefined> {
@@ -121,7 +121,7 @@ async function changedTensor(
   }
 }
 
-/** What differs in `file` from `against`. `progress` is told the bytes of both sides that are read, some of them twice. */
+/** Finds how `file` differs from `against`. `progress` gets the bytes read of both sides, some of which are read twice. */
 export async function diffFacts(
   file: TensorFile,
   against: TensorFile,

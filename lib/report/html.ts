@@ -1,4 +1,4 @@
-// One HTML file of a report: script, style and data inside, and a policy that lets it ask nobody for anything.
+// The HTML file of a report: it contains script, style and data, and a Content-Security-Policy that forbids network requests.
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -6,7 +6,7 @@ import type { ReportData } from './data.js'
 
 const hashed = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
-/** Text between tags, or in an attribute. A lone surrogate is no text, and a control would hide what follows. */
+/** Escapes text for HTML. Replaces control characters and lone surrogates, which could hide text. */
 function escaped(text: string): string {
   return text
     .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd')
@@ -16,15 +16,15 @@ function escaped(text: string): string {
     .replaceAll('"', '&quot;')
 }
 
-/** The page, in pieces that are put together once, and the policy that it asks for. */
+/** The page and its Content-Security-Policy. */
 export interface Page {
   readonly html: string
   readonly policy: string
 }
 
-/** The page of a report. `connect`: what it may ask for more, such as `'self'` of a server. */
+/** Builds the page of a report. `connect` is the connect-src of its policy: `'self'` for a page that a server provides. */
 export async function pageOf(data: ReportData, connect: "'none'" | "'self'"): Promise<Page> {
-  // Loaded here: other programs do not need it.
+  // Loaded lazily: only reports need it.
   const { SCRIPT, STYLE } = require('./report-page.js') as typeof import('./report-page.js')
   const packed = await promisify(gzip)(JSON.stringify(data), { level: 9 })
   const policy = [

@@ -1,4 +1,4 @@
-// Makes a report: opens what is not open, and collects what it shows.
+// Makes a report: opens the files and collects the data.
 
 import type { Progress } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
@@ -13,7 +13,7 @@ import { pageOf } from './html.js'
 import { allFound, foundColumns } from './numbers.js'
 import type { ReportOptions } from './report.js'
 
-/** Progress of several passes, one after the other, as that of one. */
+/** Combines the progress of consecutive passes. */
 class Passes {
   readonly #report: ((progress: Progress) => void) | undefined
   readonly #total: { totalBytes: number; totalTensors: number }
@@ -44,7 +44,7 @@ function bytesOf(file: TensorFile): number {
   return bytes
 }
 
-/** Everything in the report of an open file. */
+/** Collects the data of a report of an open file. */
 export async function reportData(
   file: TensorFile,
   against: TensorFile | undefined,
@@ -67,7 +67,7 @@ export async function reportData(
   }
 }
 
-/** The files of a report, and what closes those that were opened for it. */
+/** Opens the files of a report. `close()` closes those that were not open before. */
 export async function openSides(
   given: readonly (Source | TensorFile | undefined)[],
   signal: AbortSignal | undefined,
@@ -89,7 +89,7 @@ export async function openSides(
   return { sides, close }
 }
 
-/** `report`, its arguments unchecked. */
+/** `report` of lib/lazy.ts. */
 export async function makeReport(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
   const read = readOptions(options, ['against', 'statistics', 'onProgress', 'signal'])
   const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value))

@@ -1,4 +1,4 @@
-// Statistics of tensors as a report has them.
+// Statistics of tensors for a report.
 import { ZTensorError } from '../native/errors.js'
 import type { Progress } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
@@ -9,17 +9,17 @@ import type { FoundColumns, Measured, TensorFound, TensorNumbers } from './data.
 
 /** Bins of a histogram on the page: a multiple of three, so that base64 needs no padding. */
 export const BINS = 48
-/** Tensors that have histograms in a page: 48 numbers of each of 100,000 would be megabytes that nobody looks at. */
+/** The maximum number of tensors with histograms in a page: those of 100,000 tensors would take megabytes. */
 export const MOST_HISTOGRAMS = 4096
-/** Tensors under way at once: small ones wait for the crossing, large ones for the disk. */
+/** Tensors that are processed concurrently: small ones wait for the native call, large ones for the disk. */
 const AT_ONCE = 8
 
-/** To five digits, more than a page shows and as many as 65504, the end of float16, has; more would only be longer. */
+/** Rounds to five digits, as many as 65504, the maximum of float16, has. A page shows fewer. */
 export function measured(value: number): Measured {
   return Number.isFinite(value) ? Number(value.toPrecision(5)) : null
 }
 
-/** Each count as a byte: 0 for none, else its logarithm, so that a bin of one element is seen beside one of a billion. */
+/** Encodes each count as a byte: 0 for none, else its logarithm, so that bins with one and with a billion elements are both visible. */
 function packed({ counts }: Histogram): { bins: string; most: number } {
   const most = counts.reduce((one, other) => Math.max(one, other), 0)
   const scale = Math.log1p(most)
@@ -35,7 +35,7 @@ function numbersOf({ histogram, min, max, mean, std, ...counts }: TensorStats): 
   return { ...counts, ...extremes, histogram: packed(histogram) }
 }
 
-/** What the page says in place of statistics; anything else, such as a disk that fails, ends the report. */
+/** Errors that the page shows instead of statistics. Any other error, such as a failing disk, fails the report. */
 const WITHOUT = new Set<string>([
   'ZT_BAD_LAYOUT',
   'ZT_BAD_DTYPE',
@@ -49,7 +49,7 @@ const WITHOUT = new Set<string>([
   'ZT_UNSUPPORTED_ENCODING',
 ])
 
-/** The statistics of a tensor, or why it has none. */
+/** Computes the statistics of a tensor, or returns the error if it has none. */
 export async function tensorFound(
   tensor: AnyTensor,
   bins: number | undefined,
@@ -63,7 +63,7 @@ export async function tensorFound(
   }
 }
 
-/** The statistics of all tensors, some at once. */
+/** Computes the statistics of all tensors, several concurrently. */
 export async function allFound(
   file: TensorFile,
   progress: ((done: Pick<Progress, 'bytes' | 'tensors'>) => void) | undefined,
@@ -71,7 +71,7 @@ export async function allFound(
 ): Promise<TensorFound[]> {
   const bins = file.size <= MOST_HISTOGRAMS ? BINS : undefined
   const found: TensorFound[] = new Array(file.size)
-  // One that fails ends the others.
+  // The first failure stops the others.
   const failed = new AbortController()
   const signals = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
   let [next, bytes, tensors] = [0, 0, 0]
@@ -99,7 +99,7 @@ const NOTHING: TensorNumbers = {
   ...{ min: null, max: null, mean: null, std: null },
 }
 
-/** Statistics as columns. */
+/** Converts statistics to columns. */
 export function foundColumns(found: readonly TensorFound[]): FoundColumns {
   const rows = found.map((one) => ('count' in one ? one : NOTHING))
   const counts = (key: 'count' | 'nan' | 'positiveInfinite' | 'negativeInfinite' | 'zeros') =>

@@ -1,6 +1,6 @@
-// What `npm run build` bundles `view/` into: dist/report-page.js.
+// Types of dist/report-page.js, the bundle of `view/` that `npm run build` makes.
 
 /** The script of the page. */
 export declare const SCRIPT: string
-/** Its style sheet. */
+/** The style sheet of the page. */
 export declare const STYLE: string

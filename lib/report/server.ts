@@ -1,4 +1,4 @@
-// The report as a page that a server on this machine gives, and that asks it for what is looked at. It can only be read.
+// Serves a report on this machine. The page requests statistics and slices on demand. The server is read-only.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, isIP } from 'node:net'
@@ -17,7 +17,7 @@ import { sliceOf } from './slice.js'
 const LOCAL = '127.0.0.1'
 const MOST_PORT = 65_535
 
-/** An answer that is no success. */
+/** An error response. */
 class Refusal extends Error {
   readonly status: number
   constructor(status: number, message: string) {
@@ -26,15 +26,15 @@ class Refusal extends Error {
   }
 }
 
-/** Whether a text is the token, in a time that tells nothing about it. */
+/** Whether a text is the token, compared in constant time. */
 function isToken(given: string, token: string): boolean {
   const [left, right] = [Buffer.from(given), Buffer.from(token)]
   return left.length === right.length && timingSafeEqual(left, right)
 }
 
 /**
- * Whether a request names this server. A page of another site that had its name lead here (DNS rebinding) would bear that name; on
- * another address than the local one, any number is taken, and this machine's name.
+ * Whether the Host header names this server, which prevents DNS rebinding: a page of another site that resolves to this address would
+ * send its own host name. If the server listens on a non-local address, any IP address and this machine's host name are valid.
  */
 function isOwnHost(given: string | undefined, host: string, port: number): given is string {
   if (given === undefined || /[@/\\?#]/.test(given) || !URL.canParse(`http://${given}`)) return false
@@ -45,7 +45,7 @@ function isOwnHost(given: string | undefined, host: string, port: number): given
   return host !== LOCAL && (isIP(name) !== 0 || name === hostname().toLowerCase())
 }
 
-/** Refuses what a page of another site, or another program, would send. */
+/** Rejects requests from other sites, and methods other than GET and HEAD. */
 function checkRequest(request: IncomingMessage, host: string, port: number): void {
   const { headers, method } = request
   if (!isOwnHost(headers.host, host, port)) throw new Refusal(403, 'the Host header does not name this server')
@@ -56,20 +56,20 @@ function checkRequest(request: IncomingMessage, host: string, port: number): voi
   if (site !== undefined && site !== 'same-origin' && site !== 'none' && headers['sec-fetch-mode'] !== 'navigate') {
     throw new Refusal(403, 'the request comes from another site')
   }
-  if (method !== 'GET' && method !== 'HEAD') throw new Refusal(405, 'only GET and HEAD are answered')
+  if (method !== 'GET' && method !== 'HEAD') throw new Refusal(405, 'only GET and HEAD are allowed')
 }
 
 /** The tensor that a request asks for. */
 function tensorOf(file: TensorFile, given: string | null) {
   const ordinal = /^\d{1,10}$/.test(given ?? '') ? Number(given) : Number.NaN
-  if (!(ordinal < file.size)) throw new Refusal(404, 'there is no such tensor')
+  if (!(ordinal < file.size)) throw new Refusal(404, 'no such tensor')
   return TensorFile.at(file, ordinal)
 }
 
-function placeOf(given: string | null): number[] {
+function indicesOf(given: string | null): number[] {
   if (given === null || given === '') return []
   if (!/^\d{1,15}(,\d{1,15}){0,63}$/.test(given))
-    throw new Refusal(400, 'at takes whole numbers, one for each dimension')
+    throw new Refusal(400, 'at must be a list of integers, one for each dimension but the last two')
   return given.split(',').map(Number)
 }
 
@@ -78,16 +78,16 @@ interface Answer {
   readonly body: string
 }
 
-/** What lies behind the token. */
+/** Handles a request with a valid token. */
 async function answer(url: URL, path: string, file: TensorFile, page: Page, signal: AbortSignal): Promise<Answer> {
   const { searchParams } = url
   if (path === '') return { type: 'text/html; charset=utf-8', body: page.html }
-  if (path !== 'stats' && path !== 'slice') throw new Refusal(404, 'there is nothing here')
+  if (path !== 'stats' && path !== 'slice') throw new Refusal(404, 'not found')
   const tensor = tensorOf(file, searchParams.get('tensor'))
   const found =
     path === 'stats'
       ? await tensorFound(tensor, BINS, signal)
-      : await sliceOf(tensor, placeOf(searchParams.get('at')), signal)
+      : await sliceOf(tensor, indicesOf(searchParams.get('at')), signal)
   return { type: 'application/json', body: JSON.stringify(found) }
 }
 
@@ -98,7 +98,7 @@ function refusalOf(error: unknown): Refusal {
   return code === 'ZT_INVALID_ARG' ? new Refusal(400, (error as Error).message) : new Refusal(500, 'the server failed')
 }
 
-/** Everything that is the same in each answer. */
+/** Sends a response with the common headers. */
 function send(response: ServerResponse, policy: string, status: number, { type, body }: Answer, bare: boolean): void {
   response.writeHead(status, {
     'Content-Type': type,
@@ -131,11 +131,11 @@ async function handle(request: IncomingMessage, response: ServerResponse, served
   try {
     checkRequest(request, host, port())
     const target = request.url ?? ''
-    if (!target.startsWith('/') || target.startsWith('//')) throw new Refusal(404, 'there is nothing here')
+    if (!target.startsWith('/') || target.startsWith('//')) throw new Refusal(404, 'not found')
     const url = new URL(target, 'http://report.invalid')
     const [, given = '', path, ...more] = url.pathname.split('/')
-    // The same answer for a wrong token and a wrong path: nothing tells that a token is right.
-    if (!isToken(given, token) || path === undefined || more.length > 0) throw new Refusal(404, 'there is nothing here')
+    // A wrong token and a wrong path get the same response, so that a token cannot be probed.
+    if (!isToken(given, token) || path === undefined || more.length > 0) throw new Refusal(404, 'not found')
     send(response, page.policy, 200, await answer(url, path, file, page, gone.signal), bare)
   } catch (error) {
     if (gone.signal.aborted) return
@@ -159,7 +159,7 @@ function validatePort(value: unknown): number {
   return port
 }
 
-/** `serveReport`, its arguments unchecked. */
+/** `serveReport` of lib/lazy.ts. */
 export async function startServer(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
   const known = ['against', 'statistics', 'onProgress', 'signal', 'port', 'host'] as const
   const read = readOptions<ServeReportOptions>(options, known)

@@ -1,4 +1,4 @@
-// A slice of a tensor as cells of a heat map.
+// Samples a slice of a tensor for a heat map.
 
 import { invalid } from '../native/errors.js'
 import type { Range } from '../read/slice.js'
@@ -6,7 +6,7 @@ import type { AnyTensor } from '../read/tensor.js'
 import { validateInteger } from '../values/arguments.js'
 import type { SliceFound } from './data.js'
 
-/** Cells along a side: more than a screen shows well would only be more to send. */
+/** Maximum cells along a side: a screen cannot show more. */
 const SIDE = 256
 
 const stepOf = (size: number): number => Math.max(1, Math.ceil(size / SIDE))
@@ -14,7 +14,7 @@ const stepOf = (size: number): number => Math.max(1, Math.ceil(size / SIDE))
 const encoded = (values: Float32Array): string =>
   Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('base64')
 
-/** A vector as lines of cells, the last one filled up with NaN. */
+/** Wraps a vector into rows of cells. The last row is padded with NaN. */
 function folded(values: Float32Array, step: number, size: number): SliceFound {
   const columns = Math.min(SIDE, values.length)
   const rows = columns === 0 ? 0 : Math.ceil(values.length / columns)
@@ -24,19 +24,19 @@ function folded(values: Float32Array, step: number, size: number): SliceFound {
 }
 
 /**
- * The last two dimensions of a dense or quantized tensor at a place in the others, every so many rows and columns where they are
- * many.
+ * Samples the last two dimensions of a dense or quantized tensor, at the given indices of the other dimensions, with a step between
+ * rows and columns if there are many.
  *
- * @throws ZTensorError what `load` throws; RangeError ZT_INVALID_ARG of a place that is not in the tensor
+ * @throws ZTensorError what `load` throws; RangeError ZT_INVALID_ARG for indices that are out of bounds
  */
 export async function sliceOf(
   tensor: AnyTensor,
-  place: readonly number[],
+  indices: readonly number[],
   signal: AbortSignal | undefined,
 ): Promise<SliceFound> {
   const outer = Math.max(0, tensor.shape.length - 2)
-  if (place.length !== outer) throw invalid(RangeError, `at must have ${outer} indices, got ${place.length}`)
-  for (const [dim, index] of place.entries()) {
+  if (indices.length !== outer) throw invalid(RangeError, `at must have ${outer} indices, got ${indices.length}`)
+  for (const [dim, index] of indices.entries()) {
     if (validateInteger('at', index) >= (tensor.shape[dim] as number)) {
       throw invalid(RangeError, `index ${index} is outside of dimension ${dim}`)
     }
@@ -52,7 +52,7 @@ export async function sliceOf(
   }
   const [height, width] = [rows as number, columns]
   const steps = [stepOf(height), stepOf(width)] as const
-  const leading: Range[] = place.map((index) => [index])
+  const leading: Range[] = indices.map((index) => [index])
   const slice: Range[] = [...leading, [0, height, steps[0]], [0, width, steps[1]]]
   const values = (await tensor.load({ as: 'float32', slice, signal })) as Float32Array
   return {

@@ -1,4 +1,4 @@
-// A conversion by machines side by side: what one task is, and which files it is about.
+// The tasks of a distributed conversion, and the files that they write.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
 import { validateKeys, validateObject, validateString, validateText, wrongType } from '../values/arguments.js'
 import type { ConvertOptions } from '../write/convert.js'
@@ -15,7 +15,7 @@ import {
 } from './format.js'
 import { isStored } from './stored.js'
 
-/** The options of `convert` that a task needs, as JSON. */
+/** The options of `convert` that a task contains, as JSON. */
 export type ConvertTaskOptions = Pick<
   ConvertOptions,
   'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'attributes' | 'cast' | 'skip'
@@ -24,30 +24,31 @@ export type ConvertTaskOptions = Pick<
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
   readonly kind: 'convert'
-  /** The absolute path of the whole, or its URL in a store, after which its files are named. */
+  /** The absolute path of the target, or its URL in an object store. The shards are named after it. */
   readonly target: string
   readonly options: ConvertTaskOptions
-  /** New names of tensors, by their places in the source. */
+  /** New names of tensors, by their ordinals in the source. */
   readonly renamed: readonly (readonly [ordinal: number, name: string])[]
 }
 
-/** A conversion, divided. */
+/** A job of a conversion. */
 export type ConvertJob = Job<ConvertTask>
 
-/** What became of one output file. */
+/** The result of writing one output file. */
 export interface ConvertTaskResult extends TaskResult {
   readonly kind: 'convert'
   /** The name of the file, in the folder of the target. */
   readonly file: string
   readonly byteLength: number
-  /** Of the whole file. */
+  /** The digest of the whole file. */
   readonly digest: string
+  /** Number of tensors in the file. */
   readonly tensors: number
-  /** What was left out, and why. */
+  /** The skipped tensors, with the reasons. */
   readonly skipped: readonly TaskError[]
 }
 
-/** The formats that a conversion can be divided into. */
+/** The target formats of a distributed conversion. */
 export const SHARDED = ['zt', 'safetensors'] as const
 
 const OPTIONS = [
@@ -62,12 +63,12 @@ const OPTIONS = [
   'skip',
 ] as const
 
-/** Refuses what is not a task of a conversion. The values of its options are checked where they are used. */
+/** Validates a conversion task. The values of its options are validated where they are used. */
 export function validateConvertTask(name: string, value: unknown): ConvertTask {
   const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed']) as ConvertTask
   const target = jobTarget(validateText(`${name}.target`, task.target))
   if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
-    throw wrongType(`${name}.target`, 'an absolute path, or the URL of a store', task.target)
+    throw wrongType(`${name}.target`, 'an absolute path, or the URL of an object store', task.target)
   const options = validateObject(`${name}.options`, task.options)
   validateKeys(`${name}.options`, options, OPTIONS)
   if (!SHARDED.includes(options.format as never))
@@ -81,7 +82,7 @@ export function validateConvertTask(name: string, value: unknown): ConvertTask {
   return checkUnchanged(name, task)
 }
 
-/** Refuses what is not a result of a task of a conversion. */
+/** Validates the result of a conversion task. */
 export function validateConvertResult(name: string, value: Record<string, unknown>): ConvertTaskResult {
   validateKeys(name, value, ['ztensor', 'kind', 'job', 'task', 'file', 'byteLength', 'digest', 'tensors', 'skipped'])
   validateString(`${name}.file`, value.file)
@@ -96,43 +97,43 @@ export function validateConvertResult(name: string, value: Record<string, unknow
   return value as unknown as ConvertTaskResult
 }
 
-/** The path of a target, or its URL in a store. */
+/** The path of a target, or its URL in an object store. */
 export function jobTarget(target: unknown, format?: ConvertOptions['format']): string {
   return storeTarget(target, format) ?? targetPath(target as string | URL)
 }
 
-/** The path or URL of a file that stands beside a target, named after it. */
-function beside(target: string, behind: string): string {
+/** The path or URL of a file in the folder of a target, named after it. */
+function siblingOf(target: string, behind: string): string {
   const name = `${parse(target).name}${behind}`
   return isStored(target) ? target.slice(0, target.lastIndexOf('/') + 1) + name : join(dirname(target), name)
 }
 
 const five = (number: number): string => String(number).padStart(5, '0')
 
-/** What zTensor 2 calls the shard of a task: `00001-of-00003`. */
+/** The name of a task's shard in zTensor 2: `00001-of-00003`. */
 export function shardName({ task, count }: Pick<Task, 'task' | 'count'>): string {
   return `${five(task + 1)}-of-${five(count)}`
 }
 
-/** The path of a task's file. It is made here, of numbers, so that no task can name another file. */
+/** The path of a task's file. It is built from numbers, so that a task cannot name any other file. */
 export function filePathOf({ target, options, task, count }: ConvertTask): string {
   if (count === 1) return target
   const ending = options.format === 'safetensors' ? 'safetensors' : 'zt'
-  return beside(target, `-${shardName({ task, count })}.${ending}`)
+  return siblingOf(target, `-${shardName({ task, count })}.${ending}`)
 }
 
-/** The path of what is written last: the one file itself where there is only one. */
+/** The path of the file that is written last: the root, the index, or the only file. */
 export function lastPathOf(target: string, format: ConvertTaskOptions['format'], count: number): string {
   if (count === 1 || format !== 'safetensors') return target
-  return beside(target, '.safetensors.index.json')
+  return siblingOf(target, '.safetensors.index.json')
 }
 
-/** What the digests of files are made with: what zTensor 2 has in its table of shards. */
+/** The digest algorithm for files: the one in zTensor 2's shard table. */
 export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
   return digest === 'sha256' ? 'sha256' : 'xxh3'
 }
 
-/** Attributes that a job can hold. */
+/** Validates attributes that are stored in a job. */
 export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
   if (attributes === undefined) return undefined
   return plainJson('attributes', attributes, (_key, item) => {
@@ -145,7 +146,7 @@ export function jsonAttributes(attributes: ConvertOptions['attributes']): Conver
     )
       throw wrongType(
         'attributes',
-        'plain JSON in a job: text, finite numbers, booleans, null, lists and objects',
+        'plain JSON in a job: strings, finite numbers, booleans, null, lists and objects',
         item,
       )
     return item

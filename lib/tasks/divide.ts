@@ -1,17 +1,17 @@
-// How work on many tensors is divided.
+// Divides tensors into parts of limited size.
 
 import { nextTurn } from '../native/event-loop.js'
 import { TURN } from '../read/batches.js'
 
 /** Some tensors of a file. */
 export interface Part {
-  /** Ranges of ordinals, in rising order. */
+  /** Ranges of ordinals, in ascending order. */
   readonly ordinals: readonly (readonly [from: number, end: number])[]
-  /** Bytes of them all. */
+  /** Total size in bytes. */
   readonly byteLength: number
 }
 
-/** The ranges of ordinals, whatever their order. */
+/** Merges ordinals, in any order, into ranges. */
 export function rangesOf(ordinals: readonly number[]): [number, number][] {
   const ranges: [number, number][] = []
   for (const ordinal of Uint32Array.from(ordinals).sort()) {
@@ -22,7 +22,7 @@ export function rangesOf(ordinals: readonly number[]): [number, number][] {
   return ranges
 }
 
-/** The ordinals of ranges. */
+/** Expands ranges to ordinals. */
 export function ordinalsOf(ranges: Part['ordinals']): Uint32Array {
   const ordinals = new Uint32Array(ranges.reduce((sum, [from, end]) => sum + end - from, 0))
   let at = 0
@@ -30,15 +30,15 @@ export function ordinalsOf(ranges: Part['ordinals']): Uint32Array {
   return ordinals
 }
 
-/** Counts what a part holds, and says when it is full. */
+/** Measures the size of a part. */
 export interface Measure {
-  /** Adds a tensor of so many bytes if it fits; the first one of a part always does. */
+  /** Adds a tensor if it fits, and returns whether it does. The first tensor of a part always fits. */
   add(bytes: number, name: string): boolean
-  /** Begins another part. */
+  /** Starts the next part. */
   next(): void
 }
 
-/** Counts bytes alone. */
+/** Measures by tensor bytes only. */
 export function plainMeasure(most: number): Measure {
   let total = 0
   return {
@@ -53,7 +53,7 @@ export function plainMeasure(most: number): Measure {
   }
 }
 
-/** Divides tensors, which stay in their order, into parts. One at least. */
+/** Divides tensors into consecutive parts. Returns at least one part. */
 export async function divide(
   order: ArrayLike<number>,
   measure: Measure,
@@ -80,6 +80,6 @@ export async function divide(
     byteLength += size
   }
   close()
-  // A part without tensors is the whole of an empty file.
+  // Only an empty file has a part without tensors.
   return parts.length > 1 ? parts.filter(({ ordinals }) => ordinals.length > 0) : parts
 }

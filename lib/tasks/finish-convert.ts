@@ -1,4 +1,4 @@
-// The end of a divided conversion: the file that names all the others.
+// Finishes a distributed conversion: checks the shards and writes the root or index.
 
 import { existsSync, promises } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -38,38 +38,39 @@ import { isStored, putStored } from './stored.js'
 
 /** How to finish a conversion. */
 export interface FinishConvertOptions {
-  /** Read every file again and compare its digest. */
+  /** Read every file again and check its digest. */
   verify?: boolean | undefined
   /** How to open the source, as for `runTask`. */
   source?: OpenOptions | undefined
-  /** How to reach the store that the target is in. */
+  /** How to access the object store of the target. */
   remote?: RemoteOptions | undefined
   signal?: AbortSignal | undefined
 }
 
-/** What was converted. */
+/** The result of a conversion. */
 export interface FinishConvertResult {
   /** The path to open: the root, the index, or the only file. */
   readonly path: string
-  /** The other files, in order; none where there is only one. */
+  /** The shards, in order; empty if there is only one file. */
   readonly files: readonly string[]
+  /** Number of tensors. */
   readonly tensors: number
-  /** Bytes of all files, without the root or index. */
+  /** Total size in bytes of all files, without the root or index. */
   readonly byteLength: number
-  /** What was left out, and why. */
+  /** The skipped tensors, with the reasons. */
   readonly skipped: readonly TaskError[]
-  /** What a user should know about the source, as `file.warnings` has it. */
+  /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
-  /** Which programs read the files. */
+  /** The programs that can read the files. */
   readonly readers: readonly string[]
 }
 
-/** A task with its result. */
+/** A task, its result and its file. */
 interface Done {
   readonly task: ConvertTask
   readonly result: ConvertTaskResult
   readonly path: string
-  /** How to reach it. */
+  /** How to access the file. */
   readonly remote: RemoteOptions | undefined
 }
 
@@ -77,10 +78,10 @@ function again({ task }: Done, what: string): ZTensorError {
   return new ZTensorError('ZT_IO', `${what}: run task ${task.task} again`)
 }
 
-/** Files that are looked at together: each waits for a disk that may be far. */
+/** Files that are checked concurrently: each may wait for a remote disk. */
 const LANES = 16
 
-/** Does the work on each, several at once. All that fails is one error. */
+/** Runs the work for each item, several concurrently. Combines all failures into one error. */
 async function inLanes<T>(
   all: readonly T[],
   signal: AbortSignal | undefined,
@@ -120,7 +121,7 @@ async function withFile(
   }
 }
 
-/** Bytes of a file. */
+/** The size of a file in bytes. */
 async function sizeOf(done: Done, signal?: AbortSignal): Promise<number> {
   if (!isStored(done.path)) return (await promises.stat(done.path)).size
   let size = 0
@@ -130,11 +131,11 @@ async function sizeOf(done: Done, signal?: AbortSignal): Promise<number> {
   return size
 }
 
-/** Refuses a file that is not the one that the result tells of. */
+/** Checks that a file is the one of the result. */
 async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Promise<void> {
   const { task, result, path } = done
   if (result.file !== basename(path))
-    throw invalid(TypeError, `the result of task ${task.task} is of ${JSON.stringify(result.file)}, not ${basename(path)}`) // biome-ignore format: one message
+    throw invalid(TypeError, `the result of task ${task.task} names the file ${JSON.stringify(result.file)}, not ${basename(path)}`) // biome-ignore format: one message
   const size = await sizeOf(done, signal).catch((cause: Error) => {
     signal?.throwIfAborted()
     throw new ZTensorError('ZT_IO', `${cause.message}: run task ${task.task} again`, { cause })
@@ -150,16 +151,16 @@ async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Pro
   })
 }
 
-/** What a job makes of its source, as planned. */
+/** The expected output of a job. */
 interface Plan {
   readonly catalog: Catalog
-  /** Codes of dtypes that become others. */
+  /** Casts, by dtype code. */
   readonly casts: ReadonlyMap<number, number>
-  /** The tensors, by their names in the source, that the target cannot hold, so that a task may leave them out. */
+  /** Names in the source of tensors that the target cannot represent, so that a task may skip them. */
   readonly unfit: ReadonlySet<string>
 }
 
-/** Finds what the tasks of a job were to write. Refuses what `planConvert` refused. */
+/** Determines what the tasks of a job must have written. Throws the same errors as `planConvert`. */
 async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?: AbortSignal): Promise<Plan> {
   const [{ options }] = tasks as [ConvertTask]
   const codes = castCodes(options.cast)
@@ -177,13 +178,13 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
     }
     await run(store, { signal }, (control) => selection.look(store.native, writeFormat, false, control))
     for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
-    // Of others only the data tells.
+    // For other tensors it depends on the data, so they may be skipped too.
     for (const ordinal of rethrowNative(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))
   }
   return { catalog, casts, unfit }
 }
 
-/** Refuses a file with other tensors than its task was to write: their names, shapes, layouts and dtypes. */
+/** Checks that a file has exactly the tensors of its task: names, shapes, layouts and dtypes. */
 async function checkTensors({ task, result, path }: Done, file: TensorFile, plan: Plan): Promise<void> {
   const { catalog: source, casts, unfit } = plan
   const ordinals = checkOrdinals(task.ordinals, source.size)
@@ -198,34 +199,33 @@ async function checkTensors({ task, result, path }: Done, file: TensorFile, plan
     if (at % TURN === TURN - 1) await nextTurn()
     const own = source.name(ordinal)
     const name = names[at] ?? own
-    const place = rethrowNative(() => native.find(name))
-    if (place < 0) {
+    const written = rethrowNative(() => native.find(name))
+    if (written < 0) {
       if (skipped.has(own) && unfit.has(own)) continue
       const message = `'${path}' has no tensor ${JSON.stringify(name)}: run task ${task.task} again`
       throw new ZTensorError('ZT_NOT_FOUND', message, { tensor: name })
     }
     held++
-    if (skipped.has(own))
-      throw wrong(`has the tensor ${JSON.stringify(name)}, which its result says was left out`, name)
+    if (skipped.has(own)) throw wrong(`has the tensor ${JSON.stringify(name)}, which its result lists as skipped`, name)
     const [layout, shape] = [source.layout(ordinal), source.shape(ordinal)]
     const numbers = layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
     const dtype = source.dtype(ordinal)?.code
     const planned = [layout, shape, numbers ? (casts.get(dtype ?? -1) ?? dtype) : undefined]
-    const found = [made.layout(place), made.shape(place), numbers ? made.dtype(place)?.code : undefined]
+    const found = [made.layout(written), made.shape(written), numbers ? made.dtype(written)?.code : undefined]
     if (JSON.stringify(found) !== JSON.stringify(planned))
-      throw wrong(`has the tensor ${JSON.stringify(name)} with another layout, shape or dtype than the job says`, name)
+      throw wrong(`has the tensor ${JSON.stringify(name)} with a different layout, shape or dtype than planned`, name)
   }
-  if (held !== file.size) throw wrong(`has tensors that task ${task.task} has not`)
+  if (held !== file.size) throw wrong(`has tensors that task ${task.task} does not have`)
   if (held !== result.tensors) throw wrong(`has ${held} tensors, not the ${result.tensors} of its result`)
 }
 
-/** JSON text as the index has it: nothing is escaped but what has to be. */
+/** A JSON string as in the index: only characters that must be escaped are. */
 function quoted(text: string): string {
   const escaped = (one: string) => (one < ' ' ? `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}` : one)
   return `"${text.replace(/["\\]/g, '\\$&').replace(/\p{Cc}/gu, escaped)}"`
 }
 
-/** The names in a file, and the bytes of its tensors. */
+/** The tensor names of a file, and the total size of its tensors. */
 interface Held {
   readonly names: readonly string[]
   readonly byteLength: number
@@ -255,7 +255,7 @@ function indexOf(dones: readonly Done[], held: readonly Held[]): string {
   return `{\n  "metadata": {\n    "total_size": ${total}\n  },\n  "weight_map": {${lines.join(',')}\n  }\n}\n`
 }
 
-/** Writes the root of a zTensor 2 model, which refers to the shards by their sizes and digests. */
+/** Writes the root of a zTensor 2 model, which refers to the shards by size and digest. */
 async function writeRoot(
   path: string,
   dones: readonly Done[],
@@ -272,7 +272,7 @@ async function writeRoot(
     for (const done of dones) {
       const { task, result } = done
       const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }
-      // One after the other: thousands of open files are more than a process may have.
+      // One at a time: a process may not open thousands of files.
       await withFile(done, signal, async (file) => {
         const store = TensorFile.storeOf(file)
         const catalog = await TensorFile.ready(file, signal)
@@ -290,7 +290,7 @@ async function writeRoot(
   }
 }
 
-/** Flushes a file or folder; folders cannot be everywhere. */
+/** Syncs a file or folder to disk. Not every system can sync folders. */
 async function flush(path: string): Promise<void> {
   const handle = await promises.open(path, 'r')
   try {
@@ -301,11 +301,11 @@ async function flush(path: string): Promise<void> {
 }
 
 function taken(path: string): ZTensorError {
-  return new ZTensorError('ZT_EXISTS', `'${path}' exists, and is not of this job: remove it first, or plan the job for another target`) // biome-ignore format: one message
+  return new ZTensorError('ZT_EXISTS', `'${path}' exists and was not written by this job: remove it, or plan the job for another target`) // biome-ignore format: one message
 }
 
-/** The same in a store. */
-async function placeStored(
+/** Publishes the file that `write` writes in an object store, unless an identical object exists. */
+async function publishStored(
   path: string,
   remote: RemoteOptions | undefined,
   signal: AbortSignal | undefined,
@@ -321,8 +321,8 @@ async function placeStored(
   }
 }
 
-/** Puts what `write` writes under its name, unless the same is there. */
-async function place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+/** Publishes the file that `write` writes at its path, atomically, unless an identical file exists. */
+async function publish(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${builtins.crypto.randomBytes(8).toString('hex')}.tmp`)
   try {
     await write(temporary)
@@ -366,7 +366,7 @@ export async function finishConvert(
   const [{ target, options: common, count }] = tasks as [ConvertTask]
   for (const { target: other, options } of tasks) {
     if (other !== target || JSON.stringify(options) !== JSON.stringify(common))
-      throw invalid(TypeError, 'job.tasks must have one target and the same options')
+      throw invalid(TypeError, 'job.tasks must all have the same target and options')
   }
   const said = ({ file, byteLength, digest, tensors }: ConvertTaskResult) => ({ file, byteLength, digest, tensors })
   const found = checkResults(checked, results, validateConvertResult, said)
@@ -378,7 +378,7 @@ export async function finishConvert(
   }))
   const dishonest = common.skip ? undefined : dones.find(({ result }) => result.skipped.length > 0)
   if (dishonest !== undefined)
-    throw invalid(TypeError, `the result of task ${dishonest.task.task} says that tensors were left out, and the job has no skip: run it again`) // biome-ignore format: one message
+    throw invalid(TypeError, `the result of task ${dishonest.task.task} lists skipped tensors, but the job has no skip: run it again`) // biome-ignore format: one message
   const last = lastPathOf(target, common.format, count)
   const source = await openSource(from, opening, signal)
   try {
@@ -394,7 +394,7 @@ export async function finishConvert(
     signal?.throwIfAborted()
     if (count > 1) {
       const isIndex = common.format === 'safetensors'
-      const put = isStored(last) ? placeStored.bind(undefined, last, remote, signal) : place.bind(undefined, last)
+      const put = isStored(last) ? publishStored.bind(undefined, last, remote, signal) : publish.bind(undefined, last)
       await put(async (temporary) => {
         if (isIndex) await writeText(temporary, indexOf(dones, held))
         else await writeRoot(temporary, dones, source, signal)

@@ -1,4 +1,4 @@
-// Jobs, tasks and results as plain JSON. They come from queues and files that others write to, so each field is checked.
+// Jobs, tasks and results as plain JSON. They come from queues and files that others can write, so every field is validated.
 
 import { builtins } from '../native/builtins.js'
 import { invalid, isOurs } from '../native/errors.js'
@@ -22,13 +22,13 @@ export const TASK_VERSION = 1
 export type TaskKind = 'convert' | 'verify' | 'stats'
 export const KINDS: readonly TaskKind[] = ['convert', 'verify', 'stats']
 
-/** The source of a job, as each task opens it. */
+/** The source of a job, with the options to open it. */
 export interface TaskSource {
   /** The absolute path or the URL of the file, index or folder, or a list of them. */
   readonly path: string | readonly string[]
-  /** What the source was when the job was planned: its lengths, its index and, if `checkModified`, its times. */
+  /** A digest of the source when the job was planned: of its lengths, its index and, with `checkModified`, its modification times. */
   readonly identity: string
-  /** Whether another modification time makes it another source. */
+  /** Whether a changed modification time means a changed source. */
   readonly checkModified: boolean
   readonly format?: Format
   readonly maxIndexBytes?: number
@@ -37,40 +37,40 @@ export interface TaskSource {
   readonly maxAttributeValues?: number
 }
 
-/** One part of a job. It is complete in itself: send it to any machine that reaches the source and the target. */
+/** One part of a job. It is self-contained: any machine that can access the source and the target can run it. */
 export interface Task {
   /** The version of this JSON. */
   readonly ztensor: typeof TASK_VERSION
   readonly kind: TaskKind
-  /** The job's id. */
+  /** The id of the job. */
   readonly job: string
-  /** Its place in `job.tasks`, from 0 on. */
+  /** The index of the task in `job.tasks`. */
   readonly task: number
-  /** How many tasks the job has. */
+  /** Number of tasks of the job. */
   readonly count: number
   readonly source: TaskSource
-  /** Its tensors: ranges `[from, end)` of their places in the source, in rising order. */
+  /** Its tensors: half-open ranges of their ordinals in the source, in ascending order. */
   readonly ordinals: readonly (readonly [from: number, end: number])[]
-  /** About how many bytes it works on. */
+  /** Approximate number of bytes that it processes. */
   readonly byteLength: number
-  /** Over all else that the task says, its job's id included. A task that was changed is not run. */
+  /** A digest of all other fields, including the job's id. A modified task is rejected. */
   readonly digest: string
 }
 
-/** Work that is divided into tasks: plain JSON, which can be stored, and sent anywhere. */
+/** Work that is divided into tasks, as plain JSON that can be stored and sent. */
 export interface Job<T extends Task = Task> {
   /** The version of this JSON. */
   readonly ztensor: typeof TASK_VERSION
   readonly kind: T['kind']
-  /** A digest of all that the job says. */
+  /** A digest of the whole job. */
   readonly id: string
   readonly source: TaskSource
   readonly tasks: readonly T[]
-  /** What a user should know about the source, as `file.warnings` had it when the job was planned. */
+  /** The warnings of the source when the job was planned, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
 }
 
-/** What a task did: plain JSON. */
+/** The result of a task, as plain JSON. */
 export interface TaskResult {
   /** The version of this JSON. */
   readonly ztensor: typeof TASK_VERSION
@@ -89,12 +89,12 @@ export interface TaskError {
   readonly rule?: string
 }
 
-/** Nesting of what a job holds: attributes may have some. */
+/** Maximum nesting depth of a job. */
 const MOST_DEEP = 100
 
 /**
- * A copy of what came as JSON, so that nothing changes while it is checked, and no getter or proxy gives two answers. What a getter throws
- * is thrown on.
+ * Returns a deep copy through JSON, so that the value cannot change during validation, and getters and proxies cannot return different
+ * values. Errors that a getter throws are rethrown.
  */
 export function plainJson<T>(name: string, value: T, check?: (key: string, item: unknown) => unknown): T {
   let text: string | undefined
@@ -102,7 +102,7 @@ export function plainJson<T>(name: string, value: T, check?: (key: string, item:
     text = JSON.stringify(value, check)
   } catch (cause) {
     if (isOurs(cause)) throw cause
-    // Of circles, of bigints and of too much nesting.
+    // Cycles and bigints throw TypeError, too much nesting RangeError.
     if (!(cause instanceof TypeError || cause instanceof RangeError)) throw cause
     throw Object.assign(invalid(TypeError, `${name} must be plain JSON: ${cause.message.split('\n')[0]}`), { cause })
   }
@@ -110,18 +110,18 @@ export function plainJson<T>(name: string, value: T, check?: (key: string, item:
   return JSON.parse(text) as T
 }
 
-/** JSON whose keys are in order, so that those who write it anew change no digest. */
+/** JSON with sorted keys, so that reserialization does not change the digest. */
 function ordered(value: unknown, depth = 0): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (depth > MOST_DEEP) throw invalid(RangeError, `a job is nested ${MOST_DEEP} deep at most`)
+  if (depth > MOST_DEEP) throw invalid(RangeError, `a job must not be nested more than ${MOST_DEEP} levels deep`)
   if (Array.isArray(value)) return value.map((item) => ordered(item, depth + 1))
   const entries = Object.entries(value).filter(([, item]) => item !== undefined)
-  // Code units: the same everywhere.
+  // By UTF-16 code units: independent of the locale.
   entries.sort(([a], [b]) => (a < b ? -1 : 1))
   return entries.map(([key, item]) => [key, ordered(item, depth + 1)])
 }
 
-/** The digest of a value that is JSON. */
+/** The digest of a JSON value. */
 export function digestOfJson(value: unknown): string {
   return `sha256:${builtins.crypto
     .createHash('sha256')
@@ -129,7 +129,7 @@ export function digestOfJson(value: unknown): string {
     .digest('hex')}`
 }
 
-/** The id of a job: of its source, its warnings and its tasks, as they are without it. */
+/** The id of a job: a digest of its source, its warnings and its tasks without the id. */
 function idOf(kind: TaskKind, source: TaskSource, warnings: readonly Warning[], tasks: readonly object[]): string {
   const bare = tasks.map((task) => ({ ...task, job: undefined, digest: undefined }))
   return digestOfJson({ kind, source, warnings, tasks: bare }).slice(0, 39)
@@ -139,7 +139,7 @@ function taskDigest(task: object): string {
   return digestOfJson({ ...task, digest: undefined }).slice(0, 39)
 }
 
-/** Gives the tasks their job. */
+/** Builds a job and its tasks. */
 export function makeJob<T extends Task>(
   kind: T['kind'],
   source: TaskSource,
@@ -158,7 +158,7 @@ function header(name: string, value: unknown): Record<string, unknown> {
   const given = validateObject(name, value) as Record<string, unknown>
   if (given.ztensor !== TASK_VERSION) {
     const newer = typeof given.ztensor === 'number' && given.ztensor > TASK_VERSION
-    const hint = newer ? '; a newer version of ztensor made it: use the same version everywhere' : ''
+    const hint = newer ? '; it was made by a newer version of ztensor: use the same version everywhere' : ''
     throw invalid(TypeError, `${name}.ztensor must be ${TASK_VERSION}, got ${JSON.stringify(given.ztensor)}${hint}`)
   }
   validateOneOf(`${name}.kind`, KINDS, given.kind)
@@ -184,13 +184,13 @@ function validateSource(name: string, value: unknown): TaskSource {
     throw wrongType(`${name}.identity`, 'a digest', source.identity)
   if (typeof source.checkModified !== 'boolean')
     throw wrongType(`${name}.checkModified`, 'a boolean', source.checkModified)
-  // Whether it is a format is `open`'s to say.
+  // `open` checks whether the format exists.
   optional(source.format, (format) => validateText(`${name}.format`, format))
   for (const limit of SOURCE_LIMITS) optional(source[limit], (most) => validateInteger(`${name}.${limit}`, most))
   return source as unknown as TaskSource
 }
 
-/** Ranges that rise, so that no list of them can ask for more tensors than the file has. */
+/** Validates ranges in ascending order, so that a list cannot name more tensors than the file has. */
 function checkRanges(name: string, value: unknown): void {
   if (!Array.isArray(value)) throw wrongType(name, 'an array of ranges', value)
   let last = 0
@@ -203,15 +203,15 @@ function checkRanges(name: string, value: unknown): void {
 
 const TASK_FIELDS = ['ztensor', 'kind', 'job', 'task', 'count', 'source', 'ordinals', 'byteLength', 'digest'] as const
 
-/** Checks what every task has; `extra` are the fields of its kind. */
+/** Validates the common fields of a task; `extra` are the fields of its kind. */
 export function checkTask(name: string, value: unknown, kind: TaskKind, extra: readonly string[]): Task {
   const task = header(name, value)
   if (task.kind !== kind) throw wrongType(`${name}.kind`, `'${kind}'`, task.kind)
   validateKeys(name, task, [...TASK_FIELDS, ...extra])
   validateId(`${name}.job`, task.job)
   const count = validateInteger(`${name}.count`, task.count, 1)
-  const place = validateInteger(`${name}.task`, task.task)
-  if (place >= count) throw invalid(RangeError, `${name}.task must be below ${name}.count, ${count}, got ${place}`)
+  const index = validateInteger(`${name}.task`, task.task)
+  if (index >= count) throw invalid(RangeError, `${name}.task must be below ${name}.count, ${count}, got ${index}`)
   validateSource(`${name}.source`, task.source)
   checkRanges(`${name}.ordinals`, task.ordinals)
   validateInteger(`${name}.byteLength`, task.byteLength)
@@ -219,10 +219,13 @@ export function checkTask(name: string, value: unknown, kind: TaskKind, extra: r
   return task as unknown as Task
 }
 
-/** Refuses a task that is not as it was planned. Its fields were checked: what is wrong with one of them says more. */
+/** Checks a task's digest, after its fields: an invalid field gives a more specific error. */
 export function checkUnchanged<T extends Task>(name: string, task: T): T {
   if (task.digest === taskDigest(task)) return task
-  throw invalid(TypeError, `${name}.digest is not that of the task: it was changed after it was planned; plan it again`)
+  throw invalid(
+    TypeError,
+    `${name}.digest does not match the task, which was modified after it was planned: plan the job again`,
+  )
 }
 
 function checkWarnings(name: string, value: unknown): readonly Warning[] {
@@ -242,7 +245,7 @@ export function kindOf(name: string, value: unknown): TaskKind {
   return header(name, value).kind as TaskKind
 }
 
-/** Checks a job, each of its tasks with `check`, and that nobody changed it since it was planned. */
+/** Validates a job, each of its tasks with `check`, and that it was not modified since it was planned. */
 export function checkJob<T extends Task>(
   value: unknown,
   kind: T['kind'],
@@ -257,23 +260,26 @@ export function checkJob<T extends Task>(
   if (!Array.isArray(job.tasks) || job.tasks.length === 0) throw wrongType('job.tasks', 'an array of tasks', job.tasks)
   const tasks = Array.from(job.tasks, (task, at) => check(`job.tasks[${at}]`, task))
   for (const [at, task] of tasks.entries()) {
-    const place = `job.tasks[${at}]`
-    if (task.task !== at) throw wrongType(`${place}.task`, String(at), task.task)
-    if (task.count !== tasks.length) throw wrongType(`${place}.count`, String(tasks.length), task.count)
-    if (task.job !== id) throw wrongType(`${place}.job`, "the job's id", task.job)
+    const name = `job.tasks[${at}]`
+    if (task.task !== at) throw wrongType(`${name}.task`, String(at), task.task)
+    if (task.count !== tasks.length) throw wrongType(`${name}.count`, String(tasks.length), task.count)
+    if (task.job !== id) throw wrongType(`${name}.job`, "the job's id", task.job)
   }
   if (idOf(kind, source, warnings, tasks) !== id)
-    throw invalid(TypeError, 'job.id is not the digest of the job: it was changed after it was planned; plan it again')
+    throw invalid(
+      TypeError,
+      'job.id does not match the job, which was modified after it was planned: plan the job again',
+    )
   return job as unknown as Job<T>
 }
 
-/** Results whose places are listed, in an error. */
+/** Missing tasks that an error lists. */
 const SHOWN = 20
 
 /**
- * The results by their tasks: one of each. Those that say the same again are passed over.
+ * Validates the results and returns one for each task. Equal duplicates are allowed.
  *
- * `said` gives what two results of one task have to agree on.
+ * `said` returns the fields that all results of one task must agree on.
  */
 export function checkResults<R extends TaskResult>(
   { id, kind, tasks }: Job,
@@ -289,26 +295,26 @@ export function checkResults<R extends TaskResult>(
     const given = header(name, value)
     if (given.kind !== kind) throw wrongType(`${name}.kind`, `'${kind}'`, given.kind)
     if (validateId(`${name}.job`, given.job) !== id)
-      throw invalid(TypeError, `${name} is of another job: ${given.job}, not ${id}`)
-    const place = validateInteger(`${name}.task`, given.task)
-    if (place >= tasks.length)
-      throw invalid(RangeError, `${name}.task must be below ${tasks.length}, the tasks of the job, got ${place}`)
+      throw invalid(TypeError, `${name} belongs to another job: ${given.job}, not ${id}`)
+    const index = validateInteger(`${name}.task`, given.task)
+    if (index >= tasks.length)
+      throw invalid(RangeError, `${name}.task must be below ${tasks.length}, the number of tasks, got ${index}`)
     const result = check(name, given)
-    const known = found[place]
+    const known = found[index]
     if (known !== undefined && digestOfJson(said(known)) !== digestOfJson(said(result)))
-      throw invalid(TypeError, `${name} differs from another result of task ${place}: run the task again`)
-    found[place] ??= result
+      throw invalid(TypeError, `${name} differs from another result of task ${index}: run the task again`)
+    found[index] ??= result
   }
   const missing = tasks.flatMap(({ task }) => (found[task] === undefined ? [task] : []))
   if (missing.length > 0) {
     const more = missing.length > SHOWN ? ` and ${missing.length - SHOWN} more` : ''
     const shown = missing.slice(0, SHOWN).join(', ')
-    throw invalid(TypeError, `results lack those of the tasks ${shown}${more}: run these and finish again`)
+    throw invalid(TypeError, `the results of these tasks are missing: ${shown}${more}; run them and finish again`)
   }
   return found as R[]
 }
 
-/** Checks errors that came as JSON. */
+/** Validates errors in JSON form. */
 export function checkErrors(name: string, value: unknown): readonly TaskError[] {
   if (!Array.isArray(value)) throw wrongType(name, 'an array of errors', value)
   for (const [at, one] of value.entries()) {

@@ -1,4 +1,4 @@
-// `planJob`, `runTask` and `finishJob` of lib/lazy.ts: each kind of job has its own.
+// `planJob`, `runTask` and `finishJob` of lib/lazy.ts, for all kinds of jobs.
 import type { JobOptions } from '../native/job.js'
 import type { OpenOptions } from '../read/open.js'
 import type { RemoteOptions } from '../read/remote.js'
@@ -28,7 +28,7 @@ import {
   validateVerifyTask,
 } from './verify-tasks.js'
 
-/** What `planJob` is given. */
+/** The arguments of `planJob`. */
 export type Plan =
   | [kind: 'convert', source: RemoteSource, target: string | URL, options?: PlanConvertOptions]
   | [kind: 'verify', source: RemoteSource, options?: PlanReadingOptions]
@@ -42,9 +42,9 @@ export async function planJob(...given: Plan): Promise<ConvertJob | VerifyJob | 
 
 /** How to run a task. */
 export interface RunTaskOptions extends JobOptions {
-  /** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
+  /** How to open the source, in addition to the task's own options: `remote`, `io`, `shards`. */
   source?: OpenOptions | undefined
-  /** Of a conversion: how to reach the store that its target is in. */
+  /** For a conversion: how to access the object store of its target. */
   remote?: RemoteOptions | undefined
 }
 

@@ -31,33 +31,33 @@ import { makeJob } from './format.js'
 import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source.js'
 import { isStored, isThere } from './stored.js'
 
-/** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
+/** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
 export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onProgress'>, TaskSourceOptions {
-  /** Bytes of an output file, and so of a task: 5 GB by default. One tensor is never divided. */
+  /** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
   maxShardBytes?: number | undefined
-  /** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
+  /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
   overwrite?: boolean | undefined
 }
 
-/** As the Hugging Face hub divides models. */
+/** The default of `maxShardBytes`, as on the Hugging Face hub. */
 const SHARD = 5e9
 
 const PLAN_OPTIONS = [...CONVERT_OPTIONS.filter((name) => name !== 'onProgress'), 'checkModified'] as const
 
-/** Bytes that a manifest of zTensor 2 has for a tensor beside its name, and for its whole: more than they are. */
+/** Upper bounds for the manifest of zTensor 2, in bytes: for each tensor in addition to its name, and for the manifest itself. */
 const ENTRY = 512
 const FRAME = 4096
 
-/** Counts a whole zTensor 2 file: blobs that are aligned, and their index. */
+/** Measures a whole zTensor 2 file: aligned blobs and the index. */
 function alignedMeasure(most: number, alignment: number): Measure {
   const start = 8
   let [end, index] = [start, FRAME]
   const next = (at: number): number => Math.ceil(at / alignment) * alignment
   return {
     add: (bytes, name) => {
-      const [behind, entries] = [next(end) + bytes, index + ENTRY + 2 * Buffer.byteLength(name)]
-      if (end > start && next(behind) + entries > most) return false
-      end = behind
+      const [newEnd, entries] = [next(end) + bytes, index + ENTRY + 2 * Buffer.byteLength(name)]
+      if (end > start && next(newEnd) + entries > most) return false
+      end = newEnd
       index = entries
       return true
     },
@@ -68,7 +68,7 @@ function alignedMeasure(most: number, alignment: number): Measure {
   }
 }
 
-/** Bytes of a tensor as it is written: a cast changes them. */
+/** Returns a function for the written size of a tensor, after a cast. */
 function sizes(catalog: Catalog, casts: readonly number[]): (ordinal: number) => number {
   const cast = new Map<number, number>()
   for (let at = 0; at < casts.length; at += 2) cast.set(casts[at] as number, casts[at + 1] as number)
@@ -79,7 +79,7 @@ function sizes(catalog: Catalog, casts: readonly number[]): (ordinal: number) =>
   }
 }
 
-/** The tensors that are taken, by their new names. */
+/** The selected tensors and their new names. */
 class Taken {
   readonly ordinals: number[] = []
   readonly #names = new Map<number, string>()
@@ -113,7 +113,7 @@ class Taken {
     return pairs
   }
 
-  /** In the order of canonical files, as zTensor 2 is written: by the bytes of the names. */
+  /** Sorted by the UTF-8 bytes of the names, the order of canonical zTensor 2 files. */
   byName(): number[] {
     const keyed = this.ordinals.map((ordinal) => ({ ordinal, key: Buffer.from(this.name(ordinal)) }))
     return keyed.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ ordinal }) => ordinal)
@@ -141,8 +141,7 @@ export async function planConvert(
   const versioned = format === 'zt' ? { version: formatted.version ?? '2' } : { version: formatted.version }
   const given = { ...formatted, format, ...versioned, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
   const request = writeRequest(given)
-  if (request.canonical)
-    throw invalid(TypeError, 'a canonical file is one file: its shards are written with canonical: false')
+  if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
   const casts = castCodes(read.cast)
   const { signal } = read
   const { file, source: from } = await openPlanned(source, read, signal)
@@ -156,8 +155,8 @@ export async function planConvert(
     const name = (ordinal: number) => taken.name(ordinal)
     const parts = await divide(zt2 ? taken.byName() : taken.ordinals, measure, sizes(catalog, casts), name)
     const { digest, compression, alignment, cast } = read
-    const kept = { format, ...versioned, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
-    const taskOptions = plain({ ...kept, attributes, skip }) as ConvertTaskOptions
+    const common = { format, ...versioned, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
+    const taskOptions = plain({ ...common, attributes, skip }) as ConvertTaskOptions
     const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
     const job = makeJob<ConvertTask>('convert', from, file.warnings, tasks)
     await checkFree(job, overwrite, read.remote, signal)
@@ -167,14 +166,14 @@ export async function planConvert(
   }
 }
 
-/** Without what is undefined, which JSON has not. */
+/** Removes undefined properties, which JSON cannot represent. */
 function plain(value: object): object {
   return JSON.parse(JSON.stringify(value)) as object
 }
 
 /**
- * Refuses now what no task could write. Gives the attributes of the target: undefined for the source's own, none where these cannot be
- * held and may be left out.
+ * Throws for tensors that no task could write. Returns the attributes of the target: undefined for the attributes of the source, or empty
+ * if the target cannot store these and they may be skipped.
  */
 async function check(
   file: TensorFile,
@@ -189,17 +188,19 @@ async function check(
   const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
   rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
   const { signal } = given
-  const told = await run(store, { signal }, (control) => selection.look(store.native, writeFormat, canonical, control))
+  const selected = await run(store, { signal }, (control) =>
+    selection.look(store.native, writeFormat, canonical, control),
+  )
   const own = given.attributes === undefined
   const refused = await refusalsOf(selection, own)
   if (refused.length > 0 && !skip) throw refusal(refused, writeFormat)
-  return own && !told.attributes ? {} : given.attributes
+  return own && !selected.attributes ? {} : given.attributes
 }
 
-/** Files of a store that are asked for at once. */
+/** Files of an object store that are checked concurrently. */
 const LANES = 16
 
-/** Refuses a target that is there: while the tasks run, its old index would name new files. */
+/** Throws ZT_EXISTS if the target exists: while the tasks run, its old index would refer to new files. */
 async function checkFree(
   { tasks }: ConvertJob,
   overwrite: boolean,
@@ -208,7 +209,8 @@ async function checkFree(
 ): Promise<void> {
   const [{ target, options, count }] = tasks as [ConvertTask]
   const last = lastPathOf(target, options.format, count)
-  const hint = 'remove it first, with its shards: while the tasks run it would name a mixture of old and new files'
+  const hint =
+    'remove it and its shards first, because it would refer to a mixture of old and new files while the tasks run'
   for (const path of new Set([target, last])) {
     if (await isThere(path, remote, signal)) throw new ZTensorError('ZT_EXISTS', `'${path}' exists: ${hint}`)
   }

@@ -1,4 +1,4 @@
-// One task of a conversion.
+// Runs one task of a conversion.
 import { basename } from 'node:path'
 import { invalid, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
@@ -14,13 +14,13 @@ import { TASK_VERSION, type TaskError } from './format.js'
 import { checkSource, openSource } from './source.js'
 import { isStored, isThere } from './stored.js'
 
-/** An error as JSON. */
+/** Converts an error to JSON. */
 export function errorJson(error: ZTensorError): TaskError {
   const { code, message, tensor, component, offset, rule } = error
   return JSON.parse(JSON.stringify({ code, message, tensor, component, offset, rule })) as TaskError
 }
 
-/** Size and digest of a whole file. */
+/** Computes the size and digest of a whole file. */
 export async function identified(file: TensorFile, algorithm: 'sha256' | 'xxh3', signal?: AbortSignal) {
   const store = TensorFile.storeOf(file)
   const label = 'shard'
@@ -34,34 +34,37 @@ async function describe(
   remote: RemoteOptions | undefined,
   signal?: AbortSignal,
 ): Promise<ConvertTaskResult> {
-  const { job, task: place, options } = task
+  const { job, task: index, options } = task
   const { format } = options
   const file = await open(path, { format, remote, signal })
   try {
     const { size, digest } = await identified(file, algorithmOf(options), signal)
     const what = { file: basename(path), byteLength: size, digest, tensors: file.size }
-    return { ztensor: TASK_VERSION, kind: 'convert', job, task: place, ...what, skipped: skipped.map(errorJson) }
+    return { ztensor: TASK_VERSION, kind: 'convert', job, task: index, ...what, skipped: skipped.map(errorJson) }
   } finally {
     file.close()
   }
 }
 
-/** The names of the task's tensors, in the order of their ordinals; none where all have their own. */
+/** The new names of the task's tensors, by ordinal order; empty if no tensor is renamed. */
 export function namesOf({ renamed }: ConvertTask, ordinals: Uint32Array, catalog: Catalog): string[] {
   if (renamed.length === 0) return []
   const names = new Map(renamed)
   return Array.from(ordinals, (ordinal) => names.get(ordinal) ?? catalog.name(ordinal))
 }
 
-/** Refuses ordinals that the file has not. */
+/** Validates that the file has all ordinals. */
 export function checkOrdinals(ordinals: ConvertTask['ordinals'], size: number): Uint32Array {
   const last = ordinals[ordinals.length - 1]
   if (last !== undefined && last[1] > size)
-    throw invalid(RangeError, `task.ordinals must end at ${size} at most, the tensors of the source, got ${last[1]}`)
+    throw invalid(
+      RangeError,
+      `task.ordinals must not exceed ${size}, the number of tensors in the source, got ${last[1]}`,
+    )
   return ordinalsOf(ordinals)
 }
 
-/** Writes the file of a task, unless the job was finished: then what is there stays. */
+/** Writes the file of a task. After the job was finished, it only describes the existing file. */
 export async function runConvert(
   task: ConvertTask,
   opening: OpenOptions | undefined,
@@ -74,13 +77,13 @@ export async function runConvert(
   const source = await openSource(task.source, opening, signal)
   try {
     if (await isThere(lastPathOf(target, options.format, count), given, signal))
-      return await late(task, path, given, signal)
+      return await describeExisting(task, path, given, signal)
     const ordinals = checkOrdinals(task.ordinals, source.size)
     const names = namesOf(task, ordinals, await TensorFile.ready(source, signal))
-    // Of several files of zTensor 2 the root has the attributes.
+    // In sharded zTensor 2, only the root has attributes.
     const shard = count > 1 && options.format === 'zt' ? { ...options, attributes: {} } : options
     const skip = options.skip ?? false
-    // The only file is the whole: nothing may be there. A shard that is there is of this job, and has the same bytes.
+    // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...shard, overwrite: count > 1 }
     const { skipped } = await convertFile(
       source,
@@ -93,23 +96,23 @@ export async function runConvert(
     await checkSource(source, task.source, signal)
     return await describe(task, path, skipped, given, signal)
   } catch (error) {
-    // Somebody else did the same task at the same time.
+    // The same task ran concurrently.
     if (count === 1 && error instanceof ZTensorError && error.code === 'ZT_EXISTS')
-      return await late(task, path, given, signal)
+      return await describeExisting(task, path, given, signal)
     throw error
   } finally {
     source.close()
   }
 }
 
-/** A task that comes when all is done writes nothing: it tells what is there. */
-async function late(
+/** The result of a task that runs after its file is complete: describes the file without writing. */
+async function describeExisting(
   task: ConvertTask,
   path: string,
   remote: RemoteOptions | undefined,
   signal?: AbortSignal,
 ): Promise<ConvertTaskResult> {
   if (await isThere(path, remote, signal)) return describe(task, path, [], remote, signal)
-  const message = `'${task.target}' exists, and the file of this task does not: it is no work of this job`
+  const message = `'${task.target}' exists, but the file of this task does not: another job or program wrote it; remove it, or plan the job for another target`
   throw new ZTensorError('ZT_EXISTS', message)
 }

@@ -1,4 +1,4 @@
-// The source of a job: how each task finds it, and how it is known to be the same one.
+// The source of a job: how a task opens it, and checks that it has not changed.
 
 import { promises } from 'node:fs'
 import { resolve } from 'node:path'
@@ -14,40 +14,40 @@ import { remoteUrl } from '../read/remote.js'
 import { filePath, optional, readOptions, validateBoolean, validateText, wrongType } from '../values/arguments.js'
 import type { TaskSource } from './format.js'
 
-/** A source that other machines can open too. */
+/** A source that other machines can open: a path, a URL, or a list of them. */
 export type RemoteSource = string | URL | readonly (string | URL)[]
 
-/** How a job's source is opened and recognized. */
+/** How a job's source is opened and identified. */
 export interface TaskSourceOptions {
   /**
-   * How to open the source. A job keeps the format and the limits; what it cannot or should not hold (`shards`, `remote`, whose headers
-   * may be secret) is given to `runTask` and `finish…` again.
+   * How to open the source. The job stores the format and the limits. Pass other options (`shards`, `remote`, whose headers may be
+   * secret) to `runTask` and `finishJob` again.
    */
   source?: OpenOptions | undefined
   /**
-   * Whether a source with another modification time is another source: true by default. With false each machine may have a copy of
-   * its own, and a change that keeps every length and the whole index goes unnoticed.
+   * Whether a changed modification time means a changed source: true by default. With false each machine may use its own copy, but a
+   * change that affects neither file lengths nor the index is not detected.
    */
   checkModified?: boolean | undefined
 }
 
-function placeOf(name: string, source: unknown): string {
+function locationOf(name: string, source: unknown): string {
   const text = remoteUrl(source)
   if (text !== undefined) return text
   const url = urlText(source)
   if (url === undefined && typeof source !== 'string')
-    throw wrongType(name, 'a path or a URL, or a list of them: other machines open it too', source)
+    throw wrongType(name, 'a path, a URL or a list of them, so that other machines can open it', source)
   const path = url === undefined ? validateText(name, source) : filePath(name, url)
   return resolve(path)
 }
 
-function placesOf(source: unknown): string | string[] {
+function locationsOf(source: unknown): string | string[] {
   return Array.isArray(source)
-    ? Array.from(source, (one, at) => placeOf(`source[${at}]`, one))
-    : placeOf('source', source)
+    ? Array.from(source, (one, at) => locationOf(`source[${at}]`, one))
+    : locationOf('source', source)
 }
 
-/** Adds what the index says of each tensor: its name, type, shape, layout, length and place. */
+/** Hashes each tensor's entry in the index: name, dtype, shape, layout, length, file and offset. */
 async function hashIndex(catalog: Catalog, add: (line: string) => void): Promise<void> {
   for (let at = 0; at < catalog.size; at++) {
     if (at % TURN === TURN - 1) await nextTurn()
@@ -68,8 +68,9 @@ async function hashIndex(catalog: Catalog, add: (line: string) => void): Promise
 }
 
 /**
- * What a source is: the lengths of its files, its index and, if asked for, when its files were modified. No inode and no device: they
- * differ between machines that share a folder. Whole milliseconds: file systems differ in what they keep below.
+ * Computes the identity of a source from the lengths of its files, its index and, with `checkModified`, their modification times. Inode
+ * and device are not included: they differ between machines that share a folder. Times are in whole milliseconds, because file systems
+ * differ in resolution.
  */
 async function identityOf(file: TensorFile, checkModified: boolean, signal?: AbortSignal): Promise<string> {
   const hash = builtins.crypto.createHash('sha256')
@@ -82,18 +83,18 @@ async function identityOf(file: TensorFile, checkModified: boolean, signal?: Abo
     add(JSON.stringify([byteLength, modified]))
   }
   await hashIndex(await TensorFile.ready(file, signal), add)
-  // The digests of its data, where the index has them.
+  // The digests of the data, if the index has them.
   if (file.format === 'zt' && file.version === '2') add(await file.contentDigest('xxh3', { signal }).catch(() => ''))
   return `sha256:${hash.digest('hex')}`
 }
 
-/** Opens a source that a job is planned for. */
+/** Opens a source to plan a job. */
 export async function openPlanned(
   given: unknown,
   options: TaskSourceOptions,
   signal: AbortSignal | undefined,
 ): Promise<{ file: TensorFile; source: TaskSource }> {
-  const path = placesOf(given)
+  const path = locationsOf(given)
   const checkModified = optional(options.checkModified, (value) => validateBoolean('checkModified', value)) ?? true
   const { format, maxIndexBytes, maxDecodedBytes, maxRank, maxAttributeValues } = readOptions(
     options.source,
@@ -102,10 +103,10 @@ export async function openPlanned(
   )
   const file = await open(path, { ...options.source, signal })
   try {
-    // A URL of the hub may name a branch; the file's own place names the commit that was found.
+    // A hub URL may name a branch; file.path names the resolved commit.
     const found = typeof path === 'string' && /^hf:/i.test(path) ? (file.path ?? path) : path
-    const kept = { format, maxIndexBytes, maxDecodedBytes, maxRank, maxAttributeValues }
-    const given = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
+    const known = { format, maxIndexBytes, maxDecodedBytes, maxRank, maxAttributeValues }
+    const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined))
     const identity = await identityOf(file, checkModified, signal)
     return { file, source: { path: found, identity, checkModified, ...given } }
   } catch (error) {
@@ -115,19 +116,19 @@ export async function openPlanned(
 }
 
 function changed({ path }: TaskSource): ZTensorError {
-  const place = typeof path === 'string' ? path : `${path[0]} and the others`
+  const name = typeof path === 'string' ? `'${path}'` : `'${path[0]}' or another file of the list`
   const message =
-    `'${place}' is not what it was when the job was planned: its length, its index or its modification time differs. ` +
-    'Plan the job again; where each machine has a copy of its own, with checkModified: false'
+    `${name} has changed since the job was planned: its length, index or modification time differs. ` +
+    'Plan the job again; if each machine has its own copy, set checkModified: false'
   return new ZTensorError('ZT_IO', message)
 }
 
-/** Refuses a file that is not the planned one. */
+/** Throws ZT_IO if the file has changed since the job was planned. */
 export async function checkSource(file: TensorFile, source: TaskSource, signal?: AbortSignal): Promise<void> {
   if ((await identityOf(file, source.checkModified, signal)) !== source.identity) throw changed(source)
 }
 
-/** Opens the source of a task, if it is still the same. */
+/** Opens the source of a task and checks that it has not changed. */
 export async function openSource(
   source: TaskSource,
   options: OpenOptions | undefined,

@@ -1,4 +1,4 @@
-// Statistics of all tensors by machines side by side.
+// The tasks of distributed statistics.
 
 import { invalid, ZTensorError } from '../native/errors.js'
 import type { JobOptions } from '../native/job.js'
@@ -22,22 +22,22 @@ import { checkOrdinals, errorJson } from './run-convert.js'
 import { checkSource, openSource, type RemoteSource } from './source.js'
 import { errorOf, type FinishOptions, finishing, type PlanReadingOptions, planReading } from './verify-tasks.js'
 
-/** What to find out, and how it is divided. */
+/** Which statistics to compute, and how to divide the work. */
 export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, 'bins' | 'range'> {}
 
-/** Some tensors whose statistics are wanted. */
+/** A task that computes the statistics of some tensors. */
 export interface StatsTask extends Task {
   readonly kind: 'stats'
   readonly options: { readonly bins?: number; readonly range?: readonly [first: number, last: number] }
 }
 
-/** Statistics, divided. */
+/** A job of statistics. */
 export type StatsJob = Job<StatsTask>
 
-/** A number as JSON: what JSON has no number for is text. */
+/** A number in JSON; values that JSON numbers cannot represent are strings. */
 type JsonNumber = number | 'NaN' | 'Infinity' | '-Infinity' | '-0'
 
-/** Statistics of a tensor as JSON. */
+/** The statistics of a tensor in JSON form. */
 export interface JsonStats {
   readonly name: string
   /** In the order of `TensorStats`, from `count` to `std`. */
@@ -45,19 +45,19 @@ export interface JsonStats {
   readonly histogram?: { readonly edges: readonly JsonNumber[]; readonly counts: readonly JsonNumber[] }
 }
 
-/** What one task found. */
+/** The result of one task. */
 export interface StatsTaskResult extends TaskResult {
   readonly kind: 'stats'
   readonly stats: readonly JsonStats[]
-  /** Tensors that have no statistics, and why. */
+  /** The tensors without statistics, with the reasons. */
   readonly skipped: readonly TaskError[]
 }
 
-/** What was found of all tensors. */
+/** The statistics of all tensors. */
 export interface FinishStatsResult {
-  /** Statistics by the names of the tensors, in the order of the source. */
+  /** Statistics by tensor name, in the order of the source. */
   readonly stats: ReadonlyMap<string, TensorStats>
-  /** Tensors that have none: of complex numbers, or of an unknown layout. */
+  /** The errors of tensors without statistics: of complex dtypes, or of unknown layouts. */
   readonly skipped: readonly ZTensorError[]
 }
 
@@ -66,11 +66,11 @@ export async function planStats(source: RemoteSource, options?: PlanStatsOptions
   const known = ['maxTaskBytes', 'signal', 'source', 'checkModified', 'bins', 'range'] as const
   const { bins, range, ...read } = readOptions<PlanStatsOptions>(options, known)
   statsRequest({ bins, range })
-  const kept = JSON.parse(JSON.stringify({ bins, range })) as StatsTask['options']
-  return planReading<StatsTask>('stats', source, read, { options: kept })
+  const taskOptions = JSON.parse(JSON.stringify({ bins, range })) as StatsTask['options']
+  return planReading<StatsTask>('stats', source, read, { options: taskOptions })
 }
 
-/** Refuses what is not a task of statistics. */
+/** Validates a statistics task. */
 export function validateStatsTask(name: string, value: unknown): StatsTask {
   const task = checkTask(name, value, 'stats', ['options']) as StatsTask
   const options = validateObject(`${name}.options`, task.options)
@@ -80,7 +80,7 @@ export function validateStatsTask(name: string, value: unknown): StatsTask {
 }
 
 const FIELDS = ['count', 'nan', 'positiveInfinite', 'negativeInfinite', 'zeros', 'min', 'max', 'mean', 'std'] as const
-/** How many of these count elements. */
+/** The number of leading fields that are counts. */
 const COUNTS = 5
 const NONE = new Set<string>(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_UNSUPPORTED_ENCODING'])
 
@@ -96,7 +96,7 @@ function jsonOf(name: string, stats: TensorStats): JsonStats {
   return { name, numbers, histogram: { edges: histogram.edges.map(toJson), counts: histogram.counts.map(toJson) } }
 }
 
-/** Finds the statistics of a task's tensors. */
+/** Computes the statistics of a task's tensors. */
 export async function runStats(
   { source: from, ordinals, options, job, task }: StatsTask,
   opening: OpenOptions | undefined,
@@ -146,14 +146,15 @@ function histogramOf(name: string, value: unknown): Histogram | undefined {
   return { edges: numbers(`${name}.edges`, edges), counts: numbers(`${name}.counts`, counts) }
 }
 
-/** Reads the statistics of a tensor. */
+/** Validates and decodes the statistics of a tensor. */
 function statsOf(name: string, value: unknown): [string, TensorStats] {
   const given = validateObject(name, value) as Record<string, unknown>
   validateKeys(name, given, ['name', 'numbers', 'histogram'])
   const found = numbers(`${name}.numbers`, given.numbers)
   if (found.length !== FIELDS.length) throw wrongType(`${name}.numbers`, `${FIELDS.length} numbers`, given.numbers)
   for (const count of found.slice(0, COUNTS))
-    if (!Number.isSafeInteger(count) || count < 0) throw wrongType(`${name}.numbers`, 'counts first', count)
+    if (!Number.isSafeInteger(count) || count < 0)
+      throw wrongType(`${name}.numbers`, 'non-negative integers as counts', count)
   const fields = Object.fromEntries(FIELDS.map((field, at) => [field, found[at]])) as unknown as TensorStats
   return [
     validateString(`${name}.name`, given.name),
@@ -194,11 +195,11 @@ export async function finishStats(
     if (given !== wanted) throw wrongType(`the result of task ${at}`, `of ${wanted} tensors`, given)
     for (const [name, { histogram }] of stats) {
       if (histogram?.counts.length === bins) continue
-      throw invalid(TypeError, `the result of task ${at} has another histogram of ${JSON.stringify(name)} than the job asks for: run it again`) // biome-ignore format: one message
+      throw invalid(TypeError, `the result of task ${at} has a histogram of ${JSON.stringify(name)} with a different number of bins than planned: run it again`) // biome-ignore format: one message
     }
     for (const name of [...stats.map(([name]) => name), ...skipped.map(({ tensor }) => tensor ?? '')]) {
       if (names.has(name))
-        throw invalid(TypeError, `two results are of the tensor ${JSON.stringify(name)}: run task ${at} again`)
+        throw invalid(TypeError, `two results contain the tensor ${JSON.stringify(name)}: run task ${at} again`)
       names.add(name)
     }
   }

@@ -1,18 +1,18 @@
-// What the tasks of a job ask of the files of its target, in a folder or in a store.
+// Access to the files of a job's target, in a folder or in an object store.
 import { existsSync } from 'node:fs'
 import { run, unopened } from '../native/job.js'
 import { binding } from '../native/native.js'
 import { type RemoteOptions, remoteRequest, remoteUrl } from '../read/remote.js'
 
-/** Whether a path is the URL of a file of a store. */
+/** Whether a path is the URL of an object. */
 export function isStored(path: string): boolean {
   return remoteUrl(path) !== undefined
 }
 
 /**
- * Whether a file is there.
+ * Whether a file or object exists.
  *
- * @throws ZTensorError ZT_IO where a store does not answer; the signal's reason
+ * @throws ZTensorError ZT_IO if the store does not respond; the signal's reason
  */
 export async function isThere(path: string, remote: RemoteOptions | undefined, signal?: AbortSignal): Promise<boolean> {
   if (!isStored(path)) return existsSync(path)
@@ -21,8 +21,7 @@ export async function isThere(path: string, remote: RemoteOptions | undefined, s
 }
 
 /**
- * Puts a file of this machine into a store, where nothing has its name; otherwise compares. Gives whether the same bytes are there
- * now.
+ * Uploads a local file, unless the object exists. Returns whether the object has the bytes of the file.
  *
  * @throws ZTensorError ZT_IO; the signal's reason
  */

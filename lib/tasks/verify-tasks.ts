@@ -1,4 +1,4 @@
-// A verification by machines side by side.
+// The tasks of a distributed verification.
 
 import { type ErrorCode, invalid, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
@@ -25,22 +25,22 @@ import {
 import { checkOrdinals, errorJson } from './run-convert.js'
 import { checkSource, openPlanned, openSource, type RemoteSource, type TaskSourceOptions } from './source.js'
 
-/** How work that reads a file is divided. */
+/** How to divide work that reads a file. */
 export interface PlanReadingOptions extends TaskSourceOptions {
-  /** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
+  /** Maximum size in bytes of the tensors of a task: 5 GB by default. A tensor is never divided. */
   maxTaskBytes?: number | undefined
   signal?: AbortSignal | undefined
 }
 
-/** Some tensors to verify. */
+/** A task that verifies some tensors. */
 export interface VerifyTask extends Task {
   readonly kind: 'verify'
 }
 
-/** A verification, divided. */
+/** A job of a verification. */
 export type VerifyJob = Job<VerifyTask>
 
-/** What one task of a verification found. */
+/** The result of a verification task. */
 export interface VerifyTaskResult extends TaskResult {
   readonly kind: 'verify'
   readonly checked: number
@@ -48,10 +48,10 @@ export interface VerifyTaskResult extends TaskResult {
   readonly failures: readonly TaskError[]
 }
 
-/** The most bytes of a task, unless it is said. */
+/** The default of `maxTaskBytes`. */
 const TASK = 5e9
 
-/** Divides the tensors of a source by their bytes. */
+/** Plans a job: divides the tensors of a source by size. */
 export async function planReading<T extends Task>(
   kind: T['kind'],
   source: RemoteSource,
@@ -83,7 +83,7 @@ export async function planVerify(source: RemoteSource, options?: PlanReadingOpti
   return planReading<VerifyTask>('verify', source, read, {})
 }
 
-/** Refuses what is not a task of a verification. */
+/** Validates a verification task. */
 export function validateVerifyTask(name: string, value: unknown): VerifyTask {
   return checkUnchanged(name, checkTask(name, value, 'verify', []) as VerifyTask)
 }
@@ -98,7 +98,7 @@ export async function runVerify(
   try {
     const some = checkOrdinals(ordinals, file.size)
     const store = TensorFile.storeOf(file)
-    // The first task reports the damage of the file itself.
+    // Only the first task reports damage that belongs to no tensor.
     const { checked, undigested, failures } = await verifyTensors(store, some, { onProgress, signal }, task === 0)
     await checkSource(file, from, signal)
     const found = { checked, undigested, failures: failures.map(errorJson) }
@@ -116,17 +116,17 @@ function validateVerifyResult(name: string, value: Record<string, unknown>): Ver
   return value as unknown as VerifyTaskResult
 }
 
-/** The error that a task had. */
+/** Converts an error from JSON. */
 export function errorOf({ code, message, ...where }: TaskError): ZTensorError {
   return new ZTensorError(code as ErrorCode, message, where)
 }
 
-/** How to end a job that has read. */
+/** How to finish a verification or statistics job. */
 export interface FinishOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Checks how to end a job, after a turn of the event loop, in which the signal may speak. */
+/** Validates the options, and yields to the event loop once, so that the signal can be aborted. */
 export async function finishing(options: FinishOptions | undefined): Promise<void> {
   const { signal } = readOptions(options, ['signal'])
   optional(signal, validateAbortSignal)
@@ -148,7 +148,7 @@ export async function finishVerify(
   const failures = found.flatMap((result) => result.failures.map(errorOf))
   const sum = (field: 'checked' | 'undigested') => found.reduce((total, result) => total + result[field], 0)
   if (!Number.isSafeInteger(sum('checked') + sum('undigested')))
-    throw invalid(RangeError, 'results count more components than any file has')
+    throw invalid(RangeError, 'results have implausible counts: more than 2^53 components')
   const { warnings } = planned
   return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures, warnings }
 }

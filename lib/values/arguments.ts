@@ -1,4 +1,4 @@
-// Arguments are checked here, before they reach native code: expected what, got what.
+// Validates arguments before they reach native code. Messages say what was expected and what was passed.
 import { fileURLToPath } from 'node:url'
 import { inspect, types } from 'node:util'
 import { invalid } from '../native/errors.js'
@@ -13,7 +13,7 @@ function got(value: unknown): string {
   return inspect(value, { maxStringLength: 40, breakLength: Number.POSITIVE_INFINITY })
 }
 
-/** The error of an argument of the wrong type. */
+/** The error for an argument of the wrong type. */
 export function wrongType(name: string, expected: string, value: unknown): Error {
   return invalid(TypeError, `${name} must be ${expected}, got ${got(value)}`)
 }
@@ -23,14 +23,14 @@ export function validateString(name: string, value: unknown): string {
   return value
 }
 
-/** A string that a file can hold: one with half a surrogate pair has no UTF-8. */
+/** Validates a string that can be encoded as UTF-8: it must not contain lone surrogates. */
 export function validateText(name: string, value: unknown): string {
   const text = validateString(name, value)
   if (!text.isWellFormed()) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
   return text
 }
 
-/** A whole number from `least` on. */
+/** Validates an integer of at least `least`. */
 export function validateInteger(name: string, value: unknown, least = 0): number {
   if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
   if (!Number.isSafeInteger(value) || value < least) {
@@ -43,7 +43,7 @@ export function optional<T>(value: unknown, check: (value: unknown) => T): T | u
   return value === undefined ? undefined : check(value)
 }
 
-/** Something with properties. */
+/** Validates a non-null object. */
 export function validateObject<T>(name: string, value: T): T & object {
   if (typeof value !== 'object' || value === null) throw wrongType(name, 'an object', value)
   return value
@@ -54,8 +54,8 @@ export function validateFunction(name: string, value: unknown): void {
 }
 
 /**
- * An options object, read once so that getters cannot give two answers. What is not `known` is refused: it would be ignored,
- * and whoever misspelled it believes otherwise.
+ * Reads an options object. Each option is read once, so that getters cannot return different values. Rejects options that are not
+ * `known`, because a misspelled option would be ignored silently.
  */
 export function readOptions<T extends object>(
   value: T | undefined,
@@ -80,8 +80,8 @@ export function isIterable(value: unknown): value is Iterable<unknown> {
 }
 
 /**
- * Refuses an object that has keys of its own beside the known ones. The error names those that are close, or the call that takes an
- * object with a key of `takenBy`.
+ * Throws if an object has keys that are not `known`. The message suggests similar keys, or the method that accepts an object with a key
+ * of `takenBy`.
  */
 export function validateKeys(
   name: string,
@@ -93,14 +93,15 @@ export function validateKeys(
   for (const key of keys) {
     if (known.includes(key)) continue
     const other = keys.find((key) => Object.hasOwn(takenBy, key))
-    if (other !== undefined) throw invalid(TypeError, `${name} has ${other}: ${takenBy[other]} takes it`)
+    if (other !== undefined)
+      throw invalid(TypeError, `${name} has the key ${other}: pass it to ${takenBy[other]} instead`)
     const close = closeTo(key, known)
-    const hint = close.length > 0 ? `did you mean ${close.join(' or ')}?` : `there are ${known.join(', ')}`
-    throw invalid(TypeError, `${name} has no ${inspect(key, { maxStringLength: 40 })}: ${hint}`)
+    const hint = close.length > 0 ? `did you mean ${close.join(' or ')}?` : `the known keys are ${known.join(', ')}`
+    throw invalid(TypeError, `${name} has an unknown key ${inspect(key, { maxStringLength: 40 })}: ${hint}`)
   }
 }
 
-/** The names that a misspelled one may stand for: a part of it, or it with a few letters wrong. */
+/** The known names that are similar to a misspelled one: a substring, or with a few different letters. */
 function closeTo(given: string, known: readonly string[]): string[] {
   const wanted = given.slice(0, 64).toLowerCase()
   return known.filter((name) => {
@@ -110,7 +111,7 @@ function closeTo(given: string, known: readonly string[]): string[] {
   })
 }
 
-/** Letters to insert, take out or replace to make one word of the other (Levenshtein). */
+/** The Levenshtein distance. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at)
   for (let i = 1; i <= a.length; i++) {
@@ -148,7 +149,7 @@ export function withArticle(name: string): string {
   return `${name.startsWith('Int') ? 'an' : 'a'} ${name}`
 }
 
-/** An array to fill: of the dtype's own type, or bytes. */
+/** Validates an array to fill: of the dtype's array type, or a Uint8Array. */
 export function validateInto(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
   // Version 2 pads the last byte of a packed type.
   const byteLength = Math.ceil((length * dtype.bits) / 8)
@@ -166,12 +167,12 @@ export function validateTypedArray(name: string, value: unknown): TypedArray {
   return value as TypedArray
 }
 
-/** The path of a file: URL, as it is spelled. */
+/** The path of a file: URL. */
 export function filePath(name: string, url: string): string {
   try {
     return fileURLToPath(url)
   } catch (cause) {
-    const message = `${name} must be a file: URL of this machine, got ${url} (read it into memory first)`
+    const message = `${name} must be a file: URL of this machine, got ${url} (download it, or pass its bytes)`
     throw Object.assign(invalid(TypeError, message), { cause })
   }
 }

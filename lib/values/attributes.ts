@@ -15,42 +15,42 @@ export type AttributeValue =
   | AttributeObject
   | Map<AttributeValue, AttributeValue>
 
-/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
+/** A map whose keys are all strings: an object without a prototype, so that any key is safe. */
 export interface AttributeObject {
   readonly [key: string]: AttributeValue
 }
 
-/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
+/** Attributes: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
 export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>
 
 interface TaggedMap {
   map: unknown[]
 }
 
-/** What stands on the tape before each value, and what follows it there. The order is that of the binding. */
+/** The marks on the tape before each value, and what follows each mark. They match those of the binding. */
 const Mark = {
   null: 0,
   false: 1,
   true: 2,
-  /** The number. */
+  /** Followed by the number. */
   number: 3,
-  /** Its length, of the current string. */
+  /** Followed by its length in the current string. */
   text: 4,
-  /** Nothing: it is the next of the others. */
+  /** Followed by nothing: the value is the next of `others`. */
   other: 5,
-  /** The number of items, and these. */
+  /** Followed by the number of items, and the items. */
   list: 6,
-  /** The number of keys and values together, and these in turn. */
+  /** Followed by the number of keys and values together, and alternating keys and values. */
   map: 7,
-  /** Nothing, and no value: the texts go on in the next string. */
+  /** Followed by nothing, and not a value: continue with the next string. */
   nextString: 8,
-  /** In a list: how many numbers follow, and these. */
+  /** In a list: followed by a count, and as many numbers. */
   numbers: 9,
-  /** In a list: how many texts follow, and the length of each. */
+  /** In a list: followed by a count, and as many lengths of texts. */
   texts: 10,
 } as const
 
-/** Makes attributes of what crossed the binding. */
+/** Decodes attributes from the binding's tape. */
 export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
   let at = 0
   let string = 0
@@ -58,7 +58,7 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
   let start = 0
   let other = 0
 
-  function cut(length: number): string {
+  function nextText(length: number): string {
     const part = text.substring(start, start + length)
     start += length
     return part
@@ -74,7 +74,7 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
       case Mark.number:
         return tape[at++] as number
       case Mark.text:
-        return cut(tape[at++] as number)
+        return nextText(tape[at++] as number)
       case Mark.list:
         return list(tape[at++] as number)
       case Mark.map:
@@ -91,7 +91,7 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
     }
   }
 
-  /** At its full length from the start: an array that grows costs as much as its items. */
+  /** Reads a list. The array is allocated at its full length: growing it would cost as much as its items. */
   function list(count: number): readonly AttributeValue[] {
     const items: AttributeValue[] = new Array(count)
     let item = 0
@@ -101,7 +101,7 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
         const end = item + (tape[at + 1] as number)
         at += 2
         if (mark === Mark.numbers) while (item < end) items[item++] = tape[at++] as number
-        else while (item < end) items[item++] = cut(tape[at++] as number)
+        else while (item < end) items[item++] = nextText(tape[at++] as number)
       } else if (mark === Mark.nextString) {
         at++
         turn()
@@ -129,7 +129,7 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
   return map(tape[at++] as number)
 }
 
-/** Those that are text under a text. */
+/** The attributes whose keys and values are strings. */
 export function textsOf(attributes: Attributes): Readonly<Record<string, string>> {
   const texts: Record<string, string> = Object.create(null)
   const entries = isMap(attributes) ? attributes : Object.entries(attributes)
@@ -148,26 +148,27 @@ export type AttributeValueInput =
   | readonly AttributeValueInput[]
   | AttributeInput
 
-/** Attributes to write: an object, or a Map where keys are not text. */
+/** Attributes to write: an object, or a Map with keys of any type. */
 export type AttributeInput =
   | { readonly [key: string]: AttributeValueInput }
   | ReadonlyMap<AttributeValueInput, AttributeValueInput>
 
-/** As deep as the reader follows. */
+/** The maximum nesting depth, the same as when reading. */
 const DEPTH = 64
 
-/** What a key is in the file, where 1 and 1n are the same. */
+/** The identity of a key in the file, where 1 and 1n are equal. */
 function identity(name: string, key: unknown): string {
   if (isUint8Array(key)) return `bytes ${Buffer.from(key).toString('hex')}`
-  if (typeof key === 'object' && key !== null) throw wrongType(name, 'a text, a number, a boolean, null or bytes', key)
+  if (typeof key === 'object' && key !== null)
+    throw wrongType(name, 'a string, a number, a boolean, null or bytes', key)
   return typeof key === 'string'
     ? `text ${key}`
     : `${typeof key === 'boolean' || key === null ? 'word' : 'number'} ${key}`
 }
 
-/** A map of attributes on its way across the binding, its kinds and depth checked. */
+/** Validates attributes, and encodes them for the binding. */
 export function freezeMap(name: string, value: unknown, depth = DEPTH): TaggedMap {
-  if (depth < 1) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
+  if (depth < 1) throw invalid(RangeError, `${name} must not be nested more than ${DEPTH} levels deep`)
   const map: unknown[] = []
   const seen = new Set<string>()
   for (const [key, item] of entriesOf(name, value)) {
@@ -179,16 +180,16 @@ export function freezeMap(name: string, value: unknown, depth = DEPTH): TaggedMa
   return { map }
 }
 
-/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
+/** Attributes to change: an undefined value removes the attribute, any other value sets it. All other attributes stay. */
 export type AttributeChanges =
   | { readonly [key: string]: AttributeValueInput | undefined }
   | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
 
-/** Changes on their way across the binding: what to set, and a map whose keys are to be taken out. */
+/** Encodes changes for the binding: attributes to set, and a map whose keys are removed. */
 export function freezeChanges(name: string, value: unknown): { set: TaggedMap; unset: TaggedMap } {
   const entries = [...entriesOf(name, value)]
   const gone = (item: unknown): boolean => item === undefined
-  // All keys together, so that no two of them are one in the file.
+  // Checks all keys together for duplicates.
   freezeMap(name, new Map(entries.map(([key]) => [key, null])))
   return {
     set: freezeMap(name, new Map(entries.filter(([, item]) => !gone(item)))),
@@ -196,7 +197,7 @@ export function freezeChanges(name: string, value: unknown): { set: TaggedMap; u
   }
 }
 
-/** The entries of a Map or of an object that is nothing else. */
+/** The entries of a Map or a plain object. */
 function entriesOf(name: string, value: unknown): Iterable<[unknown, unknown]> {
   if (isMap(value)) return value
   if (!isPlainObject(value)) throw wrongType(name, 'a plain object or a Map', value)
@@ -214,7 +215,7 @@ function freeze(name: string, value: unknown, depth: number): unknown {
     case 'object':
       if (value === null || isUint8Array(value)) return value
       if (!Array.isArray(value)) return freezeMap(name, value, depth)
-      if (depth < 1) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
+      if (depth < 1) throw invalid(RangeError, `${name} must not be nested more than ${DEPTH} levels deep`)
       // Array.from sees the holes that map() skips.
       return { list: Array.from(value, (item, at) => freeze(`${name}[${at}]`, item, depth - 1)) }
     default:

@@ -1,7 +1,7 @@
-// What other tools call our dtypes: the command takes these names too, and errors suggest ours for them.
+// Dtype names of other tools: the command accepts them, and errors suggest the names of this package.
 import type { DType } from './dtype.js'
 
-/** Every dtype, with its other names in lower case. */
+/** Every dtype, with its names in other tools, in lowercase. */
 export const DTYPE_NAMES: Readonly<Record<DType, readonly string[]>> = {
   float64: ['f64', 'fp64', 'double'],
   float32: ['f32', 'fp32', 'float'],
@@ -28,7 +28,7 @@ export const DTYPE_NAMES: Readonly<Record<DType, readonly string[]>> = {
   complex128: ['c128'],
 }
 
-/** The dtype that a name stands for in some tool; undefined where there is none. */
+/** The dtype for a name of any tool; undefined for an unknown name. */
 export function dtypeCalled(name: string): DType | undefined {
   const wanted = name.trim().toLowerCase()
   const known = Object.entries(DTYPE_NAMES).find(([dtype, others]) => dtype === wanted || others.includes(wanted))

@@ -1,7 +1,7 @@
 import { tooLarge } from '../native/errors.js'
 import { arrayKind } from '../native/realm.js'
 
-/** The typed array that holds a tensor's elements, for each dtype. */
+/** The typed array class of each dtype. */
 export interface DTypeArrays {
   float64: Float64Array
   float32: Float32Array
@@ -36,10 +36,10 @@ export interface DTypeArrays {
   complex128: Float64Array
 }
 
-/** The array of a dtype; nothing where the dtype is undefined. */
+/** The typed array of a dtype; `never` for an undefined dtype. */
 export type ArrayOf<D extends DType | undefined> = D extends DType ? DTypeArrays[D] : never
 
-/** The same arrays over an ArrayBuffer of their own, where TypeScript tells that from a shared one (5.7 and later). */
+/** The typed array of each dtype over an ArrayBuffer, not a SharedArrayBuffer (TypeScript 5.7 and later distinguish them). */
 export interface OwnArrays {
   float64: ReturnType<Float64ArrayConstructor['of']>
   float32: ReturnType<Float32ArrayConstructor['of']>
@@ -66,16 +66,16 @@ export interface OwnArrays {
   complex128: ReturnType<Float64ArrayConstructor['of']>
 }
 
-/** Such an array of a dtype; nothing where the dtype is undefined. */
+/** The typed array of a dtype over an ArrayBuffer; `never` for an undefined dtype. */
 export type OwnArrayOf<D extends DType | undefined> = D extends DType ? OwnArrays[D] : never
 
 /** The type of a tensor's elements, named as NumPy and ml_dtypes name them. */
 export type DType = keyof DTypeArrays
 
-/** Any of the arrays that hold elements. */
+/** A typed array of any dtype. */
 export type TypedArray = DTypeArrays[DType]
 
-/** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
+/** An array of indices, in the integer type in which it is stored. */
 export type IndexArray =
   | BigInt64Array
   | BigUint64Array
@@ -91,7 +91,7 @@ interface ArrayClass {
   readonly BYTES_PER_ELEMENT: number
 }
 
-/** What the wrapper needs to know of a dtype. */
+/** The properties of a dtype. */
 export interface DTypeInfo {
   readonly name: DType
   readonly code: number
@@ -135,17 +135,17 @@ export function dtypeInfo(name: string): DTypeInfo | undefined {
   return byName.get(name)
 }
 
-/** Bytes without a known type are looked at one by one. */
+/** The dtype of views on data of unknown type. */
 export const uint8 = dtypes[11] as DTypeInfo
 
 /**
- * An array's bytes, wherever it is a view.
+ * Returns the bytes of an array, over the same memory.
  *
- * @throws ZTensorError ZT_LIMIT where the runtime has no array of so many bytes, though it has one of the wider elements
+ * @throws ZTensorError ZT_LIMIT if the runtime does not support a Uint8Array of this length
  */
 export function bytesOf(array: ArrayBufferView): Uint8Array {
   const { buffer, byteOffset, byteLength } = array
-  // Of a detached buffer no view can be made, not even an empty one.
+  // A detached buffer allows no view, not even an empty one.
   if (byteLength === 0) return new Uint8Array(0)
   try {
     return new Uint8Array(buffer, byteOffset, byteLength)
@@ -168,7 +168,7 @@ const ofArrays = new Map<string | undefined, DType>([
   ['Uint8Array', 'uint8'],
 ])
 
-/** The dtype that an array's own type says. A Buffer is a Uint8Array. */
+/** The dtype that corresponds to a typed array's class. A Buffer is a Uint8Array. */
 export function dtypeOfArray(array: ArrayBufferView): DType | undefined {
   return ofArrays.get(arrayKind(array))
 }

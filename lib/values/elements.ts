@@ -1,4 +1,4 @@
-// The elements of a tensor that is to be written: what an array is as a dtype, and how it is checked.
+// Validates and converts the elements of a tensor to write.
 import { inspect } from 'node:util'
 import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
@@ -8,11 +8,11 @@ import { validateInteger, withArticle, wrongType } from './arguments.js'
 import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray, type TypedArray } from './dtype.js'
 import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
 
-/** The elements of a dense tensor on their way into a file. */
+/** The elements of a dense tensor to write. */
 export interface Elements {
   readonly dtype: DTypeInfo
   readonly shape: number[]
-  /** The elements by their bits. */
+  /** The bits of the elements. */
   readonly data: ArrayBufferView
 }
 
@@ -22,7 +22,7 @@ export function validateDType(name: string, value: unknown): DTypeInfo {
   return info
 }
 
-/** The error of what is no dtype's name. */
+/** The error for an unknown dtype name. */
 export function noDType(name: string, value: unknown): Error {
   const meant = typeof value === 'string' ? dtypeCalled(value) : undefined
   const known = meant === undefined ? `one of ${Object.keys(DTYPE_NAMES).join(', ')}` : `'${meant}'`
@@ -32,7 +32,7 @@ export function noDType(name: string, value: unknown): Error {
 export function validateShape(value: unknown): number[] {
   if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
   const shape: number[] = []
-  // Holes too, which map() passes over; and no name is made for what is right.
+  // A loop instead of map(), which skips holes. Names for messages are only built on errors.
   for (let dim = 0; dim < value.length; dim++) {
     const size: unknown = value[dim]
     shape.push(
@@ -49,15 +49,15 @@ export function validateView(name: string, value: unknown): ArrayBufferView {
   return value
 }
 
-/** What holds bits of any dtype. */
+/** Array classes that can hold the bits of any dtype. */
 const BYTES = new Set([undefined, 'Uint8Array', 'Uint8ClampedArray'])
-/** The numbers that are rounded to a narrower float, and what they are rounded to. */
+/** Array classes whose numbers are rounded to a narrower float, and the dtypes that they are rounded to. */
 const NUMBERS = new Set<unknown>(['Float32Array', 'Float64Array', 'Float16Array'])
 const ROUNDED = new Set<DType>(['float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2'])
 
 /**
- * An array as elements of a dtype, by their bits: the dtype's own array or bytes as they are, floats rounded to float16,
- * bfloat16 and float8, as `cast` of `convert` does. Any other array is refused: its bits would mean other numbers.
+ * Converts an array to the bits of a dtype's elements. The dtype's own array class and bytes are used unchanged; floats are rounded to
+ * float16, bfloat16 and float8, like `cast` of `convert`. Throws for any other array, whose bits would mean other numbers.
  */
 export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInfo): ArrayBufferView {
   const kind = arrayKind(array)
@@ -77,7 +77,7 @@ function rounded(array: TypedArray, dtype: DTypeInfo): Uint8Array {
   return output
 }
 
-/** A dense tensor to write, of an array alone or with its dtype and shape; without a shape it has one dimension. */
+/** Validates a dense tensor to write. Its dtype follows from the array by default, and its shape has one dimension by default. */
 export function denseElements(given: { dtype?: unknown; shape?: unknown; data: unknown }, shapeToo: unknown): Elements {
   const array = validateView('data', given.data)
   const named = given.dtype ?? dtypeOfArray(array)
@@ -93,12 +93,12 @@ export function denseElements(given: { dtype?: unknown; shape?: unknown; data: u
   return { dtype, shape: other ?? [size], data }
 }
 
-/** Refuses a shape that the array does not fill. `padded`: the last byte may be filled up, where elements are smaller. */
+/** Throws ZT_BAD_SHAPE if the array does not fill the shape. `padded`: the last byte of a packed type may be padded. */
 export function checkLength(name: string, { dtype, shape, data }: Elements, padded: boolean): void {
   let elements = 1
   for (const size of shape) elements = size === 0 || elements === 0 ? 0 : elements * size
   const bytes = (elements * dtype.bits) / 8
-  // Half a byte is the core's to refuse: some formats can hold it.
+  // The core checks partial bytes, which some formats allow.
   if (!padded && !Number.isInteger(bytes)) return
   if (data.byteLength === (padded ? Math.ceil(bytes) : bytes) || !Number.isSafeInteger(elements * dtype.bits)) return
   const given = (data.byteLength * 8) / dtype.bits

@@ -1,12 +1,17 @@
-// Names by a pattern: `*` is any run of characters, `?` any single one, everything else itself.
+// Glob patterns for names: `*` matches any characters, `?` a single character, and any other character itself.
 import { validateString } from './arguments.js'
 
-/** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
+/**
+ * Returns a function that tests whether a whole name matches `pattern`. It only backtracks to the last `*`, so that the time is
+ * O(|name| × |pattern|).
+ *
+ * @throws TypeError ZT_INVALID_ARG if the pattern or a name is not a string
+ */
 export function globMatcher(pattern: string): (name: string) => boolean {
   const wanted = Array.from(validateString('pattern', pattern))
   return (name) => {
     const given = validateString('name', name)
-    /** The character at a position, which may take two places. A name can be long, and is not taken apart. */
+    /** The code point at a position, which may take two UTF-16 units. Splitting a long name up front would cost memory. */
     const character = (position: number) => String.fromCodePoint(given.codePointAt(position) as number)
     let at = 0
     let star = -1

@@ -1,4 +1,4 @@
-// A file that is there: tensors are added, renamed and removed, attributes are set.
+// Edits an existing file: adds, renames and removes tensors, and sets attributes.
 
 import { ZTensorError } from '../native/errors.js'
 import { type JobOptions, run, unopened } from '../native/job.js'
@@ -12,37 +12,36 @@ import { type CreateOptions, storage, targetPath } from './options.js'
 import { emitWarnings } from './warnings.js'
 import { TensorWriter } from './writer.js'
 
-/** Bounds on what the index of a hostile file may make us do; as for `open`. */
+/** Limits for the index of a hostile file, as for `open`. */
 export interface IndexLimits {
-  /** Bytes of the index: 1 GiB by default. */
+  /** Maximum size of the index in bytes: 1 GiB by default. */
   maxIndexBytes?: number | undefined
-  /** Dimensions of a tensor: 64 by default. */
+  /** Maximum number of dimensions of a tensor: 64 by default. */
   maxRank?: number | undefined
-  /** Attribute values in the index, nested ones included: 16,777,216 by default. */
+  /** Maximum number of attribute values in the index, including nested values: 16,777,216 by default. */
   maxAttributeValues?: number | undefined
 }
 
 /**
- * How to add to a file. Digest, compression and alignment are those of the new tensors, as for a new file of its version
- * (the alignment in version 2: a power of two from 4096); `frameSize` is for version 2 alone.
+ * How to edit a file. `digest`, `compression` and `alignment` apply to the new tensors, with the defaults for a new file of the same
+ * version. In version 2 the alignment is a power of two from 4096. `frameSize` needs version 2.
  */
 export interface AppendOptions extends Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>, IndexLimits {
   /**
-   * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
-   * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
-   * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there. The clone
-   * keeps owner and permissions; further hard links lead to the old file then, while `inPlace` changes them all.
+   * Write to the file itself, instead of a clone that replaces it atomically. This only writes the new data, and an error or `abort()`
+   * restores the old file. But if the process or the machine stops during the edit, the file is incomplete and cannot be opened.
+   * The default preserves owner and permissions; other hard links still refer to the old file. `inPlace` changes all hard links.
    */
   inPlace?: boolean | undefined
-  /** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+  /** Aborts the edit, like `abort()`. Later calls reject with `signal.reason`. */
   signal?: AbortSignal | undefined
 }
 
 const INDEX_LIMITS = ['maxIndexBytes', 'maxRank', 'maxAttributeValues'] as const
 
 /**
- * A file being edited. New tensors are added as to a new file; those that are there can be renamed, removed, and their
- * attributes changed. Nothing of it can be seen at the path before `finish()`.
+ * An edit of an existing file. New tensors are added as to a new file. Existing tensors can be renamed and removed, and their attributes
+ * changed. Nothing changes at the path before `finish()`.
  */
 export class TensorEditor extends TensorWriter {
   declare readonly path: string
@@ -52,7 +51,7 @@ export class TensorEditor extends TensorWriter {
       const begin = (control: NativeControl) => binding.appendWriter(path, request, control)
       const begun = await TensorWriter.begin(path, signal, begin)
       const { version } = begun.native
-      return await TensorWriter.heed(
+      return await TensorWriter.listen(
         new TensorEditor({ target: path, ...begun, writeFormat: version, level: request.level, signal }),
       )
     } catch (thrown) {
@@ -66,10 +65,10 @@ export class TensorEditor extends TensorWriter {
   }
 
   /**
-   * Gives a tensor another name. It keeps its place in the index.
+   * Renames a tensor. It keeps its position in the index.
    *
-   * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the new name is taken), ZT_CLOSED; TypeError and RangeError
-   * ZT_INVALID_ARG, also for tensors that this edit added
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX if the new name exists, ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG, also for
+   * tensors that this edit added
    */
   async rename(name: string, to: string): Promise<void> {
     const [from, into] = [validateText('name', name), validateText('to', to)]
@@ -77,7 +76,7 @@ export class TensorEditor extends TensorWriter {
   }
 
   /**
-   * Takes a tensor out of the index; its name is free again. Its bytes stay in the file until `compact()`.
+   * Removes a tensor from the index. Its name can be used again; its bytes stay in the file until `compact()`.
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
    */
@@ -87,11 +86,11 @@ export class TensorEditor extends TensorWriter {
   }
 
   /**
-   * Sets attributes of the file, and takes out those that are undefined. The others stay as they are.
+   * Sets attributes of the file. An undefined value removes the attribute. All other attributes stay.
    *
    * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
    *
-   * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format cannot hold
+   * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format does not support
    */
   async setAttributes(attributes: AttributeChanges): Promise<void> {
     const { set, unset } = freezeChanges('attributes', attributes)
@@ -99,7 +98,7 @@ export class TensorEditor extends TensorWriter {
   }
 
   /**
-   * The same for a tensor of the file.
+   * Sets attributes of an existing tensor. An undefined value removes the attribute. All other attributes stay.
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
    */
@@ -111,10 +110,9 @@ export class TensorEditor extends TensorWriter {
 }
 
 /**
- * Begins to add to a zTensor file of version 1.0 to 1.2 or 2 and to change it. The file keeps its version, and whatever in
- * its index is not known here. In version 2 it gets another generation (§2.5): old bytes stay, old indexes too, so that it is not
- * canonical until `compact()`; components in shards or linked files stay there, and what is added goes into the root. Other writers of
- * the same file are refused meanwhile.
+ * Starts an edit of a zTensor file of version 1.0 to 1.2 or 2. The file keeps its version and unknown keys of its index. A version 2 file
+ * gets a new generation (§2.5): old bytes and indexes stay, so that it is not canonical until `compact()`. Components in shards or linked
+ * files stay there; new tensors are written to the root. The file is locked against other writers during the edit.
  *
  * @example
  * const editor = await append('model.zt')
@@ -122,10 +120,9 @@ export class TensorEditor extends TensorWriter {
  * await editor.remove('unused')
  * await editor.finish()
  *
- * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of a file that breaks its format;
- * ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
- * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
- * ZT_INVALID_ARG
+ * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of `open` for an invalid file; ZT_UNSUPPORTED_VERSION
+ * for a file that must be converted first; ZT_IO, also if another edit is running, and from `finish()` if another program changed the
+ * file; TypeError and RangeError ZT_INVALID_ARG
  */
 export async function append(path: string | URL, options?: AppendOptions): Promise<TensorEditor> {
   const read = readOptions(options, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...INDEX_LIMITS])
@@ -141,24 +138,24 @@ export async function append(path: string | URL, options?: AppendOptions): Promi
   return TensorEditor.of(targetPath(path), request, optional(read.signal, validateAbortSignal))
 }
 
-/** What compacting a file came to. */
+/** The result of `compact`. */
 export interface CompactResult {
-  /** Bytes of the file now. */
+  /** New size of the file in bytes. */
   readonly byteLength: number
-  /** Bytes that it is shorter than before. */
+  /** Bytes by which the file has shrunk. */
   readonly reclaimed: number
 }
 
 /**
- * Writes a zTensor file of version 1.0 to 1.2 or 2 anew without the bytes of removed tensors and old indexes, and puts it in
- * the old one's place. A file that would not become shorter stays as it is. One of version 2 that is raw, in one file, at
- * 64 KiB and with xxh3 digests becomes canonical (§6.3); any other keeps the order of its blobs. Shards are not touched.
+ * Rewrites a zTensor file of version 1.0 to 1.2 or 2 without the bytes of removed tensors and old indexes, and replaces it atomically.
+ * A file that would not shrink is not changed. A version 2 file that is a single file, uncompressed, aligned to 64 KiB and with xxh3
+ * digests becomes canonical (§6.3); any other file keeps the order of its blobs. Shards are not changed.
  *
  * @example const { byteLength, reclaimed } = await compact('model.zt')
  *
- * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of a file that breaks its format; ZT_IO, also
- * where another edit is under way; TypeError and RangeError ZT_INVALID_ARG; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
- * might name places in the file; the signal's reason
+ * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of `open` for an invalid file; ZT_IO, also if another
+ * edit is running; ZT_UNSUPPORTED_VERSION if the index has unknown keys, since they may contain offsets; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
  */
 export async function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult> {
   const { onProgress, signal, ...limits } = readOptions(options, ['onProgress', 'signal', ...INDEX_LIMITS])
@@ -169,7 +166,7 @@ export async function compact(path: string | URL, options?: JobOptions & IndexLi
     const work = (control: NativeControl) => binding.compactFile(target, request, control)
     const { before, after: byteLength, warnings } = await run(unopened(target), job, work, 'when undone')
     emitWarnings(warnings)
-    // A file that has been replaced is no longer given up.
+    // After the file was replaced, an abort has no effect.
     if (before === byteLength) job.signal?.throwIfAborted()
     return { byteLength, reclaimed: before - byteLength }
   } catch (thrown) {

@@ -1,8 +1,8 @@
-// The calls of a writer: one after the other, and what becomes of errors that nobody waits for.
+// The queue of a writer's calls, and the handling of errors that the caller does not await.
 
 const DONE = Promise.resolve()
 
-/** A promise that knows whether anybody listens to its errors. */
+/** A promise that records whether its result is awaited. */
 class Call<T> extends Promise<T> {
   isHeard = false
 
@@ -12,7 +12,7 @@ class Call<T> extends Promise<T> {
 
   static of<T>(working: Promise<T>): Call<T> {
     const call = new Call<T>((resolve, reject) => working.then(resolve, reject))
-    // No process ends for it: finish() tells.
+    // Avoids an unhandled rejection: finish() reports the error.
     Promise.prototype.then.call(call, undefined, () => {})
     return call
   }
@@ -30,19 +30,19 @@ class Call<T> extends Promise<T> {
 /** The calls of one writer. */
 export class Calls {
   #queue: Promise<unknown> = Promise.resolve()
-  /** Calls that have not had their turn yet, or are having it. */
+  /** Number of queued and running calls. */
   #waiting = 0
-  /** Whether the last call was made. */
+  /** Whether `finish()` was called. */
   #finishing = false
-  /** Errors of calls and streams, and whether anybody hears of each from there. */
+  /** Errors of calls and streams, and whether the caller handles each of them. */
   readonly #errors: { readonly error: unknown; readonly isHeard: () => boolean }[] = []
 
-  /** Whether nothing is under way. */
+  /** Whether no call is queued or running. */
   get isIdle(): boolean {
     return this.#waiting === 0
   }
 
-  /** Does one thing after the other, whatever the caller waits for. */
+  /** Queues work, so that calls run one after the other even if the caller does not await them. */
   async turn<T>(work: () => Promise<T>): Promise<T> {
     const turn = this.#queue.then(work)
     this.#waiting += 1
@@ -53,7 +53,7 @@ export class Calls {
     return turn
   }
 
-  /** A call whose error, where nobody waits for it, is that of the last one. */
+  /** Makes a call whose error `finish()` reports, unless the caller awaits it. */
   make<T>(work: () => Promise<T> | undefined): Promise<T> {
     try {
       const working = work()
@@ -69,33 +69,33 @@ export class Calls {
     return call
   }
 
-  /** Something failed. What fails once the last call was made could not be known when it was. */
+  /** Records an error. One that occurs after `finish()` was called is always reported by it. */
   failed(error: unknown, isHeard: () => boolean): void {
     const late = this.#finishing
     this.#errors.push({ error, isHeard: () => !late && isHeard() })
   }
 
-  /** From now on the last call is waited for. */
+  /** Records that `finish()` was called. */
   finishing(): void {
     this.#finishing = true
   }
 
-  /** The first error that nobody has heard of. */
+  /** The first error that the caller has not handled. */
   unheard(): { readonly error: unknown } | undefined {
     return this.#errors.find(({ isHeard }) => !isHeard())
   }
 }
 
-// Writers that nobody has finished or given up, and nobody can any more: what they have written is lost, which a warning says.
+// Warns about writers that are garbage-collected without finish() or abort(): what they have written is lost.
 const registry = new FinalizationRegistry<string | undefined>((path) => {
-  const what = path === undefined ? 'A file that was written into a stream' : `'${path}'`
+  const what = path === undefined ? 'A file written to a stream' : `'${path}'`
   process.emitWarning(
-    `${what} was never finished: its writer was collected without finish() or abort(), and what was written is lost`,
+    `${what} was never finished: its writer was garbage-collected without finish() or abort(), and the written data is lost`,
     { type: 'ZTensorWarning', code: 'ZT_WARN_UNFINISHED' },
   )
 })
 
-/** Warns when the writer of `path` is collected. Gives what `forgetUnfinished` takes. */
+/** Warns if the writer of `path` is garbage-collected. Returns a token for `forgetUnfinished`. */
 export function watchUnfinished(writer: object, path: string | undefined): object {
   const token = {}
   registry.register(writer, path, token)

@@ -35,49 +35,49 @@ import { readersOf } from './readers.js'
 import { type Target, validateTarget } from './target.js'
 import { TensorWriter } from './writer.js'
 
-/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
+/** How to convert a file. Its attributes and generator are copied unless you set others. */
 export interface ConvertOptions extends CreateOptions, JobOptions {
   /** How to open the source. */
   source?: OpenOptions | undefined
-  /** Which tensors to take; all by default. */
+  /** Selects the tensors to convert; all by default. */
   filter?: ((tensor: AnyTensor) => boolean) | undefined
-  /** New names. BTF has none: there tensors are numbered. */
+  /** Returns the new name of a tensor. Not used for BTF, where tensors have numbers instead of names. */
   rename?: ((name: string) => string) | undefined
   /**
-   * Which dtypes become which, in dense tensors and in the values of sparse ones: `{ float32: 'bfloat16' }`. Floats (float64,
-   * float32, float16, bfloat16, float8_e4m3fn, float8_e5m2) among each other, whatever widens to float32 into them, integers
-   * into wider ones. Rounds to the nearest, ties to even; what is too large becomes infinite, in float8_e4m3fn NaN. Other
-   * dtypes, and the components of any other layout, stay as they are.
+   * Casts dtypes of dense tensors and of the values of sparse tensors: `{ float32: 'bfloat16' }`. Supported are casts between float64,
+   * float32, float16, bfloat16, float8_e4m3fn and float8_e5m2, from any dtype that widens to float32 to these, and from integers to wider
+   * integers. Values are rounded to nearest, ties to even. Overflow gives infinity, or NaN in float8_e4m3fn. Other dtypes, and components
+   * of other layouts, are not changed.
    */
   cast?: { readonly [From in DType]?: DType | undefined } | undefined
   /**
-   * Leave out what the target cannot hold, rather than refuse the whole: tensors, for their type, layout, name or data, and the
-   * attributes of the file.
+   * Skip what the target format cannot represent instead of failing: tensors, because of their dtype, layout, name or data, and file
+   * attributes.
    */
   skip?: boolean | undefined
 }
 
 export const CONVERT_OPTIONS = [...CREATE_OPTIONS, 'source', 'filter', 'rename', 'cast', 'skip', 'onProgress'] as const
 
-/** What was converted. */
+/** The result of a conversion. */
 export interface ConvertResult {
-  /** Tensors written. */
+  /** Number of tensors written. */
   readonly tensors: number
-  /** What was left out, and why. Empty unless `skip` was given. */
+  /** What was skipped, with the reasons. Empty without `skip`. */
   readonly skipped: readonly ZTensorError[]
-  /** What a user should know about the source, as `file.warnings` has it. */
+  /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
-  /** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
+  /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
   readonly readers: readonly string[]
 }
 
 function validateTable(cast: object): object {
-  const what = 'a table of dtypes, such as { float32: "bfloat16" }'
+  const what = 'an object of dtypes, such as { float32: "bfloat16" }'
   if (!isPlainObject(cast)) throw wrongType('cast', what, cast)
   return cast
 }
 
-/** The codes of a table of casts, as the binding takes them. */
+/** Converts a table of casts to the binding's form: pairs of dtype codes. */
 export function castCodes(cast: ConvertOptions['cast']): number[] {
   if (cast === undefined) return []
   const code = (value: unknown) => {
@@ -87,13 +87,13 @@ export function castCodes(cast: ConvertOptions['cast']): number[] {
   return given.flatMap(([from, to]) => [code(from), code(to)])
 }
 
-/** The error of a source that the target cannot hold: all reasons at once. */
+/** The error for tensors that the target cannot represent, with all reasons. */
 export function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
   const [first] = refusals as [ZTensorError]
   const shown = refusals.slice(0, 20).map((error) => error.message)
   const more = refusals.length > shown.length ? `; and ${refusals.length - shown.length} more` : ''
-  const cast = refusals.some(({ code }) => code === 'ZT_BAD_DTYPE') ? ', option cast changes dtypes' : ''
-  const message = `${target} cannot hold all of the source (option skip leaves it out${cast}): ${shown.join('; ')}${more}`
+  const cast = refusals.some(({ code }) => code === 'ZT_BAD_DTYPE') ? ', option cast converts dtypes' : ''
+  const message = `${target} cannot represent everything in the source (option skip leaves it out${cast}): ${shown.join('; ')}${more}`
   const { code, tensor, component, rule } = first
   return new ZTensorError(code, message, { tensor, component, rule, cause: refusals })
 }
@@ -119,13 +119,13 @@ export async function convert(
   }
 }
 
-/** Tensors that the caller's functions are asked about before the event loop gets a turn. */
+/** Tensors for which the caller's functions are called before a yield to the event loop. */
 const CALLED = 2000
 
-/** Takes tensors by their ordinals; `names`: what they are to be called, none of them for their own names. */
+/** Adds tensors to a selection, by ordinal. `names` has their new names; it is empty if they keep their names. */
 export type Take = (ordinals: Uint32Array, names: string[]) => void
 
-/** Has the tensors taken that are wanted, under their new names. */
+/** Calls `take` with the tensors that `filter` selects, and their new names. */
 export async function choose(
   file: TensorFile,
   take: Take,
@@ -140,16 +140,16 @@ export async function choose(
     const [ordinals, names]: [number[], string[]] = [[], []]
     for (let ordinal = from; ordinal < Math.min(from + TURN, file.size); ordinal++) {
       if (ordinal % CALLED === CALLED - 1) await nextTurn()
-      // No objects are made of tensors that nobody looks at.
+      // Tensor objects are only created for `filter`.
       if (filter !== undefined && !filter(TensorFile.at(file, ordinal))) continue
       ordinals.push(ordinal)
-      if (rename !== undefined) names.push(validateText('what rename gives', rename(catalog.name(ordinal))))
+      if (rename !== undefined) names.push(validateText('the return value of rename', rename(catalog.name(ordinal))))
     }
     rethrowNative(() => take(Uint32Array.from(ordinals), names))
   }
 }
 
-/** What the target cannot hold. Whatever their code, the errors say which tensor they are of: it is by that that they are left out. */
+/** The errors for what the target cannot represent. Each names its tensor, which may then be skipped. */
 export async function refusalsOf(selection: NativeSelection, attributes: boolean): Promise<ZTensorError[]> {
   const all: ZTensorError[] = []
   for (let page = selection.refusals(attributes); page.length > 0; page = selection.refusals(attributes)) {
@@ -159,7 +159,7 @@ export async function refusalsOf(selection: NativeSelection, attributes: boolean
   return all
 }
 
-/** What is to be made of a file. */
+/** The state of a conversion. */
 interface Work {
   readonly store: Store
   readonly selection: NativeSelection
@@ -169,24 +169,24 @@ interface Work {
   readonly job: JobOptions
 }
 
-/** Finds which tensors cannot be held for their data; `told` says how many are read for that. Gives how many bytes that were. */
-async function judge({ store, selection, native, job }: Work, told: Selected): Promise<number> {
+/** Finds the tensors that the target cannot represent because of their data. Returns the number of bytes read. */
+async function judge({ store, selection, native, job }: Work, selected: Selected): Promise<number> {
   const { onProgress, signal } = job
   let bytes = 0
-  const tell = (progress: Progress): void => {
+  const report = (progress: Progress): void => {
     bytes = progress.totalBytes
-    const totals = { totalBytes: progress.totalBytes + told.bytes, totalTensors: told.tensors }
+    const totals = { totalBytes: progress.totalBytes + selected.bytes, totalTensors: selected.tensors }
     onProgress?.({ bytes: progress.bytes, tensors: 0, ...totals })
   }
   const many = {
-    count: told.judged,
-    bytes: told.judgedBytes,
+    count: selected.judged,
+    bytes: selected.judgedBytes,
     next: (from: number) => selection.stageNext(store.native, true, from),
-    onProgress: onProgress && tell,
+    onProgress: onProgress && report,
     signal,
   }
   await inBatches(store, many, ({ from, end, stage, onProgress }) =>
-    // It makes files without a name beside the target.
+    // It creates temporary files in the target's folder, which are removed before it rejects.
     run(
       store,
       { onProgress, signal },
@@ -197,20 +197,20 @@ async function judge({ store, selection, native, job }: Work, told: Selected): P
   return bytes
 }
 
-/** Copies the tensors that are left; `before` are the bytes that were read before. */
+/** Copies the remaining tensors. `before` is the number of bytes that were read before. */
 async function copy(
   { store, selection, writer, native, outlet, job }: Work,
   left: Left,
   before: number,
 ): Promise<void> {
   const { onProgress, signal } = job
-  const tell = (progress: Progress): void =>
+  const report = (progress: Progress): void =>
     onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
   const many = {
     count: left.tensors,
     bytes: left.bytes,
     next: (from: number) => selection.stageNext(store.native, false, from),
-    onProgress: onProgress && tell,
+    onProgress: onProgress && report,
     signal,
   }
   await inBatches(store, many, ({ from, end, stage, onProgress }) => {
@@ -221,15 +221,15 @@ async function copy(
         (control) => selection.copy(store.native, native, from, end, control, stage, blocks),
         'when undone',
       )
-    // In the writer's turn, so that giving the file up waits until nothing works on it.
+    // Queued in the writer, so that abort() waits for it.
     return TensorWriter.during(writer, () => (outlet === undefined ? make() : outlet.pass(make, signal)))
   })
 }
 
-/** What is left of a selection without what cannot be held. */
+/** The rest of a selection, without skipped tensors. */
 type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
-/** Converts an open file: the tensors that `choosing` has taken, all that `filter` wants by default. */
+/** Converts an open file: the tensors that `choosing` takes, by default those that `filter` selects. */
 export async function convertFile(
   file: TensorFile,
   { begin, remote }: Pick<Target, 'begin' | 'remote'>,
@@ -241,7 +241,7 @@ export async function convertFile(
   const { signal } = job
   const store = TensorFile.storeOf(file)
   const casts = castCodes(given.cast)
-  // The target's own options are checked without the source's attributes, which may have to be left out.
+  // Validates the target's options without the source's attributes, which may be skipped.
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined })
   const writing = writingOfId(writeFormat) as Writing
   const { numbered, generator: named } = writing
@@ -249,15 +249,17 @@ export async function convertFile(
   const take: Take = (ordinals, names) => selection.take(ordinals, names)
   if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   else rethrowNative(() => choosing(take))
-  const told = await run(store, { signal }, (control) => selection.look(store.native, writeFormat, canonical, control))
-  /** Whether the file's own attributes are to go along. */
+  const selected = await run(store, { signal }, (control) =>
+    selection.look(store.native, writeFormat, canonical, control),
+  )
+  /** Whether the file's own attributes are copied. */
   const own = given.attributes === undefined
   const refuse = async (): Promise<readonly ZTensorError[]> => {
     const refused = await refusalsOf(selection, own)
     if (refused.length > 0 && !skip) throw refusal(refused, writeFormat)
     return refused
   }
-  let skipped = told.judged === 0 ? await refuse() : []
+  let skipped = selected.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
   const writer = await TensorWriter.make(
     await begin(job.signal),
@@ -269,24 +271,24 @@ export async function convertFile(
   const work = { store, selection, writer, native, outlet, job }
   try {
     let before = 0
-    if (told.judged > 0) {
+    if (selected.judged > 0) {
       try {
-        before = await judge(work, told)
+        before = await judge(work, selected)
         skipped = await refuse()
       } catch (error) {
-        // Nothing has come to a stream yet.
+        // Nothing was written to the stream yet.
         outlet?.release()
         throw error
       }
     }
-    // From now on: what is given up before it has left a stream as it was.
-    await TensorWriter.heed(writer)
-    if (own && told.attributes) rethrowNative(() => native.takeAttributes(store.native))
+    // From here on an abort destroys the stream. Before, it is not changed.
+    await TensorWriter.listen(writer)
+    if (own && selected.attributes) rethrowNative(() => native.takeAttributes(store.native))
     const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()
-    const attributes = own ? (told.attributes ? file.attributes : undefined) : given.attributes
+    const attributes = own ? (selected.attributes ? file.attributes : undefined) : given.attributes
     return { tensors: left.tensors, skipped, warnings: file.warnings, readers: readersOf(writing, attributes) }
   } catch (error) {
     await writer.abort()

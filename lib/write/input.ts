@@ -1,4 +1,4 @@
-// What a writer takes: tensors as their arrays, checked before anything is written.
+// Validates the tensors to write, before anything is written.
 
 import { invalid, ZTensorError } from '../native/errors.js'
 import type { SparseSpec } from '../native/native.js'
@@ -24,21 +24,21 @@ import {
   validateView,
 } from '../values/elements.js'
 
-/** Elements with their type and shape. A dense `Tensor`, a `TensorSlice` and what `file.load()` gives are such, too. */
+/** A dense tensor to write. A dense `Tensor`, a `TensorSlice` and a `LoadedTensor` are also accepted. */
 export interface TensorInput {
-  /** That of the array by default; bytes need it. */
+  /** The dtype; by default that of the array. Required for bytes. */
   readonly dtype?: DType | undefined
-  /** One dimension by default. */
+  /** The shape; one dimension by default. */
   readonly shape?: readonly number[] | undefined
   /**
-   * The elements: the array of the dtype (float16 and bfloat16 by their bits), or its bytes as a Uint8Array. For float16,
-   * bfloat16, float8_e4m3fn and float8_e5m2 also numbers, in a Float32Array, Float64Array or Float16Array: they are rounded to
-   * the nearest, ties to even.
+   * The elements: a typed array of the dtype (float16 and bfloat16 as bits in a Uint16Array), or their bytes as a Uint8Array. For
+   * float16, bfloat16, float8_e4m3fn and float8_e5m2 also numbers in a Float32Array, Float64Array or Float16Array, which are rounded
+   * to nearest, ties to even.
    */
   readonly data: ArrayBufferView
 }
 
-/** A matrix by rows, as `CsrTensor` has it. */
+/** A sparse matrix to write, in the form of `CsrTensor`. */
 export interface CsrInput {
   readonly shape: readonly [rows: number, columns: number]
   readonly dtype?: DType | undefined
@@ -47,7 +47,7 @@ export interface CsrInput {
   readonly indptr: IndexArray
 }
 
-/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
+/** A sparse tensor to write, in the form of `CooTensor`: `coords` is a row-major `[ndim, nnz]` matrix. */
 export interface CooInput {
   readonly shape: readonly number[]
   readonly dtype?: DType | undefined
@@ -55,30 +55,30 @@ export interface CooInput {
   readonly coords: IndexArray
 }
 
-/** A tensor of any layout, by its components. */
+/** A tensor of any layout to write, by its components. */
 export interface ObjectInput {
   readonly layout: string
   readonly shape: readonly number[]
-  /** 1.0 asks for one; uint8 where there is none. */
+  /** The dtype of the tensor. zTensor 1.0 requires one: uint8 by default. */
   readonly dtype?: DType | undefined
   readonly attributes?: AttributeInput | undefined
   readonly components: Readonly<Record<string, { readonly dtype?: DType | undefined; readonly data: ArrayBufferView }>>
 }
 
-/** A dense tensor whose bytes come as a stream. */
+/** A dense tensor whose bytes are written as a stream. */
 export interface StreamInput {
   readonly dtype: DType
   readonly shape: readonly number[]
 }
 
-/** What goes with a tensor. */
+/** The options of a call that adds a tensor. */
 export interface AddOptions {
   readonly attributes?: AttributeInput | undefined
 }
 
-/** The same for a dense tensor. */
+/** The options of a call that adds a dense tensor. */
 export interface AddDenseOptions extends AddOptions {
-  /** For an array that is given alone. */
+  /** The shape, for a typed array without one. */
   readonly shape?: readonly number[] | undefined
 }
 
@@ -89,7 +89,7 @@ export interface Part {
   bytes: Uint8Array
 }
 
-/** Refuses keys that are not known in an object that the caller made; one of a class has what its class gives it. */
+/** Rejects unknown keys of a plain object. Instances of classes may have other properties. */
 function refuseOthers(
   name: string,
   value: object,
@@ -99,10 +99,10 @@ function refuseOthers(
   if (isPlainObject(value)) validateKeys(name, value, known, takenBy)
 }
 
-/** Which call takes a tensor that has a key of another kind of tensor. */
+/** The method for a tensor with a key of another kind of tensor. */
 const TAKEN_BY = { indptr: 'addCsr()', coords: 'addCoo()', components: 'addObject()' }
 
-/** A tensor's attributes as they are now: the caller may change them before their turn. */
+/** A copy of a tensor's attributes: the caller may change them before they are written. */
 function ownAttributes({ attributes }: AddOptions): unknown {
   return attributes === undefined ? undefined : freezeMap('attributes', attributes)
 }
@@ -126,7 +126,7 @@ export interface Dense {
   readonly elements: Elements
 }
 
-/** What `add` is given. */
+/** Validates the arguments of `add`. */
 export function denseInput(name: string, tensor: unknown, options: AddDenseOptions | undefined): Dense {
   const checked = validateText('name', name)
   const given = readOptions(options, ['attributes', 'shape'])
@@ -138,13 +138,13 @@ export function denseInput(name: string, tensor: unknown, options: AddDenseOptio
   return { name: checked, attributes, elements }
 }
 
-/** A sparse tensor as the binding takes it: its arrays are values, indices and indptr, or values and coords. */
+/** A sparse tensor in the binding's form. The arrays are values, indices and indptr, or values and coords. */
 export interface Sparse {
   readonly spec: SparseSpec
   readonly arrays: TypedArray[]
 }
 
-/** What `addCsr` is given. */
+/** Validates the arguments of `addCsr`. */
 export function csrInput(name: string, matrix: CsrInput, options: AddOptions | undefined): Sparse {
   const checked = validateText('name', name)
   const attributes = ownAttributes(readOptions(options, ['attributes']))
@@ -156,7 +156,7 @@ export function csrInput(name: string, matrix: CsrInput, options: AddOptions | u
   return { spec: sparseSpec(checked, shape, attributes, dtypes), arrays: [values, indices, indptr] }
 }
 
-/** What `addCoo` is given. */
+/** Validates the arguments of `addCoo`. */
 export function cooInput(name: string, tensor: CooInput, options: AddOptions | undefined): Sparse {
   const checked = validateText('name', name)
   const attributes = ownAttributes(readOptions(options, ['attributes']))
@@ -182,7 +182,7 @@ export interface Composed {
   readonly parts: Part[]
 }
 
-/** What `addObject` is given. */
+/** Validates the arguments of `addObject`. */
 export function objectInput(name: string, object: ObjectInput): Composed {
   const checked = validateText('name', name)
   const components = validateObject('components', validateObject('object', object).components)
@@ -199,13 +199,13 @@ export function objectInput(name: string, object: ObjectInput): Composed {
   const layout = validateText('layout', object.layout)
   const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
   if (sparse !== undefined) {
-    throw invalid(TypeError, `layout ${layout} is written by ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'}`)
+    throw invalid(TypeError, `layout ${layout}: use ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'} to write it`)
   }
   const shape = validateShape(object.shape)
   return { name: checked, shape, layout, dtype, attributes: ownAttributes(object), parts }
 }
 
-/** What `stream` is given: a dense tensor without its data. */
+/** Validates the arguments of `stream`. */
 export function streamInput(name: string, tensor: StreamInput, options: AddOptions | undefined) {
   const checked = validateText('name', name)
   const attributes = ownAttributes(readOptions(options, ['attributes']))

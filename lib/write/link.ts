@@ -5,15 +5,15 @@ import { binding, type LinkedFile } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { optional, validateObject, validateText } from '../values/arguments.js'
 
-/** A tensor of another file. */
+/** A tensor of another file to link to. */
 export interface LinkInput {
   /** An open zTensor 2 file, which must stay open until the link is made. */
   readonly file: TensorFile
-  /** The tensor's name there; the new name by default. */
+  /** The tensor's name in that file; the new name by default. */
   readonly tensor?: string | undefined
   /**
-   * What the new file calls the other one: by default `x` where that is `model-x.zt` beside a new `model.zt`, so that it is
-   * found by its name, and else its name without the ending; readers then look for it by size and digest.
+   * The name of the other file in the shard table. By default `x` if it is `model-x.zt` in the folder of a new `model.zt`, so that
+   * readers find it by name; otherwise its name without the extension, and readers find it by size and digest.
    */
   readonly shard?: string | undefined
 }
@@ -24,7 +24,7 @@ interface Wanted {
   readonly shard: string | undefined
 }
 
-/** Reads what to link to as `name`. */
+/** Validates a link. */
 export function validateLink(name: string, given: LinkInput): Wanted {
   const { file, tensor, shard } = validateObject('tensor', given)
   return {
@@ -43,11 +43,11 @@ export class Links {
 
   constructor(path: string | undefined, digest: string | undefined) {
     this.#path = path
-    // Of another version, which the core will say has no links.
+    // Other digests belong to other versions. The core then throws, since they have no links.
     this.#algorithm = digest === 'sha256' ? 'sha256' : 'xxh3'
   }
 
-  /** The tensor's ordinal in its file, and what the file is called and identified by. */
+  /** Resolves a link to the tensor's ordinal, and its file's name, size and digest. */
   async resolve({ file, tensor, shard }: Wanted, signal: AbortSignal | undefined) {
     const store = TensorFile.storeOf(file)
     file.tensor(tensor)
@@ -56,7 +56,7 @@ export class Links {
     if (known !== undefined) {
       const linked = await known
       if (shard !== undefined && shard !== linked.name) {
-        throw invalid(TypeError, `the file is linked as ${JSON.stringify(linked.name)} already`)
+        throw invalid(TypeError, `the file is already linked under the name ${JSON.stringify(linked.name)}`)
       }
       return { ordinal, native: store.native, linked }
     }
@@ -66,7 +66,7 @@ export class Links {
     )
     this.#names.add(own)
     this.#files.set(file, identified)
-    // Another try identifies it anew.
+    // After a failure, the next call tries again.
     identified.catch(() => this.#files.delete(file))
     return { ordinal, native: store.native, linked: await identified }
   }
@@ -75,7 +75,7 @@ export class Links {
     const stem = parse(path ?? 'base').name
     const root = this.#path === undefined ? '' : `${parse(this.#path).name}-`
     const own = root !== '' && basename(stem).startsWith(root) ? stem.slice(root.length) : stem
-    // §7.1: at most 64 of these, the first of them no dot.
+    // §7.1: at most 64 of these characters, and no leading dot.
     const base =
       own
         .replace(/[^A-Za-z0-9._-]/g, '-')

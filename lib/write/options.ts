@@ -29,29 +29,29 @@ import {
 
 /** How to write a file. */
 export interface CreateOptions {
-  /** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
+  /** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for an unknown extension. */
   format?: WritableFormat | undefined
   /**
-   * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+   * The zTensor version: `'1.0'` by default. Python's ztensor 1.0.0 and 1.0.1 read version 1.0, 1.0.2 to 1.2.3 read 1.2, and 2.x reads 2.
+   * Other formats have no versions.
    */
   version?: WritableVersion | undefined
   /**
-   * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
-   * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
+   * zTensor 2: write the canonical form (§6.3): equal tensors give equal files, whatever the order in which they are added. True by
+   * default. A canonical file is aligned to 64 KiB, has xxh3 digests, is not compressed, and stores equal tensors once.
    */
   canonical?: boolean | undefined
   /**
-   * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
-   * (or sha256, in a file that is not canonical).
+   * zTensor: the digest of each component. By default crc32c of the stored bytes up to version 1.2, and xxh3 of the decoded bytes in
+   * version 2. A version 2 file with sha256 is not canonical. False for no digests.
    */
   digest?: 'crc32c' | 'sha256' | 'xxh3' | false | undefined
   /**
-   * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
-   * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
-   * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
-   * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
-   * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
-   * that it needs.
+   * Compress blobs, off by default. zTensor uses zstd with a `level` from 1 to 22 (3 by default), npz uses deflate with a `level` from 1
+   * to 9 (6 by default); other formats have no compression. `true` uses the defaults. A blob is only compressed if that saves at least
+   * the fraction `minSavings` (0.05 by default). The first 256 KiB are tried first; a blob that then saves less is stored raw, unless
+   * it is larger than 8 MiB and is written to a stream, an npz or an edited file. zTensor 2 compresses in frames of `frameSize` bytes
+   * (from 4096 to 2^24, 1 MiB by default), so that a slice decodes only the frames that it needs.
    */
   compression?:
     | true
@@ -62,31 +62,31 @@ export interface CreateOptions {
       }
     | false
     | undefined
-  /** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
+  /** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. */
   attributes?: AttributeInput | undefined
-  /** What 1.0 names as its writer. */
+  /** The program name that a zTensor 1.0 file records. */
   generator?: string | undefined
   /**
-   * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
-   * that, 65536 by default.
+   * zTensor: the alignment of blobs in bytes. A power of two from 64 to 2^24; in version 2 a multiple of 4096 up to 2^24, 65536 by
+   * default.
    */
   alignment?: number | undefined
   /**
-   * zTensor 2 and safetensors: bytes that a file may have before the next tensor goes into another one; where all fits into
-   * one file, that is all there is. zTensor 2: `model.zt` then has the index, and `model-00001-of-00003.zt` and so on the
-   * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
-   * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
+   * zTensor 2 and safetensors: the maximum size of a file in bytes, beyond which the model is sharded. A larger tensor gets its own file.
+   * zTensor 2 writes shards `model-00001-of-00003.zt` and so on, and the index into `model.zt`; a sharded model is not canonical.
+   * safetensors writes shards `model-00001-of-00003.safetensors` and so on, and then `model.safetensors.index.json`; the maximum
+   * applies to the bytes of tensors.
    */
   maxShardBytes?: number | undefined
   /**
-   * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
-   * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
-   * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
+   * Replace an existing file, which is otherwise ZT_EXISTS. The new file gets the owner, group, permissions and, on Linux, access control
+   * lists of the old one, as far as the process has the privileges. Other hard links still refer to the old file. A sharded model is
+   * replaced as a whole. Pipes and character devices are not replaced: they are written to, like a stream.
    */
   overwrite?: boolean | undefined
-  /** How to reach the store that the file goes to: of `s3:`, `gs:` and `az:` URLs. */
+  /** How to access the object store of an `s3:`, `gs:` or `az:` URL. */
   remote?: RemoteOptions | undefined
-  /** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+  /** Aborts the writer, like `abort()`. Later calls reject with `signal.reason`. */
   signal?: AbortSignal | undefined
 }
 
@@ -105,9 +105,9 @@ export const CREATE_OPTIONS = [
   'signal',
 ] as const
 
-/** The method whose frames have a size that can be chosen. */
+/** The compression method with a configurable frame size. */
 const FRAMED = 'zstd-seekable'
-/** The usual level of a method, and the highest. */
+/** The default and the highest level of each method. */
 const LEVELS: Readonly<Record<string, readonly [number, number]>> = {
   zstd: [3, 22],
   [FRAMED]: [3, 22],
@@ -115,22 +115,22 @@ const LEVELS: Readonly<Record<string, readonly [number, number]>> = {
 }
 const MIN_SAVINGS = 0.05
 const FRAME = 2 ** 20
-/** For the core to choose, once it knows the version. */
+/** Lets the core choose the frame size, which depends on the file's version. */
 const USUAL_FRAME = 0
-/** Asked of the binding where blobs are not aligned. */
+/** The binding's value for formats without alignment. */
 const ANY_ALIGNMENT = 64
 
-/** What the binding needs to know to write a file. */
+/** Validates the options of a writer and converts them to the binding's form. */
 export function writeRequest(read: CreateOptions): WriteRequest {
   const writing = writingFor(read)
   const maxShard = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1))
   if (maxShard !== undefined && !writing.shards)
-    throw invalid(TypeError, `only ${list(titlesWith(({ shards }) => shards))} are written in shards`)
+    throw invalid(TypeError, `maxShardBytes is only supported for ${list(titlesWith(({ shards }) => shards))}`)
   const canonical =
     optional(read.canonical, (value) => validateBoolean('canonical', value)) ??
     (writing.canonical && maxShard === undefined)
   if (canonical && !writing.canonical)
-    throw invalid(TypeError, `only ${list(titlesWith(({ canonical }) => canonical))} has canonical files`)
+    throw invalid(TypeError, `canonical is only supported for ${list(titlesWith(({ canonical }) => canonical))}`)
   const digest = digestOf(writing, read.digest)
   const request: WriteRequest = {
     writeFormat: writing.id,
@@ -143,25 +143,28 @@ export function writeRequest(read: CreateOptions): WriteRequest {
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
   if (!writing.generator && read.generator !== undefined)
-    throw invalid(TypeError, `only ${list(titlesWith(({ generator }) => generator))} names a generator`)
+    throw invalid(TypeError, `generator is only supported for ${list(titlesWith(({ generator }) => generator))}`)
   const generator = optional(read.generator, (value) => validateText('generator', value))
   if (generator !== undefined) request.generator = generator
   return request
 }
 
-/** What the options ask to be written: zTensor by default, and of a format with versions the usual one. */
+/** The format and version to write: zTensor by default, and the default version of a format. */
 function writingFor(read: Pick<CreateOptions, 'format' | 'version'>): Writing {
   const format = optional(read.format, (value) => validateOneOf('format', WRITABLE_FORMATS, value)) ?? 'zt'
   const version = optional(read.version, (value) => validateOneOf('version', WRITABLE_VERSIONS, value))
   const writing = writingOf(format, version)
   if (writing === undefined) {
     const versioned = list(formatsWith(({ version }) => version !== undefined))
-    throw invalid(TypeError, `${format} has no version: only ${versioned} has (option format chooses the container)`)
+    throw invalid(
+      TypeError,
+      `${format} has no versions, only ${versioned} has: omit option version, or set option format`,
+    )
   }
   return writing
 }
 
-/** How the new blobs of a file are stored; without an alignment, as its old ones are. Its version is not known here. */
+/** Validates the options for new blobs of an edited file, whose version is not known yet. Its own alignment is the default. */
 export function storage(
   read: Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>,
 ): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
@@ -184,7 +187,7 @@ function compressionOf(
   if (method === undefined)
     throw invalid(
       TypeError,
-      `${title} is not compressed: ${list(formatsWith(({ compression }) => compression !== undefined))} can be`,
+      `${title} has no compression, only ${list(formatsWith(({ compression }) => compression !== undefined))} have`,
     )
   const asked = given === true ? {} : given
   if (typeof asked !== 'object' || asked === null)
@@ -193,7 +196,7 @@ function compressionOf(
   if (frameSize !== undefined && method !== FRAMED)
     throw invalid(
       TypeError,
-      `only ${list(titlesWith(({ compression }) => compression === FRAMED))} compresses in frames`,
+      `compression.frameSize is only supported for ${list(titlesWith(({ compression }) => compression === FRAMED))}`,
     )
   const [usualLevel, highest] = LEVELS[method] ?? [1, 1]
   return {
@@ -247,9 +250,7 @@ function digestOf({ id, title, digests }: Writing, given: unknown): string | und
   const digest = validateDigest(given)
   if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`)
   if (digests.includes(digest)) return digest
-  const others = titlesWith((writing) => writing.digests.includes(digest))
-  const wrong = others.length === 1 ? `one of ${others[0]} alone` : `not one of ${title}: ${list(digests)} are`
-  throw invalid(TypeError, `${digest} is ${wrong}`)
+  throw invalid(TypeError, `digest ${digest} is not supported for ${title}: use ${list(digests, 'or')}`)
 }
 
 function validateLevel(value: unknown, highest: number, title: string): number {
@@ -267,38 +268,39 @@ function validatePart(value: unknown): number {
 
 function fileAttributes({ title, attributes }: Writing, given: AttributeInput | undefined) {
   const tagged = freezeMap('attributes', given === undefined ? {} : given)
-  if (tagged.map.length > 0 && attributes === 'none') throw invalid(TypeError, `${title} has no attributes of a file`)
+  if (tagged.map.length > 0 && attributes === 'none') throw invalid(TypeError, `${title} has no file attributes`)
   const at = attributes === 'text' ? tagged.map.findIndex((item) => typeof item !== 'string') : -1
   if (at >= 0) {
     const key = inspect(tagged.map[at - (at % 2)], { maxStringLength: 40, depth: 1 })
-    throw invalid(TypeError, `attributes of ${title} must be text, but the one called ${key} is not`)
+    throw invalid(TypeError, `attributes of ${title} must be strings, but ${key} is not`)
   }
   return tagged
 }
 
-/** The options with the format that the path's ending names, where they name none. */
+/** Adds the format of the target's file extension, unless the options have a format. */
 export function withFormat<T extends Pick<CreateOptions, 'format'>>(read: T, target: string | undefined): T {
   return read.format === undefined && target !== undefined ? { ...read, format: formatOf(target) } : read
 }
 
-/** A path to write to. */
+/** Validates a local path to write to. */
 export function targetPath(path: string | URL): string {
-  const far = remoteUrl(path)
-  if (far !== undefined) throw invalid(TypeError, `path must be of this machine, got ${scheme(far)}: ${EDIT_HINT}`)
+  const remote = remoteUrl(path)
+  if (remote !== undefined) throw invalid(TypeError, `path must be a local path, got ${scheme(remote)}: ${EDIT_HINT}`)
   const url = urlText(path)
   const target = url === undefined ? validateText('path', path) : filePath('path', url)
   if (target === '') throw invalid(TypeError, 'path must not be empty')
-  if (target.includes('\0')) throw invalid(TypeError, 'path must not hold null bytes')
+  if (target.includes('\0')) throw invalid(TypeError, 'path must not contain null bytes')
   if (/[\\/]$/.test(process.platform === 'win32' ? target : target.replaceAll('\\', '.')))
-    throw invalid(TypeError, `path must name a file, but ${target} ends with a separator, as a folder does`)
+    throw invalid(TypeError, `path must name a file, but ${target} ends with a separator`)
   return target
 }
 
-const EDIT_HINT = 'a file elsewhere is not edited in its place; convert it to another one, or fetch, edit and upload it'
+const EDIT_HINT =
+  'remote files cannot be edited in place; convert the file to a new one, or download, edit and upload it'
 
 const scheme = (url: string): string => url.slice(0, url.indexOf(':') + 1).toLowerCase()
 
-/** The URL of a store to write to, where it is one. A folder stands for `model.zt` in it, or the like of another format. */
+/** The URL of an object to write; undefined for any other target. A folder means `model.zt` in it, or the extension of the format. */
 export function storeTarget(path: unknown, format: CreateOptions['format'] = 'zt'): string | undefined {
   const url = remoteUrl(path)
   if (url === undefined) return undefined
@@ -306,9 +308,9 @@ export function storeTarget(path: unknown, format: CreateOptions['format'] = 'zt
   if (!STORES.includes(scheme(url)))
     throw invalid(
       TypeError,
-      `${scheme(url)} cannot be written to, only ${list(STORES)} can: write a file of this machine, and upload it`,
+      `${scheme(url)} URLs cannot be written, only ${list(STORES)} URLs: write a local file, and upload it`,
     )
-  if (/[?#]/.test(url)) throw invalid(TypeError, "a URL to write to has no query or fragment ('?' and '#')")
+  if (/[?#]/.test(url)) throw invalid(TypeError, "a URL to write must not have a query or fragment ('?' or '#')")
   if (!url.endsWith('/')) return url
   const ending = FORMATS.find(({ name }) => name === format)?.endings[0]
   return `${url}model.${ending ?? format}`

@@ -1,4 +1,4 @@
-// A stream of the caller's that a file is written into.
+// Writes a file to the caller's stream.
 import type { Writable } from 'node:stream'
 import { builtins } from '../native/builtins.js'
 import { invalid, ZTensorError } from '../native/errors.js'
@@ -6,22 +6,22 @@ import { toBufferSync } from '../native/memory.js'
 import { binding, type NativeOutflow } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
 
-/** How often a stream is looked at that says nothing when it is destroyed. */
+/** Polling interval for streams that emit no event when they are destroyed. */
 const LOOK_MS = 50
 
-/** Writes into a stream, one call after the other, each done when the stream wants more. */
+/** Writes to a stream with backpressure: each call resolves when the stream accepts more. */
 export class Outlet {
   readonly #stream: Writable
   readonly #own: boolean
   #failure: ZTensorError | undefined
   #done = false
-  /** Settles the call that waits. */
+  /** Settles the waiting call. */
   #wake: (() => void) | undefined
 
-  /** A stream that is our `own` is destroyed where it would be left to its owner. */
+  /** `own`: the stream was created by this package, so `release()` destroys it. */
   constructor(stream: Writable, own = false) {
     if (stream.writable === false || stream.destroyed) {
-      throw invalid(TypeError, 'the stream must be writable: it has ended or was destroyed')
+      throw invalid(TypeError, 'the stream must be writable, but it has ended or was destroyed')
     }
     this.#stream = stream
     this.#own = own
@@ -34,13 +34,13 @@ export class Outlet {
 
   readonly #onClose = (): void => this.#fail('the stream was closed before the file was complete')
 
-  /** Ends the call that waits. The first reason counts; what follows is its consequence. */
+  /** Fails the waiting call. The first failure is kept: later ones are its consequences. */
   #fail(message: string, cause?: unknown): void {
     this.#failure ??= new ZTensorError('ZT_IO', message, { cause })
     this.#wake?.()
   }
 
-  /** Waits until `listen` is called back, or for the end of the stream. What `listen` gives stops the listening. */
+  /** Waits until `listen` calls back, or the stream ends. `listen` returns a function that removes its listener. */
   #until(listen: (ready: () => void) => () => void): Promise<void> {
     let forget = () => {}
     const settled = new Promise<void>((resolve, reject) => {
@@ -58,7 +58,7 @@ export class Outlet {
     })
   }
 
-  /** A stream without 'close' events (`emitClose: false`) that its owner destroys says nothing, even of a write under way. */
+  /** A stream without 'close' events (`emitClose: false`) emits nothing when it is destroyed, not even during a write. */
   readonly #look = (): void => {
     const { destroyed, writableFinished, errored } = this.#stream
     if (!destroyed || writableFinished) return
@@ -66,7 +66,7 @@ export class Outlet {
     else this.#onClose()
   }
 
-  /** @throws ZTensorError ZT_IO where the stream failed or was closed, with its error as the cause */
+  /** @throws ZTensorError ZT_IO if the stream failed or was closed, with its error as the cause */
   async write(bytes: Uint8Array): Promise<void> {
     this.throwIfFailed()
     if (bytes.byteLength === 0) return
@@ -79,7 +79,7 @@ export class Outlet {
     })
   }
 
-  /** Calls the stream, in which code of its owner's runs: whatever that throws is the stream's failure. */
+  /** Calls a method of the stream. Anything that its code throws counts as a failure of the stream. */
   #calling<T>(call: () => T): T {
     try {
       return call()
@@ -90,14 +90,14 @@ export class Outlet {
   }
 
   /**
-   * Writes the blocks that `make` passes on meanwhile. Where the stream fails, `make` is stopped.
+   * Writes the blocks that `make` produces. If the stream fails, `make` is stopped.
    *
-   * @throws what `make` rejects with; where the stream failed, that error
+   * @throws what `make` rejects with, or the failure of the stream
    */
   async pass(make: (blocks: NativeOutflow, stop: AbortSignal) => Promise<void>, signal?: AbortSignal): Promise<void> {
     const blocks = new binding.Outflow()
     const failing = new AbortController()
-    // A stream that nobody reads would be waited for without end.
+    // Otherwise an abort would wait forever for a stream without a reader.
     const destroy = () => this.destroy()
     signal?.addEventListener('abort', destroy, { once: true })
     const stop = signal === undefined ? failing.signal : AbortSignal.any([signal, failing.signal])
@@ -114,33 +114,33 @@ export class Outlet {
     }
   }
 
-  /** Ends the stream, and resolves when it has taken everything. */
+  /** Ends the stream. Resolves when it has finished. */
   async end(): Promise<void> {
     this.throwIfFailed()
     this.#stream.off('close', this.#onClose)
     await this.#until((ready) => {
-      const told = (error?: NodeJS.ErrnoException | null): void => {
+      const onFinished = (error?: NodeJS.ErrnoException | null): void => {
         if (error && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') this.#onError(error)
-        // A stream that is destroyed at its end, which may be under way, is no error there.
+        // finished() reports no error for a stream that is destroyed while it ends.
         else if (error || this.#stream.writableFinished === false) this.#onClose()
         else ready()
       }
-      // Of a stream that closes itself this tells after its 'close': what fails until then concerns the file.
-      const forget = builtins.stream.finished(this.#stream, { readable: false }, told)
+      // finished() calls back after 'close', so that failures until then are still reported.
+      const forget = builtins.stream.finished(this.#stream, { readable: false }, onFinished)
       this.#calling(() => this.#stream.end())
       return forget
     })
     this.release()
   }
 
-  /** Leaves the stream to its owner. */
+  /** Removes all listeners. Destroys the stream if this package created it. */
   release(): void {
     this.#done = true
     this.#stream.off('error', this.#onError).off('close', this.#onClose)
     if (this.#own) this.#stream.on('error', () => {}).destroy()
   }
 
-  /** Ends the stream in the middle, so that nobody takes what it got for a whole file, and the call that waits for it. */
+  /** Destroys the stream and fails the waiting call, so that no reader mistakes a partial file for a complete one. */
   destroy(): void {
     if (this.#done) return
     this.#fail('the stream was destroyed before the file was complete')
@@ -152,7 +152,7 @@ export class Outlet {
   }
 }
 
-/** Whether it is a stream to write into: Node's own class, or one that does as it does. */
+/** Whether a value is a Node Writable, or has the same methods. */
 export function isWritable(value: unknown): value is Writable {
   const methods = ['write', 'end', 'on', 'off', 'destroy'] as const
   return (

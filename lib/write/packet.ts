@@ -1,12 +1,12 @@
-// Small tensors on their way across the binding, packed into one block of bytes that is filled again and again: to pass a
-// name, a shape and an array of their own costs more than all that the binding does with them. Where the runtime lets us,
-// the block is the binding's own memory, and the call has no argument at all.
+// Passes small tensors to the binding through one reused block of bytes: converting a name, a shape and an array for each tensor
+// would cost more than the binding's own work. If the runtime supports external buffers, the block is native memory, and the call needs
+// no arguments.
 
 import { binding, type NativeWriter } from '../native/native.js'
 import { arrayKind, ofTypedArrays } from '../native/realm.js'
 import { bytesOf, type DTypeInfo } from '../values/dtype.js'
 
-// The block, as src/packet.rs has it: numbers, the shape as float64s, the name in UTF-8, the elements.
+// The layout of the block, as in src/packet.rs: numbers, the shape as float64, the name in UTF-8, the elements.
 const NUMBERS = 6
 const SHAPE = 24
 const MOST_DIMENSIONS = 13
@@ -14,7 +14,7 @@ const NAME = 128
 const LONGEST_NAME = 896
 const ELEMENTS = 1024
 const LARGEST = 4096
-/** The place of the writer's number. */
+/** The index of the writer's number. */
 const WRITER = 4
 
 const kinds = [
@@ -31,18 +31,18 @@ const kinds = [
   Uint8ClampedArray,
 ]
 
-// Of the array itself, whatever properties it was given: copied into an area of another kind, elements would be converted.
+// The built-in getter, which own properties cannot override: a wrong array kind would convert the elements.
 const lengthOf = ofTypedArrays('byteLength')
 const encoder = new TextEncoder()
 
 class Block {
-  /** Whether it is the binding's memory. */
+  /** Whether the block is native memory. */
   readonly shared: boolean
   readonly bytes: Uint8Array
   readonly numbers: Uint32Array
   readonly #shape: Float64Array
   readonly #name: Uint8Array
-  /** The area of the elements, as each kind of array sees it. */
+  /** Views of the elements' area, one for each kind of array. */
   readonly #areas: Map<unknown, { set(array: ArrayLike<unknown>): void }>
 
   constructor() {
@@ -58,7 +58,7 @@ class Block {
     )
   }
 
-  /** Puts a tensor in: false where its name or shape is too long, an array where there are too many elements. */
+  /** Writes a tensor into the block. Returns false if its name or shape is too long, and the bytes if there are too many elements. */
   put(name: string, shape: readonly number[], dtype: DTypeInfo, data: ArrayBufferView): boolean | Uint8Array {
     const named = this.#putName(name)
     if (named < 0 || shape.length > MOST_DIMENSIONS) return false
@@ -86,13 +86,13 @@ class Block {
     return length
   }
 
-  /** Does not ask for the buffer of an array: V8 makes one for each small array that has none yet. */
+  /** Does not access `data.buffer`: V8 would allocate one for each small array. */
   #putElements(data: ArrayBufferView): number {
     const area = this.#areas.get(arrayKind(data))
     if (area !== undefined) {
       const byteLength = lengthOf.call(data) as number
       if (byteLength > LARGEST) return -1
-      // Of a detached array nothing can be copied, not even nothing.
+      // set() throws for a detached array, even if it is empty.
       if (byteLength > 0) area.set(data as ArrayBufferView & ArrayLike<unknown>)
       return byteLength
     }
@@ -105,10 +105,10 @@ class Block {
 
 let block: Block | undefined
 
-/** Hands the small tensors of one writer over. */
+/** Passes the small tensors of one writer to the binding. */
 export class Packets {
   readonly #native: NativeWriter
-  /** By which the binding knows for whom a packet is. */
+  /** Identifies the writer to the binding. */
   #number = 0
 
   constructor(native: NativeWriter) {
@@ -116,8 +116,7 @@ export class Packets {
   }
 
   /**
-   * Adds a dense tensor and gives the bytes that wait to be written; undefined where its name or shape is too long for a
-   * packet.
+   * Adds a dense tensor. Returns the number of pending bytes, or undefined if its name or shape is too long for the block.
    */
   add(name: string, shape: readonly number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
     block ??= new Block()

@@ -1,4 +1,4 @@
-// Writes a whole file in one call, as safetensors' `save_file` does.
+// Writes a whole file in one call, like `save_file` of safetensors.
 import { inspect } from 'node:util'
 import { isPlainObject } from '../native/realm.js'
 import { type Loaded, LoadedObject } from '../read/loaded.js'
@@ -11,15 +11,15 @@ import type { CreateOptions } from './options.js'
 import { create, type TensorWriter } from './writer.js'
 
 /**
- * What is written under a name: an array, elements with their dtype and shape (a `TensorSlice` is such), a sparse tensor, components of
- * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
+ * A tensor to write: a typed array, an object with dtype, shape and data (such as a `TensorSlice`), a sparse tensor, the components of any
+ * layout, a tensor of an open file, or a result of `file.load()` or `loadFile()`.
  */
 export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded
 
-/** Tensors by their names: an object, a Map, or whatever gives such pairs. */
+/** Tensors by name: an object, a Map, or any iterable of pairs. */
 export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [name: string, tensor: AnyInput]>
 
-/** Adds what `input` is, in the layout that it has. */
+/** Adds a tensor in its own layout. */
 async function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
   if (ArrayBuffer.isView(input)) return writer.add(name, input)
   if (typeof input !== 'object' || input === null) throw wrongType('the tensor', 'a typed array or an object', input)
@@ -31,7 +31,7 @@ async function add(writer: TensorWriter, name: string, input: AnyInput): Promise
   return writer.add(name, given as TensorInput)
 }
 
-/** Adds a tensor of an open file: without its attributes, which not every format can hold, unless its layout needs them. */
+/** Adds a tensor of an open file. Its attributes are only copied if its layout needs them: not every format supports attributes. */
 async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor): Promise<void> {
   if (tensor.layout === 'sparse_csr') return writer.addCsr(name, await tensor.loadCsr())
   if (tensor.layout === 'sparse_coo') return writer.addCoo(name, await tensor.loadCoo())
@@ -47,18 +47,18 @@ async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor):
 }
 
 /**
- * Writes tensors into a file in one call. It appears whole or not at all.
+ * Writes tensors to a new file in one call. The file appears atomically.
  *
  * @example
  * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
- * format cannot hold, ZT_LIMIT, ZT_IO, and where a tensor comes from a file, what its `load` rejects with; TypeError and RangeError
+ * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
 export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
   if (ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
-    throw wrongType('tensors', 'an object of tensors by their names, or a Map', tensors)
+    throw wrongType('tensors', 'an object of tensors by name, or a Map', tensors)
   }
   const entries = isIterable(tensors) ? tensors : Object.entries(tensors)
   const writer = await create(path, options)

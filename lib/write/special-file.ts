@@ -1,25 +1,25 @@
-// Paths where no file is: a pipe or a device is written to, never replaced.
+// Pipes and devices: they are written to, never replaced.
 import { closeSync, constants, createWriteStream, fstatSync, openSync, promises, type Stats } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { builtins } from '../native/builtins.js'
 import { ZTensorError } from '../native/errors.js'
 
-/** Milliseconds between two looks whether somebody reads a pipe. */
+/** Milliseconds between two attempts to open a pipe that has no reader yet. */
 const LOOK = 20
 
 /**
- * A stream into the pipe or character device at a path; undefined where a file is, or nothing. Resolves when somebody reads the
- * pipe.
+ * Opens the pipe or character device at a path as a stream; undefined for a regular file, or if the path does not exist. Resolves when
+ * the pipe has a reader.
  *
- * @throws ZTensorError ZT_IO for a block device or socket, and where it cannot be opened; the signal's reason
+ * @throws ZTensorError ZT_IO for a block device or socket, and if it cannot be opened; the signal's reason
  */
 export async function specialFile(path: string, signal: AbortSignal | undefined): Promise<Writable | undefined> {
   let found: Stats
   try {
     found = await promises.stat(path)
   } catch {
-    // Whoever writes the file finds out what is wrong.
+    // Writing the file reports the error.
     return undefined
   }
   if (found.isFile() || found.isDirectory()) return undefined
@@ -29,7 +29,7 @@ export async function specialFile(path: string, signal: AbortSignal | undefined)
   }
   try {
     const fd = await opened(path, signal)
-    // Other runtimes know no pipes by their descriptors.
+    // Other runtimes cannot open pipes by file descriptor.
     const node = !('bun' in process.versions) && !('Deno' in globalThis)
     if (node && found.isFIFO()) return new builtins.net.Socket({ fd, readable: false, writable: true })
     return createWriteStream(path, { fd: blocking(path, fd) })
@@ -41,8 +41,8 @@ export async function specialFile(path: string, signal: AbortSignal | undefined)
 }
 
 /**
- * Opens a pipe once somebody reads it, or a device. Without O_NONBLOCK a thread of Node's own would wait for the reader, and
- * the process could not end before.
+ * Opens a device, or a pipe once it has a reader. Without O_NONBLOCK, a thread of Node's pool would block, and the process could not
+ * exit.
  */
 async function opened(path: string, signal: AbortSignal | undefined): Promise<number> {
   for (;;) {
@@ -56,7 +56,7 @@ async function opened(path: string, signal: AbortSignal | undefined): Promise<nu
   }
 }
 
-/** Opens what is open already so that writes wait. Somebody reads a pipe by then: that does not take long. */
+/** Reopens a pipe or device in blocking mode. A pipe has a reader by now, so this does not block. */
 function blocking(path: string, fd: number): number {
   try {
     return checked(path, openSync(path, constants.O_WRONLY))
@@ -65,10 +65,10 @@ function blocking(path: string, fd: number): number {
   }
 }
 
-/** A file may have taken the path meanwhile, and must not be written over. */
+/** Checks that the path was not replaced by a regular file, which must not be overwritten. */
 function checked(path: string, fd: number): number {
   const found = fstatSync(fd)
   if (found.isFIFO() || found.isCharacterDevice()) return fd
   closeSync(fd)
-  throw new ZTensorError('ZT_IO', `'${path}' was replaced while it was opened`)
+  throw new ZTensorError('ZT_IO', `'${path}' was replaced by a file while it was opened: try again`)
 }

@@ -7,17 +7,17 @@ import { type CreateOptions, storeTarget, targetPath } from './options.js'
 import { isWritable, Outlet } from './outlet.js'
 import { specialFile } from './special-file.js'
 
-/** Where to write to. */
+/** The target of a writer. */
 export interface Target {
-  /** Undefined for a stream. */
+  /** The path or URL; undefined for a stream. */
   readonly path: string | undefined
-  /** How to reach the store, where the path is a URL of one. */
+  /** How to access the object store of a URL. */
   readonly remote: RemoteRequest | undefined
-  /** Gives the target once it is wanted, since a stream is listened to from then on. */
+  /** Returns the target, lazily: it adds listeners to a stream. */
   readonly begin: (signal?: AbortSignal) => Promise<string | Outlet>
 }
 
-/** Checks where to write to. */
+/** Validates the target of a writer. */
 export function validateTarget(
   name: string,
   target: unknown,
@@ -27,10 +27,7 @@ export function validateTarget(
   const url = storeTarget(target, format)
   if (url !== undefined) return { path: url, remote: remote ?? remoteRequest(undefined), begin: async () => url }
   if (remote !== undefined)
-    throw invalid(
-      TypeError,
-      'remote is for s3:, gs: and az: URLs to write to; of a source, it is in source: { remote }',
-    )
+    throw invalid(TypeError, 'remote applies to s3:, gs: and az: targets; for the source, set source: { remote }')
   if (typeof target === 'string' || urlText(target) !== undefined) {
     const path = targetPath(target as string | URL)
     const begin = async (signal?: AbortSignal) => {
@@ -40,6 +37,6 @@ export function validateTarget(
     return { path, remote, begin }
   }
   if (!isWritable(target)) throw wrongType(name, 'a string, a URL or a Node Writable', target)
-  if (overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
+  if (overwrite) throw invalid(TypeError, 'overwrite is only supported for paths, not for streams')
   return { path: undefined, remote, begin: async () => new Outlet(target) }
 }

@@ -1,16 +1,16 @@
-// The stream that the elements of one tensor are written into.
+// The stream for the elements of one tensor.
 import { finished, type Readable, Writable } from 'node:stream'
 import { isOurs, publicError, ZTensorError } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { bytesOf } from '../values/dtype.js'
 
-/** What a stream does with its writer. */
+/** The writer's side of a stream. */
 interface Sink {
-  /** Begins the tensor when its turn comes. `ended` resolves with undefined once it is whole, else with what went wrong. */
+  /** Queues and begins the tensor. `ended` resolves with undefined when it is complete, or with the error. */
   readonly begin: (ended: Promise<unknown>) => Promise<void>
   readonly push: (bytes: Uint8Array) => Promise<void>
   readonly end: () => void
-  /** Told at the end, with the error if there was one, and whether anybody listens to it. */
+  /** Called at the end, with the error if any, and whether the caller listens to it. */
   readonly closed: (error: unknown, isHeard: boolean) => void
   readonly path: string | undefined
   readonly signal: AbortSignal | undefined
@@ -18,13 +18,13 @@ interface Sink {
 
 const HIGH_WATER = 4 * 2 ** 20
 
-/** Takes bytes as they come. */
+/** A Writable that passes its chunks to the writer. */
 export class TensorStream extends Writable {
   readonly #sink: Sink
   readonly #begun: Promise<void>
   #settle: (failure: unknown) => void = () => {}
   #complete = false
-  /** Stops watching the sources that are piped into it. */
+  /** The piped sources, with functions that stop watching them. */
   readonly #sources = new Map<Readable, () => void>()
 
   constructor(sink: Sink) {
@@ -34,20 +34,20 @@ export class TensorStream extends Writable {
       this.#settle = resolve
     })
     this.#begun = sink.begin(ended)
-    // Told at once: the owner may write nothing before it is.
+    // Destroyed immediately, even if nothing is written.
     this.#begun.catch((error) => this.destroy(this.#error(error)))
-    // finish() tells of it; without a listener the process would end.
+    // finish() reports the error. Without a listener it would be an uncaught exception.
     this.on('error', () => {})
     this.on('pipe', (source: Readable) => this.#watch(source))
     this.on('unpipe', (source: Readable) => this.#sources.get(source)?.())
   }
 
-  /** `pipe` ends nothing where its source is destroyed. */
+  /** Watches a piped source: `pipe` does not end its target if the source is destroyed. */
   #watch(source: Readable): void {
     const forget = finished(source, { writable: false }, (cause) => {
       this.#sources.delete(source)
       if (!cause || this.writableFinished) return
-      const message = `the source of the stream ended before all bytes had come: ${cause.message}`
+      const message = `the source of the stream ended before all bytes were written: ${cause.message}`
       this.destroy(new ZTensorError('ZT_IO', message, { cause }))
     })
     this.#sources.set(source, () => {
@@ -61,9 +61,9 @@ export class TensorStream extends Writable {
     return (signal?.aborted && thrown === signal.reason ? thrown : publicError(thrown, path)) as Error
   }
 
-  /** What the stream was destroyed with: the error of its source, unless it is the writer's own. */
+  /** Converts the error that the stream was destroyed with: an error of the writer, or of the source. */
   #failureOf(cause: Error | null): unknown {
-    if (cause === null) return new ZTensorError('ZT_CLOSED', 'the stream was destroyed before all bytes had come')
+    if (cause === null) return new ZTensorError('ZT_CLOSED', 'the stream was destroyed before all bytes were written')
     if (isOurs(cause) || cause === this.#sink.signal?.reason) return cause
     return new ZTensorError('ZT_IO', `the source of the stream failed: ${messageOf(cause)}`, { cause })
   }
@@ -93,7 +93,7 @@ export class TensorStream extends Writable {
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     const failure = this.#complete ? undefined : this.#failureOf(error)
-    // Beside this class and every pipe(), who listen too.
+    // Not counting the listeners of this class and of each pipe().
     this.#sink.closed(failure, this.listenerCount('error') > 1 + this.#sources.size)
     this.#settle(failure)
     callback(error)

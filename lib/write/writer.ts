@@ -39,49 +39,49 @@ import { Packets } from './packet.js'
 import { validateTarget } from './target.js'
 import { emitWarnings } from './warnings.js'
 
-// Below this a piece is taken on the JavaScript thread: a crossing costs more than its hash.
+// Pieces up to this size are hashed on the JavaScript thread: passing them to another thread would cost more.
 const SMALL = 64 * 2 ** 10
 const PIECE = 4 * 2 ** 20
 const FULL = 8 * 2 ** 20
-/** What a stream gets at once. */
+/** Bytes that are written to a stream at once. */
 const STREAMED = 2 ** 20
 
-/** What a writer is made of. */
+/** The arguments of a writer's constructor. */
 interface Internals {
   readonly target: string | Outlet
   readonly native: NativeWriter
-  /** Stops what is under way on the binding's side. */
+  /** Cancels running native work. */
   readonly control: NativeControl
-  /** What the binding calls the format and version. */
+  /** The binding's name of the format and version. */
   readonly writeFormat: string
-  /** Of the compression. */
+  /** The compression level. */
   readonly level?: number | undefined
   readonly maxShard?: number | undefined
   readonly digest?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
+/** A file that is being written. It appears at its path with `finish()`. Calls may overlap; they run in order. */
 export class TensorWriter {
-  /** Undefined for a file that is written into a stream. */
+  /** The path or URL; undefined for a stream. */
   readonly path: string | undefined
   readonly #native: NativeWriter
   readonly #control: NativeControl
   readonly #outlet: Outlet | undefined
   readonly #writeFormat: string
   readonly #compresses: boolean
-  /** Whether small tensors may be added at once: where none has to be compressed on this thread to know if its file is full. */
+  /** Whether small tensors may be added synchronously: not if they must be compressed to know whether a shard is full. */
   readonly #atOnce: boolean
   readonly #signal: AbortSignal | undefined
   readonly #links: Links
-  /** Stops listening to the signal. */
+  /** Removes the listener of the signal. */
   #forget: () => void = () => {}
   readonly #packets: Packets
-  /** Streams of tensors that have not ended. */
+  /** Open streams of tensors. */
   readonly #open = new Set<Writable>()
   readonly #calls = new Calls()
   #ended = false
-  /** Why the file was given up. */
+  /** Why the file was aborted. */
   #failure: unknown
   readonly #unfinished: object
 
@@ -100,7 +100,7 @@ export class TensorWriter {
     this.#unfinished = watchUnfinished(this, this.path)
   }
 
-  /** @internal Does something with the binding's side when its turn comes. */
+  /** @internal Queues work on the native writer. */
   static inTurn<T>(writer: TensorWriter, work: (native: NativeWriter) => T): Promise<T> {
     return writer.#calls.make(() =>
       writer.#next(async () => {
@@ -110,12 +110,12 @@ export class TensorWriter {
     )
   }
 
-  /** @internal Does something when its turn comes, whose errors are the caller's own. */
+  /** @internal Queues work whose errors the caller handles. */
   static during<T>(writer: TensorWriter, work: () => Promise<T>): Promise<T> {
     return writer.#calls.turn(work)
   }
 
-  /** @internal The binding's side, and the stream, for work that is done without the writer. */
+  /** @internal The native writer and the stream, for work that bypasses this class. */
   static partsOf(writer: TensorWriter): { native: NativeWriter; outlet: Outlet | undefined } {
     return { native: writer.#native, outlet: writer.#outlet }
   }
@@ -139,7 +139,7 @@ export class TensorWriter {
     }
   }
 
-  /** @internal Begins a file on the binding's side. The control is for all that follows. */
+  /** @internal Creates a native writer, and the control that cancels its later work. */
   static async begin(
     path: string | undefined,
     signal: AbortSignal | undefined,
@@ -154,42 +154,42 @@ export class TensorWriter {
     return { native, control: control as NativeControl }
   }
 
-  /** @internal Has the signal give the file up from now on. */
-  static async heed<W extends TensorWriter>(writer: W): Promise<W> {
+  /** @internal Starts to abort the writer when its signal is aborted. */
+  static async listen<W extends TensorWriter>(writer: W): Promise<W> {
     const signal = writer.#signal
-    const giveUp = () => {
+    const abort = () => {
       writer.#control.cancel()
       writer.abort().catch(() => {})
     }
-    writer.#forget = () => signal?.removeEventListener('abort', giveUp)
-    signal?.addEventListener('abort', giveUp)
+    writer.#forget = () => signal?.removeEventListener('abort', abort)
+    signal?.addEventListener('abort', abort)
     if (signal?.aborted) await writer.abort()
     signal?.throwIfAborted()
     return writer
   }
 
-  /** Does something when its turn comes, whose errors are the binding's. */
+  /** Queues work, and converts its native errors to public ones. */
   async #next<T>(work: () => Promise<T>): Promise<T> {
     return this.#calls.turn(async () => {
       try {
         return await work()
       } catch (thrown) {
         if (!this.#signal?.aborted) throw publicError(thrown, this.path)
-        // Whoever hears of the signal finds nothing left behind.
-        await this.#giveUp(this.#signal.reason)
+        // Cleans up before the rejection, so that the caller finds no leftovers.
+        await this.#fail(this.#signal.reason)
         throw this.#signal.reason
       }
     })
   }
 
-  /** The error of what is called once the writer has ended, with why it ended as the cause. */
+  /** The error of calls after the end of the writer. Its cause is why the writer ended. */
   #gone(): ZTensorError {
     return ended(this.#failure)
   }
 
   /**
-   * Adds a small dense tensor at once, in one crossing, where nothing else is under way; gives the bytes that wait then, or
-   * undefined where it has to take its turn.
+   * Adds a small dense tensor synchronously, in one native call, if no other call is running. Returns the number of pending bytes, or
+   * undefined if the tensor must be queued.
    */
   #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
     const now = this.#atOnce && this.#calls.isIdle && !this.#ended && !this.#signal?.aborted
@@ -201,7 +201,7 @@ export class TensorWriter {
     }
   }
 
-  /** Throws where nothing can be added any more. */
+  /** Throws if the writer has ended, failed or was aborted. */
   #check(): void {
     this.#signal?.throwIfAborted()
     if (this.#ended || this.#failure !== undefined) throw this.#gone()
@@ -248,7 +248,7 @@ export class TensorWriter {
     }
   }
 
-  /** Passes on what waits, once there is enough of it. */
+  /** Flushes pending bytes if there are enough. */
   async #pass(pending: number): Promise<void> {
     if (this.#outlet === undefined) {
       if (pending >= FULL) await this.#native.flush(this.#control)
@@ -257,8 +257,8 @@ export class TensorWriter {
     }
   }
 
-  /** Half a file cannot go on. */
-  async #giveUp(failure: unknown): Promise<void> {
+  /** Aborts the file after an error in the middle of a tensor. */
+  async #fail(failure: unknown): Promise<void> {
     this.#failure ??= publicError(failure, this.path)
     forgetUnfinished(this.#unfinished)
     this.#outlet?.destroy()
@@ -266,7 +266,7 @@ export class TensorWriter {
   }
 
   async #write({ parts: given, ...tensor }: Composed): Promise<void> {
-    // In the order of their names, which is that of canonical files: else the blobs would have to be moved at the end.
+    // Sorted by role, as in canonical files: otherwise the blobs would be moved at the end.
     const parts =
       this.#writeFormat === '2' ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role))) : given
     const lengths = parts.map((part) => part.bytes.byteLength)
@@ -277,24 +277,24 @@ export class TensorWriter {
         for (const { bytes } of parts) await this.#push(bytes)
         this.#native.end()
       } catch (thrown) {
-        await this.#giveUp(thrown)
+        await this.#fail(thrown)
         throw thrown
       }
     })
   }
 
   /**
-   * Adds a dense tensor: a typed array, or `{ dtype, shape, data }`. The array is read when the call has its turn: do not
-   * change it before the promise resolves. An error that nobody waits for fails `finish()`.
+   * Adds a dense tensor: a typed array, or `{ dtype, shape, data }`. Do not change the array before the promise resolves. `finish()`
+   * rejects with the error of a call that you do not await.
    *
    * @example
    * await writer.add('bias', new Float32Array(64))
    * await writer.add('weight', floats, { shape: [256, 64] })
    * await writer.add('half', { dtype: 'bfloat16', shape: [256, 64], data: floats }) // rounds to the nearest
    *
-   * @throws ZTensorError ZT_BAD_SHAPE where the array does not fill the shape, ZT_BAD_DTYPE for a type that the format cannot
-   * hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
-   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+   * @throws ZTensorError ZT_BAD_SHAPE if the array does not have the size of the shape, ZT_BAD_DTYPE for a dtype that the format does not
+   * support, ZT_BAD_INDEX if the name exists, ZT_LIMIT, ZT_IO, ZT_CLOSED after the end of the writer, or after an error in the middle of
+   * a tensor (its `cause`); TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> {
     return this.#calls.make(() => this.#add(name, tensor, options))
@@ -313,29 +313,29 @@ export class TensorWriter {
   }
 
   /**
-   * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
-   * sorted, and a column that stands twice in a row is refused.
+   * Adds a sparse matrix in CSR form. Validates its arrays. For version 2, the columns of each row are sorted, and duplicate columns are
+   * rejected.
    *
-   * @throws ZTensorError ZT_BAD_SPARSE where the arrays break the layout's rules, ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
-   * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
-   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+   * @throws ZTensorError ZT_BAD_SPARSE if the arrays break the layout's rules, ZT_BAD_SHAPE if they do not fit the shape, ZT_BAD_DTYPE and
+   * ZT_BAD_LAYOUT for what the format does not support, ZT_BAD_INDEX if the name exists, ZT_LIMIT, ZT_IO, ZT_CLOSED after the end of the
+   * writer, or after an error in the middle of a tensor (its `cause`); TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void> {
     return this.#calls.make(() => this.#addSparse(csrInput(name, matrix, options)))
   }
 
   /**
-   * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
+   * Adds a sparse tensor in COO form. Validates its arrays. Version 2 rejects duplicate coordinates.
    *
-   * @throws ZTensorError ZT_BAD_SPARSE where the arrays break the layout's rules, ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
-   * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
-   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+   * @throws ZTensorError ZT_BAD_SPARSE if the arrays break the layout's rules, ZT_BAD_SHAPE if they do not fit the shape, ZT_BAD_DTYPE and
+   * ZT_BAD_LAYOUT for what the format does not support, ZT_BAD_INDEX if the name exists, ZT_LIMIT, ZT_IO, ZT_CLOSED after the end of the
+   * writer, or after an error in the middle of a tensor (its `cause`); TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void> {
     return this.#calls.make(() => this.#addSparse(cooInput(name, tensor, options)))
   }
 
-  /** Adds the sparse tensor that these arrays are, in one crossing; in one more for each MiB that a stream takes. */
+  /** Adds a sparse tensor in one native call, plus one for each MiB that is written to a stream. */
   async #addSparse({ spec, arrays }: Sparse): Promise<void> {
     const given = arrays.map((array) => bytesOf(array))
     const lengths = given.map((bytes) => bytes.byteLength)
@@ -352,34 +352,33 @@ export class TensorWriter {
           await this.#pass(step.pending)
         }
       } catch (thrown) {
-        // What is refused before anything is written leaves the file as it was.
-        if (begun || !this.#native.isOpen) await this.#giveUp(thrown)
+        // An error before anything was written leaves the file unchanged.
+        if (begun || !this.#native.isOpen) await this.#fail(thrown)
         throw thrown
       }
     })
   }
 
   /**
-   * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
-   * against the layout's rules on sizes.
+   * Adds a tensor of any layout by its components. For `dense`, `sparse_csr` and `sparse_coo`, validates the sizes of the components.
    *
-   * @throws ZTensorError ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
-   * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
-   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+   * @throws ZTensorError ZT_BAD_SHAPE if the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format does not
+   * support, ZT_BAD_INDEX if the name exists, ZT_LIMIT, ZT_IO, ZT_CLOSED after the end of the writer, or after an error in the middle of
+   * a tensor (its `cause`); TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addObject(name: string, object: ObjectInput): Promise<void> {
     return this.#calls.make(() => this.#write(objectInput(name, object)))
   }
 
   /**
-   * Adds a tensor whose bytes stay in another zTensor 2 file: zTensor 2 only, with `canonical: false`. The other file is
-   * read once, for the digest by which readers know it.
+   * Adds a tensor whose bytes stay in another zTensor 2 file. Needs version 2 and `canonical: false`. The other file is read once, for
+   * the digest that identifies it.
    *
    * @example
    * const base = await open('base.zt')
    * await writer.link('embedding', { file: base, tensor: 'model.embed_tokens.weight' })
    *
-   * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX if the name exists, ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
    * ZT_INVALID_ARG
    */
   link(name: string, tensor: LinkInput): Promise<void> {
@@ -397,14 +396,15 @@ export class TensorWriter {
   }
 
   /**
-   * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
-   * until it has ended. Its errors, and the death of a source that is piped into it, fail `finish()`, and never the process.
+   * Returns a Writable for the bytes of a dense tensor. Write exactly as many bytes as the shape takes. Other calls of the writer wait
+   * until the stream has ended. `finish()` rejects with an error of the stream or of a source that is piped into it; it is never an
+   * uncaught exception.
    *
    * @example
    * await pipeline(createReadStream('weights.raw'), writer.stream('weights', { dtype: 'float32', shape: [4096, 4096] }))
    *
-   * @throws TypeError and RangeError ZT_INVALID_ARG. The stream is destroyed with ZT_BAD_SHAPE where the bytes are not as many as the
-   * shape takes, ZT_BAD_DTYPE, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED, or the signal's reason
+   * @throws TypeError and RangeError ZT_INVALID_ARG. The stream is destroyed with ZT_BAD_SHAPE for a wrong number of bytes,
+   * ZT_BAD_DTYPE, ZT_BAD_INDEX if the name exists, ZT_LIMIT, ZT_IO, ZT_CLOSED, or the signal's reason
    */
   stream(
     name: string,
@@ -416,7 +416,7 @@ export class TensorWriter {
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     // The last byte of a packed type is padded in version 2.
     const byteLength = this.#writeFormat === '2' ? Math.ceil(bytes) : bytes
-    // Here, since it loads Node's streams.
+    // Loaded lazily: it needs node:stream.
     const { TensorStream } = require('../deferred.js') as typeof import('../deferred.js')
     const stream: Writable = new TensorStream({
       begin: (ended) =>
@@ -430,7 +430,7 @@ export class TensorWriter {
               return
             }
             const failure = await ended
-            if (failure !== undefined) await this.#giveUp(failure)
+            if (failure !== undefined) await this.#fail(failure)
           }).catch(reject)
         }),
       push: (bytes) => this.#push(bytes),
@@ -447,11 +447,11 @@ export class TensorWriter {
   }
 
   /**
-   * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-   * whole. A stream is ended, and has taken everything when this resolves. An error means that the path leads to what it led to
-   * before; what goes wrong once the file is there is a warning of the process (`ZTensorWarning`).
+   * Writes the index, syncs the file to disk and publishes it at its path, atomically. A stream has ended when the promise resolves. After
+   * an error the path is unchanged. Problems after the file was published are process warnings (`ZTensorWarning`).
    *
-   * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
+   * @throws ZTensorError ZT_EXISTS if the path was created in the meantime, ZT_IO, ZT_CLOSED, the error of a call or stream that was not
+   * handled; the signal's reason
    */
   async finish(): Promise<void> {
     this.#calls.finishing()
@@ -460,7 +460,7 @@ export class TensorWriter {
       const unheard = this.#calls.unheard()
       if (unheard !== undefined && !this.#ended) {
         this.#end()
-        await this.#giveUp(unheard.error)
+        await this.#fail(unheard.error)
         throw unheard.error
       }
       if (this.#ended || this.#failure !== undefined) throw this.#gone()
@@ -472,18 +472,17 @@ export class TensorWriter {
         await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
         await this.#outlet.end()
       } catch (thrown) {
-        await this.#giveUp(thrown)
+        await this.#fail(thrown)
         throw thrown
       }
     }
     await this.#next(end).finally(() => this.#forget())
   }
 
-  /** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
+  /** Aborts the file: removes temporary files and leaves the path unchanged. A stream is destroyed. */
   async abort(): Promise<void> {
     this.#forget()
-    // Not in their turn: the call before it may be waiting for whoever reads the stream, or for whoever writes into one of a
-    // tensor.
+    // Not queued: the running call may wait for a reader of the stream, or for the writer of a tensor's stream.
     this.#outlet?.destroy()
     const reason = this.#signal?.aborted ? this.#signal.reason : ended()
     for (const stream of this.#open) stream.destroy(reason)
@@ -517,24 +516,27 @@ export class TensorWriter {
 
 function ended(cause?: unknown): ZTensorError {
   const why = cause === undefined ? '' : ` after an error (${messageOf(cause)})`
-  return new ZTensorError('ZT_CLOSED', `the writer has ended${why}; create another one`, { cause })
+  return new ZTensorError('ZT_CLOSED', `the writer has ended${why}: create a new one`, { cause })
 }
 
 function detached(): ZTensorError {
-  return new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized before it was written')
+  return new ZTensorError(
+    'ZT_CLOSED',
+    'the array to write was detached or resized before it was written: do not change it until the call resolves',
+  )
 }
 
 /**
- * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
- * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
- * reads is waited for. Or into a store of objects, by an `s3:`, `gs:` or `az:` URL: the object appears with `finish()`.
+ * Creates a writer. The target is a path, an `s3:`, `gs:` or `az:` URL, or a stream. A file or object appears at its path or URL
+ * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream; formats whose index comes
+ * first (safetensors, BTF) cannot be streamed. For a pipe, `create` waits until it has a reader.
  *
  * @example
  * const writer = await create('model.zt')
  * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
  * await writer.finish() // the file appears only now
  *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError ZT_EXISTS without `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
   const read = readOptions(options, CREATE_OPTIONS)
@@ -542,5 +544,5 @@ export async function create(target: string | URL | Writable, options?: CreateOp
   const { path, remote, begin } = validateTarget('path', target, read)
   const request = writeRequest(withFormat(read, path))
   signal?.throwIfAborted()
-  return TensorWriter.heed(await TensorWriter.make(await begin(signal), request, signal, remote))
+  return TensorWriter.listen(await TensorWriter.make(await begin(signal), request, signal, remote))
 }
