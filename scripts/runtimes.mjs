@@ -9,7 +9,7 @@ import { capture, npm, root } from './command.mjs'
 
 const { values, positionals } = parseArgs({ options: { smoke: { type: 'boolean' } }, allowPositionals: true })
 const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
-const smoke = join(root, '__test__/smoke.mjs')
+const smoke = join(root, '__test__/helpers/smoke.mjs')
 const folder = join(root, 'build/runtimes')
 
 /** Installs a runtime's package by itself. Gives the folder of its modules, or what npm said. */

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, compare, convert, create, open, openSync, verify } from 'ztensor'
-import { FORGED, KEYS, tryHostile } from '../hostile.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { checkpoint, TWO } from '../sharded.mjs'
-import { written } from '../writing.mjs'
+import { FORGED, KEYS, tryHostile } from '../helpers/hostile-arguments.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint, TWO } from '../helpers/sharded.mjs'
 
 const VALUES = Float32Array.of(1, 2, 3, 4)
 const one = await written({}, (writer) => writer.add('w', { dtype: 'float32', shape: [2, 2], data: VALUES }))

@@ -4,8 +4,8 @@ import { buffer } from 'node:stream/consumers'
 import test from 'ava'
 import { diff, finishJob, globMatcher, loadFile, planJob, report, runTask, saveFile, serveReport } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
-import { opened, tryHostile } from '../hostile.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { opened, tryHostile } from '../helpers/hostile-arguments.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const path = scratchFile(zt10({ w: square10() }))
 const withFile = opened(path)

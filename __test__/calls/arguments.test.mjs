@@ -4,9 +4,9 @@ import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, create, open, openSync, toFloat32, verify } from 'ztensor'
 import { sparse10, square10, zt10 } from '../corpus/zt.mjs'
-import { KEYS, opened, tryHostile } from '../hostile.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { KEYS, opened, tryHostile } from '../helpers/hostile-arguments.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const BYTES = zt10({
   w: square10(),

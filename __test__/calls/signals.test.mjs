@@ -20,9 +20,9 @@ import {
   serveReport,
   verify,
 } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const VALUES = new Float32Array(2 ** 16).map((_, at) => at % 7)
 const MATRIX = {

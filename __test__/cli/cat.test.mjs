@@ -1,8 +1,8 @@
 // `ztensor cat`: values as text and as JSON, summaries, slices, sparse entries, components of unknown layouts.
 import test from 'ava'
-import { fixture, json, run, safetensors, write } from '../command.mjs'
 import { btf, coo, INT8 } from '../corpus/btf.mjs'
 import { f32s, u64s, zt12 } from '../corpus/zt.mjs'
+import { fixture, json, run, safetensors, write } from '../helpers/command.mjs'
 
 const range = (length) => Float32Array.from({ length }, (_, i) => i)
 const nan = Number.NaN

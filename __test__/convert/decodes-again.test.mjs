@@ -3,10 +3,10 @@
 import { existsSync, readdirSync } from 'node:fs'
 import test from 'ava'
 import { convert, diff, open, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const TARGETS = [
   ['0.1', { version: '0.1' }],

@@ -5,10 +5,10 @@ import { openSync, ZTensorError } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from '../corpus/zt.mjs'
-import { canMap, isCopied, isMapped } from '../placing.mjs'
-import { thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
+import { canMap, isCopied, isMapped } from '../helpers/data-placement.mjs'
+import { thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 // dtype -> [safetensors name, class, elements of the array for each element of the tensor]
 const ARRAYS = {

@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { appendFileSync, copyFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { edited, MODES } from '../edited.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { noise, scratchFolder, streamed, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { edited, MODES } from '../helpers/editing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { noise, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 
 const OLD = Int32Array.from({ length: 50_000 }, (_, i) => i)
 

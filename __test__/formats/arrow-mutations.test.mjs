@@ -1,6 +1,6 @@
 // Arrow files and streams, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const names = ['tensors', 'sparse', 'nulls-batches', 'nulls-lists']
 

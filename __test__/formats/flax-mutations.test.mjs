@@ -1,6 +1,6 @@
 // Flax' checkpoints, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const paths = (...names) => names.map((name) => fixturePath(`flax/${name}.msgpack`))
 

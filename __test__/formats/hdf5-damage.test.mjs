@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import test from 'ava'
 import { finishJob, open, openSync, planJob, runTask } from 'ztensor'
 import { contiguous, DATA, dataset, hdf5, header, link, lookup3, NONE, opaque, superblock } from '../corpus/hdf5.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const fixture = (name) => readFileSync(join(fixturePath('hdf5'), name))
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)

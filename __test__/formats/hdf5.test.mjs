@@ -3,9 +3,9 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { testExpected } from '../imported.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('hdf5')
 

@@ -6,8 +6,8 @@ import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { descriptor, zip, zip64 } from '../corpus/numpy.mjs'
 import { crc32 } from '../corpus/pytorch.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 import { keras, members } from './keras-archives.mjs'
 
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)

@@ -4,13 +4,13 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
 import { archive, call, cat, dict, legacy, list, NONE, pickle, tensor, text } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
-import { testExpected } from '../imported.mjs'
-import { thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { thrownBy } from '../helpers/errors.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('pytorch')
 const { attributes } = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'))

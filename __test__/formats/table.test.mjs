@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { source } from '../../scripts/bundle.mjs'
-import { run } from '../command.mjs'
-import { binding } from '../inside.mjs'
+import { binding } from '../helpers/binding.mjs'
+import { run } from '../helpers/command.mjs'
 
 const { FORMATS } = await source('lib/values/format-table.ts')
 

@@ -1,6 +1,6 @@
 // Indexes of TensorFlow checkpoints, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const names = ['manager/ckpt-1', 'partitioned/model-12', 'sharded/model']
 

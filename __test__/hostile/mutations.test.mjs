@@ -1,7 +1,7 @@
 // Every vector, damaged: each byte in turn, each length in turn.
 import { readdirSync } from 'node:fs'
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath, vectors } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { fixturePath, vectors } from '../helpers/vectors.mjs'
 
 /** Files by the format and generation that their names begin with. */
 const kinds = {}

@@ -5,9 +5,9 @@ import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, sparse10, square10, zt10 } from '../corpus/zt.mjs'
-import { canMap } from '../placing.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const BYTES = zt10({
   a: square10(),

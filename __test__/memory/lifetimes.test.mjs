@@ -7,9 +7,9 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { canBeSparse, endlessFile } from '../endless.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { canBeSparse, endlessFile } from '../helpers/endless.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const ELEMENTS = 2 ** 18
 const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)

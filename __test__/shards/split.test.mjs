@@ -2,9 +2,9 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { run } from '../command.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { run } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
 
 const NAMES = ['b', 'a', 'd', 'c', 'e']
 const kilo = (fill) => new Float32Array(250).fill(fill)

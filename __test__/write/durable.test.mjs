@@ -5,9 +5,9 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from 'node:path'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { DIALECTS, noise, scratchFolder, streamed, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { DIALECTS, noise, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 
 const OLD = Int32Array.of(1, 2, 3)
 const NEW = Int32Array.of(4, 5, 6, 7)

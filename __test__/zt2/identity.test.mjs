@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync, verify } from 'ztensor'
-import { run, write } from '../command.mjs'
 import { seekable } from '../corpus/zstd.mjs'
 import { dense, deterministic, digestOf, file, object, part } from '../corpus/zt2.mjs'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { run, write } from '../helpers/command.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const KIB64 = 65536
 const ONE = Buffer.from([1, 2, 3, 4])

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-const directory = new URL('./fixtures/', import.meta.url)
+const directory = new URL('../fixtures/', import.meta.url)
 
 export const fixturePath = (name) => fileURLToPath(new URL(name, directory))
 

@@ -1,7 +1,7 @@
 // The quantized tensors of fixtures/quantized.py, and how to write them.
 import { readFileSync } from 'node:fs'
 import { inflateSync } from 'node:zlib'
-import { DTYPES } from './writing.mjs'
+import { DTYPES } from './sample-files.mjs'
 
 /** [{ layout, shape, attributes, components: { role: { dtype, data } }, expected: Float32Array }] */
 export function quantizedCases(path) {

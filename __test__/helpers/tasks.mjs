@@ -1,7 +1,7 @@
 // What the tests of divided work share: models, a set of files to compare, and tasks that go through JSON.
 import { readFileSync } from 'node:fs'
 import { create, runTask } from 'ztensor'
-import { sample } from './writing.mjs'
+import { sample } from './sample-files.mjs'
 
 /** As it arrives on another machine. */
 export const sent = (value) => JSON.parse(JSON.stringify(value))

@@ -9,7 +9,7 @@ import process from 'node:process'
 import v8 from 'node:v8'
 import vm from 'node:vm'
 import { isMainThread, MessageChannel, parentPort, receiveMessageOnPort, Worker, workerData } from 'node:worker_threads'
-import { create, openSync } from '../dist/index.mjs'
+import { create, openSync } from '../../dist/index.mjs'
 
 const LARGE = 2 ** 18
 const SMALL = 2 ** 10

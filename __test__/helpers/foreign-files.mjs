@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { readings } from './every-way.mjs'
 import { differences, expectedIn } from './expected-files.mjs'
+import { readings } from './readings.mjs'
 
 /**
  * Of every file of a folder: what stands in it, and that all ways of reading agree. `same(t, file, name)` looks at what a file says

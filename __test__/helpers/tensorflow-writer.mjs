@@ -1,7 +1,7 @@
 // Checkpoints of TensorFlow made by hand, block by block, wrong ones too: what TensorFlow will not write.
 import { Buffer } from 'node:buffer'
 import { bytes, f32s, int, varint } from './onnx-writer.mjs'
-import { crc32c } from './writing.mjs'
+import { crc32c } from './sample-files.mjs'
 
 export const MAGIC = Buffer.from([0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb])
 export const TYPES = {

@@ -1,13 +1,13 @@
-// Reads files in every way (every-way.mjs) from every place: by path, from memory, without a mapping, over a handle that
+// Reads files in every way (readings.mjs) from every place: by path, from memory, without a mapping, over a handle that
 // another thread might have; and what every other format makes of them. As a program, it reads the files that it is given and
 // prints what is wrong and the facts, for environments that a process has from its beginning.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, workerData } from 'node:worker_threads'
 import { compare, convert, openSync, ZTensorError } from 'ztensor'
-import { ownRoles, readings } from './every-way.mjs'
+import { ownRoles, readings } from './readings.mjs'
+import { collecting } from './sample-files.mjs'
 import { scratchPath } from './scratch.mjs'
-import { collecting } from './writing.mjs'
 
 const PLACES = {
   path: (path) => openSync(path),

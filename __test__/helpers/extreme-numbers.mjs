@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { openSync, ZTensorError } from 'ztensor'
-import { btf, dense as btfDense, coo, INT8 } from './corpus/btf.mjs'
-import { safetensors } from './corpus/safetensors.mjs'
-import { bomb, frame } from './corpus/zstd.mjs'
-import { f32s, square01, square10, square12, u64s, zt01, zt10, zt12 } from './corpus/zt.mjs'
-import { dense, digestOf, file, object, part } from './corpus/zt2.mjs'
+import { btf, dense as btfDense, coo, INT8 } from '../corpus/btf.mjs'
+import { safetensors } from '../corpus/safetensors.mjs'
+import { bomb, frame } from '../corpus/zstd.mjs'
+import { f32s, square01, square10, square12, u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
+import { dense, digestOf, file, object, part } from '../corpus/zt2.mjs'
 
 export const NUMBERS = [31n, 32n, 53n, 60n, 63n, 64n]
   .flatMap((power) => [-8n, -1n, 0n, 1n].map((step) => 2n ** power + step))

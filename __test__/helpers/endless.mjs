@@ -1,7 +1,7 @@
 // Work that does not end before a test does: on a sparse file of a TiB, some KiB on disk.
 import { closeSync, ftruncateSync, openSync as openFile, writeSync } from 'node:fs'
-import { encode } from './corpus/cbor.mjs'
-import { MAGIC_10, u64 } from './corpus/zt.mjs'
+import { encode } from '../corpus/cbor.mjs'
+import { MAGIC_10, u64 } from '../corpus/zt.mjs'
 import { scratchPath } from './scratch.mjs'
 
 /** Whether files can have holes of any size: Windows would reserve the disk for them. */

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-export const main = fileURLToPath(new URL('../dist/cli.js', import.meta.url))
-export const fixture = (name) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
+export const main = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+export const fixture = (name) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url))
 
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-cli-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))

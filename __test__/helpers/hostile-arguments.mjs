@@ -2,7 +2,7 @@
 // caller's own where the argument throws it; never one of native code.
 import { inspect } from 'node:util'
 import { Component, openSync, Plan, Tensor, TensorFile, ZTensorError } from 'ztensor'
-import { rejectionOf } from './raised.mjs'
+import { rejectionOf } from './errors.mjs'
 
 /** What an argument throws of its own accord. */
 const OWN = new Error('the caller’s own')

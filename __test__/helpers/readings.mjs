@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto'
 import { compare, ZTensorError } from 'ztensor'
 import { viewBytes } from './bytes.mjs'
-import { pick, shardRanges, sliceIndices } from './naive.mjs'
-import { DTYPES } from './writing.mjs'
+import { pick, shardRanges, sliceIndices } from './reference-implementations.mjs'
+import { DTYPES } from './sample-files.mjs'
 
 /** The components that hold the elements; all of them in any other layout. */
 const ROLES = { dense: ['data'], sparse_csr: ['values', 'indices', 'indptr'], sparse_coo: ['values', 'coords'] }

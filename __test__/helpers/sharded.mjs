@@ -1,7 +1,7 @@
 // Sharded checkpoints for the tests: files of float32 tensors, and the index that Hugging Face's libraries write.
 import { writeFileSync } from 'node:fs'
-import { safetensors } from './corpus/safetensors.mjs'
-import { scratchFolder } from './writing.mjs'
+import { safetensors } from '../corpus/safetensors.mjs'
+import { scratchFolder } from './sample-files.mjs'
 
 /** The bytes of a safetensors file of these tensors: name -> array of numbers. */
 export function shard(tensors, metadata = { format: 'pt' }) {

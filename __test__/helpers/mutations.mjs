@@ -5,7 +5,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openSync, ZTensorError } from 'ztensor'
-import { readings } from './every-way.mjs'
+import { readings } from './readings.mjs'
 import { scratchPath } from './scratch.mjs'
 
 const FLIPS = [0x01, 0x80, 0xff]
