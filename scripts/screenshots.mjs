@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { report } from 'ztensor'
 import { writeLlama } from '../__test__/browser/models.mjs'
-import { startChromium } from './chromium.mjs'
+import { startChromium } from '../__test__/runners/chromium.mjs'
 import { root } from './command.mjs'
 
 /** What a page of documentation loads for a picture, at most. */

@@ -4,7 +4,7 @@
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { capture, only, root } from './command.mjs'
+import { capture, only, root } from '../../scripts/command.mjs'
 
 const require = createRequire(import.meta.url)
 const tooOld = 'typescript-5.3'

@@ -4,8 +4,8 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { root, runOrExit } from './command.mjs'
-import { hostPlatform } from './platform.mjs'
+import { root, runOrExit } from '../../scripts/command.mjs'
+import { hostPlatform } from '../../scripts/platform.mjs'
 
 const library = { win32: 'ztensor_node.dll', darwin: 'libztensor_node.dylib' }[process.platform] ?? 'libztensor_node.so'
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-panics-'))

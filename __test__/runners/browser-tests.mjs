@@ -3,7 +3,7 @@
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { checks, prepare } from '../__test__/browser/checks.mjs'
+import { checks, prepare } from '../browser/checks.mjs'
 import { startChromium } from './chromium.mjs'
 
 const wanted = process.argv.slice(2)

@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { capture, npm, root } from './command.mjs'
+import { capture, npm, root } from '../../scripts/command.mjs'
 
 const { values, positionals } = parseArgs({ options: { smoke: { type: 'boolean' } }, allowPositionals: true })
 const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')

@@ -1,6 +1,6 @@
 // A chromium for tests and pictures: the system's own.
 import { chromium } from 'playwright-core'
-import { capture } from './command.mjs'
+import { capture } from '../../scripts/command.mjs'
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
 

@@ -3,8 +3,8 @@
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { capture, root, runOrExit } from './command.mjs'
-import { hostPlatform } from './platform.mjs'
+import { capture, root, runOrExit } from '../../scripts/command.mjs'
+import { hostPlatform } from '../../scripts/platform.mjs'
 
 const TARGET = 'x86_64-unknown-linux-gnu'
 const FILES = [

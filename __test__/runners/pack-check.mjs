@@ -16,11 +16,11 @@ import {
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
-import { capture, npm, root } from './command.mjs'
+import { capture, npm, root } from '../../scripts/command.mjs'
+import { createMainPackage } from '../../scripts/main-package.mjs'
+import { binaryOf, hostPlatform, manifest, packageOf } from '../../scripts/platform.mjs'
+import { addAddon, createPlatformPackages } from '../../scripts/platform-packages.mjs'
 import { serveRegistry } from './local-registry.mjs'
-import { createMainPackage } from './main-package.mjs'
-import { binaryOf, hostPlatform, manifest, packageOf } from './platform.mjs'
-import { addAddon, createPlatformPackages } from './platform-packages.mjs'
 
 const KIB = 1024
 // The wrapper is text, far below this; more would mean that something is in it by mistake. The addon holds every format

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { capture, npm, root } from './command.mjs'
+import { capture, npm, root } from '../../scripts/command.mjs'
 import { addonPackage, installInto } from './installed-app.mjs'
 
 const TOOLS = {

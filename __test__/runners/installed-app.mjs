@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { cpSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { root } from './command.mjs'
-import { createMainPackage } from './main-package.mjs'
-import { hostPlatform, packageOf } from './platform.mjs'
-import { addAddon, createPlatformPackages } from './platform-packages.mjs'
+import { root } from '../../scripts/command.mjs'
+import { createMainPackage } from '../../scripts/main-package.mjs'
+import { hostPlatform, packageOf } from '../../scripts/platform.mjs'
+import { addAddon, createPlatformPackages } from '../../scripts/platform-packages.mjs'
 
 /** The name of the package that has the addon of this machine. */
 export const addonPackage = packageOf(hostPlatform)

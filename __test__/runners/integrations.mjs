@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { capture, npm, only, root } from './command.mjs'
+import { capture, npm, only, root } from '../../scripts/command.mjs'
 import { applications, deployments } from './deployments.mjs'
 
 const NOT_RUN = 2

@@ -8,8 +8,8 @@ import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { environment } from '../interop/peers.mjs'
-import { capture, isInstalled, root, runOrExit } from './command.mjs'
+import { environment } from '../../interop/peers.mjs'
+import { capture, isInstalled, root, runOrExit } from '../../scripts/command.mjs'
 
 const { convert, create, openSync } = createRequire(import.meta.url)('ztensor')
 const build = join(root, 'build/many-machines')
