@@ -78,14 +78,18 @@ tryHostile(test, [
   ['editor.rename name', ['name'], withEditor((editor, value) => editor.rename(value, 'x'))],
   ['editor.rename to', ['to'], withEditor((editor, value) => editor.rename('w', value))],
   ['editor.remove name', ['name'], withEditor((editor, value) => editor.remove(value))],
-  ['editor.setAttributes', ['attribute'], withEditor((editor, value) => editor.setAttributes(value))],
+  ['editor.setAttributes attributes', ['attribute'], withEditor((editor, value) => editor.setAttributes(value))],
   ['editor.setAttributes a value', ['attribute'], withEditor((editor, value) => editor.setAttributes({ a: value }))],
   [
     'editor.setTensorAttributes name',
     ['name'],
     withEditor((editor, value) => editor.setTensorAttributes(value, { a: 1 })),
   ],
-  ['editor.setTensorAttributes', ['attribute'], withEditor((editor, value) => editor.setTensorAttributes('w', value))],
+  [
+    'editor.setTensorAttributes attributes',
+    ['attribute'],
+    withEditor((editor, value) => editor.setTensorAttributes('w', value)),
+  ],
   ['compact path', ['path'], (value) => compact(value), 'path'],
   ['compact options', ['options', ...KEYS], (value) => compact(one, value)],
   ...['onProgress', 'signal', 'maxIndexBytes', 'maxRank', 'maxAttributeValues'].map((key) => [
