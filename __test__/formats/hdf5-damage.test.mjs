@@ -97,7 +97,7 @@ test('a truncated file passes: what was put before a file since it was written d
 })
 
 test('a truncated file passes: HDF5 in an archive of Keras', async (t) => {
-  const { keras } = await import('./keras-archives.mjs')
+  const { keras } = await import('../helpers/keras-archives.mjs')
   const weights = fixture('model.weights.h5')
   for (const deflate of [false, true]) {
     const file = openSync(new Uint8Array(keras(weights.subarray(0, weights.length - 1), { deflate })))

@@ -12,3 +12,7 @@ export const members = (weights, how = {}) =>
   }))
 
 export const keras = (weights, how) => zip(members(weights, how))
+
+/** The members, the last of them changed. */
+export const last = (all, change) =>
+  all.map((member, nth) => (nth === all.length - 1 ? { ...member, ...change(member) } : member))
