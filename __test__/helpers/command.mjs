@@ -1,9 +1,10 @@
 // Runs the built `ztensor` command as a process of its own, and makes the files that its tests look into.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { turns } from './turns.mjs'
 
 export const main = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 export const fixture = (name) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url))
@@ -46,8 +47,11 @@ export function ended(child) {
   })
 }
 
+/** A process that has no processor takes memory, and makes the others slower. */
+const inTurn = turns(availableParallelism())
+
 /** Runs `ztensor` to its end: { code, signal, stdout, stderr }. */
-export const run = (args, options) => ended(start(args, options))
+export const run = (args, options) => inTurn(() => ended(start(args, options)))
 
 /** Runs `ztensor … --json` and returns the document, having checked that it ended well. */
 export async function json(t, args) {

@@ -7,23 +7,13 @@ import { availableParallelism } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
+import { turns } from './turns.mjs'
 
 const how = process.env.ZTENSOR_MUTATIONS ?? (process.env.CI ? '200' : '60')
 const program = fileURLToPath(new URL('mutations.mjs', import.meta.url))
 
-/** Processes that wait for their turn: more at once than there are processors would only take memory, and run into their time limit. */
-const waiting = []
-let running = 0
-async function inTurn(work) {
-  if (running >= availableParallelism()) await new Promise((go) => waiting.push(go))
-  running += 1
-  try {
-    return await work()
-  } finally {
-    running -= 1
-    waiting.shift()?.()
-  }
-}
+/** More processes at once than there are processors would only take memory, and run into their time limit. */
+const inTurn = turns(availableParallelism())
 
 /** What came of damaging files, in a process of its own. */
 async function damage(paths) {
