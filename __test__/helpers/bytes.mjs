@@ -28,3 +28,12 @@ export function arrayBufferOf(bytes) {
   copy.set(bytes)
   return copy.buffer
 }
+
+/** Asserts that two arrays are of one kind and hold the same bytes. `t.deepEqual` sorts the names of all their indices first: seconds, of a MiB. */
+export function sameBytes(t, actual, expected, message = '') {
+  t.is(actual.constructor, expected.constructor, message)
+  t.is(actual.length, expected.length, message)
+  const [one, other] = [viewBytes(actual), viewBytes(expected)]
+  if (one.equals(other)) t.pass()
+  else t.fail(`${message} differ from byte ${one.findIndex((byte, at) => byte !== other[at])} on`.trim())
+}

@@ -190,23 +190,14 @@ async function docker() {
   return `${files.join(', ')} pass hadolint`
 }
 
-const CHECKS = { docker, electron, lambda, next }
-
-/** Runs the checks of these names. Returns how many passed and failed. */
-export async function deployments(names) {
-  const counts = { passed: 0, failed: 0 }
-  for (const name of names) {
-    try {
-      console.log(`ok      ${name}: ${await CHECKS[name]()}`)
-      counts.passed += 1
-    } catch (error) {
-      if (error instanceof NotRun) console.log(`not run ${name}: ${error.message}`)
-      else {
-        counts.failed += 1
-        console.log(`FAILED  ${name}\n${error.stack}`)
-      }
-    }
-  }
-  return counts
-}
+const CHECKS = { electron, next, docker, lambda }
 export const applications = Object.keys(CHECKS)
+
+/** Runs the check of a name. Returns { status, text }: the status of a program, as integrations.mjs has it, and what to say. */
+export async function deploy(name) {
+  try {
+    return { status: 0, text: `${name}: ${await CHECKS[name]()}` }
+  } catch (error) {
+    return error instanceof NotRun ? { status: 2, text: `${name}: ${error.message}` } : { status: 1, text: error.stack }
+  }
+}

@@ -10,13 +10,20 @@ import { addAddon, createPlatformPackages } from '../../scripts/platform-package
 /** The name of the package that has the addon of this machine. */
 export const addonPackage = packageOf(hostPlatform)
 
-/** Puts the packages as they are published into `app/node_modules`. */
-export async function installInto(app) {
+let packages
+/** Makes the packages, once: those that ask for them later find them where they are. */
+async function createPackages() {
   const platforms = await createPlatformPackages()
   const host = platforms.find(({ platform }) => platform === hostPlatform)
   assert.ok(host !== undefined && addAddon(host, root), `no addon for ${hostPlatform}: run \`npm run build\``)
+  return { host, main: createMainPackage(platforms.map(({ name }) => name)) }
+}
+
+/** Puts the packages as they are published into `app/node_modules`. */
+export async function installInto(app) {
+  packages ??= createPackages()
+  const { host, main } = await packages
   mkdirSync(app, { recursive: true })
-  const main = createMainPackage(platforms.map(({ name }) => name))
   cpSync(main, join(app, 'node_modules/ztensor'), { recursive: true })
   cpSync(host.folder, join(app, 'node_modules', addonPackage), { recursive: true })
 }

@@ -2,9 +2,11 @@
 // on the command line choose some. A program that cannot run here says why and ends with 2. Needs `npm run build` first.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { capture, npm, only, root } from '../../scripts/command.mjs'
-import { applications, deployments } from './deployments.mjs'
+import { turns } from '../helpers/turns.mjs'
+import { applications, deploy } from './deployments.mjs'
 
 const NOT_RUN = 2
 const source = join(root, 'examples/integrations')
@@ -45,20 +47,24 @@ const environments = { webgpu: vulkan }
 const names = readdirSync(source)
   .filter((name) => name.endsWith('.mjs'))
   .map((name) => name.slice(0, -4))
-const chosen = only([...names, ...applications])
-const counts = await deployments(applications.filter((name) => chosen.includes(name)))
-for (const name of names.filter((name) => chosen.includes(name))) {
+const chosen = only([...applications, ...names])
+async function start(name) {
   const env = { ...process.env, ...environments[name]?.() }
   const { status, stdout, output } = await capture(process.execPath, [join(build, `${name}.mjs`)], { env })
-  if (status === 0) {
-    counts.passed += 1
-    console.log(`ok      ${stdout.trim().split('\n').at(-1)}`)
-  } else if (status === NOT_RUN) {
-    console.log(`not run ${stdout.trim()}`)
-  } else {
-    counts.failed += 1
-    console.log(`FAILED  ${name}\n${output}`)
-  }
+  const [all, last] = [stdout.trim(), stdout.trim().split('\n').at(-1)]
+  return { status, text: { 0: last, [NOT_RUN]: all }[status] ?? output }
 }
+
+const counts = { passed: 0, failed: 0 }
+const inTurn = turns(availableParallelism())
+const runs = chosen.map((name) =>
+  inTurn(async () => {
+    const { status, text } = await (applications.includes(name) ? deploy(name) : start(name))
+    if (status === 0) counts.passed += 1
+    else if (status !== NOT_RUN) counts.failed += 1
+    console.log(`${{ 0: 'ok     ', [NOT_RUN]: 'not run' }[status] ?? `FAILED  ${name}\n`} ${text}`)
+  }),
+)
+await Promise.all(runs)
 console.log(`integrations: ${counts.passed} passed, ${counts.failed} failed`)
 process.exitCode = counts.failed > 0 ? 1 : 0

@@ -39,12 +39,18 @@ const runtimes = {
   deno: async () => [join(await install('deno', 'deno@2'), '.bin/deno'), ['run', '-A', smoke]],
 }
 
-const rows = []
-for (const name of positionals.length > 0 ? positionals : Object.keys(runtimes)) {
+const names = positionals.length > 0 ? positionals : Object.keys(runtimes)
+for (const name of names)
   if (!(name in runtimes)) throw new Error(`no such runtime: ${name}; there are ${Object.keys(runtimes).join(', ')}`)
+/** All of them are installed while the first are tried. */
+const installing = Object.fromEntries(names.map((name) => [name, runtimes[name]()]))
+for (const one of Object.values(installing)) one.catch(() => {})
+
+const rows = []
+for (const name of names) {
   console.log(`\n# ${name}`)
   try {
-    const [program, args, env] = await runtimes[name]()
+    const [program, args, env] = await installing[name]
     const { status, output } = await capture(program, args, { echo: true, env: { ...process.env, ...env } })
     const passed = [...output.matchAll(/^ *[✔√] /gm)].length
     const failed = [...output.matchAll(/^ *[✘✖×] /gm)].length

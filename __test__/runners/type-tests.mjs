@@ -3,8 +3,10 @@
 // file of claims counts once for each compiler and resolution. Names of files (`-- tensor.mts`) choose those alone.
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { capture, only, root } from '../../scripts/command.mjs'
+import { turns } from '../helpers/turns.mjs'
 
 const require = createRequire(import.meta.url)
 const tooOld = 'typescript-5.3'
@@ -67,7 +69,8 @@ for (const [module, moduleResolution] of [
   ['commonjs', 'node'],
 ])
   await refuses(tooOld, ['--module', module, '--moduleResolution', moduleResolution])
-for (const compiler of compilers) for (const project of projects) await compile(compiler, project)
+const inTurn = turns(availableParallelism())
+await Promise.all(compilers.flatMap((compiler) => projects.map((project) => inTurn(() => compile(compiler, project)))))
 
 console.log(`type tests: ${passed} passed, ${failed} failed`)
 process.exitCode = failed > 0 ? 1 : 0
