@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { chunked, ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -42,7 +42,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
     for (const tensor of typed) {
       const found = to.tensor(tensor.name)
       t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-      t.deepEqual(viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
     }
     from.close()
     to.close()
