@@ -1923,7 +1923,7 @@ export declare class TensorEditor extends TensorWriter {
 	 *
 	 * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
 	 *
-	 * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format cannot hold
+	 * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format does not support
 	 */
 	setAttributes(attributes: AttributeChanges): Promise<void>;
 	/**

@@ -2,7 +2,7 @@
 // `npm install --no-save --prefix build/bench @huggingface/gguf` has put it.
 import { closeSync, existsSync, openSync as openFile, writeFileSync, writeSync } from 'node:fs'
 import { open } from 'ztensor'
-import { gguf } from '../__test__/gguf-writer.mjs'
+import { gguf } from '../__test__/helpers/gguf-writer.mjs'
 import { warm } from './inputs.mjs'
 import { byPeer, npmPeer } from './peers.mjs'
 import { measure } from './timing.mjs'

@@ -5,7 +5,7 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { report } from 'ztensor'
-import { startChromium } from '../scripts/chromium.mjs'
+import { startChromium } from '../__test__/runners/chromium.mjs'
 import { root } from '../scripts/command.mjs'
 import { Inputs } from './inputs.mjs'
 

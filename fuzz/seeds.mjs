@@ -54,7 +54,7 @@ function indexOf(bytes, ending) {
   return ['zt2', part(bytes, u64(bytes, footer), u64(bytes, footer + 8))]
 }
 
-/** The first pickle of protocol 2 in a zip archive, up to the next member or its descriptor. */
+/** The first pickle of protocol 2 in a zip archive, as far as the next member or its descriptor. */
 function firstPickle(bytes) {
   const begin = bytes.indexOf('8002', 'hex')
   const end = bytes.indexOf('PK', begin)
@@ -92,13 +92,14 @@ for (const format of ['flax', 'paddle'])
   for (const name of readdirSync(join(fixtures, format)).filter((name) => name !== 'expected.json'))
     seed(format, name, readFileSync(join(fixtures, format, name)))
 
+const WHOLE = ['arrow', 'flax', 'gguf', 'hdf5', 'keras', 'onnx', 'openvino', 'paddle', 'tensorflow', 'tflite']
 for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors|pytorch/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
-    // They have no signature.
-    if (['onnx', 'openvino', 'tensorflow', 'flax', 'paddle'].includes(table)) {
-      if (file.length <= MAX_BYTES) seed(table, `cases-${at}`, file)
+    // A target takes them whole.
+    if (WHOLE.includes(table)) {
+      if (file.length <= MAX_BYTES) for (const target of ['read', table]) seed(target, `cases-${table}-${at}`, file)
       continue
     }
     // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.
@@ -116,9 +117,9 @@ for (const strategy of ['Z_DEFAULT_STRATEGY', 'Z_HUFFMAN_ONLY', 'Z_RLE', 'Z_FIXE
   }
 
 const hdf5 = join(here, '../__test__/fixtures/hdf5')
-for (const name of readdirSync(hdf5).filter((name) => name.endsWith('.h5'))) {
+for (const name of readdirSync(hdf5).filter((name) => /\.(h5|keras)$/.test(name))) {
   const bytes = readFileSync(join(hdf5, name))
-  if (bytes.length <= MAX_BYTES) seed('hdf5', name, bytes)
+  if (bytes.length <= MAX_BYTES) seed(name.endsWith('.keras') ? 'keras' : 'hdf5', name, bytes)
 }
 
 for (const target of ['arrow', 'openvino', 'tflite']) {

@@ -1,6 +1,6 @@
 // Arrow files, streams and tensors that pyarrow makes anew, with other values, and what it reads in them.
 import { join } from 'node:path'
-import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 

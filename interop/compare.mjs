@@ -2,7 +2,7 @@
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { open, openSync } from 'ztensor'
-import { fingerprint } from '../__test__/bytes.mjs'
+import { fingerprint } from '../__test__/helpers/bytes.mjs'
 
 const same = (view, expected, where) => {
   const actual = fingerprint(view)

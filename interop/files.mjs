@@ -1,7 +1,7 @@
 // Files that a peer wrote anew, each beside what the peer says of it.
 import { join } from 'node:path'
 import { open } from 'ztensor'
-import { readings } from '../__test__/every-way.mjs'
+import { readings } from '../__test__/helpers/readings.mjs'
 
 /** Whether files say the same in every way of reading, verification included: [{ what, error }], the error undefined where they do. */
 export async function compareReadings(folder, names) {

@@ -1,6 +1,6 @@
 // What Flax saves, made anew by the package itself.
 import { join } from 'node:path'
-import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 

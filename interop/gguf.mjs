@@ -1,8 +1,8 @@
 // Files that the gguf package writes anew, with other values: every type, value by value, and by every way of reading.
 import { join } from 'node:path'
 import { open } from 'ztensor'
-import { decoded } from '../__test__/gguf-files.mjs'
-import { differing } from '../__test__/quantized.mjs'
+import { decoded } from '../__test__/helpers/gguf-files.mjs'
+import { differing } from '../__test__/helpers/quantized.mjs'
 import { compareReadings } from './files.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 

@@ -1,6 +1,6 @@
 // What h5py and Keras write, made anew by the packages themselves, and what h5py reads of damaged files.
 import { join } from 'node:path'
-import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { compareMutations } from './hdf5-mutations.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'

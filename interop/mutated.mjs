@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { openSync } from 'ztensor'
-import { fingerprint } from '../__test__/bytes.mjs'
-import { fixturePath } from '../__test__/vectors.mjs'
+import { fingerprint } from '../__test__/helpers/bytes.mjs'
+import { fixturePath } from '../__test__/helpers/vectors.mjs'
 import { capture } from '../scripts/command.mjs'
 import { COMMON, environment } from './peers.mjs'
 

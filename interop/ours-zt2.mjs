@@ -2,7 +2,7 @@
 // canonical file of it.
 import { join } from 'node:path'
 import { append, compact, create } from 'ztensor'
-import { DTYPES } from '../__test__/writing.mjs'
+import { DTYPES } from '../__test__/helpers/sample-files.mjs'
 
 const FORMS = {
   canonical: {},

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { create } from 'ztensor'
-import { fingerprint } from '../__test__/bytes.mjs'
-import { DIALECTS, sample } from '../__test__/writing.mjs'
+import { fingerprint } from '../__test__/helpers/bytes.mjs'
+import { DIALECTS, sample } from '../__test__/helpers/sample-files.mjs'
 import { writeEdited } from './edited.mjs'
 import { writeZt2 } from './ours-zt2.mjs'
 

@@ -1,7 +1,7 @@
 // What torch saves, made anew by the package itself.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 

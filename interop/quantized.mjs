@@ -2,7 +2,7 @@
 // committed vectors have, and others.
 import { join } from 'node:path'
 import { create, openSync } from 'ztensor'
-import { differing, quantizedCases } from '../__test__/quantized.mjs'
+import { differing, quantizedCases } from '../__test__/helpers/quantized.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 
 const BLOCKS = 512

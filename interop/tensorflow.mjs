@@ -1,6 +1,6 @@
 // Checkpoints and SavedModels that TensorFlow makes anew, and what it reads in them.
 import { join } from 'node:path'
-import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 

@@ -1,6 +1,6 @@
 // TFLite models that the builders of the tflite package make anew, with other values.
 import { join } from 'node:path'
-import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { report } from 'ztensor'
 import { writeLlama } from '../__test__/browser/models.mjs'
-import { startChromium } from './chromium.mjs'
+import { startChromium } from '../__test__/runners/chromium.mjs'
 import { root } from './command.mjs'
 
 /** What a page of documentation loads for a picture, at most. */
@@ -40,7 +40,7 @@ async function picture(name, { view, dark = false, height = 860 }, act) {
 }
 
 await picture('view.png', { view: 'bytes' }, async (page) => {
-  await page.getByLabel('Alike blocks as one').uncheck()
+  await page.getByLabel('Fold identical blocks').uncheck()
   await page.getByRole('button', { name: 'outliers', exact: true }).click()
   await page.locator('.area[aria-label^="down_proj.weight"]').first().waitFor()
   await page.locator('.area.heat-5, .area.heat-6').last().click()

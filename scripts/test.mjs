@@ -49,7 +49,7 @@ const suites = [
     counts: (output) => sum(cargoCounts, output),
   },
   { name: 'javascript', command: [node, [ava]], counts: avaCounts },
-  { name: 'types', command: [node, ['scripts/type-tests.mjs']], counts: (output) => sum(ownCounts, output) },
+  { name: 'types', command: [node, ['__test__/runners/type-tests.mjs']], counts: (output) => sum(ownCounts, output) },
   {
     name: 'surface',
     command: [node, ['scripts/rollup-types.mjs', '--check']],

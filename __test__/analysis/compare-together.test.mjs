@@ -1,10 +1,10 @@
 // compare(): pairs that are asked for together are compared together, and each gets what it would get alone.
 import test from 'ava'
 import { compare, openSync } from 'ztensor'
-import { main, run } from '../command.mjs'
-import { writtenOnProcessors } from '../processors.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { noise, twoRows, written } from '../writing.mjs'
+import { main, run } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { writtenOnProcessors } from '../helpers/processors.mjs'
+import { noise, twoRows, written } from '../helpers/sample-files.mjs'
 
 const COUNT = 3000
 const values = (i, more = 0) => new Float32Array(1 + (i % 50)).map((_, at) => i + at + more)

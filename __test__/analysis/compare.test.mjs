@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { compare, openSync } from 'ztensor'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { DTYPES, noise, sample, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { DTYPES, noise, sample, written } from '../helpers/sample-files.mjs'
 
 async function opened(add, options = { version: '1.2' }) {
   return openSync(await written(options, add))

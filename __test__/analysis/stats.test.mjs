@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { fixturePath } from '../vectors.mjs'
-import { DTYPES, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { DTYPES, written } from '../helpers/sample-files.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const { count, bins, found } = JSON.parse(readFileSync(fixturePath('stats.json'), 'utf8'))
 const formulas = {

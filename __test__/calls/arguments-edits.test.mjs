@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, compare, convert, create, open, openSync, verify } from 'ztensor'
-import { FORGED, KEYS, tryHostile } from '../hostile.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { checkpoint, TWO } from '../sharded.mjs'
-import { written } from '../writing.mjs'
+import { FORGED, KEYS, tryHostile } from '../helpers/hostile-arguments.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint, TWO } from '../helpers/sharded.mjs'
 
 const VALUES = Float32Array.of(1, 2, 3, 4)
 const one = await written({}, (writer) => writer.add('w', { dtype: 'float32', shape: [2, 2], data: VALUES }))
@@ -78,14 +78,18 @@ tryHostile(test, [
   ['editor.rename name', ['name'], withEditor((editor, value) => editor.rename(value, 'x'))],
   ['editor.rename to', ['to'], withEditor((editor, value) => editor.rename('w', value))],
   ['editor.remove name', ['name'], withEditor((editor, value) => editor.remove(value))],
-  ['editor.setAttributes', ['attribute'], withEditor((editor, value) => editor.setAttributes(value))],
+  ['editor.setAttributes attributes', ['attribute'], withEditor((editor, value) => editor.setAttributes(value))],
   ['editor.setAttributes a value', ['attribute'], withEditor((editor, value) => editor.setAttributes({ a: value }))],
   [
     'editor.setTensorAttributes name',
     ['name'],
     withEditor((editor, value) => editor.setTensorAttributes(value, { a: 1 })),
   ],
-  ['editor.setTensorAttributes', ['attribute'], withEditor((editor, value) => editor.setTensorAttributes('w', value))],
+  [
+    'editor.setTensorAttributes attributes',
+    ['attribute'],
+    withEditor((editor, value) => editor.setTensorAttributes('w', value)),
+  ],
   ['compact path', ['path'], (value) => compact(value), 'path'],
   ['compact options', ['options', ...KEYS], (value) => compact(one, value)],
   ...['onProgress', 'signal', 'maxIndexBytes', 'maxRank', 'maxAttributeValues'].map((key) => [

@@ -4,9 +4,9 @@ import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, create, open, openSync, toFloat32, verify } from 'ztensor'
 import { sparse10, square10, zt10 } from '../corpus/zt.mjs'
-import { KEYS, opened, tryHostile } from '../hostile.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { KEYS, opened, tryHostile } from '../helpers/hostile-arguments.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const BYTES = zt10({
   w: square10(),
@@ -58,9 +58,9 @@ const CALLS = [
   ['file.tensor name', ['name'], withFile((file, value) => file.tensor(value))],
   ['file.tensor options', ['options', 'dtype'], withFile((file, value) => file.tensor('w', value))],
   ['file.tensor dtype', ['dtype'], withFile((file, value) => file.tensor('w', { dtype: value }))],
-  ['file.get', [], withFile((file, value) => file.get(value))],
-  ['file.has', [], withFile((file, value) => file.has(value))],
-  ['file.forEach', ['callback'], withFile((file, value) => file.forEach(value))],
+  ['file.get name', [], withFile((file, value) => file.get(value))],
+  ['file.has name', [], withFile((file, value) => file.has(value))],
+  ['file.forEach callback', ['callback'], withFile((file, value) => file.forEach(value))],
   ['file.load options', ['options', ...KEYS], withFile((file, value) => file.load(value))],
   ...['names', 'concurrency', 'onProgress', 'signal'].map((key) => [
     `file.load ${key}`,
@@ -79,8 +79,8 @@ const CALLS = [
     [key, 'dim', 'rank', 'worldSize', 'ranges'],
     withFile((file, value) => file.tensor('w').load({ [key]: value })),
   ]),
-  ['tensor.slice', ['ranges'], withFile((file, value) => file.tensor('w').slice(value))],
-  ['tensor.shard', ['shard', 'dim'], withFile((file, value) => file.tensor('w').shard(value))],
+  ['tensor.slice ranges', ['ranges'], withFile((file, value) => file.tensor('w').slice(value))],
+  ['tensor.shard spec', ['shard', 'dim'], withFile((file, value) => file.tensor('w').shard(value))],
   ...['dim', 'rank', 'worldSize'].map((key) => [
     `tensor.shard ${key}`,
     [key],
@@ -96,13 +96,21 @@ const CALLS = [
     ['options', 'signal'],
     withFile((file, value) => file.tensor('w').components.get('data').load(value)),
   ],
-  ['csr.toDense options', ['options', 'maxBytes'], withFile((file, value) => file.tensor('m').csr().toDense(value))],
   [
-    'csr.toDense maxBytes',
+    'csrTensor.toDense options',
+    ['options', 'maxBytes'],
+    withFile((file, value) => file.tensor('m').csr().toDense(value)),
+  ],
+  [
+    'csrTensor.toDense maxBytes',
     ['maxBytes'],
     withFile((file, value) => file.tensor('m').csr().toDense({ maxBytes: value })),
   ],
-  ['coo.toCsr options', ['options', 'maxBytes'], withFile((file, value) => file.tensor('k').coo().toDense(value))],
+  [
+    'cooTensor.toDense options',
+    ['options', 'maxBytes'],
+    withFile((file, value) => file.tensor('k').coo().toDense(value)),
+  ],
   ['toFloat32 values', ['values'], (value) => toFloat32(value, 'float16')],
   ['toFloat32 dtype', ['dtype'], (value) => toFloat32(new Uint16Array(4), value)],
   ['toFloat32 options', ['options', 'into'], (value) => toFloat32(new Uint16Array(4), 'float16', value)],
@@ -174,7 +182,7 @@ const CALLS = [
     withWriter((writer, value) => streamed(writer, value, { dtype: 'uint8', shape: [1] })),
   ],
   [
-    'writer.stream spec',
+    'writer.stream tensor',
     ['spec', 'dtype', 'shape', 'tensor'],
     withWriter((writer, value) => streamed(writer, 's', value)),
   ],

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { append, compact, compare, convert, create, open, openSync, verify } from 'ztensor'
-import { canBeSparse, endlessFile } from '../endless.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { canBeSparse, endlessFile } from '../helpers/endless.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const CORES = availableParallelism()
 const only = (name) => (tensor) => tensor.name === name

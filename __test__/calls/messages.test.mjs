@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { append, convert, create, open, openSync, saveFile, toFloat32 } from 'ztensor'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
-import { written } from '../writing.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const safetensors = fixturePath('st-dtypes.safetensors')
 const sparse = fixturePath('zt101-sparse.zt')

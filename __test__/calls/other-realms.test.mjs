@@ -8,8 +8,8 @@ import { createContext, runInContext } from 'node:vm'
 import test from 'ava'
 import { append, compare, convert, create, open, openSync, toFloat32, verify } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const FILE = zt10({ w: square10(), v: square10() })
 const PATH = scratchFile(FILE)

@@ -3,7 +3,7 @@
 // hostile files cli/hostile.test.mjs.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { ended, fixture, json, missing, run, safetensors, start, write } from '../command.mjs'
+import { ended, fixture, json, missing, run, safetensors, start, write } from '../helpers/command.mjs'
 
 const sidecar = (name) => JSON.parse(readFileSync(fixture(`${name}.json`), 'utf8'))
 const package_ = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))

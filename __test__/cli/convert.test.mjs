@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { ended, fixture, start } from '../command.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { ended, fixture, start } from '../helpers/command.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const run = (...args) => ended(start(['convert', ...args]))
 

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert } from 'ztensor'
-import { missing, run } from '../command.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { missing, run } from '../helpers/command.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const diff = (...args) => run(['diff', ...args])
 

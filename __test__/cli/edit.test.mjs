@@ -2,10 +2,10 @@
 import { copyFileSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { ended, fixture, json, run, start } from '../command.mjs'
-import { edited } from '../edited.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { noise } from '../writing.mjs'
+import { ended, fixture, json, run, start } from '../helpers/command.mjs'
+import { edited } from '../helpers/editing.mjs'
+import { noise } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 /** A copy of a vector, to be changed. */
 function copied(name) {

@@ -1,7 +1,7 @@
 // Names, attributes and messages from hostile files: nothing that a terminal obeys comes out of `ztensor`.
 import test from 'ava'
-import { json, run, safetensors, write } from '../command.mjs'
 import { SQUARE, zt12 } from '../corpus/zt.mjs'
+import { json, run, safetensors, write } from '../helpers/command.mjs'
 
 const lines = (text) => text.split('\n').filter((line) => line !== '')
 

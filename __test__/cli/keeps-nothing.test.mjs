@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { fixture, run } from '../command.mjs'
+import { fixture, run } from '../helpers/command.mjs'
 
 const LIST = ['ls', fixture('btf-dense.btf'), '--format', 'btf']
 

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { ended, fixture, main, missing, run, safetensors, write } from '../command.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { ended, fixture, main, missing, run, safetensors, write } from '../helpers/command.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const one = write('one.safetensors', safetensors({ a: ['F32', [2], Float32Array.of(1, 2)] }))
 const two = write('two.safetensors', safetensors({ b: ['F32', [1], Float32Array.of(3)] }))

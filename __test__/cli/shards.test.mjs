@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { ended, start } from '../command.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { checkpoint, TWO } from '../sharded.mjs'
+import { ended, start } from '../helpers/command.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint, TWO } from '../helpers/sharded.mjs'
 
 const run = (...args) => ended(start(args))
 

@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { run } from '../command.mjs'
-import { filesOf, model } from '../many.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { run } from '../helpers/command.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { filesOf, model } from '../helpers/tasks.mjs'
 
 /** Plans, does every task but those left out, and gives the files of the results. */
 async function planned(t, folder, command, leftOut = []) {

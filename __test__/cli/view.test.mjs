@@ -2,9 +2,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import test from 'ava'
-import { ended, missing, run, start, write } from '../command.mjs'
-import { dataOf } from '../report-page.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { ended, missing, run, start, write } from '../helpers/command.mjs'
+import { dataOf } from '../helpers/report-page.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const MODEL = 'examples/model.safetensors'
 

@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { run } from '../command.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { run } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
 
@@ -110,7 +111,7 @@ test('what is not named, other layouts and casts to the same type stay byte for 
   })
   const target = scratchPath('same.zt')
   await convert(source, target, { version: '1.2', cast: { float32: 'bfloat16', float64: 'float64', int8: undefined } })
-  t.deepEqual(readFileSync(target), readFileSync(source))
+  sameBytes(t, readFileSync(target), readFileSync(source))
 })
 
 test('a cast decides what a target can hold', async (t) => {

@@ -3,10 +3,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath, vectors } from '../vectors.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath, vectors } from '../helpers/vectors.mjs'
 
 const TARGETS = [
   { version: '0.1' },
@@ -37,7 +38,7 @@ for (const { name, path, bytes } of vectors) {
       const fromMemory = scratchPath('target')
       const result = await convert(path, fromPath, { ...options, skip: true })
       t.deepEqual(await convert(bytes, fromMemory, { ...options, skip: true }), result)
-      t.deepEqual(readFileSync(fromMemory), readFileSync(fromPath))
+      sameBytes(t, readFileSync(fromMemory), readFileSync(fromPath))
       const source = openSync(path)
       const target = openSync(fromPath, { verify: true })
       const left = new Set(result.skipped.map(({ tensor }) => tensor))

@@ -2,7 +2,7 @@
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
 import { f32s, zt12 } from '../corpus/zt.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 /** The bytes of an array of indices, of a type as 1.2 names it. */
 function indices(type, numbers) {

@@ -3,12 +3,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { ended, start } from '../command.mjs'
 import { f32s, u64s, zt12 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { collecting, oneCell, scratchFolder, twoRows, written } from '../writing.mjs'
+import { ended, start } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { collecting, oneCell, scratchFolder, twoRows, written } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const TWO = { version: '2', canonical: false }
 const bools = (...data) => ({ dtype: 'bool', shape: [data.length], data: Uint8Array.from(data) })

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { scratchPath } from '../scratch.mjs'
-import { noise, written } from '../writing.mjs'
+import { noise, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const MiB = 2 ** 20
 // Around what is copied, what is not: small ones, an empty one, lengths that ask for padding, more than one piece of a copy.

@@ -4,9 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const ZT = [{ version: '0.1' }, { version: '1.0' }, { version: '1.2' }]
 const compressed = { compression: { level: 1, minSavings: 0 } }

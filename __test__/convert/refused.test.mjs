@@ -1,7 +1,7 @@
 // What a target cannot hold for its name is told before anything is written, so that `skip` can leave it out.
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { scratchFolder, written } from '../writing.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const nfd = 'cafe\u0301'
 const source = () =>

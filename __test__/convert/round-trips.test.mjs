@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { DTYPES, noise, sample, scratchFolder, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { DTYPES, noise, sample, scratchFolder, written } from '../helpers/sample-files.mjs'
 
 /** Numbers without a pattern, the same for the same seed. */
 function random(seed) {

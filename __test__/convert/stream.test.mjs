@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, create, ZTensorError } from 'ztensor'
-import { ended, fixture, start } from '../command.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { collecting, noise } from '../writing.mjs'
+import { ended, fixture, start } from '../helpers/command.mjs'
+import { collecting, noise } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const sink = () => collecting(setImmediate)
 

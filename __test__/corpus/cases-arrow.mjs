@@ -1,6 +1,6 @@
 // Arrow files and streams of pyarrow (fixtures/arrow-files.py) in which a part was changed.
 import { readFileSync } from 'node:fs'
-import { fixturePath } from '../vectors.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const read = (name) => readFileSync(fixturePath(`arrow/${name}.arrow`))
 const whole = read('numbers')

@@ -15,7 +15,7 @@ import {
   TYPES,
   tensor,
   varint,
-} from '../onnx-writer.mjs'
+} from '../helpers/onnx-writer.mjs'
 
 const RAW = f32s(1, 2)
 const W = { raw: RAW }

@@ -1,6 +1,6 @@
-// Models of OpenVINO (openvino-writer.mjs). Their data is in other files, which are not there.
+// Models of OpenVINO (helpers/openvino-writer.mjs). Their data is in other files, which are not there.
 import { lost } from './lost.mjs'
-import { constant, element, holder, model } from '../openvino-writer.mjs'
+import { constant, element, holder, model } from '../helpers/openvino-writer.mjs'
 
 const options = { format: 'openvino' }
 const GONE = { code: 'ZT_WARN_INCOMPLETE_SET' }

@@ -1,5 +1,5 @@
 // safetensors: the length, the JSON, the entries, and the rule that the byte buffer is indexed without holes or overlaps.
-// `official: 'accepts'` marks the files that the reference reader takes and we refuse; `scripts/interop.mjs` compares.
+// `official: 'accepts'` marks the files that the reference reader takes and we refuse; `__test__/runners/interop.mjs` compares.
 import { entry, safetensors } from './safetensors.mjs'
 import { SQUARE, u64 } from './zt.mjs'
 

@@ -1,7 +1,7 @@
 // The index of a TensorFlow checkpoint: a table (tsl/lib/io/format.cc), and the messages in it (tensor_bundle.proto). Its data is in
 // other files, which are not there.
-import { bytes, f32s, int } from '../onnx-writer.mjs'
-import { block, checkpoint, dims, entry, header, MAGIC, masked, part, snappy, TYPES, table, tensor } from '../tensorflow-writer.mjs'
+import { bytes, f32s, int } from '../helpers/onnx-writer.mjs'
+import { block, checkpoint, dims, entry, header, MAGIC, masked, part, snappy, TYPES, table, tensor } from '../helpers/tensorflow-writer.mjs'
 
 const W = tensor()
 const HEAD = ['', header()]

@@ -1,8 +1,8 @@
 // TFLite models (fixtures/tflite-files.py) in which a part was changed, and some that no tool writes.
 import { readFileSync } from 'node:fs'
 import { lost } from './lost.mjs'
-import { buffer, file, floats, ints, longs, model, table, tables, tensor, text, u8, u32 as uint, u64, vector } from '../tflite-writer.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { buffer, file, floats, ints, longs, model, table, tables, tensor, text, u8, u32 as uint, u64, vector } from '../helpers/tflite-writer.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const read = (name) => readFileSync(fixturePath(`tflite/${name}.tflite`))
 const plain = read('plain')

@@ -1,9 +1,9 @@
 // Runs corpora of malformed and near-miss files (README.md).
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
-import { arrayBufferOf } from '../bytes.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { arrayBufferOf } from '../helpers/bytes.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 import { bytesOf } from './tables.mjs'
 
 export function isRefusal(t, error, { code, error: fields = {} }, where) {

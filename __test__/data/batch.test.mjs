@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 /** A file of many small tensors of several widths, with a large and a sparse one among them. */
 async function many(count, { sparse = true, ...options } = {}) {
@@ -59,7 +59,7 @@ for (const [how, options] of [
         if (name === 'sparse') continue
         const { data } = file.tensor(name)
         t.is(array.constructor, data.constructor, name)
-        t.deepEqual(viewBytes(array), viewBytes(data), name)
+        sameBytes(t, viewBytes(array), viewBytes(data), name)
       }
       if (options.sparse !== false) t.deepEqual([...loaded.get('sparse').values], [1, 2])
     }
@@ -88,7 +88,7 @@ test('names in any order, and far apart', async (t) => {
   const names = ['t99', 't0', 'large', 't98', 't1', 't50']
   const loaded = await file.load({ names })
   t.deepEqual([...loaded.keys()], names)
-  for (const name of names) t.deepEqual(viewBytes(loaded.get(name).data), viewBytes(file.tensor(name).data), name)
+  for (const name of names) sameBytes(t, viewBytes(loaded.get(name).data), viewBytes(file.tensor(name).data), name)
   file.close()
 })
 

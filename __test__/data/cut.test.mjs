@@ -5,10 +5,10 @@ import { openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { u64s, zt10 } from '../corpus/zt.mjs'
-import { pick, shardRanges, sliceIndices, sliceShape } from '../naive.mjs'
-import { canMap, isCopied, isMapped } from '../placing.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { canMap, isCopied, isMapped } from '../helpers/data-placement.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { pick, shardRanges, sliceIndices, sliceShape } from '../helpers/reference-implementations.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 // safetensors dtype -> [array, array elements per element]
 const KINDS = {

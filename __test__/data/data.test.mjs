@@ -5,10 +5,11 @@ import { openSync, ZTensorError } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from '../corpus/zt.mjs'
-import { canMap, isCopied, isMapped } from '../placing.mjs'
-import { thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { canMap, isCopied, isMapped } from '../helpers/data-placement.mjs'
+import { thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 // dtype -> [safetensors name, class, elements of the array for each element of the tensor]
 const ARRAYS = {
@@ -173,11 +174,11 @@ test('what is written into data stays in this file’s views', async (t) => {
   data.fill(99)
   t.deepEqual([...file.tensor('w').data], [99, 99, 99, 99])
   t.deepEqual([...other.tensor('w').data], [1, 2, 3, 4])
-  t.deepEqual(readFileSync(path), bytes)
+  sameBytes(t, readFileSync(path), bytes)
   const again = openSync(path)
   t.deepEqual([...again.tensor('w').data], [1, 2, 3, 4])
   for (const opened of [file, other, again]) opened.close()
-  t.deepEqual(readFileSync(path), bytes)
+  sameBytes(t, readFileSync(path), bytes)
 })
 
 test('data holds no more of the file than the tensor', (t) => {

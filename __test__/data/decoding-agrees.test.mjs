@@ -6,8 +6,8 @@ import test from 'ava'
 import { compare, convert, open, openSync } from 'ztensor'
 import { bomb, frame, skippable } from '../corpus/zstd.mjs'
 import { u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const MIB = 2 ** 20
 const SIZES = { 'of 16 bytes': 16, 'of 18 MiB': 18 * MIB, 'of 34 MiB': 34 * MIB }

@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { differing, quantizedCases } from '../quantized.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { fixturePath } from '../vectors.mjs'
-import { written } from '../writing.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { differing, quantizedCases } from '../helpers/quantized.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const all = quantizedCases(fixturePath('quantized.bin'))
 /** zTensor 1.2 has a word for every dtype of these. */

@@ -4,8 +4,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc')

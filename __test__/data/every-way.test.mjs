@@ -10,14 +10,14 @@ import { append, compact, convert, openSync } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { u64s, zt10, zt12 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
-import { factsAt } from '../edited.mjs'
-import { everyPlace, everyTarget } from '../every-place.mjs'
-import { readings } from '../every-way.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { digestOf, noise } from '../writing.mjs'
+import { factsAt } from '../helpers/editing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { everyPlace, everyTarget } from '../helpers/read-and-convert.mjs'
+import { readings } from '../helpers/readings.mjs'
+import { digestOf, noise } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
-const PROGRAM = new URL('../every-place.mjs', import.meta.url)
+const PROGRAM = new URL('../helpers/read-and-convert.mjs', import.meta.url)
 
 /** dtype -> its name in 1.2, and bytes of an element. */
 const DTYPES = {

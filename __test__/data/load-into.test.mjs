@@ -2,8 +2,8 @@
 import { truncateSync } from 'node:fs'
 import test from 'ava'
 import { openSync, saveFile, ZTensorError } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 // More than the pieces in which it is copied, and no multiple of them.
 const LENGTH = 33 * 2 ** 20 + 10

@@ -1,12 +1,12 @@
 // tensor.load() and file.load(): owned bytes, into a given array, several at a time, with progress and an abort.
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
-import { fingerprint } from '../bytes.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, SQUARE, sparse10, square10, zt10 } from '../corpus/zt.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
+import { fingerprint } from '../helpers/bytes.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 const PAIR = zt10({
   a: square10(),

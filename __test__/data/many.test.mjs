@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
 import test from 'ava'
 import { compare, convert, open, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { binding } from '../inside.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { binding } from '../helpers/binding.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 /** Several batches and turns of 10,000. */
 const COUNT = 25_000

@@ -4,10 +4,10 @@ import { finished } from 'node:stream/promises'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { safetensors, write } from '../command.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { safetensors, write } from '../helpers/command.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
 
 const ROWS = Float32Array.from({ length: 64 * 1024 }, (_, at) => at % 1000)
 const SMALL = { highWaterMark: 4096 }

@@ -3,10 +3,10 @@ import test from 'ava'
 import { openSync, toFloat32 } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, square10, zt10 } from '../corpus/zt.mjs'
-import { binding } from '../inside.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { binding } from '../helpers/binding.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const BYTES = zt10({
   a: square10(),

@@ -3,7 +3,7 @@ import { closeSync, ftruncateSync, openSync as openFile, readFileSync, writeSync
 import test from 'ava'
 import { create, openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const GIB = 2 ** 30
 const COLUMNS = 2 ** 20

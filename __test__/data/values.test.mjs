@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import test from 'ava'
 import { loadFile, openSync, saveFile } from 'ztensor'
-import { safetensors, write } from '../command.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { safetensors, write } from '../helpers/command.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const safetensorsFile = (tensors) => write(`${Object.keys(tensors).join('-')}.safetensors`, safetensors(tensors))
 const COUNT = Float32Array.from({ length: 60 }, (_, at) => at)

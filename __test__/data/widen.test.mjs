@@ -4,8 +4,8 @@ import { inflateSync } from 'node:zlib'
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const SAFETENSORS_NAMES = {
   float16: 'F16',

@@ -3,10 +3,20 @@ import { lstatSync, readFileSync, statSync, symlinkSync, truncateSync, writeFile
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { append, compact, create, openSync, TensorEditor, TensorWriter, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { edited, factsAt, MODES, valuesAt } from '../edited.mjs'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { DIALECTS, digestOf, noise, oneCell, sample, scratchFolder, streamed, twoRows, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { edited, factsAt, MODES, valuesAt } from '../helpers/editing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import {
+  DIALECTS,
+  digestOf,
+  noise,
+  oneCell,
+  sample,
+  scratchFolder,
+  streamed,
+  twoRows,
+  written,
+} from '../helpers/sample-files.mjs'
 
 const EDITABLE = DIALECTS.filter(({ name }) => name === '1.0' || name === '1.2')
 

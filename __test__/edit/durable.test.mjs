@@ -4,10 +4,11 @@ import { once } from 'node:events'
 import { appendFileSync, copyFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { edited, MODES } from '../edited.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { noise, scratchFolder, streamed, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { rounds } from '../helpers/campaign.mjs'
+import { edited, MODES } from '../helpers/editing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { noise, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 
 const OLD = Int32Array.from({ length: 50_000 }, (_, i) => i)
 
@@ -301,8 +302,8 @@ if (process.platform !== 'win32') {
     }`
 
   for (const [version, ROUNDS] of [
-    ['1.0', 80],
-    ['2', 60],
+    ['1.0', rounds(80, 16)],
+    ['2', rounds(60, 16)],
   ])
     test(`${version}: killed at any moment, an edit or a compaction leaves the old file or the new one`, async (t) => {
       const steps = viewBytes(noise(ROUNDS, Date.now() % 1e6))

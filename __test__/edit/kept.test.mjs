@@ -11,10 +11,10 @@ import { cases as index } from '../corpus/cases-zt10-index.mjs'
 import { cases as zt12cases } from '../corpus/cases-zt12.mjs'
 import { encode, float16, openArray, openMap, openText, pairs, raw, selfDescribed, tag, wide } from '../corpus/cbor.mjs'
 import { square10, square12, zt10, zt12 } from '../corpus/zt.mjs'
-import { edited, facts, factsAt, MODES } from '../edited.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vectors } from '../vectors.mjs'
+import { edited, facts, factsAt, MODES } from '../helpers/editing.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 
 const LIMITS = ['maxIndexBytes', 'maxRank', 'maxAttributeValues']
 const named = Object.entries({ container, index, stored, zt12cases, sparse, zt2container, zt2layouts }).flatMap(

@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { append, compact, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { noise, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { noise, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const name = fc.constantFrom('a', 'b', 'c', 'd', 'e')
 const key = fc.constantFrom('k', 'l', 'm')

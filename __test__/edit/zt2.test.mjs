@@ -2,13 +2,23 @@
 import { readFileSync, statSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, create, open, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
 import { float16 } from '../corpus/cbor.mjs'
 import { file as container, deterministic, part, digestOf as xxh3Of } from '../corpus/zt2.mjs'
-import { edited, factsAt, MODES, valuesAt } from '../edited.mjs'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { DTYPES, digestOf, noise, oneCell, sample, scratchFolder, streamed, twoRows, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { edited, factsAt, MODES, valuesAt } from '../helpers/editing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import {
+  DTYPES,
+  digestOf,
+  noise,
+  oneCell,
+  sample,
+  scratchFolder,
+  streamed,
+  twoRows,
+  written,
+} from '../helpers/sample-files.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const PAGE = 4096
 const dtypes = Object.keys(DTYPES).filter((dtype) => !dtype.startsWith('float6'))

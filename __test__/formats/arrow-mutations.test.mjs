@@ -1,7 +1,5 @@
 // Arrow files and streams, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-const names = ['tensors', 'sparse', 'nulls-batches', 'nulls-lists']
-
-testDamaged(Object.fromEntries(names.map((name) => [name, [fixturePath(`arrow/${name}.arrow`)]])))
+testDamaged(MUTATED.arrow)

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { testExpected } from '../imported.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('arrow')
 

@@ -3,12 +3,12 @@ import { closeSync, ftruncateSync, openSync as openFile, writeSync } from 'node:
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
 import { chunked, ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
-import { testExpected } from '../imported.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('flax')
 const path = (name) => join(folder, name)
@@ -42,7 +42,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
     for (const tensor of typed) {
       const found = to.tensor(tensor.name)
       t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-      t.deepEqual(viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
     }
     from.close()
     to.close()

@@ -1,6 +1,6 @@
 // What the command shows of a GGUF file.
 import test from 'ava'
-import { fixture, run } from '../command.mjs'
+import { fixture, run } from '../helpers/command.mjs'
 
 test('info shows the architecture, the context, the mix of types and the first line of the chat template', async (t) => {
   const { stdout, code } = await run(['info', fixture('gguf/types.gguf')])

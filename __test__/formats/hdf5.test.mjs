@@ -3,9 +3,10 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { testExpected } from '../imported.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('hdf5')
 
@@ -154,7 +155,7 @@ test("Keras' sharded weights open by their index, and by their folder", async (t
     for (const part of parts)
       for (const tensor of part.values()) {
         const bytes = (one) => Buffer.from(new Uint8Array(one.buffer, one.byteOffset, one.byteLength))
-        t.deepEqual(bytes(await file.tensor(tensor.name).load()), bytes(await tensor.load()))
+        sameBytes(t, bytes(await file.tensor(tensor.name).load()), bytes(await tensor.load()))
       }
   }
   const index = JSON.parse(readFileSync(fixturePath('keras/model.weights.json'), 'utf8'))

@@ -6,15 +6,14 @@ import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { descriptor, zip, zip64 } from '../corpus/numpy.mjs'
 import { crc32 } from '../corpus/pytorch.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
-import { keras, members } from './keras-archives.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { keras, last, members } from '../helpers/keras-archives.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
 const fixture = (name) => readFileSync(join(fixturePath('hdf5'), name))
 const WEIGHTS = fixture('model.weights.h5')
-const last = (all, change) =>
-  all.map((member, nth) => (nth === all.length - 1 ? { ...member, ...change(member) } : member))
 const described = ({ data }) => ({ described: descriptor(crc32(data), deflateRawSync(data).length, data.length) })
 
 const VARIANTS = {
@@ -59,11 +58,11 @@ for (const [how, archive] of Object.entries(VARIANTS)) {
           [tensor.dtype, tensor.shape, { ...tensor.attributes }],
           [other.dtype, other.shape, { ...other.attributes }],
         )
-        t.deepEqual(bytesOf(await tensor.load()), bytesOf(await other.load()), tensor.name)
-        t.deepEqual(bytesOf(tensor.data), bytesOf(other.data), tensor.name)
+        sameBytes(t, bytesOf(await tensor.load()), bytesOf(await other.load()), tensor.name)
+        sameBytes(t, bytesOf(tensor.data), bytesOf(other.data), tensor.name)
         const [rows = 0] = tensor.shape
         if (rows > 1)
-          t.deepEqual(bytesOf(tensor.slice([[1, 2]]).data), bytesOf(other.slice([[1, 2]]).data), tensor.name)
+          sameBytes(t, bytesOf(tensor.slice([[1, 2]]).data), bytesOf(other.slice([[1, 2]]).data), tensor.name)
       }
       const { ok, failures } = await file.verify()
       t.deepEqual([ok, failures], [true, []])
@@ -90,7 +89,7 @@ test('too strict: a .keras of chunks, texts and every type, zipped again', async
       const other = expected.tensor(tensor.name)
       const refused = expected.warnings.some(({ code, tensor: of }) => /UNKNOWN/.test(code) && of === tensor.name)
       if (refused) continue
-      t.deepEqual(bytesOf(await tensor.load()), bytesOf(await other.load()), `${name}: ${tensor.name}`)
+      sameBytes(t, bytesOf(await tensor.load()), bytesOf(await other.load()), `${name}: ${tensor.name}`)
     }
     file.close()
     expected.close()
@@ -110,7 +109,7 @@ test('too strict: a .keras zipped again is converted', async (t) => {
   await convert(scratchFile(VARIANTS['all deflated'], 'model.keras'), target)
   const [from, to] = [openSync(WEIGHTS), openSync(target)]
   for (const tensor of from.values())
-    t.deepEqual(bytesOf(await to.tensor(tensor.name).load()), bytesOf(await tensor.load()))
+    sameBytes(t, bytesOf(await to.tensor(tensor.name).load()), bytesOf(await tensor.load()))
   from.close()
   to.close()
 })
@@ -158,38 +157,6 @@ for (const [how, [change, wanted]] of Object.entries(LOST_TEXTS)) {
       [wanted],
     )
     t.true((await file.tensor('layers/dense/vars/0').load()).length > 0)
-  })
-}
-
-const REFUSED = {
-  'a CRC-32 that is wrong': [zip(last(members(WEIGHTS, { deflate: true }), () => ({ crc: 1 }))), 'ZT_DIGEST_MISMATCH'],
-  'a damaged stream': [
-    zip(
-      last(members(WEIGHTS, { deflate: true }), ({ data }) => {
-        const stored = deflateRawSync(data)
-        return { stored: stored.fill(0xff, 100, 120) }
-      }),
-    ),
-    ['ZT_DECODE', 'ZT_DIGEST_MISMATCH'],
-  ],
-  'fewer bytes than the directory says': [
-    zip(last(members(WEIGHTS, { deflate: true }), ({ data }) => ({ size: data.length + 1 }))),
-    'ZT_DECODE',
-  ],
-  'more bytes than deflate can make': [
-    zip(last(members(WEIGHTS, { deflate: true }), () => ({ size: 0xffff_fff0 }))),
-    'ZT_BAD_INDEX',
-  ],
-  'no HDF5': [keras(Buffer.from('no weights at all'), { deflate: true }), 'ZT_BAD_MAGIC'],
-  'another method': [zip(last(members(WEIGHTS), () => ({ method: 12 }))), 'ZT_UNSUPPORTED_ENCODING'],
-  'encrypted weights': [zip(last(members(WEIGHTS), () => ({ flags: 1 }))), 'ZT_UNSUPPORTED_ENCODING'],
-}
-for (const [how, [archive, code]] of Object.entries(REFUSED)) {
-  test(`too strict, and still bounded: a .keras with ${how} is refused`, (t) => {
-    for (const source of [scratchFile(archive, 'model.keras'), new Uint8Array(archive)]) {
-      const error = t.throws(() => openSync(source, { format: 'keras' }))
-      t.true([code].flat().includes(error.code), `${error.code}: ${error.message}`)
-    }
   })
 }
 

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { convert, create, diff, open, openSync } from 'ztensor'
-import { fingerprint } from '../bytes.mjs'
-import { readings } from '../every-way.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
-import { DTYPES, noise } from '../writing.mjs'
+import { fingerprint, sameBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { readings } from '../helpers/readings.mjs'
+import { DTYPES, noise } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 const NUMPY = [
   'bool',
@@ -68,7 +68,7 @@ test('npz: nothing, and the same tensors as the same bytes', async (t) => {
   const paths = [scratchPath('a.npz'), scratchPath('b.npz')]
   for (const path of paths)
     (await written(path, { format: 'npz' }, { x: tensorOf('float32', [4, 4]), y: tensorOf('int8', [0]) })).close()
-  t.deepEqual(readFileSync(paths[0]), readFileSync(paths[1]))
+  sameBytes(t, readFileSync(paths[0]), readFileSync(paths[1]))
 })
 
 /** Bytes of few values, as elements. */

@@ -5,9 +5,9 @@ import test from 'ava'
 import { convert, diff, openSync } from 'ztensor'
 import { npy, zip } from '../corpus/numpy.mjs'
 import { f32s } from '../corpus/zt.mjs'
-import { testExpected } from '../imported.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('numpy')
 

@@ -1,7 +1,5 @@
 // ONNX models, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-const names = ['types-raw', 'types-typed', 'graph']
-
-testDamaged(Object.fromEntries(names.map((name) => [name, [fixturePath(`onnx/${name}.onnx`)]])))
+testDamaged(MUTATED.onnx)

@@ -14,8 +14,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { compare, convert, open, openSync, verify } from 'ztensor'
-import { readings } from '../every-way.mjs'
-import { differences, expectedOf, UNTYPED } from '../onnx-files.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { differences, expectedOf, UNTYPED } from '../helpers/onnx-files.mjs'
 import {
   attribute,
   bytes,
@@ -29,10 +29,10 @@ import {
   TYPES,
   tensor,
   varint,
-} from '../onnx-writer.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+} from '../helpers/onnx-writer.mjs'
+import { readings } from '../helpers/readings.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const path = (name) => fixturePath(`onnx/${name}`)
 const expected = expectedOf(fixturePath('onnx'))

@@ -1,7 +1,5 @@
 // Models of OpenVINO, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-const names = ['network', 'bodies', 'half']
-
-testDamaged(Object.fromEntries(names.map((name) => [name, [fixturePath(`openvino/${name}.xml`)]])))
+testDamaged(MUTATED.openvino)

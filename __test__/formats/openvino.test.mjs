@@ -3,12 +3,12 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSyn
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
-import { readings } from '../every-way.mjs'
-import { differences, expectedIn } from '../expected-files.mjs'
-import { constant, model } from '../openvino-writer.mjs'
-import { thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { thrownBy } from '../helpers/errors.mjs'
+import { differences, expectedIn } from '../helpers/expected-files.mjs'
+import { constant, model } from '../helpers/openvino-writer.mjs'
+import { readings } from '../helpers/readings.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('openvino')
 const expected = expectedIn(folder)

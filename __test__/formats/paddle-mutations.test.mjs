@@ -1,10 +1,5 @@
 // PaddlePaddle's files, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-const paths = (...names) => names.map((name) => fixturePath(`paddle/${name}`))
-
-testDamaged({
-  pickles: paths('nested.pdparams', 'arrays.pdparams', 'eval.pdparams'),
-  'parameters in one file': paths('unnamed.pdiparams'),
-})
+testDamaged(MUTATED.paddle)

@@ -3,15 +3,15 @@ import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
 import { ndarray, saved } from '../corpus/paddle.mjs'
 import { bytes, call, dict, text } from '../corpus/pytorch.mjs'
-import { readings } from '../every-way.mjs'
-import { differences, expectedIn } from '../expected-files.mjs'
-import { testExpected } from '../imported.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { differences, expectedIn } from '../helpers/expected-files.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { readings } from '../helpers/readings.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('paddle')
 const models = fixturePath('paddle-inference')
@@ -50,7 +50,7 @@ for (const name of [
     for (const tensor of from.values()) {
       const found = to.tensor(tensor.name)
       t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-      t.deepEqual(viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
     }
     from.close()
     to.close()

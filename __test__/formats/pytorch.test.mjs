@@ -4,13 +4,13 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
 import { archive, call, cat, dict, legacy, list, NONE, pickle, tensor, text } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
-import { testExpected } from '../imported.mjs'
-import { thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { thrownBy } from '../helpers/errors.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('pytorch')
 const { attributes } = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'))
@@ -51,7 +51,7 @@ for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'nump
       for (const tensor of from.values()) {
         const found = to.tensor(tensor.name)
         t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-        t.deepEqual(viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+        sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
       }
       from.close()
       to.close()

@@ -1,7 +1,5 @@
 // Indexes of TensorFlow checkpoints, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-const names = ['manager/ckpt-1', 'partitioned/model-12', 'sharded/model']
-
-testDamaged(Object.fromEntries(names.map((name) => [name, [fixturePath(`tensorflow/${name}.index`)]])))
+testDamaged(MUTATED.tensorflow)

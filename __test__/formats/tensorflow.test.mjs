@@ -4,13 +4,13 @@ import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, trunc
 import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
-import { readings } from '../every-way.mjs'
-import { differences, expectedIn } from '../expected-files.mjs'
-import { f32s } from '../onnx-writer.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { block, checkpoint, header, part, snappy, TYPES, table, tensor } from '../tensorflow-writer.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { differences, expectedIn } from '../helpers/expected-files.mjs'
+import { f32s } from '../helpers/onnx-writer.mjs'
+import { readings } from '../helpers/readings.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { block, checkpoint, header, part, snappy, TYPES, table, tensor } from '../helpers/tensorflow-writer.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('tensorflow')
 const expected = expectedIn(folder)

@@ -1,7 +1,5 @@
 // TFLite models, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-testDamaged(
-  Object.fromEntries(['plain', 'behind', 'sparse'].map((name) => [name, [fixturePath(`tflite/${name}.tflite`)]])),
-)
+testDamaged(MUTATED.tflite)

@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { fingerprint } from '../bytes.mjs'
-import { testExpected } from '../imported.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { buffer, model, table, tables, tensor, text, u8, u32 } from '../tflite-writer.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { fingerprint } from '../helpers/bytes.mjs'
+import { testExpected } from '../helpers/foreign-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { buffer, model, table, tables, tensor, text, u8, u32 } from '../helpers/tflite-writer.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const folder = fixturePath('tflite')
 const { dequantized } = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'))

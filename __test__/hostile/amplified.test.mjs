@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { f32s, square10, zt10 } from '../corpus/zt.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const LENGTH = 4096
 

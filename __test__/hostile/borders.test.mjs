@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { endingOf, NUMBERS, PLACES } from '../borders.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { indexText, shard } from '../sharded.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { endingOf, NUMBERS, PLACES } from '../helpers/extreme-numbers.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { indexText, shard } from '../helpers/sharded.mjs'
 
-const PROGRAM = fileURLToPath(new URL('../borders.mjs', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('../helpers/extreme-numbers.mjs', import.meta.url))
 
 /** What becomes of these files in a process of their own: an abort is seen there. */
 async function touched(t, paths, openings = ['path', 'memory', 'unbounded']) {

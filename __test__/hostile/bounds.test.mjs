@@ -7,8 +7,8 @@ import { open, openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, square10, u64, u64s, zt10 } from '../corpus/zt.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const child = (source) =>

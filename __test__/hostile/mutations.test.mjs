@@ -1,17 +1,5 @@
-// Every vector, damaged: each byte in turn, each length in turn.
-import { readdirSync } from 'node:fs'
-import { testDamaged } from '../damaged.mjs'
-import { fixturePath, vectors } from '../vectors.mjs'
+// Every vector and the GGUF files, damaged: each byte in turn, each length in turn. Other formats: formats/*-mutations.test.mjs.
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
 
-/** Files by the format and generation that their names begin with. */
-const kinds = {}
-for (const { name, path, bytes } of vectors) {
-  if (bytes.length > 256 * 1024) continue
-  const kind = /^(zt\d\d?|st|btf)/.exec(name)[0]
-  kinds[kind] = [...(kinds[kind] ?? []), path]
-}
-
-const ggufs = readdirSync(fixturePath('gguf')).filter((name) => name.endsWith('.gguf') && name !== 'types.gguf')
-kinds.gguf = ggufs.map((name) => fixturePath(`gguf/${name}`))
-
-testDamaged(kinds)
+testDamaged({ ...MUTATED.zt, ...MUTATED.safetensors, ...MUTATED.btf, ...MUTATED.gguf })

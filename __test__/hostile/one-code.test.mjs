@@ -3,9 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { arrayBufferOf } from '../bytes.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { arrayBufferOf } from '../helpers/bytes.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const FORMATS = {
   numpy: /\.np[yz]$/,

@@ -2,7 +2,7 @@
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { f32s, square10, zt10 } from '../corpus/zt.mjs'
-import { vectors } from '../vectors.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 
 const at = (offset, length = 16) => square10({}, { offset, length })
 const warnings = (tensors) => {

@@ -7,9 +7,9 @@ import { encode, raw } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { f32s, zt10 } from '../corpus/zt.mjs'
 import { dense, digestOf, file as zt2 } from '../corpus/zt2.mjs'
-import { constant, element, holder, model as openvino } from '../openvino-writer.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { checkpoint } from '../sharded.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { constant, element, holder, model as openvino } from '../helpers/openvino-writer.mjs'
+import { checkpoint } from '../helpers/sharded.mjs'
 
 const many = (count, make) => Array.from({ length: count }, (_, at) => make(at))
 const entry = (name, start, end) => `"${name}":{"dtype":"U8","shape":[${end - start}],"data_offsets":[${start},${end}]}`

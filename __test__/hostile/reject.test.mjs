@@ -12,8 +12,8 @@ import { cases as index } from '../corpus/cases-zt10-index.mjs'
 import { cases as zt12 } from '../corpus/cases-zt12.mjs'
 import { isRefusal, testCorpora } from '../corpus/run.mjs'
 import { bytesOf } from '../corpus/tables.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { vectors } from '../vectors.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 
 const CORPORA = {
   'zt 1.0 container': container,

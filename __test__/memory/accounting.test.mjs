@@ -5,8 +5,8 @@ import { ftruncateSync, openSync as openFile, readFileSync, writeFileSync } from
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { dense, file } from '../corpus/zt2.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const MIB = 2 ** 20

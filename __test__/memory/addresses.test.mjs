@@ -5,8 +5,8 @@ import { truncateSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const GIB = 2 ** 30

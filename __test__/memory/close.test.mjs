@@ -5,9 +5,10 @@ import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, sparse10, square10, zt10 } from '../corpus/zt.mjs'
-import { canMap } from '../placing.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { rounds } from '../helpers/campaign.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const BYTES = zt10({
   a: square10(),
@@ -118,9 +119,9 @@ test('loads that are under way when the file closes end, right or with ZT_CLOSED
 
 test('open and close many times over, with views left to the collector', (t) => {
   // More rounds than the 65,530 maps that Linux allows a process: shares must be given back by close(), not by finalizers.
-  const rounds = Number(process.env.ZTENSOR_CYCLES ?? (process.platform === 'win32' ? 5_000 : 70_000))
+  const cycles = Number(process.env.ZTENSOR_CYCLES ?? (process.platform === 'win32' ? 5_000 : rounds(70_000, 10_000)))
   const path = scratchFile(BYTES)
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < cycles; round++) {
     const file = openSync(path)
     if (file.tensor('a').data[3] !== 4) t.fail(`round ${round}`)
     file.close()

@@ -7,16 +7,17 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { canBeSparse, endlessFile } from '../endless.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { rounds } from '../helpers/campaign.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { canBeSparse, endlessFile } from '../helpers/endless.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const ELEMENTS = 2 ** 18
 const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)
 const header = `{"w":{"dtype":"F32","shape":[${ELEMENTS}],"data_offsets":[0,${ones.length}]}}`
 const BYTES = safetensors(header.padEnd(88), ones)
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const CYCLES = Number(process.env.ZTENSOR_CYCLES ?? 20_000)
+const CYCLES = Number(process.env.ZTENSOR_CYCLES ?? rounds(20_000, 4_000))
 
 /** Runs a module that finds `path`, `fs`, `ztensor`, `worker(code)`, `leaks()` and `collect()`. */
 async function child(t, source, expected = {}) {
@@ -63,7 +64,7 @@ test('open, alias and close over and over, without a turn of the event loop', as
     const cycles = (count) => { for (let i = 0; i < count; i++) { const file = openSync(path); if (file.tensor('w').data[9] !== 1) throw new Error('data'); file.close() } }
     // V8's heap and the allocator's arenas grow to their size first: to that of the longest stretch without a turn, in which
     // nothing is finalized.
-    cycles(20_000)
+    cycles(${Math.min(CYCLES, 20_000)})
     await collect()
     const before = rss()
     for (let done = ${stretch}; done <= ${CYCLES}; done += ${stretch}) {

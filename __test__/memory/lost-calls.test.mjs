@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { sparse10, zt10 } from '../corpus/zt.mjs'
-import { canMap } from '../placing.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const LARGE = Buffer.alloc(1 << 20, 1)

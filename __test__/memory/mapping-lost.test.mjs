@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { convert, openSync, verify, ZTensorError } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { canMap } from '../placing.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const ELEMENTS = 2 ** 20
 const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)

@@ -2,9 +2,9 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { safetensors } from '../command.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { safetensors } from '../helpers/command.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const moves = typeof ArrayBuffer.prototype.transfer === 'function'
@@ -17,7 +17,9 @@ function child(t, args) {
 }
 
 test('memory that was moved to another thread stays what it was when its own thread ends, and nobody is given it', (t) => {
-  const { cases, refused, faults } = child(t, [fileURLToPath(new URL('../moved.mjs', import.meta.url))])
+  const { cases, refused, faults } = child(t, [
+    fileURLToPath(new URL('../helpers/transferred-memory.mjs', import.meta.url)),
+  ])
   for (const line of refused) t.log('refused:', line)
   t.deepEqual(faults, [])
   // Before Node 22 nothing can move memory of others: it is copied.

@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { zt10 } from '../corpus/zt.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const hasLimits = process.platform === 'linux' && spawnSync('prlimit', ['--version']).error === undefined

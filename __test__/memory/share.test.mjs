@@ -5,11 +5,11 @@ import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { create, open, openSync } from 'ztensor'
-import { canMap } from '../placing.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
-const ELSEWHERE = new URL('../elsewhere.mjs', import.meta.url)
+const ELSEWHERE = new URL('../helpers/reader-worker.mjs', import.meta.url)
 const MIB = 2 ** 20
 
 async function written(bytes = 4 * MIB, value = 7) {

@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { canMap } from '../placing.mjs'
-import { isArgumentError, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { isArgumentError, thrownBy } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
-const CHILD = fileURLToPath(new URL('../shared-memory.mjs', import.meta.url))
+const CHILD = fileURLToPath(new URL('../helpers/shared-memory.mjs', import.meta.url))
 const MIB = 2 ** 20
 const BYTES = 16 * MIB
 

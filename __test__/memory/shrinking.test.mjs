@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { create } from 'ztensor'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const MIB = 2 ** 20

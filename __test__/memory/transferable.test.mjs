@@ -2,9 +2,9 @@
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { create, loadFile, open, openSync } from 'ztensor'
-import { gguf } from '../gguf-writer.mjs'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { gguf } from '../helpers/gguf-writer.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 async function model(options = {}) {
   const path = scratchPath('model.zt')

@@ -5,7 +5,7 @@ import { openSync } from 'ztensor'
 import { encode, float16, float32, float64, openArray, openBytes, openMap, openText, pairs } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { square12, zt10, zt12 } from '../corpus/zt.mjs'
-import { vector } from '../vectors.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 /** The attributes of a 1.0 file that holds these, in JS. */
 function read(attributes) {

@@ -6,9 +6,9 @@ import { openSync, ZTensorError } from 'ztensor'
 import { btf, dense, INT8 } from '../corpus/btf.mjs'
 import { entry, safetensors } from '../corpus/safetensors.mjs'
 import { SQUARE, square01, square10, square12, u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
-import { thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vectors } from '../vectors.mjs'
+import { thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 
 const FILES = {
   zt01: ['zt', zt01([square01()])],

@@ -5,9 +5,9 @@ import test from 'ava'
 import * as esm from 'ztensor'
 import { open, openSync, Tensor, TensorFile, ZTensorError } from 'ztensor'
 import { square10, zt10, zt12 } from '../corpus/zt.mjs'
-import { isArgumentError, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
+import { isArgumentError, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 const shapes = vector('zt101-shapes.zt')
 const THREE = zt10({ 'layer1.weight': square10(), 'layer1.bias': square10(), head: square10() })

@@ -5,8 +5,8 @@ import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const latin = (text) => Buffer.from(text, 'latin1')
 const padded = (start, length = 600, fill = 0) => Buffer.concat([latin(start), Buffer.alloc(length, fill)])

@@ -1,10 +1,10 @@
 // open({ io }), prefetch() and evict(): how bytes come into memory, and that they are the same however they do.
 import test from 'ava'
 import { create, open, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { isMapped } from '../placing.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { isMapped } from '../helpers/data-placement.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const WORDS = Uint32Array.from({ length: 3 << 20 }, (_, at) => Math.imul(at, 2654435761))
 

@@ -4,9 +4,9 @@ import test from 'ava'
 import { open, openSync } from 'ztensor'
 import { encode } from '../corpus/cbor.mjs'
 import { f32s, MAGIC_10, u64 } from '../corpus/zt.mjs'
-import { isMapped } from '../placing.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { isMapped } from '../helpers/data-placement.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const GIB = 2 ** 30
 

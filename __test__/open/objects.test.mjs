@@ -2,8 +2,8 @@
 import { inspect, isDeepStrictEqual } from 'node:util'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const filled = (value) =>
   written({ version: '1.0', attributes: { license: 'MIT', epoch: 3n } }, async (w) => {

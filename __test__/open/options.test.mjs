@@ -15,9 +15,9 @@ import {
   toFloat32,
   verify,
 } from 'ztensor'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const F = Float32Array.of(1, 2, 3, 4)
 const fill = async (w) => {

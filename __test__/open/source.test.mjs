@@ -5,10 +5,10 @@ import { relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
-import { arrayBufferOf } from '../bytes.mjs'
 import { square10, zt10 } from '../corpus/zt.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
+import { arrayBufferOf } from '../helpers/bytes.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const BYTES = zt10({ w: square10() })
 const both = async (source, options) => [

@@ -3,8 +3,8 @@
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, convert, create, open, openSync, verify } from 'ztensor'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const HALF = '\ud800'
 const OTHER = '\ufffd'

@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { append, compact, convert, loadFile, open, openSync, saveFile, verify, ZTensorError } from 'ztensor'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const run = promisify(execFile)
 const posix = process.platform === 'win32' ? test.skip : test

@@ -1,9 +1,9 @@
 // Every vector, opened from every kind of source, compared with its sidecar value by value.
 import test from 'ava'
 import { CooTensor, CsrTensor, open, openSync, verify } from 'ztensor'
-import { arrayBufferOf, fingerprint } from '../bytes.mjs'
 import { indexNames } from '../corpus/index-names.mjs'
-import { vectors } from '../vectors.mjs'
+import { arrayBufferOf, fingerprint } from '../helpers/bytes.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 
 const FORMATS = { zt: 'zt', safetensors: 'safetensors', btf: 'btf' }
 const VERSIONS = {

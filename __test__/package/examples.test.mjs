@@ -4,10 +4,10 @@ import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { ended } from '../command.mjs'
-import { canMap } from '../placing.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { ended } from '../helpers/command.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const folder = fileURLToPath(new URL('../../examples/', import.meta.url))
 const model = `${folder}model.safetensors`

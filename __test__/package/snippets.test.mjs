@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { convert, create } from 'ztensor'
-import { main } from '../command.mjs'
+import { main } from '../helpers/command.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
 import { bucket } from '../remote/bucket.mjs'
 import { serveFiles } from '../remote/web.mjs'
-import { scratchFolder } from '../writing.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** Pages whose lines run elsewhere: in `npm run test:bundlers`, `npm run test:integrations` and `npm run interop`. */

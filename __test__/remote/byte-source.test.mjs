@@ -4,12 +4,13 @@ import { basename, dirname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { compare, convert, diff, loadFile, open, openSync, verify } from 'ztensor'
-import { factsAt } from '../edited.mjs'
-import { external, model as onnx, tensor as onnxTensor } from '../onnx-writer.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { checkpoint, shard } from '../sharded.mjs'
-import { fixturePath, vectors } from '../vectors.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { factsAt } from '../helpers/editing.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { external, model as onnx, tensor as onnxTensor } from '../helpers/onnx-writer.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint, shard } from '../helpers/sharded.mjs'
+import { fixturePath, vectors } from '../helpers/vectors.mjs'
 import { serveFiles } from './web.mjs'
 
 /** A source over bytes, which takes down what it is asked for. */
@@ -84,7 +85,7 @@ test('convert, loadFile, verify and stats read a source', async (t) => {
   const [target, expected] = [scratchPath('a.safetensors'), scratchPath('b.safetensors')]
   await convert(ofFile(path), target, { skip: true })
   await convert(path, expected, { skip: true })
-  t.deepEqual(readFileSync(target), readFileSync(expected))
+  sameBytes(t, readFileSync(target), readFileSync(expected))
   t.deepEqual(await loadFile(ofFile(path)), await loadFile(path))
   t.true((await verify(ofFile(path))).ok)
   const file = await open(ofFile(path))

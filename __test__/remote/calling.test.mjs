@@ -5,9 +5,9 @@ import { inspect } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { checkpoint, shard } from '../sharded.mjs'
-import { vectors } from '../vectors.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { checkpoint, shard } from '../helpers/sharded.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 import { part, serve, serveFiles } from './web.mjs'
 
 const BYTES = vectors.find(({ name }) => name === 'zt2-dtypes.zt').bytes

@@ -2,8 +2,8 @@
 // each request is checked in each of its parts is held by the tests of crates/remote.
 import test from 'ava'
 import { open } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { shard } from '../sharded.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { shard } from '../helpers/sharded.mjs'
 import { CHUNK, part, pour, serve } from './web.mjs'
 
 const MIB = 2 ** 20

@@ -4,9 +4,10 @@ import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, open } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { shard } from '../sharded.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { shard } from '../helpers/sharded.mjs'
+import { turns } from '../helpers/turns.mjs'
 import { bucket } from './bucket.mjs'
 import { CHUNK, part, pour, serve } from './web.mjs'
 
@@ -250,6 +251,11 @@ async function refused(t, { run, says, context, other, most = 64 * MIB }) {
   t.true(grown < 256 * MIB, `${grown} bytes of memory`)
 }
 
+/** What waits for a time limit does so beside others. No more at once than a busy machine answers in time. */
+const inTurn = turns(8)
+const declare = (name) =>
+  /drip|silence/.test(name) ? (title, run) => test(title, (t) => inTurn(() => run(t))) : test.serial
+
 const outside = (t) => serve(t, (_, response) => response.writeHead(200).end(BYTES))
 
 for (const scheme of ['s3', 'gs', 'az']) {
@@ -264,7 +270,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
   for (const [at, name, [answer, says]] of cases) {
     // Azure's uploads have no beginning, and the answer to a head has no body.
     if ((scheme === 'az' && at === 'begin') || (at === 'head' && !BODILESS.test(name))) continue
-    test.serial(`${scheme}: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
+    declare(name)(`${scheme}: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       const KIND = { open: ['get'], read: ['get'], list: ['list'] }
@@ -309,7 +315,7 @@ for (const [at, table] of [
   ['read', { ...ANY, ...DATA }],
 ]) {
   for (const [name, [answer, says]] of Object.entries(table)) {
-    test.serial(`http: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
+    declare(name)(`http: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       let lies = at !== 'read'
@@ -341,7 +347,7 @@ for (const [at, table] of [
   ['list', { ...ANY, ...lists('hf') }],
 ]) {
   for (const [name, [answer, says]] of Object.entries(table)) {
-    test.serial(`hf: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
+    declare(name)(`hf: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       const server = await serve(t, (request, response) => {
@@ -498,7 +504,7 @@ const SERVICES = {
 for (const [service, [scheme, variables]] of Object.entries(SERVICES)) {
   const table = { ...ANY, ...REDIRECTS, 'an answer without an end': WRITES['an answer without an end'] }
   for (const [name, [answer, says]] of Object.entries(table)) {
-    test.serial(`credentials of ${service}: ${name} is refused within bounds`, async (t) => {
+    declare(name)(`credentials of ${service}: ${name} is refused within bounds`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       const server = await serve(t, (request, response) => {

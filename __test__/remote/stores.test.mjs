@@ -2,9 +2,9 @@
 import { inspect } from 'node:util'
 import test from 'ava'
 import { diff, open, openSync } from 'ztensor'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { shard } from '../sharded.mjs'
-import { fixturePath, vectors } from '../vectors.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { shard } from '../helpers/sharded.mjs'
+import { fixturePath, vectors } from '../helpers/vectors.mjs'
 import { part, serve } from './web.mjs'
 
 const FILES = Object.fromEntries(vectors.map(({ name, bytes }) => [name, bytes]))

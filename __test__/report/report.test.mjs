@@ -1,9 +1,9 @@
 // What a report says of a file, and what hostile files cannot make of it.
 import test from 'ava'
 import { create, diff, open, report } from 'ztensor'
-import { fixture, safetensors, write } from '../command.mjs'
-import { dataOf, HOSTILE, hashOf, numbersOf, policyOf, shellOf } from '../report-page.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { fixture, safetensors, write } from '../helpers/command.mjs'
+import { dataOf, HOSTILE, hashOf, numbersOf, policyOf, shellOf } from '../helpers/report-page.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const floats = (...values) => Float32Array.from(values)
 

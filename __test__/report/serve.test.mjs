@@ -4,8 +4,8 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import test from 'ava'
 import { open, serveReport } from 'ztensor'
-import { ended, safetensors, start, write } from '../command.mjs'
-import { dataOf, policyOf } from '../report-page.mjs'
+import { ended, safetensors, start, write } from '../helpers/command.mjs'
+import { dataOf, policyOf } from '../helpers/report-page.mjs'
 
 const MODEL = 'examples/model.safetensors'
 

@@ -3,12 +3,12 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync, verify } from 'ztensor'
-import { run } from '../command.mjs'
-import { gguf } from '../gguf-writer.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
+import { run } from '../helpers/command.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { gguf } from '../helpers/gguf-writer.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint, shard, TWO } from '../helpers/sharded.mjs'
 import { serveFiles } from '../remote/web.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { checkpoint, shard, TWO } from '../sharded.mjs'
 
 const part = (no, count, total) => [
   ['split.no', 'u16', no],

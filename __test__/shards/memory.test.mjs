@@ -3,8 +3,8 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'no
 import { basename, dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, create, open, openSync } from 'ztensor'
-import { scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 /** A folder with a set of several files, and its root. */
 async function written(root, options) {

@@ -2,10 +2,10 @@
 import { statSync } from 'node:fs'
 import test from 'ava'
 import { openSync, Plan } from 'ztensor'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { checkpoint } from '../sharded.mjs'
-import { sample, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { sample, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint } from '../helpers/sharded.mjs'
 
 const SHAPES = {
   'model.embed.weight': [12, 6],

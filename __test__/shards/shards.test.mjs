@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
-import { canMap, isMapped } from '../placing.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { checkpoint, indexText, shard, TWO } from '../sharded.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { canMap, isMapped } from '../helpers/data-placement.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { checkpoint, indexText, shard, TWO } from '../helpers/sharded.mjs'
 
 /** Closes a file when its test ends. */
 function kept(t, file) {

@@ -1,6 +1,6 @@
 import { create, open } from 'ztensor'
-import { traced, traceTest } from '../traced.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { traced, traceTest } from '../helpers/strace.mjs'
 
 const LENGTH = 20_000
 const NAMES = ['a', 'b', 'c', 'd', 'e']

@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { scratchFolder, written } from '../writing.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const NAMES = ['a', 'b', 'c', 'd', 'e']
 const KIB64 = 2 ** 16

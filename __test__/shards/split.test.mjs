@@ -2,9 +2,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { run } from '../command.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { run } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
 
 const NAMES = ['b', 'a', 'd', 'c', 'e']
 const kilo = (fill) => new Float32Array(250).fill(fill)
@@ -110,7 +111,7 @@ test('a file is converted into shards and back', async (t) => {
   t.is(tensors, 5)
   t.true(names().includes(parts(3)[2]))
   await convert(path(INDEX), path('again.safetensors'))
-  t.deepEqual(readFileSync(path('again.safetensors')), readFileSync(path('one.safetensors')))
+  sameBytes(t, readFileSync(path('again.safetensors')), readFileSync(path('one.safetensors')))
 })
 
 test('ztensor split writes safetensors and zTensor 2 by the name of the target', async (t) => {

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { sample, scratchFolder, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { sample, scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const KIB64 = 65536
 const MAGIC = '895a54320d0a1a0a'

@@ -4,9 +4,9 @@ import { copyFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'n
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { dense, digestOf, file, footer, MAGIC } from '../corpus/zt2.mjs'
-import { isMapped } from '../placing.mjs'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { isMapped } from '../helpers/data-placement.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
 
 const PAGE = 4096
 const floats = (...numbers) => Buffer.from(Float32Array.from(numbers).buffer)

@@ -5,9 +5,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
 const same = (one, other) => one.constructor === other.constructor && bytesOf(one).equals(bytesOf(other))

@@ -5,10 +5,10 @@ import { CooTensor, CsrTensor, openSync, ZTensorError } from 'ztensor'
 import { btf, coo as btfCoo } from '../corpus/btf.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
-import { toCoo, toCsr } from '../naive.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { toCoo, toCsr } from '../helpers/reference-implementations.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 const productOf = (shape) => shape.reduce((a, b) => a * b, 1)
 const part = (bytes, packed) => (packed ? { bytes: frame(bytes), encoding: 'zstd' } : { bytes })

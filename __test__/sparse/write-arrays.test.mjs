@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { collecting, DIALECTS, scratchFolder, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { collecting, DIALECTS, scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const ALL = [...DIALECTS.filter(({ zt }) => zt), { name: '2', options: { version: '2' } }]
 const f32 = (...numbers) => Float32Array.from(numbers)

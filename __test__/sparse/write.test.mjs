@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { openSync } from 'ztensor'
-import { readBtf } from '../btf-reader.mjs'
-import { littleEndian, viewBytes } from '../bytes.mjs'
 import { f32s, u64s } from '../corpus/zt.mjs'
-import { toCoo, toCsr } from '../naive.mjs'
-import { DIALECTS, digestOf, sample, written } from '../writing.mjs'
+import { readBtf } from '../helpers/btf-reader.mjs'
+import { littleEndian, viewBytes } from '../helpers/bytes.mjs'
+import { toCoo, toCsr } from '../helpers/reference-implementations.mjs'
+import { DIALECTS, digestOf, sample, written } from '../helpers/sample-files.mjs'
 
 const ZT = DIALECTS.filter(({ zt }) => zt)
 const BTF = DIALECTS.find(({ name }) => name === 'btf')

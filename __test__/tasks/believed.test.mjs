@@ -2,9 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, finishJob, open, planJob, runTask, verify } from 'ztensor'
-import { runAll, sent } from '../many.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { runAll, sent } from '../helpers/tasks.mjs'
 
 async function source(folder) {
   const path = folder.path('source.zt')

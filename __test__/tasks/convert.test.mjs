@@ -15,10 +15,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { convert, create, finishJob, open, openSync, planJob, runTask, verify } from 'ztensor'
-import { filesOf, model, runAll, sent } from '../many.mjs'
-import { rejectionOf } from '../raised.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { filesOf, model, runAll, sent } from '../helpers/tasks.mjs'
 import { part, serve } from '../remote/web.mjs'
-import { scratchFolder } from '../writing.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const cast = { float32: 'bfloat16' }

@@ -3,9 +3,9 @@ import { readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
 import { finishJob, planJob, runTask } from 'ztensor'
-import { filesOf, model, runAll, sent } from '../many.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { filesOf, model, runAll, sent } from '../helpers/tasks.mjs'
 
 async function jobs() {
   const [from, to] = [scratchFolder(), scratchFolder()]

@@ -5,8 +5,8 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { finishJob, planJob, verify } from 'ztensor'
-import { filesOf, model } from '../many.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { filesOf, model } from '../helpers/tasks.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const WORKER = `

@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, finishJob, openSync, planJob, runTask, verify } from 'ztensor'
-import { model, runAll, sent } from '../many.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFolder } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
+import { model, runAll, sent } from '../helpers/tasks.mjs'
 
 test('verify: what the tasks find is what the whole call finds', async (t) => {
   const { path } = scratchFolder()

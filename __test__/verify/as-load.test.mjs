@@ -6,11 +6,11 @@ import { openSync, ZTensorError } from 'ztensor'
 import { frame, seekable } from '../corpus/zstd.mjs'
 import { f32s, MAGIC_01, sparse10, square01, square10, square12, u64, zt01, zt10, zt12 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
-import { verifiedAsLoaded } from '../every-way.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vectors } from '../vectors.mjs'
-import { digestOf } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { verifiedAsLoaded } from '../helpers/readings.mjs'
+import { digestOf } from '../helpers/sample-files.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vectors } from '../helpers/vectors.mjs'
 
 const small = vectors.filter(({ bytes }) => bytes.length <= 256 * 1024)
 

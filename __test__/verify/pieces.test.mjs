@@ -2,8 +2,8 @@
 import { closeSync, openSync as openFd, readSync, truncateSync, writeSync } from 'node:fs'
 import test from 'ava'
 import { create, open, openSync, verify } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const MIB = 2 ** 20
 

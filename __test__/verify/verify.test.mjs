@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import test from 'ava'
 import { open, openSync, verify, ZTensorError } from 'ztensor'
 import { SQUARE, square10, u64s, zt10 } from '../corpus/zt.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { fixturePath, vector } from '../vectors.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { fixturePath, vector } from '../helpers/vectors.mjs'
 
 const sha256 = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 const good = square10({}, { digest: sha256(SQUARE) })

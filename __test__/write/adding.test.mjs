@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const F = Float32Array.of(1, -2.5, 3, 0.1, 1e-8, 65520)
 

@@ -2,7 +2,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { openSync } from 'ztensor'
-import { DIALECTS, written } from '../writing.mjs'
+import { DIALECTS, written } from '../helpers/sample-files.mjs'
 
 const VERSIONS = ['1.0', '1.2']
 const X = Int8Array.of(1)

@@ -1,8 +1,8 @@
 // A tiny file of each format and version, byte for byte as its specification has it; and the same bytes for the same input.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { writtenOnProcessors } from '../processors.mjs'
-import { DIALECTS, noise, sample, streamed, written } from '../writing.mjs'
+import { writtenOnProcessors } from '../helpers/processors.mjs'
+import { DIALECTS, noise, sample, streamed, written } from '../helpers/sample-files.mjs'
 
 const ZT01 = [
   ['5a54454e30303031', '"ZTEN0001"'],

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, convert, create, openSync } from 'ztensor'
-import { writtenOnProcessors } from '../processors.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { collecting, noise, scratchFolder } from '../writing.mjs'
+import { writtenOnProcessors } from '../helpers/processors.mjs'
+import { collecting, noise, scratchFolder } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 /** Bytes of which zstd saves about half. */
 const half = (length, seed) => noise(length, seed).map((byte, at) => (at % 2 === 0 ? 7 : byte))

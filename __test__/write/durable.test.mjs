@@ -5,9 +5,10 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from 'node:path'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { DIALECTS, noise, scratchFolder, streamed, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { rounds } from '../helpers/campaign.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { DIALECTS, noise, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 
 const OLD = Int32Array.of(1, 2, 3)
 const NEW = Int32Array.of(4, 5, 6, 7)
@@ -247,9 +248,10 @@ if (process.platform !== 'win32') {
     }`
 
   test('killed at any moment, a writer leaves the old file or the new one', async (t) => {
-    const waits = viewBytes(noise(120, Date.now() % 1e6))
+    const kills = rounds(120, 24)
+    const waits = viewBytes(noise(kills, Date.now() % 1e6))
     t.log(`waits: ${waits.toString('hex')}`)
-    for (let round = 0; round < 120; round += 4) {
+    for (let round = 0; round < kills; round += 4) {
       await Promise.all(
         [0, 1, 2, 3]
           .map((ahead) => round + ahead)

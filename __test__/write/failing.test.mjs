@@ -2,8 +2,8 @@
 // one, with a warning where its name may not be on the disk. strace has the calls fail, one after the other.
 import { readFileSync } from 'node:fs'
 import { append, openSync } from 'ztensor'
-import { traced, traceTest } from '../traced.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { traced, traceTest } from '../helpers/strace.mjs'
 
 const WRITERS = {
   create: "const w = await create(target, { overwrite: true }); await w.add('new', Int8Array.of(2)); await w.finish()",

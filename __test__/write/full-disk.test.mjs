@@ -1,8 +1,8 @@
 // Errors of the system name the file that they are of: a disk that is full while something is written, the target.
 import { spawnSync } from 'node:child_process'
 import test from 'ava'
-import { traced, traceTest } from '../traced.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { traced, traceTest } from '../helpers/strace.mjs'
 
 const add = (writer) => writer.add('a', new Float32Array(2 ** 20).fill(1))
 

@@ -2,8 +2,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, convert, openSync } from 'ztensor'
-import { scratchPath } from '../scratch.mjs'
-import { bytesWritten, scratchFolder, written } from '../writing.mjs'
+import { bytesWritten, scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const COUNT = 300
 const names = Array.from({ length: COUNT }, (_, i) => `t${String(i).padStart(4, '0')}`)

@@ -10,9 +10,9 @@ import { buffer } from 'node:stream/consumers'
 import { createGunzip, createGzip } from 'node:zlib'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { DIALECTS, noise, oneCell, sample, streamed, twoRows, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { DIALECTS, noise, oneCell, sample, streamed, twoRows, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const STREAMABLE = DIALECTS.filter(({ zt }) => zt)
 

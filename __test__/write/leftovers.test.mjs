@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, convert } from 'ztensor'
-import { traceTest } from '../traced.mjs'
-import { scratchFolder, written } from '../writing.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { traceTest } from '../helpers/strace.mjs'
 
 const LEFT = ['.ztensor-4000000-0.part', '.ztensor-4000000-1.part', '.ztensor-4000000-1.part-0']
 const NOT_OURS = ['.ztensor-x-0.part', '.ztensor-1-0.part.txt', 'ztensor-1-0.part', '.ztensor-4000000-2']

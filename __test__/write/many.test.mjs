@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const COUNT = 3000
 const array = (at) => Float32Array.of(at, -at, at / 3)

@@ -1,8 +1,8 @@
 // A file is on the disk before it has its name, and its folder after: the order of the calls to the system, of every writer.
 import { join } from 'node:path'
 import { append, create } from 'ztensor'
-import { DEEDS, deedsOf, traced, traceTest } from '../traced.mjs'
-import { DIALECTS, scratchFolder, written } from '../writing.mjs'
+import { DIALECTS, scratchFolder, written } from '../helpers/sample-files.mjs'
+import { DEEDS, deedsOf, traced, traceTest } from '../helpers/strace.mjs'
 
 const LARGE = 'new Float32Array(3 * 2 ** 20).fill(7)'
 

@@ -5,7 +5,7 @@ import { chmodSync, chownSync, linkSync, readFileSync, statSync, writeFileSync }
 import { dirname } from 'node:path'
 import test from 'ava'
 import { append, compact, convert, create, openSync } from 'ztensor'
-import { scratchFolder, written } from '../writing.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const unix = process.platform !== 'win32'
 const isRoot = unix && process.getuid() === 0

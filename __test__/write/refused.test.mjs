@@ -2,9 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { DIALECTS, DTYPES, sample, scratchFolder, streamed, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { DIALECTS, DTYPES, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const F = Float32Array.of(1, 2)
 const GOOD = Int32Array.of(1, 2, 3)

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { bytesWritten, noise, scratchFolder } from '../writing.mjs'
+import { bytesWritten, noise, scratchFolder } from '../helpers/sample-files.mjs'
 
 // What is compressed whole; what is larger is compressed as it comes.
 const ROOM = 8 << 20

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { bytesWritten, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { bytesWritten, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const COUNT = 3000
 const values = (i) => new Float32Array(1 + ((i * 37) % 900)).map((_, at) => ((i + at) >> 3) % 11)

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { DTYPES, noise, sample, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { DTYPES, noise, sample, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const opened = (path) => openSync(path, { verify: true })
 

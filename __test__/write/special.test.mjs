@@ -5,9 +5,9 @@ import { createReadStream, lstatSync, readFileSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import test from 'ava'
 import { convert, create } from 'ztensor'
-import { run } from '../command.mjs'
-import { rejectionOf } from '../raised.mjs'
-import { bytesWritten, scratchFolder, written } from '../writing.mjs'
+import { run } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { bytesWritten, scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const unixTest = process.platform === 'win32' ? (title) => test(`not run on Windows: ${title}`, (t) => t.pass()) : test
 const rootTest =

@@ -6,9 +6,9 @@ import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import test from 'ava'
 import { convert, create, ZTensorError } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { noise, written } from '../writing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { noise, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const turn = () => new Promise(setImmediate)
 const BYTES = noise(5 << 18, 1)

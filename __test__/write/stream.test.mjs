@@ -5,10 +5,10 @@ import { pipeline } from 'node:stream/promises'
 import test from 'ava'
 import fc from 'fast-check'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../bytes.mjs'
-import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { DIALECTS, noise, sample, scratchFolder, streamed, written } from '../writing.mjs'
+import { viewBytes } from '../helpers/bytes.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { DIALECTS, noise, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 /** Cut after each of these lengths, which are gone through over and over. */
 function cut(bytes, lengths) {

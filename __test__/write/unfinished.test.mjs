@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import test from 'ava'
-import { scratchPath } from '../scratch.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 /** What a process warned of that made writers, let go of them and collected them. */
 function warned(end) {

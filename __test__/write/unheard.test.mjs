@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { rejectionOf } from '../raised.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const F = Float32Array.of(1)
 const INT8 = { dtype: 'int8', shape: [1000] }

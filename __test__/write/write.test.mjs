@@ -4,10 +4,10 @@ import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import fc from 'fast-check'
 import { create, open, openSync, TensorWriter } from 'ztensor'
-import { readBtf } from '../btf-reader.mjs'
-import { littleEndian, viewBytes } from '../bytes.mjs'
-import { scratchPath } from '../scratch.mjs'
-import { DIALECTS, DTYPES, digestOf, noise, sample, written } from '../writing.mjs'
+import { readBtf } from '../helpers/btf-reader.mjs'
+import { littleEndian, viewBytes } from '../helpers/bytes.mjs'
+import { DIALECTS, DTYPES, digestOf, noise, sample, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 
 const SHAPES = [[], [0], [4], [2, 0, 3], [3, 8], [1, 2, 1, 3, 1, 4], [29, 64], [33, 128]]
 // What zstd can shrink, and what it cannot.

@@ -3,12 +3,13 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync, verify } from 'ztensor'
-import { run, write } from '../command.mjs'
 import { seekable } from '../corpus/zstd.mjs'
 import { dense, deterministic, digestOf, file, object, part } from '../corpus/zt2.mjs'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchFile, scratchPath } from '../scratch.mjs'
-import { fixturePath } from '../vectors.mjs'
+import { sameBytes } from '../helpers/bytes.mjs'
+import { run, write } from '../helpers/command.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
 
 const KIB64 = 65536
 const ONE = Buffer.from([1, 2, 3, 4])
@@ -76,7 +77,7 @@ test('the content digest is that of a file that create() writes', async (t) => {
   await writer.add('a', new Uint8Array(ONE))
   await writer.finish()
   t.is(await digestIn(path), SHA256)
-  t.deepEqual(readFileSync(path), CANONICAL)
+  sameBytes(t, readFileSync(path), CANONICAL)
 })
 
 test('another name, shape, type, attribute or content is another digest', async (t) => {

@@ -2,9 +2,9 @@
 import { Buffer } from 'node:buffer'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { scratchFile } from '../scratch.mjs'
-import { vector } from '../vectors.mjs'
+import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { vector } from '../helpers/vectors.mjs'
 
 // `frames` is uint32 [3272, 256], each row its own number: 1024 rows to a frame of 1 MiB, four frames.
 const { path, bytes } = vector('zt2-zstd.zt')

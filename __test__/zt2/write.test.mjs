@@ -2,8 +2,8 @@
 // in which they are added; and what a file looks like that is not canonical.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { isArgumentError, rejectionOf } from '../raised.mjs'
-import { scratchFolder, streamed, written } from '../writing.mjs'
+import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
+import { scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 
 const KIB64 = 65536
 const attributes = { made: 'by a peer', epoch: 12, rate: 0.1, half: 1.5 }

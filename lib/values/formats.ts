@@ -16,7 +16,7 @@ export interface FormatInfo {
 
 /** A version of a format that can be written, and the features that it supports. */
 export interface Writing {
-  /** The version, or the name of a format without versions: the binding's dialect. */
+  /** The version, or the name of a format without versions: `WriteFormat` of the binding. */
   readonly id: string
   readonly version?: string
   /** Whether it is the default version of its format. */
@@ -55,7 +55,7 @@ export function writingOf(format: WritableFormat, version?: string): Writing | u
   return writes?.find((writing) => (version === undefined ? writing.usual : writing.version === version))
 }
 
-/** The properties of the version that the binding calls `dialect`. */
+/** The properties of the version that the binding calls `writeFormat`. */
 export function writingOfId(writeFormat: string): Writing | undefined {
   return writings.find(({ id }) => id === writeFormat)
 }

@@ -1,0 +1,162 @@
+// Damages vectors byte by byte and length by length, in a process of its own: `node --expose-gc mutations.mjs HOW FILE…` prints what
+// came of it. HOW is `each` (every byte with one flip, and every length; of long runs of zeros, which are padding, the ends and
+// every 512th), `all` (every byte with three flips, and every length) or the most bytes and lengths of a file, spread over all of it.
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { openSync, ZTensorError } from 'ztensor'
+import { readings } from './readings.mjs'
+import { scratchPath } from './scratch.mjs'
+
+const FLIPS = [0x01, 0x80, 0xff]
+const [how, ...paths] = process.argv.slice(2)
+const told = { tried: 0, refused: 0, accepted: 0, strangers: [], wrong: [], slowest: 0 }
+
+const same = (a, b) => Buffer.compare(a, b) === 0
+const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
+
+const overDecoded = (file, { digest }) => file.version === '2' || digest.startsWith('crc32:')
+
+/**
+ * The ranges of the file that a digest covers, each with the data that it holds where the digest is of what was decoded (zTensor 2,
+ * zip archives): a frame may say the same in other bytes.
+ */
+function digested(file) {
+  const parts = [...file.values()].flatMap((tensor) => [...tensor.components.values()])
+  return parts
+    .filter((part) => /^(crc32c?|sha256|xxh3)\b/i.test(part.digest ?? '') && part.offset !== undefined)
+    .map((part) => ({
+      start: part.offset,
+      end: part.offset + part.storedLength,
+      holds: overDecoded(file, part) && part.encoding !== 'raw' ? Buffer.from(bytesOf(part.data)) : undefined,
+    }))
+}
+
+/** Of those that are accepted, how many are passed over until one is read in every way, which takes a hundred times as long. */
+const EVERY = how === 'all' ? 16 : 64
+
+/** Those to read in every way, once what reading takes has been measured. */
+const sampled = []
+
+/** What is opened of damaged bytes: themselves, or of an index, whose data is in files beside it, a file with those beside it. */
+function opening(path) {
+  // A part of a set is looked at alone.
+  const options = { verify: true, ...(path.endsWith('.gguf') ? { shards: 'none' } : {}) }
+  if (!/\.(index|xml)$/.test(path)) return { source: (bytes) => bytes, isWhole: true, options }
+  const folder = scratchPath('folder')
+  cpSync(dirname(path), folder, { recursive: true })
+  const index = join(folder, basename(path))
+  const source = (bytes) => {
+    writeFileSync(index, bytes)
+    return index
+  }
+  return { source, isWhole: false, options }
+}
+
+/** Reads everything. Says what is wrong with what was accepted; `covered` is the range of a digest over the byte. */
+function read(file, bytes, covered) {
+  if (covered !== undefined && covered.holds === undefined) return 'a digest covers the byte, and nothing was noticed'
+  for (const tensor of file.values()) {
+    JSON.stringify(tensor)
+    for (const part of tensor.components.values()) {
+      const { data } = part
+      if (covered !== undefined && covered.start === part.offset && !same(bytesOf(data), covered.holds))
+        return `${tensor.name} ${part.role}: a digest covers the data, and nothing was noticed`
+      if (
+        bytes === undefined ||
+        part.encoding !== 'raw' ||
+        part.offset === undefined ||
+        ['byte-order', 'reordered'].includes(part.copyReason)
+      )
+        continue
+      if (
+        part.storedLength === data.byteLength &&
+        !same(bytesOf(data), bytes.subarray(part.offset, part.offset + data.byteLength))
+      )
+        return `${tensor.name} ${part.role}: not what stands in the file`
+    }
+  }
+  return undefined
+}
+
+async function attempt({ source, isWhole, options }, bytes, what, covered, again) {
+  told.tried += 1
+  // What is looked at is what one file takes, not what the collector and the finalizers, which need a turn, have not come to.
+  // A full collection costs more than the attempt, and most of this is young.
+  if (told.tried % 4 === 0) {
+    globalThis.gc({ type: told.tried % 64 === 0 ? 'major' : 'minor' })
+    await nextTurn()
+  }
+  const before = process.cpuUsage()
+  let file
+  const measure = () => {
+    const { user, system } = process.cpuUsage(before)
+    told.slowest = Math.max(told.slowest, (user + system) / 1000)
+  }
+  try {
+    file = openSync(source(bytes), options)
+    const wrong = read(file, isWhole ? bytes : undefined, covered)
+    measure()
+    if (wrong === undefined && told.accepted % EVERY === 0)
+      sampled.push({ what, options, again: () => source(again()) })
+    if (wrong === undefined) told.accepted += 1
+    else told.wrong.push(`${what}: ${wrong}`)
+  } catch (error) {
+    measure()
+    if (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL') told.refused += 1
+    else told.strangers.push(`${what}: ${error.stack}`)
+  }
+  file?.close()
+}
+
+/** The bytes of a file to flip, and the lengths to cut it to. */
+function* places(bytes) {
+  if (Number(how) > 0) {
+    const step = Math.max(1, bytes.length / Number(how))
+    for (let at = 0; at < bytes.length; at += step) yield Math.floor(at)
+    return
+  }
+  const EDGE = 64
+  // Of the bytes that are no zeros: the last one up to here, and the next one.
+  let last = -1
+  let next = -1
+  for (let at = 0; at < bytes.length; at += 1) {
+    if (bytes[at] !== 0) last = at
+    while (next < bytes.length && (next < at || bytes[next] === 0)) next += 1
+    if (how === 'all' || at - last <= EDGE || next - at <= EDGE || at % 512 === 0) yield at
+  }
+}
+
+const files = paths.map((path) => ({ path, bytes: readFileSync(path), way: opening(path) }))
+// The caches of a first round are no leak of the second.
+for (const { bytes, way } of files) openSync(way.source(bytes), way.options).close()
+const before = process.resourceUsage().maxRSS
+for (const { path, bytes, way } of files) {
+  const whole = openSync(bytes, { ...way.options, verify: false })
+  const ranges = way.isWhole ? digested(whole) : []
+  whole.close()
+  for (const at of places(bytes)) {
+    const covered = ranges.find(({ start, end }) => start <= at && at < end)
+    for (const flip of how === 'all' ? FLIPS : [FLIPS[at % 3]]) {
+      const damage = () => {
+        const damaged = Buffer.from(bytes)
+        damaged[at] ^= flip
+        return damaged
+      }
+      await attempt(way, damage(), `${path}: byte ${at} ^ ${flip}`, covered, damage)
+    }
+  }
+  for (const length of places(bytes)) {
+    const cut = () => bytes.subarray(0, length)
+    await attempt(way, cut(), `${path}: ${length} bytes`, undefined, cut)
+  }
+}
+const largest = Math.max(...files.map(({ bytes }) => bytes.length))
+const grownKiB = process.resourceUsage().maxRSS - before
+for (const { what, options, again } of sampled) {
+  const file = openSync(again(), options)
+  const { wrong } = await readings(file, { cheap: true })
+  if (wrong.length > 0) told.wrong.push(`${what}: ${wrong[0]}`)
+  file.close()
+}
+console.log(JSON.stringify({ ...told, grownKiB, largest }))

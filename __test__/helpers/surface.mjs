@@ -1,0 +1,100 @@
+// The public surface as the types have it, read by the compiler, so that guards miss no function however its types are written.
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const PUBLIC = fileURLToPath(new URL('../../index.d.ts', import.meta.url))
+const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
+
+/**
+ * What a declaration file exports. `calls` has an entry for each signature of an exported function, and of each method that an exported
+ * class or interface declares itself, constructors not among them:
+ *   { owner, name, promises, parameters: [{ name, optional, properties: [names] }] }
+ * `owner` is the class or interface; `promises` says whether the result is a promise; `properties` are those of the objects that a
+ * parameter can be, through unions, intersections, inline types and the likes of Pick and Omit. `literals` maps the name of each type,
+ * exported or not, that is a union of texts to these. `text` stands in for the contents of index.d.ts.
+ */
+export function surfaceOf(text = readFileSync(PUBLIC, 'utf8')) {
+  const options = {
+    target: ts.ScriptTarget.ES2022,
+    lib: ['lib.es2022.d.ts', 'lib.esnext.disposable.d.ts'],
+    types: ['node'],
+    module: ts.ModuleKind.Node16,
+    moduleResolution: ts.ModuleResolutionKind.Node16,
+    strict: true,
+  }
+  const host = ts.createCompilerHost(options)
+  const { getSourceFile } = host
+  host.getSourceFile = (name, ...rest) =>
+    name === PUBLIC ? ts.createSourceFile(name, text, options.target, true) : getSourceFile.call(host, name, ...rest)
+  const program = ts.createProgram([PUBLIC], options, host)
+  const file = program.getSourceFile(PUBLIC)
+  const wrong = program.getSemanticDiagnostics(file).concat(program.getSyntacticDiagnostics(file))
+  if (wrong.length > 0) throw new Error(ts.flattenDiagnosticMessageText(wrong[0].messageText, '\n'))
+  const checker = program.getTypeChecker()
+  const surface = { calls: [], literals: {} }
+
+  /** The types that a value can have: those of a union, each by itself. */
+  const alternatives = (type) => (type.isUnion() ? type.types.flatMap(alternatives) : [type])
+  const isPromise = (type) =>
+    alternatives(type).some((one) => one.symbol?.name === 'Promise' || one.symbol?.name === 'PromiseLike')
+  const propertiesOf = (type) =>
+    alternatives(type)
+      .filter((one) => (one.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection)) !== 0)
+      .flatMap((one) => checker.getPropertiesOfType(one).map(({ name }) => name))
+
+  const addCall = (declaration, owner) => {
+    const signature = checker.getSignatureFromDeclaration(declaration)
+    const parameters = signature.parameters.map((symbol) => {
+      const parameter = symbol.valueDeclaration
+      const type = checker.getTypeOfSymbolAtLocation(symbol, parameter)
+      return {
+        name: symbol.name,
+        optional: checker.isOptionalParameter(parameter),
+        properties: [...new Set(propertiesOf(type))],
+      }
+    })
+    const promises = isPromise(checker.getReturnTypeOfSignature(signature))
+    surface.calls.push({ owner, name: declaration.name.getText(file), promises, parameters })
+  }
+
+  for (const symbol of checker.getExportsOfModule(checker.getSymbolAtLocation(file))) {
+    for (const declaration of symbol.declarations) {
+      if (ts.isFunctionDeclaration(declaration)) addCall(declaration)
+      else if (ts.isClassDeclaration(declaration) || ts.isInterfaceDeclaration(declaration)) {
+        for (const member of declaration.members) {
+          const isMethod = ts.isMethodDeclaration(member) || ts.isMethodSignature(member)
+          if (isMethod && (ts.getCombinedModifierFlags(member) & HIDDEN) === 0) addCall(member, symbol.name)
+        }
+      }
+    }
+  }
+  for (const declaration of file.statements.filter(ts.isTypeAliasDeclaration)) {
+    const types = alternatives(checker.getTypeAtLocation(declaration))
+    if (types.every((one) => one.isStringLiteral()))
+      surface.literals[declaration.name.text] = types.map(({ value }) => value)
+  }
+  return surface
+}
+
+export const surface = surfaceOf()
+
+/** The name that a call has in tables of cases: `open`, `tensor.load`. */
+export const titleOf = ({ owner, name }) => {
+  if (owner === undefined) return name
+  const short = { TensorFile: 'file', TensorWriter: 'writer', TensorEditor: 'editor' }[owner] ?? owner
+  return `${short[0].toLowerCase()}${short.slice(1)}.${name}`
+}
+
+/**
+ * Names of calls that give a promise and take no `signal` among the properties of a parameter. What a class of `bound` gives is ended by
+ * the signal that its maker took; `ends` names what ends something itself.
+ */
+export const withoutSignal = ({ calls }, { bound = [], ends = [] } = {}) => [
+  ...new Set(
+    calls
+      .filter(({ promises, owner, name }) => promises && !bound.includes(owner) && !ends.includes(name))
+      .filter(({ parameters }) => !parameters.some(({ properties }) => properties.includes('signal')))
+      .map(titleOf),
+  ),
+]

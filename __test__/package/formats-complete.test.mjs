@@ -1,0 +1,76 @@
+// Each format of the table has what a format needs: malformed files, mutations, a fuzz target, and its place in what users read first.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { source } from '../../scripts/bundle.mjs'
+import { tables } from '../corpus/tables.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
+
+const { FORMATS } = await source('lib/values/format-table.ts')
+const root = new URL('../../', import.meta.url)
+const read = (path) => readFileSync(new URL(path, root), 'utf8')
+const folder = (path) => readdirSync(new URL(path, root))
+
+/** Tables of malformed files that formats share. */
+const SHARED_TABLES = { npy: 'numpy', npz: 'numpy' }
+/** A table or fuzz target of `zt` may be that of one version: `zt12`, `zt-sparse`. */
+const isOf = (format) => (name) => name === format || (format === 'zt' && /^zt(\d|-)/.test(name))
+
+const tests = ['formats', 'hostile', 'zt2'].flatMap((name) =>
+  folder(`__test__/${name}`)
+    .filter((file) => file.endsWith('.test.mjs'))
+    .map((file) => read(`__test__/${name}/${file}`)),
+)
+const isRun = (pattern) => tests.some((text) => pattern.test(text))
+const corpora = await tables()
+const targets = folder('fuzz/fuzz_targets').map((file) => file.replace(/\.rs$/, ''))
+const campaigns = read('.github/workflows/campaigns.yml')
+const sections = read('docs/formats.md').split(/^## /m).slice(1)
+const rows = read('README.md').match(/^\| .* \|$/gm)
+const manifest = JSON.parse(read('package.json'))
+
+/** What a format of the table lacks, in words. */
+function lacking({ name, title, endings: [ending] }) {
+  // `NumPy npy` is one of NumPy's.
+  const [family] = title.split(' ')
+  const own = [...corpora.keys()].filter(isOf(SHARED_TABLES[name] ?? name))
+  const files = Object.values(MUTATED[name] ?? {}).flat()
+  const formatOf = (path) => {
+    const file = openSync(path, path.endsWith('.gguf') ? { shards: 'none' } : {})
+    file.close()
+    return file.format
+  }
+  const fuzzed = targets.filter(isOf(name))
+  const wanted = {
+    'malformed files: __test__/corpus/cases-*.mjs': own.length > 0 && own.every((one) => corpora.get(one).length > 5),
+    'a test of its malformed files': own.length > 0 && own.every((one) => isRun(new RegExp(`/cases-${one}\\.mjs'`))),
+    'files to mutate: __test__/helpers/mutated-files.mjs':
+      files.length > 0 && files.every((path) => existsSync(path) && formatOf(path) === name),
+    'a mutation test: testDamaged()': isRun(new RegExp(`MUTATED\\.${name}\\b`)),
+    'a fuzz target: fuzz/fuzz_targets': fuzzed.length > 0,
+    'a campaign of its fuzz target': fuzzed.every((one) => new RegExp(`\\b${one}\\b`).test(campaigns)),
+    'a section of docs/formats.md': sections.some((text) => text.split('\n', 1)[0].includes(family)),
+    'a row in README.md': rows.some((row) => row.includes(family) && row.includes(`\`.${ending}\``)),
+    'its name in the description of package.json': manifest.description.includes(family),
+    'its keyword in package.json': manifest.keywords.includes(family.toLowerCase()),
+  }
+  return Object.keys(wanted).filter((what) => !wanted[what])
+}
+
+for (const format of FORMATS) {
+  test(`${format.name} has all that a format needs`, (t) => t.deepEqual(lacking(format), []))
+}
+
+test('a format that has nothing lacks everything', (t) => {
+  t.deepEqual(lacking({ name: 'made_up', title: 'Made-up', endings: ['mu'] }), [
+    'malformed files: __test__/corpus/cases-*.mjs',
+    'a test of its malformed files',
+    'files to mutate: __test__/helpers/mutated-files.mjs',
+    'a mutation test: testDamaged()',
+    'a fuzz target: fuzz/fuzz_targets',
+    'a section of docs/formats.md',
+    'a row in README.md',
+    'its name in the description of package.json',
+    'its keyword in package.json',
+  ])
+})

@@ -1,0 +1,192 @@
+// `npm run test:bundlers`: what bundlers and tracers make of the package as it is published, run where only their output is. They come
+// from npm into build/bundlers. docs/guide/bundlers.md has the same settings as recipes. Needs `npm run build` first.
+import assert from 'node:assert/strict'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { capture, npm, root } from '../../scripts/command.mjs'
+import { addonPackage, installInto } from './installed-app.mjs'
+
+const TOOLS = {
+  '@rollup/plugin-commonjs': '29.0.3',
+  '@rollup/plugin-node-resolve': '16.0.3',
+  '@vercel/nft': '1.11.5',
+  esbuild: '0.28.2',
+  rollup: '4.68.7',
+  vite: '8.3.8',
+  webpack: '5.112.2',
+}
+const tools = join(root, 'build/bundlers')
+const manifest = JSON.stringify({ private: true, dependencies: TOOLS })
+mkdirSync(tools, { recursive: true })
+writeFileSync(join(tools, 'package.json'), manifest)
+const installed = await capture(...npm(['install', '--prefer-offline', '--no-audit', '--no-fund']), { cwd: tools })
+assert.equal(installed.status, 0, installed.output)
+const require = createRequire(join(tools, 'package.json'))
+/** A tool as an ES module, whatever it is. */
+const tool = async (name) => {
+  const found = await import(pathToFileURL(require.resolve(name)))
+  return found.default?.default ?? found.default ?? found
+}
+
+// An application with the package in its node_modules, as npm puts it there.
+const work = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-bundlers-')))
+process.on('exit', () => rmSync(work, { recursive: true, force: true }))
+const app = join(work, 'app')
+const addon = addonPackage
+await installInto(app)
+writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
+const entry = join(app, 'main.mjs')
+writeFileSync(
+  entry,
+  `import { openSync } from 'ztensor'\nconst file = openSync(process.argv[2])\nconsole.log('tensors', file.size)\nfile.close()\n`,
+)
+const model = join(root, '__test__/fixtures/zt12-dtypes.zt')
+
+let made = 0
+/** An empty folder, with some packages of the application. */
+function folder(...packages) {
+  const path = join(work, `out-${made++}`)
+  mkdirSync(path)
+  for (const name of packages)
+    cpSync(join(app, 'node_modules', name), join(path, 'node_modules', name), { recursive: true })
+  return path
+}
+
+/** Runs what was made, somewhere else than in the application. */
+async function works(script) {
+  const { status, output } = await capture(process.execPath, [script, model], { cwd: dirname(script) })
+  assert.equal(status, 0, output)
+  assert.match(output, /^tensors \d+$/m)
+}
+
+const EXTERNAL = /^@ztensor\//
+const REQUIRE = `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`
+
+async function rolled(options, output) {
+  const { rollup } = await import(pathToFileURL(require.resolve('rollup')))
+  const warnings = []
+  const bundle = await rollup({ input: entry, onwarn: (warning) => warnings.push(warning.message), ...options })
+  await bundle.write(output)
+  return warnings
+}
+
+async function packed(options) {
+  const webpack = await tool('webpack')
+  const stats = await new Promise((resolve, reject) => {
+    webpack({ context: app, entry, mode: 'production', target: 'node', ...options }, (error, stats) =>
+      error ? reject(error) : resolve(stats),
+    )
+  })
+  return stats.toJson({ all: false, errors: true, warnings: true })
+}
+
+const CHECKS = {
+  '@vercel/nft finds the addon': async () => {
+    const { nodeFileTrace } = await import(pathToFileURL(require.resolve('@vercel/nft')))
+    const { fileList } = await nodeFileTrace([entry], { base: app })
+    assert.ok([...fileList].some((path) => path.startsWith(`node_modules/${addon}/`) && path.endsWith('.node')))
+    const out = folder()
+    for (const path of fileList) cpSync(join(app, path), join(out, path), { recursive: true })
+    await works(join(out, 'main.mjs'))
+  },
+  'esbuild to CommonJS, the addon beside it': async () => {
+    const { build } = require('esbuild')
+    const out = folder(addon)
+    const outfile = join(out, 'main.cjs')
+    await build({
+      entryPoints: [entry],
+      bundle: true,
+      platform: 'node',
+      format: 'cjs',
+      external: ['@ztensor/*'],
+      outfile,
+    })
+    await works(outfile)
+  },
+  'esbuild to CommonJS, the addon copied': async () => {
+    const { build } = require('esbuild')
+    const out = folder()
+    const outfile = join(out, 'main.cjs')
+    const loader = { '.node': 'copy' }
+    const { errors } = await build({
+      entryPoints: [entry],
+      bundle: true,
+      platform: 'node',
+      format: 'cjs',
+      loader,
+      outfile,
+      logLevel: 'error',
+    })
+    assert.deepEqual(errors, [])
+    assert.ok(readdirSync(out).some((name) => name.endsWith('.node')))
+    await works(outfile)
+  },
+  'esbuild to ES modules': async () => {
+    const { build } = require('esbuild')
+    const out = folder(addon)
+    const outfile = join(out, 'main.mjs')
+    const banner = { js: REQUIRE }
+    await build({
+      entryPoints: [entry],
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      external: ['@ztensor/*'],
+      banner,
+      outfile,
+    })
+    await works(outfile)
+  },
+  'webpack, the addon beside it': async () => {
+    const out = folder(addon)
+    const externals = ({ request }, callback) =>
+      EXTERNAL.test(request) ? callback(null, `commonjs ${request}`) : callback()
+    const { errors, warnings } = await packed({ externals, output: { path: out, filename: 'main.cjs' } })
+    assert.deepEqual([errors, warnings], [[], []])
+    await works(join(out, 'main.cjs'))
+  },
+  'webpack, the package outside': async () => {
+    const out = folder('ztensor', addon)
+    const externals = { ztensor: 'commonjs ztensor' }
+    const { errors, warnings } = await packed({ externals, output: { path: out, filename: 'main.cjs' } })
+    assert.deepEqual([errors, warnings], [[], []])
+    await works(join(out, 'main.cjs'))
+  },
+  'rollup to CommonJS, the addon beside it': async () => {
+    const out = folder(addon)
+    const plugins = [(await tool('@rollup/plugin-node-resolve'))(), (await tool('@rollup/plugin-commonjs'))()]
+    await rolled({ external: EXTERNAL, plugins }, { file: join(out, 'main.cjs'), format: 'cjs' })
+    await works(join(out, 'main.cjs'))
+  },
+  'rollup to ES modules, the package outside': async () => {
+    const out = folder('ztensor', addon)
+    const warnings = await rolled({ external: ['ztensor'] }, { file: join(out, 'main.mjs'), format: 'es' })
+    assert.deepEqual(warnings, [])
+    await works(join(out, 'main.mjs'))
+  },
+  'Vite for servers': async () => {
+    const { build } = await import(pathToFileURL(require.resolve('vite')))
+    const out = folder('ztensor', addon)
+    await build({ root: app, logLevel: 'error', build: { ssr: entry, outDir: out, emptyOutDir: false } })
+    const script = readdirSync(out).find((name) => /\.m?js$/.test(name))
+    writeFileSync(join(out, 'package.json'), '{ "type": "module" }')
+    await works(join(out, script))
+  },
+}
+
+let failed = 0
+for (const [claim, prove] of Object.entries(CHECKS)) {
+  try {
+    await prove()
+    console.log(`ok     ${claim}`)
+  } catch (error) {
+    failed += 1
+    console.log(`FAILED ${claim}\n${error.stack}\n`)
+  }
+}
+if (!existsSync(model)) throw new Error(`${model} is missing`)
+console.log(`bundlers: ${Object.keys(CHECKS).length - failed} passed, ${failed} failed`)
+process.exitCode = failed > 0 ? 1 : 0

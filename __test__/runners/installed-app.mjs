@@ -1,0 +1,29 @@
+// An application in a folder of its own, with the package in its node_modules, as npm puts it there. Needs `npm run build` first.
+import assert from 'node:assert/strict'
+import { cpSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '../../scripts/command.mjs'
+import { createMainPackage } from '../../scripts/main-package.mjs'
+import { hostPlatform, packageOf } from '../../scripts/platform.mjs'
+import { addAddon, createPlatformPackages } from '../../scripts/platform-packages.mjs'
+
+/** The name of the package that has the addon of this machine. */
+export const addonPackage = packageOf(hostPlatform)
+
+let packages
+/** Makes the packages, once: those that ask for them later find them where they are. */
+async function createPackages() {
+  const platforms = await createPlatformPackages()
+  const host = platforms.find(({ platform }) => platform === hostPlatform)
+  assert.ok(host !== undefined && addAddon(host, root), `no addon for ${hostPlatform}: run \`npm run build\``)
+  return { host, main: createMainPackage(platforms.map(({ name }) => name)) }
+}
+
+/** Puts the packages as they are published into `app/node_modules`. */
+export async function installInto(app) {
+  packages ??= createPackages()
+  const { host, main } = await packages
+  mkdirSync(app, { recursive: true })
+  cpSync(main, join(app, 'node_modules/ztensor'), { recursive: true })
+  cpSync(host.folder, join(app, 'node_modules', addonPackage), { recursive: true })
+}

@@ -1,0 +1,177 @@
+// `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
+// back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of
+// broken files; and real servers send files, which have to be those of the disk. `-- 'ztensor 1.2.3'` runs that peer alone,
+// `-- --heavy` those too whose packages are large. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a package index
+// for pip. The environments and servers stay in build/interop for the next run.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { convert, openSync } from 'ztensor'
+import { compareFile } from '../../interop/compare.mjs'
+import { imports } from '../../interop/imports.mjs'
+import { writeOurs } from '../../interop/ours.mjs'
+import { environment, peers, succeed } from '../../interop/peers.mjs'
+import { NotRun } from '../../interop/servers/programs.mjs'
+import { isInstalled, only, root } from '../../scripts/command.mjs'
+import { cases } from '../corpus/cases-safetensors.mjs'
+import { bytesOf } from '../corpus/tables.mjs'
+
+const python = process.env.PYTHON ?? 'python3'
+const REFERENCE = 'safetensors 0.8.0'
+// Heavy ones run only on demand: an argument of their own names each, or `--heavy` all of them.
+const named = (heavy) => imports.filter((one) => (one.heavy ?? false) === heavy).map(({ name }) => name)
+const chosen = only([...peers.map(({ name }) => name), ...named(false)], named(true))
+const build = join(root, 'build/interop')
+const corpus = join(build, 'corpus')
+const ours = join(build, 'ours')
+const fixtures = join(root, '__test__/fixtures')
+const interop = join(root, 'interop')
+const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'))
+const fresh = (directory) => {
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true })
+  return directory
+}
+
+let passed = 0
+let failed = 0
+
+function count(claim, error) {
+  if (error === undefined) {
+    passed += 1
+    return
+  }
+  failed += 1
+  console.log(
+    `failed  ${claim}: ${error.code ?? ''} ${String(error.message ?? error)
+      .split('\n')
+      .slice(0, 4)
+      .join(' ')}`,
+  )
+}
+
+/** What a peer could not do, one row for each of its messages. */
+function table({ peer, cannot }) {
+  if (cannot.length === 0) return
+  console.log(`\n${peer} could not:`)
+  for (const { what, message } of cannot) {
+    const more = what.length > 1 ? ` and ${what.length - 1} more` : ''
+    console.log(`  ${`${what[0]}${more}`.padEnd(48)}  ${message.slice(0, 140)}`)
+  }
+}
+
+/** What the peer read of our files. What it cannot is tabled where it is known, and a failure where it is not. */
+function countReads(name, reads, cannotRead) {
+  for (const { what, cannot, wrong } of reads) {
+    if (cannot !== undefined && cannotRead.some((known) => known.test(what))) continue
+    const message = wrong === undefined ? cannot : `reads ${wrong}`
+    count(`${name} reads our ${what}`, message === undefined ? undefined : new Error(message))
+  }
+  return reads.filter(({ cannot }) => cannot === undefined).length
+}
+
+/** Whatever form the peer wrote, our canonical file of it has to be the peer's, byte for byte. */
+async function compareCanonical(name, directory, { file, canonical }) {
+  if (canonical === undefined) return
+  const again = join(directory, 'again.zt')
+  try {
+    await convert(join(directory, file), again, { version: '2', overwrite: true })
+    const theirs = readFileSync(join(directory, `${file.replace(/-.*$|\.zt$/, '')}.zt`))
+    count(`${name}, ${file}, written anew`, readFileSync(again).equals(theirs) ? undefined : new Error('other bytes'))
+  } catch (error) {
+    count(`${name}, ${file}, written anew`, error)
+  }
+}
+
+async function runPeer({ name, requirements, script, cannotRead }) {
+  const label = name.replace(' ', '-')
+  const own = await environment(join(build, `venv-${label}`), python, requirements)
+  const directory = fresh(join(build, label))
+  await succeed(own, [join(interop, script), directory, fixtures, corpus, ours])
+  const told = readJson(join(directory, 'expected.json'))
+  let checks = 0
+  for (const file of told.files) {
+    const results = await compareFile(join(directory, file.file), file)
+    checks += results.length
+    for (const { what, error } of results) count(`${name}, ${file.file}, ${what}`, error)
+    await compareCanonical(name, directory, file)
+  }
+  const read = countReads(name, told.reads, cannotRead)
+  console.log(
+    `\n${name}: ${told.files.length} files, ${checks} checks; ${read} of ${told.reads.length} readings of our files`,
+  )
+  table(told)
+}
+
+const corpusFile = (i) => `${String(i).padStart(3, '0')}.safetensors`
+
+function writeCorpus() {
+  fresh(corpus)
+  cases.forEach((one, i) => {
+    writeFileSync(join(corpus, corpusFile(i)), bytesOf(one))
+  })
+}
+
+/** Our verdict on every file of the corpus beside the reference reader's. Where they part, the corpus has to say so. */
+function compareVerdicts() {
+  const verdicts = new Map(readJson(join(corpus, 'verdicts.json')).map((verdict) => [verdict.file, verdict]))
+  console.log(`\nOur corpus of ${cases.length} safetensors files, where the reference reader decides otherwise:`)
+  cases.forEach(({ name, code, official, options }, i) => {
+    const path = join(corpus, corpusFile(i))
+    let ours = 'accepts'
+    try {
+      openSync(path, options).close()
+    } catch (error) {
+      ours = `refuses with ${error.code}`
+    }
+    const expected = code === undefined ? 'accepts' : 'refuses'
+    count(`corpus, ${name}`, ours.startsWith(expected) ? undefined : new Error(`we ${ours}`))
+    const theirs = verdicts.get(corpusFile(i)).accepts ? 'accepts' : 'refuses'
+    if (!ours.startsWith(theirs)) console.log(`  ${name.padEnd(48)}  it ${theirs}, ours ${ours}`)
+    count(
+      `corpus, ${name}`,
+      theirs === (official ?? expected) ? undefined : new Error(`the reference reader ${theirs}`),
+    )
+  })
+}
+
+/** What a package writes in a format that we import, read by us. */
+async function runImport({ name, of, compare }) {
+  try {
+    const results = await compare({ build, python, fixtures, interop })
+    for (const { what, error } of results) count(`${name}, ${what}`, error)
+    console.log(`\n${name}: ${results.length} ${of}`)
+  } catch (error) {
+    if (error instanceof NotRun) console.log(`\nnot run: ${name}: ${error.message}`)
+    else count(name, error)
+  }
+}
+
+/** Runs works on all processors; those of one name, which share an environment, one after the other. */
+async function inParallel(works) {
+  const waiting = [...new Set(works.map(({ name }) => name))]
+  const next = async () => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift())
+      for (const { work } of works.filter((one) => one.name === name)) await work()
+  }
+  await Promise.all(Array.from({ length: availableParallelism() }, next))
+}
+
+if (isInstalled(python)) {
+  writeCorpus()
+  await writeOurs(fresh(ours), fixtures)
+  const works = [
+    ...peers.map((peer) => ({ name: peer.name, work: () => runPeer(peer).catch((error) => count(peer.name, error)) })),
+    ...imports.map((one) => ({ name: one.name, work: () => runImport(one) })),
+  ]
+  await inParallel(works.filter(({ name }) => chosen.includes(name)))
+  if (chosen.includes(REFERENCE)) compareVerdicts()
+  console.log()
+  console.log(`interop: ${passed} passed, ${failed} failed`)
+  process.exitCode = failed > 0 ? 1 : 0
+} else {
+  console.log(
+    `interop: 0 passed, 1 failed: ${python} cannot be started, and the peers are Python packages; PYTHON names another`,
+  )
+  process.exitCode = 1
+}
