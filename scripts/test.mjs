@@ -1,5 +1,6 @@
 // `npm test`: builds, then runs every suite to its end, whatever the ones before it said, sums them up and names what failed.
-// `npm test -- load remote` runs only the ava files whose paths contain one of these words.
+// `npm test -- load remote` runs only the ava files whose paths contain one of these words, with --built on what is built.
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ import { capture, root, runOrExit } from './command.mjs'
 const node = process.execPath
 const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
 const biome = join(root, 'node_modules/@biomejs/biome/bin/biome')
-const words = process.argv.slice(2)
+const words = process.argv.slice(2).filter((word) => word !== '--built')
 
 const cargoCounts = /^test result: \w+\. (\d+) passed; (\d+) failed/gm
 const ownCounts = /^[\w ]+: (\d+) passed, (\d+) failed$/gm
@@ -57,9 +58,9 @@ const suites = [
   },
 ]
 
-/** A digest of all that the Rust tests read. */
+/** A digest of all that the Rust tests read, and of the compiler's version. */
 function rustSources() {
-  const hash = createHash('sha256')
+  const hash = createHash('sha256').update(spawnSync('rustc', ['--version', '--verbose']).stdout ?? '')
   for (const name of ['Cargo.toml', 'Cargo.lock']) hash.update(readFileSync(join(root, name)))
   for (const folder of ['crates', 'fuzz/src', '__test__/fixtures']) {
     const files = readdirSync(join(root, folder), { recursive: true, withFileTypes: true }).filter((one) =>
@@ -82,7 +83,7 @@ function havePassed(sources) {
 }
 
 if (words.length > 0) {
-  runOrExit(node, ['scripts/build.mjs'])
+  if (!process.argv.includes('--built')) runOrExit(node, ['scripts/build.mjs'])
   runOrExit(node, [ava, ...words.flatMap((word) => [`__test__/**/*${word}*`, `__test__/**/*${word}*/**`])])
   process.exit()
 }

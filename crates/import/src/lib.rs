@@ -18,8 +18,7 @@
 //!
 //! A format whose files stand in folders of its own, or beside files that hold nothing but bytes, has a row in [`COMPANIONS`], too.
 //!
-//! To add one: write the module, add its row below, build, run `npm run formats` and `npm run types`,
-//! add a reject table, a fuzz target, mutation tests and a section of docs/formats.md.
+//! To add one: `npm run new -- format NAME TITLE`. ARCHITECTURE.md lists the steps.
 //!
 //! [`Container`]: ztensor_core::model::Container
 //! [`Probe`]: ztensor_core::formats::Probe

@@ -1,0 +1,56 @@
+// `npm run new -- format NAME` finds every place that a format changes.
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import test from 'ava'
+import { addFormat } from '../../scripts/new.mjs'
+
+const CHANGED = [
+  'crates/import/src/lib.rs',
+  '__test__/helpers/mutated-files.mjs',
+  'fuzz/Cargo.toml',
+  'fuzz/seeds.mjs',
+  '.github/workflows/campaigns.yml',
+  'docs/formats.md',
+  'README.md',
+  'package.json',
+]
+const root = new URL('../../', import.meta.url)
+
+function copied(t) {
+  const folder = mkdtempSync(join(tmpdir(), 'ztensor-scaffold-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  for (const path of CHANGED) cpSync(new URL(path, root), join(folder, path), { recursive: true })
+  return folder
+}
+
+test('a format gets its files, and a mention in all files that list formats', (t) => {
+  const folder = copied(t)
+  const paths = addFormat(folder, 'toyformat', 'Toy')
+  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /toyformat|Toy/i, path)
+  t.deepEqual(
+    paths.filter((path) => CHANGED.includes(path)),
+    CHANGED,
+  )
+  t.deepEqual(
+    new Set(paths.filter((path) => !CHANGED.includes(path)).map(dirname)),
+    new Set([
+      'crates/import/src',
+      '__test__/corpus',
+      '__test__/formats',
+      '__test__/fixtures/toyformat',
+      'fuzz/fuzz_targets',
+    ]),
+  )
+  t.notThrows(() => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')))
+  t.throws(() => addFormat(folder, 'toyformat'), { message: 'there is a format toyformat' })
+})
+
+test('nothing is written if a place is missing, or the name is no name', (t) => {
+  const folder = copied(t)
+  rmSync(join(folder, 'README.md'))
+  t.throws(() => addFormat(folder, 'toyformat'), { code: 'ENOENT' })
+  t.notRegex(readFileSync(join(folder, 'package.json'), 'utf8'), /toyformat/)
+  for (const name of ['Toy', '', 'a', 'a-b', '../x', 'x'.repeat(17)])
+    t.throws(() => addFormat(folder, name, 'Toy'), { message: /a format is named like "gguf"/ })
+})

@@ -1,0 +1,204 @@
+// `npm run new -- format NAME [TITLE]`: everything that a new format needs, as a small format that opens and passes its tests. Replace
+// its rules by those of the real format, file by file. Nothing is written unless every place to change was found.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { root as repository } from './command.mjs'
+
+const MAGIC_BYTES = 8
+const magicOf = (name) => name.toUpperCase().slice(0, MAGIC_BYTES).padEnd(MAGIC_BYTES, '_')
+
+const parser = ({ name, title, magic }) => `//! ${title} files: a magic, a count and that many float32 values.
+#![forbid(unsafe_code)]
+
+use ztensor_core::checked;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
+use ztensor_core::layouts;
+use ztensor_core::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
+
+const NAME: &str = "${name}";
+const LACKS: &str = "no ${title} magic";
+const MAGIC: &[u8; ${MAGIC_BYTES}] = b"${magic}";
+/// The magic and the count.
+const HEADER_BYTES: u64 = ${MAGIC_BYTES + 4};
+
+pub const FORMAT: Format =
+    Format { name: NAME, title: "${title}", endings: &[NAME], lacks: LACKS, detect, parse, writes: &[] };
+
+fn detect(probe: &Probe<'_>) -> Result<Confidence> {
+    Ok(if probe.first(${MAGIC_BYTES})? == MAGIC { Confidence::Certain } else { Confidence::No })
+}
+
+/// Reads the header. The error of a damaged file names the offset and the rule.
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let total = input.length();
+    let header = input.read_vec(0, total.min(HEADER_BYTES))?;
+    let Some(count) = header.strip_prefix(MAGIC) else { return Err(bad_magic(LACKS)) };
+    let Ok(count) = <[u8; 4]>::try_from(count) else {
+        return Err(Error::new(Code::Truncated, "the file ends within its header").at(total).rule("${title} header"));
+    };
+    let count = u64::from(u32::from_le_bytes(count));
+    let wanted = count.checked_mul(4).and_then(|bytes| checked::end_within(HEADER_BYTES, bytes, total));
+    let Some(end) = wanted else {
+        let message = format!("{count} values do not fit into the {total} bytes of the file");
+        return Err(Error::new(Code::Truncated, message).at(MAGIC.len() as u64).rule("${title} header"));
+    };
+    if end != total {
+        let message = format!("{} bytes follow the values", total - end);
+        return Err(Error::new(Code::BadIndex, message).at(end).rule("${title} header"));
+    }
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
+    let dtype = Some(DType::Float32);
+    let components = vec![Component::raw(Label::DATA, dtype, HEADER_BYTES, end - HEADER_BYTES)];
+    let shape = &[count];
+    let mut tensor =
+        NewTensor { name: "data", shape, layout: Layout::Dense, dtype, components, attributes: None };
+    layouts::check(&mut tensor)?;
+    builder.add_tensor(tensor)?;
+    Ok(builder.finish())
+}
+`
+
+const cases = ({ name, title, magic }) => `// Malformed and odd ${title} files.
+const file = (count, ...values) => {
+  const header = Buffer.alloc(${MAGIC_BYTES + 4})
+  header.write('${magic}')
+  header.writeUInt32LE(count, ${MAGIC_BYTES})
+  return Buffer.concat([header, Buffer.from(Float32Array.from(values).buffer)])
+}
+const opens = (name, bytes, values) => ({ name: \`valid: \${name}\`, bytes, names: ['data'], data: { data: values } })
+const bad = (name, bytes, code) => ({ name, bytes, code, error: { offset: true, rule: true }, options: { format: '${name}' } })
+
+export const cases = [
+  opens('two values', file(2, 1, -2), [1, -2]),
+  opens('no values', file(0), []),
+  bad('the file ends within the header', file(1, 1).subarray(0, ${MAGIC_BYTES + 2}), 'ZT_TRUNCATED'),
+  bad('the file ends within the values', file(2, 1, 2).subarray(0, ${MAGIC_BYTES + 4 + 6}), 'ZT_TRUNCATED'),
+  bad('the count is beyond the file', file(2 ** 32 - 1, 1), 'ZT_TRUNCATED'),
+  bad('a byte follows the values', Buffer.concat([file(1, 1), Buffer.from([0])]), 'ZT_BAD_INDEX'),
+]
+`
+
+const reject = ({ name, title }) => `// The table of malformed and odd ${title} files.
+import { cases } from '../corpus/cases-${name}.mjs'
+import { testCorpora } from '../corpus/run.mjs'
+
+testCorpora({ ${name}: cases })
+`
+
+const mutations = ({ name, title }) => `// ${title} files, damaged: each byte in turn, each length in turn.
+import { testDamaged } from '../helpers/damaged.mjs'
+import { MUTATED } from '../helpers/mutated-files.mjs'
+
+testDamaged(MUTATED.${name})
+`
+
+const reads = ({ name, title }) => `// ${title} files by their real writer are read as it wrote them.
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { fixturePath } from '../helpers/vectors.mjs'
+
+test('${title} tensors have their names, shapes and values', (t) => {
+  using file = openSync(fixturePath('${name}/small.${name}'))
+  t.is(file.format, '${name}')
+  t.deepEqual([...file.keys()], ['data'])
+  t.deepEqual(file.get('data').shape, [2])
+  t.deepEqual(file.get('data').data, Float32Array.of(1, -2))
+})
+`
+
+const target = ({ name, title }) => `//! ${title} files.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_fuzz::ALL;
+
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL.only("${name}").unwrap()));
+`
+
+function sample({ magic }) {
+  const header = Buffer.alloc(MAGIC_BYTES + 4)
+  header.write(magic)
+  header.writeUInt32LE(2, MAGIC_BYTES)
+  return Buffer.concat([header, Buffer.from(Float32Array.of(1, -2).buffer)])
+}
+
+/** The new files, by path. */
+const created = (format) => ({
+  [`crates/import/src/${format.name}.rs`]: parser(format),
+  [`__test__/corpus/cases-${format.name}.mjs`]: cases(format),
+  [`__test__/formats/${format.name}-reject.test.mjs`]: reject(format),
+  [`__test__/formats/${format.name}-mutations.test.mjs`]: mutations(format),
+  [`__test__/formats/${format.name}.test.mjs`]: reads(format),
+  [`__test__/fixtures/${format.name}/small.${format.name}`]: sample(format),
+  [`fuzz/fuzz_targets/${format.name}.rs`]: target(format),
+})
+
+/** The changes: path, what is looked for, and what replaces it. */
+const changed = ({ name, title }) => [
+  ['crates/import/src/lib.rs', /^pub mod zip;$/m, (line) => `pub mod ${name};\n${line}`],
+  ['crates/import/src/lib.rs', /(pub const IMPORT: [^;]*?)\n\];/, (_, rows) => `${rows}\n    ${name}::FORMAT,\n];`],
+  [
+    '__test__/helpers/mutated-files.mjs',
+    /(export const MUTATED = \{[\s\S]*?)\n\}/,
+    (_, rows) => `${rows}\n  ${name}: each('${name}', '.${name}', 'small'),\n}`,
+  ],
+  [
+    'fuzz/Cargo.toml',
+    /$(?![\s\S])/,
+    () => `\n[[bin]]\nname = "${name}"\npath = "fuzz_targets/${name}.rs"\ntest = false\ndoc = false\nbench = false\n`,
+  ],
+  ['fuzz/seeds.mjs', /const WHOLE = \[(.*)\]/, (_, names) => `const WHOLE = [${names}, '${name}']`],
+  ['.github/workflows/campaigns.yml', /(\[arrow, btf,[^\]]*)\]/, (_, names) => `${names}, ${name}]`],
+  ['docs/formats.md', /\n\nData that is stored raw/, (text) => `\n| ${title} \`.${name}\` | yes | | |${text}`],
+  [
+    'docs/formats.md',
+    /$(?![\s\S])/,
+    () => `\n## ${title}\n\nWhich versions and dtypes are read, what is not read, and how tensors get their names.\n`,
+  ],
+  ['README.md', /^\| read \| (.*) \|$/m, (_, names) => `| read | ${names}, ${title} |`],
+  ['package.json', /("description": "[^"]*?), NumPy and BTF/, (_, text) => `${text}, ${title}, NumPy and BTF`],
+  ['package.json', /^ {4}"numpy",$/m, (line) => `    "${name}",\n${line}`],
+]
+
+/** Adds a format to the repository at `root`. Returns the paths that it wrote. Throws if a place to change is not found. */
+export function addFormat(root, name, title = name[0].toUpperCase() + name.slice(1)) {
+  if (!/^[a-z][a-z0-9]{1,15}$/.test(name))
+    throw new Error(`a format is named like "gguf": 2 to 16 lowercase letters and digits, got ${name}`)
+  const format = { name, title, magic: magicOf(name) }
+  const texts = new Map()
+  const read = (path) => texts.get(path) ?? readFileSync(join(root, path), 'utf8')
+  if (read('crates/import/src/lib.rs').includes(`mod ${name};`)) throw new Error(`there is a format ${name}`)
+  for (const [path, pattern, replace] of changed(format)) {
+    const text = read(path)
+    if (!pattern.test(text)) throw new Error(`${path} has no place for a format: ${pattern} does not match`)
+    texts.set(path, text.replace(pattern, replace))
+  }
+  for (const [path, content] of Object.entries(created(format))) texts.set(path, content)
+  for (const [path, content] of texts) {
+    mkdirSync(dirname(join(root, path)), { recursive: true })
+    writeFileSync(join(root, path), content)
+  }
+  return [...texts.keys()]
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [kind, name, title] = process.argv.slice(2)
+  if (kind !== 'format' || name === undefined) {
+    console.error('usage: npm run new -- format NAME [TITLE]')
+    process.exit(1)
+  }
+  try {
+    for (const path of addFormat(repository, name, title)) console.log(path)
+  } catch (error) {
+    console.error(error.message)
+    process.exit(1)
+  }
+  console.log(`
+Next:
+  npm run build && npm run formats && npm run types   # the addon, its table of formats, the public types
+  npm test -- ${name} formats-complete                   # the tests of the format
+  npm run format                                      # rustfmt and biome
+Then replace the rules in crates/import/src/${name}.rs, the cases, the fixture and the text in docs/formats.md by those of the format.`)
+}
