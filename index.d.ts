@@ -308,6 +308,8 @@ export declare class CsrTensor<D extends DType = DType> {
 	/** Number of stored values. */
 	readonly nnz: number;
 	private constructor();
+	/** Tells the classes of loaded tensors apart, also for TypeScript. */
+	get kind(): "csr";
 	get layout(): "sparse_csr";
 	get [Symbol.toStringTag](): string;
 	/** A summary without data. */
@@ -342,6 +344,8 @@ export declare class CooTensor<D extends DType = DType> {
 	/** Number of stored values. */
 	readonly nnz: number;
 	private constructor();
+	/** Tells the classes of loaded tensors apart, also for TypeScript. */
+	get kind(): "coo";
 	get layout(): "sparse_coo";
 	get [Symbol.toStringTag](): string;
 	/** A summary without data. */
@@ -477,6 +481,8 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * Components that the layout does not define are not counted. If the decoded size of a component is unknown, its stored size counts.
 	 */
 	get byteLength(): number;
+	/** How the tensor loads: as a dense tensor, in one of two sparse forms, or as the components of any other layout. */
+	get kind(): "dense" | "csr" | "coo" | "object";
 	get layout(): Layout;
 	/** The tensor's attributes; empty in formats without tensor attributes. */
 	get attributes(): Attributes;
@@ -505,7 +511,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING,
 	 * ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
-	get bytes(): Uint8Array;
+	get bytes(): OwnArrays["uint8"];
 	/** Whether the data aliases the file; of a sparse or composite tensor, whether all of its components do. */
 	get mapped(): boolean;
 	/** Why the data is a copy; undefined if it aliases the file. */
@@ -718,6 +724,8 @@ export declare class LoadedTensor<D extends DType = DType> {
 	readonly shape: readonly number[];
 	readonly data: OwnArrays[D];
 	private constructor();
+	/** Tells the classes of loaded tensors apart, also for TypeScript. */
+	get kind(): "dense";
 	get layout(): "dense";
 	/**
 	 * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
@@ -747,6 +755,8 @@ export declare class LoadedObject {
 	readonly shape: readonly number[];
 	/** The components by role, in an object without a prototype. */
 	readonly components: Readonly<Record<string, LoadedComponent>>;
+	/** Tells the classes of loaded tensors apart, also for TypeScript. */
+	get kind(): "object";
 	get [Symbol.toStringTag](): string;
 	/** A summary without data. */
 	toJSON(): object;
@@ -926,7 +936,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * @example
 	 * const tensors = await file.load(['wte', 'wpe'])
 	 * const wte = tensors.get('wte')
-	 * if (wte?.layout === 'dense') console.log(wte.dtype, wte.shape, wte.data)
+	 * if (wte?.kind === 'dense') console.log(wte.dtype, wte.shape, wte.data)
 	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_DTYPE, ZT_BAD_SPARSE, ZT_DECODE,
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT if all tensors together decode to more than 16 times the file
@@ -1329,7 +1339,22 @@ export interface CreateOptions {
 	signal?: AbortSignal | undefined;
 }
 /** How to convert a file. Its attributes and generator are copied unless you set others. */
-export interface ConvertOptions extends CreateOptions, JobOptions {
+export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOptions {
+	/**
+	 * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
+	 * parameters of quantized layouts stay.
+	 */
+	attributes?: AttributeInput | false | undefined;
+	/**
+	 * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
+	 * stores only text (safetensors), other plain values become JSON text.
+	 */
+	strictAttributes?: boolean | undefined;
+	/**
+	 * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
+	 * Each element is computed as float32 and rounded once, to nearest, ties to even.
+	 */
+	dequantize?: "float32" | "float16" | "bfloat16" | undefined;
 	/** How to open the source. */
 	source?: OpenOptions | undefined;
 	/** Selects the tensors to convert; all by default. */
@@ -1346,8 +1371,8 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
 		readonly [From in DType]?: DType | undefined;
 	} | undefined;
 	/**
-	 * Skip what the target format cannot represent instead of failing: tensors, because of their dtype, layout, name or data, and file
-	 * attributes.
+	 * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
+	 * no tensor would be left.
 	 */
 	skip?: boolean | undefined;
 }
@@ -1355,7 +1380,10 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
 export interface ConvertResult {
 	/** Number of tensors written. */
 	readonly tensors: number;
-	/** What was skipped, with the reasons. Empty without `skip`. */
+	/**
+	 * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
+	 * The errors of tensors and their attributes have the property `tensor`.
+	 */
 	readonly skipped: readonly ZTensorError[];
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];
@@ -1429,7 +1457,9 @@ export interface TaskError {
 	readonly offset?: number;
 	readonly rule?: string;
 }
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "skip">;
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "cast" | "strictAttributes" | "skip"> & {
+	readonly attributes?: AttributeInput | undefined;
+};
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
 	readonly kind: "convert";
@@ -1497,7 +1527,9 @@ interface TaskSourceOptions {
 	checkModified?: boolean | undefined;
 }
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
+export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress" | "attributes" | "dequantize">, TaskSourceOptions {
+	/** The file attributes to write instead of the source's. */
+	attributes?: AttributeInput | undefined;
 	/** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
 	maxShardBytes?: number | undefined;
 	/** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
@@ -1700,7 +1732,7 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
  * @example
  * const tensors = await loadFile('model.safetensors')
  * const bias = tensors.get('bias')
- * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ * if (bias?.kind === 'dense') console.log(bias.dtype, bias.shape, bias.data)
  *
  * @throws ZTensorError what `open` throws; ZT_NOT_FOUND if the file has no tensor of a name; ZT_DIGEST_MISMATCH, ZT_DECODE,
  * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO if data cannot be read. TypeError and RangeError ZT_INVALID_ARG; the

@@ -270,6 +270,9 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .option('--exclude <glob...>', 'no tensors whose names match one of these')
         .option('--rename <old=new...>', 'new names for tensors')
         .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
+        .option('--dequantize [dtype]', 'store quantized tensors as floats: bfloat16 (the default), float16 or float32')
+        .option('--no-attributes', 'write no attributes of the source')
+        .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
         .option('--max-shard-size <size>', 'version 2 and safetensors: write shards of at most this size, such as 5GB')
         .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines'),
     )

@@ -13,6 +13,7 @@ import {
 } from '../index.js'
 import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
+import { summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
 import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
@@ -42,6 +43,11 @@ export interface ConvertCommandOptions {
   maxShardSize?: string
   overwrite?: boolean
   skip?: boolean
+  strictAttributes?: boolean
+  /** False with `--no-attributes`. */
+  attributes: boolean
+  /** True without a dtype. */
+  dequantize?: true | string
   json?: boolean
   plan?: boolean
 }
@@ -95,8 +101,19 @@ function opening({ format: _target, from, ...options }: ConvertCommandOptions): 
   return openOptions({ ...options, ...(from === undefined ? {} : { format: from }) })
 }
 
+const DEQUANTIZED = ['bfloat16', 'float16', 'float32'] as const
+
+/** The dtype of `--dequantize`: bfloat16 by default. */
+function dequantized(given: true | string): (typeof DEQUANTIZED)[number] {
+  const dtype = given === true ? 'bfloat16' : parseDType('--dequantize', given)
+  const known = DEQUANTIZED.find((one) => one === dtype)
+  if (known === undefined) throw new UsageError(`--dequantize takes ${list(DEQUANTIZED, 'or')}, got ${given}`)
+  return known
+}
+
 export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
   const { format, version, canonical, digest, compress, maxShardSize, overwrite, skip } = options
+  const { strictAttributes, attributes, dequantize } = options
   return {
     ...(format === undefined ? {} : { format }),
     ...(version === undefined ? {} : { version }),
@@ -105,6 +122,9 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     source: opening(options),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: compression(compress) }),
+    ...(strictAttributes ? { strictAttributes } : {}),
+    ...(attributes ? {} : { attributes }),
+    ...(dequantize === undefined ? {} : { dequantize: dequantized(dequantize) }),
     overwrite: overwrite ?? false,
     skip: skip ?? false,
     filter: filter(options),
@@ -167,7 +187,6 @@ async function opens(url: string): Promise<boolean> {
 function* lines(name: string, result: ConvertResult): Generator<string> {
   const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
-  for (const error of result.skipped) yield `  skipped  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
   yield `read by: ${result.readers.join(', ')}`
   if (result.readers.length === 1) {
     yield paint(
@@ -175,6 +194,7 @@ function* lines(name: string, result: ConvertResult): Generator<string> {
       '  Python 1.0.0 and 1.0.1 cannot read the file, because it has attributes that are not strings; --version 1.2 or 2 has other readers.',
     )
   }
+  for (const clause of summary(result.skipped)) yield `${paint('yellow', 'left out')}: ${printable(clause)}`
 }
 
 /** Converts `source` to `target`; `-` is standard output. Ctrl-C leaves no partial file. */
@@ -240,7 +260,7 @@ export async function split(source: string, target: string, options: SplitComman
   // Object stores have no folders.
   const made = isRemote(target) ? undefined : mkdirSync(folder, { recursive: true })
   try {
-    await convert(source, target, { ...options, ...how, canonical: !writing.canonical })
+    await convert(source, target, { ...options, ...how, canonical: !writing.canonical, attributes: true })
   } finally {
     // After a failure or an interrupt, removes the folder that was created, if it is empty.
     if (made !== undefined && readdirSync(folder).length === 0) rmdirSync(folder)

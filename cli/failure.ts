@@ -44,6 +44,7 @@ export function errorMessage(error: unknown): string {
 const FLAGS: Readonly<Record<string, string>> = {
   overwrite: '--overwrite',
   skip: '--skip',
+  dequantize: '--dequantize',
   cast: '--cast',
   rename: '--rename',
   digest: '--digest',

@@ -53,7 +53,9 @@ function reading({ maxTaskSize, ...given }: PlanningOptions) {
 /** Prints the job of a conversion. */
 export async function planConversion(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
   const from = await shared(source, target)
-  const { canonical: _canonical, ...given } = convertOptions(options)
+  const { canonical: _canonical, attributes, dequantize, ...given } = convertOptions(options)
+  if (attributes === false || dequantize !== undefined)
+    throw new UsageError('--plan takes neither --no-attributes nor --dequantize')
   await checkNames(from, options, new AbortController().signal)
   print(await planJob('convert', from, target, given))
 }

@@ -100,11 +100,12 @@ import { openSync } from 'ztensor'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 test('${title} tensors have their names, shapes and values', (t) => {
-  using file = openSync(fixturePath('${name}/small.${name}'))
+  const file = openSync(fixturePath('${name}/small.${name}'))
   t.is(file.format, '${name}')
   t.deepEqual([...file.keys()], ['data'])
   t.deepEqual(file.get('data').shape, [2])
   t.deepEqual(file.get('data').data, Float32Array.of(1, -2))
+  file.close()
 })
 `
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use napi::bindgen_prelude::{Object, Uint32Array};
+use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::convert::{self, Casts, Chosen, Wanted};
@@ -13,7 +13,7 @@ use ztensor_core::read::total::Work;
 use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::work::Watch;
 use ztensor_core::work::lanes::Lane;
-use ztensor_core::write::Writer;
+use ztensor_core::write::{WriteFormat, Writer};
 
 use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
@@ -22,6 +22,7 @@ use crate::index::number;
 use crate::outflow::Outflow;
 use crate::stage::{self, Stage, StageBatch};
 use crate::task::{spawn, spawn_aside};
+use crate::value;
 use crate::writer::{NativeWriter, dtype, format, with_writer};
 
 /// Refusals that cross at once: each is an object of its own.
@@ -29,6 +30,7 @@ const PAGE: usize = 1000;
 
 #[derive(Default)]
 struct Inner {
+    casts: Arc<Casts>,
     chosen: Arc<Chosen>,
     /// The places of the tensors whose data decides, and these tensors.
     judged: Arc<(Vec<usize>, Vec<u32>)>,
@@ -36,8 +38,12 @@ struct Inner {
     refused: Vec<(usize, CoreError)>,
     /// Why the file's own attributes cannot.
     attributes: Option<CoreError>,
-    /// Refusals that JavaScript has.
-    told: usize,
+    /// Tensors that are written without their attributes, by places, and why.
+    bare: Vec<(usize, CoreError)>,
+    /// Refusals that were passed to JavaScript.
+    passed: usize,
+    /// Errors of `bare` that were.
+    bare_passed: usize,
     /// Stored bytes of the tensors that are copied.
     bytes: u64,
 }
@@ -45,7 +51,6 @@ struct Inner {
 /// Tensors by their ordinals in a file, and the names that they get.
 #[napi]
 pub struct Selection {
-    casts: Arc<Casts>,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -70,12 +75,26 @@ pub struct Selected {
 
 #[napi]
 impl Selection {
-    /// Which dtypes become which: `[from, to, …]`; `numbered`: the target has no names.
+    /// Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
+    /// the target has no names.
     #[napi(constructor, catch_unwind)]
-    pub fn new(env: Env, casts: Vec<u32>, numbered: bool) -> Result<Self> {
+    pub fn new(
+        env: Env,
+        casts: Vec<u32>,
+        dequantized: Option<u32>,
+        attributes: bool,
+        numbered: bool,
+    ) -> Result<Self> {
         let chosen = if numbered { Chosen::numbered() } else { Chosen::default() };
-        let inner = Inner { chosen: Arc::new(chosen), ..Inner::default() };
-        Ok(Self { casts: Arc::new(pairs(&env, &casts)?), inner: Arc::new(Mutex::new(inner)) })
+        let mut casts = pairs(&env, &casts)?;
+        if let Some(dtype) = dtype(dequantized)? {
+            casts = throw(&env, casts.dequantizing(dtype))?;
+        }
+        if !attributes {
+            casts = casts.without_attributes();
+        }
+        let inner = Inner { casts: Arc::new(casts), chosen: Arc::new(chosen), ..Inner::default() };
+        Ok(Self { inner: Arc::new(Mutex::new(inner)) })
     }
 
     /// Takes further tensors; `names`: what they are to be called, none of them for their own names.
@@ -93,15 +112,16 @@ impl Selection {
         file: &NativeFile,
         name: String,
         canonical: bool,
+        strict: bool,
         control: &Control,
     ) -> Result<Object<'env>> {
         let (source, format) = (file.reader(env, control, None)?, format(&name)?);
         let lane = source.shared.or_remote(Lane::Long);
-        let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
+        let inner = Arc::clone(&self.inner);
         let job = move || {
             let mut inner = locked(&inner);
             source.shared.check_total(inner.chosen.ordinals(), Work::Copy)?;
-            source.read(|reading| inner.look(reading, Wanted { format, canonical, casts: &casts }))
+            source.read(|reading| inner.look(reading, (format, canonical), strict))
         };
         spawn(env, lane, control, job, |_, selected| Ok(selected))
     }
@@ -129,9 +149,12 @@ impl Selection {
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
         let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
-        let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
+        let inner = Arc::clone(&self.inner);
         let job = move || {
-            let judged = Arc::clone(&locked(&inner).judged);
+            let (judged, casts) = {
+                let inner = locked(&inner);
+                (Arc::clone(&inner.judged), Arc::clone(&inner.casts))
+            };
             let (from, end) = (from as usize, end as usize);
             let ordinals = judged.1.get(from..end).unwrap_or_default();
             let found = source.read(|reading| {
@@ -154,13 +177,23 @@ impl Selection {
     #[napi(catch_unwind)]
     pub fn refusals(&self, attributes: bool) -> Vec<NativeError> {
         let mut inner = locked(&self.inner);
-        if inner.told == 0 {
+        if inner.passed == 0 {
             inner.refused.sort_by_key(|&(place, _)| place);
         }
         let tensors = inner.refused.iter().map(|(_, error)| error);
         let all = tensors.chain(inner.attributes.iter().filter(|_| attributes));
-        let page: Vec<_> = all.skip(inner.told).take(PAGE).map(NativeError::from).collect();
-        inner.told += page.len();
+        let page: Vec<_> = all.skip(inner.passed).take(PAGE).map(NativeError::from).collect();
+        inner.passed += page.len();
+        page
+    }
+
+    /// The tensors that are written without their attributes, page by page, in their order.
+    #[napi(catch_unwind)]
+    pub fn without_attributes(&self) -> Vec<NativeError> {
+        let mut inner = locked(&self.inner);
+        let errors = inner.bare.iter().map(|(_, error)| error);
+        let page: Vec<_> = errors.skip(inner.bare_passed).take(PAGE).map(NativeError::from).collect();
+        inner.bare_passed += page.len();
         page
     }
 
@@ -175,10 +208,10 @@ impl Selection {
         control: &Control,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, None)?);
-        let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
+        let inner = Arc::clone(&self.inner);
         let job = move || {
             let mut inner = locked(&inner);
-            let Inner { chosen, refused, .. } = &mut *inner;
+            let Inner { chosen, refused, casts, .. } = &mut *inner;
             refused.sort_by_key(|&(place, _)| place);
             let places: Vec<_> = refused.iter().map(|&(place, _)| place).collect();
             let catalog = &source.shared.catalog;
@@ -189,7 +222,7 @@ impl Selection {
                     if writer.format().canonical {
                         kept.sort(catalog);
                     }
-                    convert::lay_out(reading, kept, &casts, writer)
+                    convert::lay_out(reading, kept, casts, writer)
                 })
             })?;
             inner.bytes = inner.chosen.stored(catalog);
@@ -217,11 +250,10 @@ impl Selection {
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
         let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
-        let (chosen, bytes) = {
+        let (chosen, casts, bytes) = {
             let inner = locked(&self.inner);
-            (Arc::clone(&inner.chosen), inner.bytes)
+            (Arc::clone(&inner.chosen), Arc::clone(&inner.casts), inner.bytes)
         };
-        let casts = Arc::clone(&self.casts);
         let maker = throw(env, outflow.map(Outflow::maker).transpose())?;
         let aside = maker.is_some();
         let job = move || {
@@ -255,7 +287,14 @@ pub struct Settled {
 }
 
 impl Inner {
-    fn look(&mut self, reading: Reading<'_>, wanted: Wanted<'_>) -> CoreResult<Selected> {
+    /// `strict`: attributes that the target cannot hold are a reason to refuse the tensor.
+    fn look(
+        &mut self,
+        reading: Reading<'_>,
+        (format, canonical): (&'static WriteFormat, bool),
+        strict: bool,
+    ) -> CoreResult<Selected> {
+        let casts = Arc::make_mut(&mut self.casts);
         let (catalog, chosen) = (reading.catalog, Arc::clone(&self.chosen));
         chosen.check_names(catalog)?;
         let (mut places, mut ordinals) = (Vec::new(), Vec::new());
@@ -266,15 +305,31 @@ impl Inner {
             }
             let stored = stored_bytes(tensor);
             bytes = bytes.saturating_add(stored);
-            if let Some(error) = convert::refusal(catalog, tensor, &chosen.name(at, tensor), wanted) {
+            let name = chosen.name(at, tensor);
+            let refusal =
+                |casts: &Casts| convert::refusal(catalog, tensor, &name, Wanted { format, canonical, casts });
+            let mut refused = refusal(casts);
+            if !strict
+                && casts.attributes(tensor).is_some()
+                && let Some(error) = refused.take()
+            {
+                casts.set_bare(tensor, true);
+                refused = refusal(casts);
+                if refused.is_none() {
+                    self.bare.push((at, error));
+                } else {
+                    casts.set_bare(tensor, false);
+                }
+            }
+            if let Some(error) = refused {
                 self.refused.push((at, error));
-            } else if convert::is_judged(tensor, wanted) {
+            } else if convert::is_judged(tensor, Wanted { format, canonical, casts }) {
                 places.push(at);
                 ordinals.extend(chosen.ordinals().get(at));
                 judged_bytes = judged_bytes.saturating_add(stored);
             }
         }
-        self.attributes = convert::attribute_refusal(&catalog.attributes, wanted.format, wanted.canonical);
+        self.attributes = convert::attribute_refusal(&catalog.attributes, format, canonical);
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let selected = Selected {
             tensors: count(chosen.len()),
@@ -287,6 +342,17 @@ impl Inner {
         self.judged = Arc::new((places, ordinals));
         Ok(selected)
     }
+}
+
+/// Why a format cannot hold attributes of a file; null if it can.
+#[napi(catch_unwind)]
+pub fn attribute_refusal(
+    write_format: String,
+    canonical: bool,
+    attributes: Unknown<'_>,
+) -> Result<Option<NativeError>> {
+    let (format, attributes) = (format(&write_format)?, value::attributes(attributes)?);
+    Ok(convert::attribute_refusal(&attributes, format, canonical).as_ref().map(NativeError::from))
 }
 
 /// Some of the tensors.

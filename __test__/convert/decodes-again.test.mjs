@@ -86,7 +86,16 @@ for (const folder of FOLDERS) {
         const path = fixturePath(`${folder}/${name}`)
         const to = scratchPath('out.zt')
         // Each tensor alone: held, or refused before anything is written.
-        const { skipped } = await convert(path, to, { ...options, attributes: {}, skip: true })
+        const how = { ...options, attributes: false, skip: true }
+        const { skipped } = await convert(path, to, how).catch((error) => {
+          if (!error.message.startsWith('no tensor is left: ')) throw error
+          return { skipped: error.cause }
+        })
+        if (skipped.length === source.size) {
+          t.false(existsSync(to), name)
+          source.close()
+          continue
+        }
         const left = new Set(skipped.map(({ tensor }) => tensor))
         const made = await open(to)
         const numbered = target === 'btf'
@@ -111,7 +120,7 @@ for (const folder of FOLDERS) {
         }
         if (left.size > 0) {
           const never = scratchPath('never')
-          t.truthy(await rejectionOf(() => convert(path, never, { ...options, attributes: {} })), name)
+          t.truthy(await rejectionOf(() => convert(path, never, { ...options, attributes: false })), name)
           t.false(existsSync(never), name)
         }
         source.close()

@@ -89,3 +89,17 @@ const comparison = await compare(half, half.components.get('data') as Component,
 holds<Equal<typeof comparison, Comparison>>()
 // @ts-expect-error: arrays are not compared, tensors are
 await compare(half, half.data)
+
+// `kind` narrows what `load` of a file gives, and the bytes are those of an ArrayBuffer.
+declare const loaded: import('ztensor').Loaded | undefined
+if (loaded?.kind === 'dense') {
+  const count: number = loaded.data.length
+  void count
+} else if (loaded?.kind === 'csr') void loaded.indptr
+else if (loaded?.kind === 'coo') void loaded.coords
+else if (loaded?.kind === 'object') void loaded.components
+declare const anyTensor: import('ztensor').AnyTensor
+const kind: 'dense' | 'csr' | 'coo' | 'object' = anyTensor.kind
+void kind
+const owned: ReturnType<typeof Uint8Array.of> = anyTensor.bytes
+void owned

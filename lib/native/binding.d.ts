@@ -229,15 +229,18 @@ export declare class ScriptSource {
 
 /** Tensors by their ordinals in a file, and the names that they get. */
 export declare class Selection {
-  /** Which dtypes become which: `[from, to, …]`; `numbered`: the target has no names. */
-  constructor(casts: Array<number>, numbered: boolean)
+  /**
+   * Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
+   * the target has no names.
+   */
+  constructor(casts: Array<number>, dequantized: number | undefined | null, attributes: boolean, numbered: boolean)
   /** Takes further tensors; `names`: what they are to be called, none of them for their own names. */
   take(ordinals: Uint32Array, names: Array<string>): void
   /**
    * Finds what the index tells of what a format cannot hold. Refuses tensors that come to far more than their file, and a name
    * that is given twice.
    */
-  look(file: NativeFile, name: string, canonical: boolean, control: Control): Promise<Selected>
+  look(file: NativeFile, name: string, canonical: boolean, strict: boolean, control: Control): Promise<Selected>
   /** A stage for some of the tensors, or of those whose data decides, from the one at a place on. */
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
   /** Finds which of the tensors whose data decides cannot be held, from one place to another. */
@@ -246,6 +249,8 @@ export declare class Selection {
   judgedOrdinals(): Uint32Array
   /** What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for. */
   refusals(attributes: boolean): Array<NativeError>
+  /** The tensors that are written without their attributes, page by page, in their order. */
+  withoutAttributes(): Array<NativeError>
   /**
    * Leaves out what cannot be held, and puts the rest into the order in which the writer needs it. The attributes of the writer are
    * what they shall be.
@@ -315,6 +320,9 @@ export declare function appendWriter(path: string, request: AppendRequest, contr
 
 /** Puts the signal handler back, where something may have replaced it. */
 export declare function armFaultHandler(): void
+
+/** Why a format cannot hold attributes of a file; null if it can. */
+export declare function attributeRefusal(writeFormat: string, canonical: boolean, attributes: unknown): NativeError | null
 
 /** Casts elements to another type, as `convert` does; `output` has room for exactly as many. */
 export declare function castElements(from: number, to: number, input: Uint8Array, output: Uint8Array): void

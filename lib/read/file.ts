@@ -341,7 +341,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * @example
    * const tensors = await file.load(['wte', 'wpe'])
    * const wte = tensors.get('wte')
-   * if (wte?.layout === 'dense') console.log(wte.dtype, wte.shape, wte.data)
+   * if (wte?.kind === 'dense') console.log(wte.dtype, wte.shape, wte.data)
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_DTYPE, ZT_BAD_SPARSE, ZT_DECODE,
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT if all tensors together decode to more than 16 times the file

@@ -20,7 +20,7 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
  * @example
  * const tensors = await loadFile('model.safetensors')
  * const bias = tensors.get('bias')
- * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ * if (bias?.kind === 'dense') console.log(bias.dtype, bias.shape, bias.data)
  *
  * @throws ZTensorError what `open` throws; ZT_NOT_FOUND if the file has no tensor of a name; ZT_DIGEST_MISMATCH, ZT_DECODE,
  * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO if data cannot be read. TypeError and RangeError ZT_INVALID_ARG; the

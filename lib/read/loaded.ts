@@ -23,6 +23,11 @@ export class LoadedTensor<D extends DType = DType> {
     return new LoadedTensor(name, shape, data as OwnArrayOf<DType>) as AnyLoadedTensor
   }
 
+  /** Tells the classes of loaded tensors apart, also for TypeScript. */
+  get kind(): 'dense' {
+    return 'dense'
+  }
+
   get layout(): 'dense' {
     return 'dense'
   }
@@ -80,6 +85,11 @@ export class LoadedObject {
     this.dtype = dtype
     this.shape = shape
     this.components = components
+  }
+
+  /** Tells the classes of loaded tensors apart, also for TypeScript. */
+  get kind(): 'object' {
+    return 'object'
   }
 
   get [Symbol.toStringTag](): string {

@@ -118,6 +118,11 @@ export class CsrTensor<D extends DType = DType> {
     this.nnz = indices.length
   }
 
+  /** Tells the classes of loaded tensors apart, also for TypeScript. */
+  get kind(): 'csr' {
+    return 'csr'
+  }
+
   get layout(): 'sparse_csr' {
     return 'sparse_csr'
   }
@@ -212,6 +217,11 @@ export class CooTensor<D extends DType = DType> {
     // Counted by the coordinates, since the last byte of packed values may be padded. A scalar has no coordinates.
     const bits = (dtypeInfo(dtype) as DTypeInfo).bits
     this.nnz = shape.length > 0 ? coords.length / shape.length : Math.floor((values.byteLength * 8) / bits)
+  }
+
+  /** Tells the classes of loaded tensors apart, also for TypeScript. */
+  get kind(): 'coo' {
+    return 'coo'
   }
 
   get layout(): 'sparse_coo' {

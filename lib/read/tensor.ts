@@ -152,6 +152,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#catalog.byteLength(this.#ordinal)
   }
 
+  /** How the tensor loads: as a dense tensor, in one of two sparse forms, or as the components of any other layout. */
+  get kind(): 'dense' | 'csr' | 'coo' | 'object' {
+    const { layout } = this
+    if (layout === 'dense') return this.#dtype === undefined ? 'object' : 'dense'
+    return layout === 'sparse_csr' ? 'csr' : layout === 'sparse_coo' ? 'coo' : 'object'
+  }
+
   get layout(): Layout {
     return this.#catalog.layout(this.#ordinal)
   }
@@ -215,10 +222,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING,
    * ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
-  get bytes(): Uint8Array {
-    if (this.layout !== 'dense' || this.#dtype !== undefined) return bytesOf(this.data)
+  get bytes(): OwnArrays['uint8'] {
+    if (this.layout !== 'dense' || this.#dtype !== undefined) return bytesOf(this.data) as OwnArrays['uint8']
     this.#store.throwIfClosed()
-    return bytesOf(this.#dataComponent().data)
+    return bytesOf(this.#dataComponent().data) as OwnArrays['uint8']
   }
 
   /** Whether the data aliases the file; of a sparse or composite tensor, whether all of its components do. */

@@ -1,6 +1,7 @@
 // The tasks of a distributed conversion, and the files that they write.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
 import { validateKeys, validateObject, validateString, validateText, wrongType } from '../values/arguments.js'
+import type { AttributeInput } from '../values/attributes.js'
 import type { ConvertOptions } from '../write/convert.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
@@ -18,8 +19,8 @@ import { isStored } from './stored.js'
 /** The options of `convert` that a task contains, as JSON. */
 export type ConvertTaskOptions = Pick<
   ConvertOptions,
-  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'attributes' | 'cast' | 'skip'
->
+  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'cast' | 'strictAttributes' | 'skip'
+> & { readonly attributes?: AttributeInput | undefined }
 
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
@@ -60,6 +61,7 @@ const OPTIONS = [
   'alignment',
   'attributes',
   'cast',
+  'strictAttributes',
   'skip',
 ] as const
 
@@ -134,7 +136,7 @@ export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
 }
 
 /** Validates attributes that are stored in a job. */
-export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
+export function jsonAttributes(attributes: AttributeInput | undefined): AttributeInput | undefined {
   if (attributes === undefined) return undefined
   return plainJson('attributes', attributes, (_key, item) => {
     const other = ['bigint', 'function', 'symbol', 'undefined'].includes(typeof item)

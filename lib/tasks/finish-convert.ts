@@ -6,7 +6,6 @@ import { builtins } from '../native/builtins.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { run } from '../native/job.js'
-import { binding } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
 import { TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
@@ -16,7 +15,7 @@ import type { RemoteOptions } from '../read/remote.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
 import { writingOf } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
-import { castCodes, refusalsOf } from '../write/convert.js'
+import { castCodes, newSelection, refusalsOf } from '../write/convert.js'
 import { writeRequest } from '../write/options.js'
 import { readersOf } from '../write/readers.js'
 import { TensorWriter } from '../write/writer.js'
@@ -171,12 +170,14 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
   if (options.skip) {
     const { writeFormat } = writeRequest({ ...options, attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
-    const selection = rethrowNative(() => new binding.Selection(codes, false))
+    const selection = newSelection(codes, options, false)
     for (const task of tasks) {
       const ordinals = checkOrdinals(task.ordinals, catalog.size)
       rethrowNative(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
     }
-    await run(store, { signal }, (control) => selection.look(store.native, writeFormat, false, control))
+    await run(store, { signal }, (control) =>
+      selection.look(store.native, writeFormat, false, options.strictAttributes ?? false, control),
+    )
     for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
     // For other tensors it depends on the data, so they may be skipped too.
     for (const ordinal of rethrowNative(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))

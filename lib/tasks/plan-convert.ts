@@ -2,7 +2,6 @@
 import { resolve } from 'node:path'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
-import { binding } from '../native/native.js'
 import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import type { RemoteOptions } from '../read/remote.js'
@@ -14,8 +13,20 @@ import {
   validateFunction,
   validateInteger,
 } from '../values/arguments.js'
+import type { AttributeInput } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
-import { CONVERT_OPTIONS, type ConvertOptions, castCodes, choose, refusal, refusalsOf } from '../write/convert.js'
+import { type Writing, writingOfId } from '../values/formats.js'
+import type { Warning } from '../values/warning.js'
+import {
+  CONVERT_OPTIONS,
+  type ConvertOptions,
+  castCodes,
+  choose,
+  newSelection,
+  refusal,
+  refusalsOf,
+} from '../write/convert.js'
+import { fitAttributes, jsonText } from '../write/fitted-attributes.js'
 import { withFormat, writeRequest } from '../write/options.js'
 import {
   type ConvertJob,
@@ -32,7 +43,11 @@ import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source
 import { isStored, isThere } from './stored.js'
 
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onProgress'>, TaskSourceOptions {
+export interface PlanConvertOptions
+  extends Omit<ConvertOptions, 'source' | 'onProgress' | 'attributes' | 'dequantize'>,
+    TaskSourceOptions {
+  /** The file attributes to write instead of the source's. */
+  attributes?: AttributeInput | undefined
   /** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
   maxShardBytes?: number | undefined
   /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
@@ -42,7 +57,10 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onP
 /** The default of `maxShardBytes`, as on the Hugging Face hub. */
 const SHARD = 5e9
 
-const PLAN_OPTIONS = [...CONVERT_OPTIONS.filter((name) => name !== 'onProgress'), 'checkModified'] as const
+const PLAN_OPTIONS = [
+  ...CONVERT_OPTIONS.filter((name) => name !== 'onProgress' && name !== 'dequantize'),
+  'checkModified',
+] as const
 
 /** Upper bounds for the manifest of zTensor 2, in bytes: for each tensor in addition to its name, and for the manifest itself. */
 const ENTRY = 512
@@ -149,16 +167,22 @@ export async function planConvert(
     const catalog = await TensorFile.ready(file, signal)
     const taken = new Taken(catalog)
     await choose(file, (ordinals, names) => taken.take(ordinals, names), read)
-    const attributes = await check(file, taken, casts, given, skip)
+    const { attributes, skipped } = await check(file, taken, casts, given, skip)
     const zt2 = format === 'zt'
     const measure = zt2 ? alignedMeasure(most, request.alignment) : plainMeasure(most)
     const name = (ordinal: number) => taken.name(ordinal)
     const parts = await divide(zt2 ? taken.byName() : taken.ordinals, measure, sizes(catalog, casts), name)
     const { digest, compression, alignment, cast } = read
     const common = { format, ...versioned, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
-    const taskOptions = plain({ ...common, attributes, skip }) as ConvertTaskOptions
+    const { strictAttributes } = read
+    const taskOptions = plain({
+      ...common,
+      attributes: jsonAttributes(attributes),
+      strictAttributes,
+      skip,
+    }) as ConvertTaskOptions
     const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
-    const job = makeJob<ConvertTask>('convert', from, file.warnings, tasks)
+    const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...skipped.map(warningOf)], tasks)
     await checkFree(job, overwrite, read.remote, signal)
     return job
   } finally {
@@ -166,14 +190,16 @@ export async function planConvert(
   }
 }
 
+const warningOf = ({ message }: ZTensorError): Warning => ({ code: 'ZT_WARN_SKIPPED', message })
+
 /** Removes undefined properties, which JSON cannot represent. */
 function plain(value: object): object {
   return JSON.parse(JSON.stringify(value)) as object
 }
 
 /**
- * Throws for tensors that no task could write. Returns the attributes of the target: undefined for the attributes of the source, or empty
- * if the target cannot store these and they may be skipped.
+ * Throws for tensors that no task could write. Returns the attributes of the target, undefined for those of the source, and errors for
+ * attributes that are left out.
  */
 async function check(
   file: TensorFile,
@@ -181,20 +207,27 @@ async function check(
   casts: number[],
   given: ConvertOptions,
   skip: boolean,
-): Promise<ConvertOptions['attributes']> {
+): Promise<{ attributes: AttributeInput | undefined; skipped: readonly ZTensorError[] }> {
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
   const store = TensorFile.storeOf(file)
-  const selection = rethrowNative(() => new binding.Selection(casts, false))
+  const selection = newSelection(casts, given, false)
   const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
   rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
   const { signal } = given
   const selected = await run(store, { signal }, (control) =>
-    selection.look(store.native, writeFormat, canonical, control),
+    selection.look(store.native, writeFormat, canonical, given.strictAttributes ?? false, control),
   )
   const own = given.attributes === undefined
-  const refused = await refusalsOf(selection, own)
-  if (refused.length > 0 && !skip) throw refusal(refused, writeFormat)
-  return own && !selected.attributes ? {} : given.attributes
+  const refused = await refusalsOf(selection, own && (given.strictAttributes ?? false))
+  const writing = writingOfId(writeFormat) as Writing
+  if (refused.length > 0 && !skip) throw refusal(refused, writing.title)
+  if (!own || selected.attributes) return { attributes: given.attributes || undefined, skipped: [] }
+  const fitted = fitAttributes(file.attributes, writing, canonical)
+  // A task is JSON.
+  const entries = [...fitted.attributes].filter(
+    ([key, value]) => typeof key === 'string' && jsonText(value) !== undefined,
+  )
+  return { attributes: Object.fromEntries(entries), skipped: fitted.skipped }
 }
 
 /** Files of an object store that are checked concurrently. */

@@ -4,6 +4,7 @@ import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import {
   binding,
+  type NativeError,
   type NativeOutflow,
   type NativeSelection,
   type NativeWriter,
@@ -22,13 +23,17 @@ import {
   readOptions,
   validateBoolean,
   validateFunction,
+  validateOneOf,
   validateText,
   wrongType,
 } from '../values/arguments.js'
+import type { AttributeInput } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
 import { type Writing, writingOfId } from '../values/formats.js'
+import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
+import { fitAttributes } from './fitted-attributes.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
@@ -36,7 +41,22 @@ import { type Target, validateTarget } from './target.js'
 import { TensorWriter } from './writer.js'
 
 /** How to convert a file. Its attributes and generator are copied unless you set others. */
-export interface ConvertOptions extends CreateOptions, JobOptions {
+export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOptions {
+  /**
+   * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
+   * parameters of quantized layouts stay.
+   */
+  attributes?: AttributeInput | false | undefined
+  /**
+   * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
+   * stores only text (safetensors), other plain values become JSON text.
+   */
+  strictAttributes?: boolean | undefined
+  /**
+   * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
+   * Each element is computed as float32 and rounded once, to nearest, ties to even.
+   */
+  dequantize?: 'float32' | 'float16' | 'bfloat16' | undefined
   /** How to open the source. */
   source?: OpenOptions | undefined
   /** Selects the tensors to convert; all by default. */
@@ -51,19 +71,34 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
    */
   cast?: { readonly [From in DType]?: DType | undefined } | undefined
   /**
-   * Skip what the target format cannot represent instead of failing: tensors, because of their dtype, layout, name or data, and file
-   * attributes.
+   * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
+   * no tensor would be left.
    */
   skip?: boolean | undefined
 }
 
-export const CONVERT_OPTIONS = [...CREATE_OPTIONS, 'source', 'filter', 'rename', 'cast', 'skip', 'onProgress'] as const
+export const CONVERT_OPTIONS = [
+  ...CREATE_OPTIONS,
+  'strictAttributes',
+  'dequantize',
+  'source',
+  'filter',
+  'rename',
+  'cast',
+  'skip',
+  'onProgress',
+] as const
+
+const DEQUANTIZED = ['float32', 'float16', 'bfloat16'] as const
 
 /** The result of a conversion. */
 export interface ConvertResult {
   /** Number of tensors written. */
   readonly tensors: number
-  /** What was skipped, with the reasons. Empty without `skip`. */
+  /**
+   * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
+   * The errors of tensors and their attributes have the property `tensor`.
+   */
   readonly skipped: readonly ZTensorError[]
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
@@ -90,12 +125,17 @@ export function castCodes(cast: ConvertOptions['cast']): number[] {
 /** The error for tensors that the target cannot represent, with all reasons. */
 export function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
   const [first] = refusals as [ZTensorError]
-  const shown = refusals.slice(0, 20).map((error) => error.message)
-  const more = refusals.length > shown.length ? `; and ${refusals.length - shown.length} more` : ''
   const cast = refusals.some(({ code }) => code === 'ZT_BAD_DTYPE') ? ', option cast converts dtypes' : ''
-  const message = `${target} cannot represent everything in the source (option skip leaves it out${cast}): ${shown.join('; ')}${more}`
+  const message = `${target} cannot represent everything in the source (option skip leaves it out${cast}): ${summary(refusals).join('; ')}`
   const { code, tensor, component, rule } = first
   return new ZTensorError(code, message, { tensor, component, rule, cause: refusals })
+}
+
+/** The error if `skip` would skip every tensor. */
+function nothingLeft(refused: readonly ZTensorError[]): ZTensorError {
+  const { code, tensor, component, rule } = refused[0] as ZTensorError
+  const message = `no tensor is left: ${summary(refused).join('; ')}`
+  return new ZTensorError(code, message, { tensor, component, rule, cause: refused })
 }
 
 /** `convert` of lib/lazy.ts. */
@@ -107,6 +147,8 @@ export async function convert(
   const read = readOptions(options, CONVERT_OPTIONS)
   const to = validateTarget('target', target, read)
   const creating = withFormat(read, to.path)
+  optional(read.strictAttributes, (value) => validateBoolean('strictAttributes', value))
+  optional(read.dequantize, (value) => validateOneOf('dequantize', DEQUANTIZED, value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   optional(read.filter, (value) => validateFunction('filter', value))
   optional(read.rename, (value) => validateFunction('rename', value))
@@ -151,12 +193,27 @@ export async function choose(
 
 /** The errors for what the target cannot represent. Each names its tensor, which may then be skipped. */
 export async function refusalsOf(selection: NativeSelection, attributes: boolean): Promise<ZTensorError[]> {
+  return errorsOf(() => selection.refusals(attributes))
+}
+
+/** All errors of pages of the binding. */
+async function errorsOf(next: () => NativeError[]): Promise<ZTensorError[]> {
   const all: ZTensorError[] = []
-  for (let page = selection.refusals(attributes); page.length > 0; page = selection.refusals(attributes)) {
+  for (let page = next(); page.length > 0; page = next()) {
     for (const { code, message, ...where } of page) all.push(new ZTensorError(code as ErrorCode, message, where))
     await nextTurn()
   }
   return all
+}
+
+/** The changes that a selection makes, as the binding takes them. */
+export function newSelection(
+  casts: number[],
+  { attributes, dequantize }: Pick<ConvertOptions, 'attributes' | 'dequantize'>,
+  numbered: boolean,
+): NativeSelection {
+  const dequantized = optional(dequantize, (value) => validateDType('dequantize', value).code)
+  return rethrowNative(() => new binding.Selection(casts, dequantized, attributes !== false, numbered))
 }
 
 /** The state of a conversion. */
@@ -245,25 +302,30 @@ export async function convertFile(
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined })
   const writing = writingOfId(writeFormat) as Writing
   const { numbered, generator: named } = writing
-  const selection = rethrowNative(() => new binding.Selection(casts, numbered))
+  const selection = newSelection(casts, given, numbered)
+  const strict = given.strictAttributes ?? false
   const take: Take = (ordinals, names) => selection.take(ordinals, names)
   if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   else rethrowNative(() => choosing(take))
   const selected = await run(store, { signal }, (control) =>
-    selection.look(store.native, writeFormat, canonical, control),
+    selection.look(store.native, writeFormat, canonical, strict, control),
   )
   /** Whether the file's own attributes are copied. */
   const own = given.attributes === undefined
   const refuse = async (): Promise<readonly ZTensorError[]> => {
-    const refused = await refusalsOf(selection, own)
-    if (refused.length > 0 && !skip) throw refusal(refused, writeFormat)
+    const refused = await refusalsOf(selection, own && strict)
+    if (refused.length > 0 && !skip) throw refusal(refused, writing.title)
+    if (refused.length > 0 && refused.length >= selected.tensors) throw nothingLeft(refused)
     return refused
   }
+  const bare = await errorsOf(() => selection.withoutAttributes())
   let skipped = selected.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
+  const fitted = own && !selected.attributes ? fitAttributes(file.attributes, writing, canonical) : undefined
+  const attributes = given.attributes === false ? {} : (fitted?.attributes ?? given.attributes)
   const writer = await TensorWriter.make(
     await begin(job.signal),
-    writeRequest({ ...given, generator }),
+    writeRequest({ ...given, attributes, generator }),
     job.signal,
     remote,
   )
@@ -288,8 +350,12 @@ export async function convertFile(
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()
-    const attributes = own ? (selected.attributes ? file.attributes : undefined) : given.attributes
-    return { tensors: left.tensors, skipped, warnings: file.warnings, readers: readersOf(writing, attributes) }
+    return {
+      tensors: left.tensors,
+      skipped: [...skipped, ...bare, ...(fitted?.skipped ?? [])],
+      warnings: file.warnings,
+      readers: readersOf(writing, own && selected.attributes ? file.attributes : attributes),
+    }
   } catch (error) {
     await writer.abort()
     throw error

@@ -21,7 +21,7 @@ export interface Target {
 export function validateTarget(
   name: string,
   target: unknown,
-  { format, overwrite, remote: given }: CreateOptions,
+  { format, overwrite, remote: given }: Pick<CreateOptions, 'format' | 'overwrite' | 'remote'>,
 ): Target {
   const remote = given === undefined ? undefined : remoteRequest(given)
   const url = storeTarget(target, format)

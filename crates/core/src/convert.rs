@@ -6,6 +6,7 @@
 mod cast;
 mod chosen;
 mod column;
+mod dequantize;
 mod judge;
 mod refusal;
 mod sparse_tensor;
@@ -21,7 +22,7 @@ pub use refusal::{Wanted, attribute_refusal, refusal};
 use crate::checked;
 use crate::error::Result;
 use crate::inject;
-use crate::model::{Component, DType, Layout, Tensor};
+use crate::model::{Component, DType, Label, Layout, Tensor};
 use crate::read::{Reading, Stored};
 use crate::sources::owned;
 use crate::write::{Spec, Writer};
@@ -36,6 +37,13 @@ pub fn copy(
 ) -> Result<()> {
     inject::panic_at("convert");
     let spec = spec(tensor, name, casts);
+    if let Some(dtype) = casts.dequantized(tensor) {
+        writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
+        dequantize::copy(reading, tensor, dtype, writer)?;
+        writer.end()?;
+        owned::tidy();
+        return writer.flush_if_full();
+    }
     match tensor.layout() {
         Layout::SparseCsr | Layout::SparseCoo => {
             let parts: Vec<&Component> = tensor.other_components().collect();
@@ -62,6 +70,9 @@ pub fn copy(
 /// written twice. Call it before the first [`copy`].
 pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer: &mut Writer) -> Result<()> {
     let known = |(_, tensor): (usize, Tensor<'_>)| {
+        if casts.dequantized(tensor).is_some() {
+            return true;
+        }
         let [data] = tensor.components() else { return false };
         tensor.layout() == Layout::Dense && data.byte_length().is_some()
     };
@@ -86,9 +97,9 @@ fn spec<'a>(tensor: Tensor<'a>, name: &'a str, casts: &Casts) -> Spec<'a> {
     Spec {
         name,
         shape: tensor.shape(),
-        layout: tensor.layout_name(),
+        layout: if casts.dequantized(tensor).is_some() { "dense" } else { tensor.layout_name() },
         dtype: casts.tensor(tensor),
-        attributes: tensor.attributes(),
+        attributes: casts.attributes(tensor),
         components: &[],
     }
 }
@@ -100,6 +111,13 @@ fn announced<'a>(
     parts: &[&Component],
     casts: &Casts,
 ) -> Result<Vec<(&'a str, Option<DType>, u64)>> {
+    if let Some(dtype) = casts.dequantized(tensor) {
+        return Ok(vec![(
+            reading.catalog.label(Label::DATA),
+            Some(dtype),
+            dequantize::length(tensor, dtype)?,
+        )]);
+    }
     let one = |part: &&Component| {
         let dtype = casts.component(tensor, part);
         let length = reading.measured(tensor, part)?;

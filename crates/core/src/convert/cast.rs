@@ -2,17 +2,28 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
-use crate::model::{Component, DType, Label, Layout, Tensor};
+use crate::kernels::dequantize::can_dequantize;
+use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
 use crate::write::sparse::Array;
 
-/// Which types become which. Types that are not named stay.
+/// How tensors change on the way: the dtypes of their elements, and whether they lose their attributes.
 #[derive(Clone, Default)]
-pub struct Casts(Vec<(DType, DType)>);
+pub struct Casts {
+    /// Which dtypes become which. Others stay.
+    pairs: Vec<(DType, DType)>,
+    /// The dtype that the elements of quantized tensors get.
+    dequantized: Option<DType>,
+    /// Ordinals of dense and sparse tensors that lose their attributes.
+    bare: HashSet<usize>,
+    /// Whether all of them do.
+    all_bare: bool,
+}
 
 impl Casts {
     /// `ZT_BAD_DTYPE` where a pair cannot be cast, `ZT_INVALID_ARG` where a type stands twice.
@@ -26,11 +37,48 @@ impl Casts {
                 return Err(Error::new(Code::InvalidArg, format!("{} is cast twice", from.name())));
             }
         }
-        Ok(Self(pairs))
+        Ok(Self { pairs, ..Self::default() })
+    }
+
+    /// Quantized tensors become dense tensors of `dtype`. `ZT_BAD_DTYPE` for any other than float32, float16 and bfloat16.
+    pub fn dequantizing(self, dtype: DType) -> Result<Self> {
+        if !matches!(dtype, DType::Float32 | DType::Float16 | DType::BFloat16) {
+            let message =
+                format!("quantized tensors become float32, float16 or bfloat16, not {}", dtype.name());
+            return Err(Error::new(Code::BadDtype, message));
+        }
+        Ok(Self { dequantized: Some(dtype), ..self })
+    }
+
+    /// No tensor keeps attributes, but for the parameters of layouts that are neither dense nor sparse.
+    #[must_use]
+    pub fn without_attributes(self) -> Self {
+        Self { all_bare: true, ..self }
+    }
+
+    /// One tensor loses its attributes, or keeps them.
+    pub fn set_bare(&mut self, tensor: Tensor<'_>, is_bare: bool) {
+        if is_bare {
+            self.bare.insert(tensor.ordinal());
+        } else {
+            self.bare.remove(&tensor.ordinal());
+        }
+    }
+
+    /// The dtype that the elements of a quantized tensor get if it becomes dense.
+    pub fn dequantized(&self, tensor: Tensor<'_>) -> Option<DType> {
+        self.dequantized.filter(|_| can_dequantize(tensor))
+    }
+
+    /// The attributes that a tensor keeps. Those of a quantized tensor are parameters of its layout.
+    pub fn attributes<'a>(&self, tensor: Tensor<'a>) -> Option<&'a Attributes> {
+        let is_other = matches!(tensor.layout(), Layout::Other(_));
+        let is_bare = (self.all_bare || self.bare.contains(&tensor.ordinal())) && !is_other;
+        tensor.attributes().filter(|_| !is_bare && self.dequantized(tensor).is_none())
     }
 
     pub fn target(&self, dtype: DType) -> DType {
-        self.0.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
+        self.pairs.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
     }
 
     /// The type that a component gets: elements of dense tensors and values of sparse ones are cast, what belongs to any
@@ -46,6 +94,9 @@ impl Casts {
 
     /// The type that a tensor gets.
     pub fn tensor(&self, tensor: Tensor<'_>) -> Option<DType> {
+        if let Some(dtype) = self.dequantized(tensor) {
+            return Some(dtype);
+        }
         match tensor.layout() {
             Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => {
                 tensor.dtype().map(|dtype| self.target(dtype))

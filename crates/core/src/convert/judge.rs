@@ -22,6 +22,9 @@ fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<Data
 
 /// Whether the data decides if a tensor can be held. It does not for dense tensors, except of bools.
 pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
+    if wanted.casts.dequantized(tensor).is_some() {
+        return false;
+    }
     matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo)
         || tensor.components().iter().any(|part| rule(tensor, part, wanted).is_some())
 }

@@ -5,9 +5,11 @@ use ciborium::Value;
 
 use super::Casts;
 use super::cast::cast_length;
+use super::dequantize;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, FileAttributes, Names};
+use crate::kernels::dequantize::can_dequantize;
 use crate::limits::ATTRIBUTE_VALUES;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
@@ -26,11 +28,15 @@ pub struct Wanted<'a> {
 /// Why a tensor cannot be held as it is, under a name.
 pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
     let Wanted { format, casts, .. } = wanted;
+    if let Some(dtype) = casts.dequantized(tensor) {
+        let checked = dequantized(catalog, tensor, name, dtype, wanted);
+        return checked.err().map(|error| error.tensor(tensor.name()));
+    }
+    let attributes = casts.attributes(tensor);
     let problem = if !(format.holds_layout)(tensor.layout()) {
-        Some(Error::new(
-            Code::BadLayout,
-            format!("{} cannot hold the layout {:?}", format.title, tensor.layout_name()),
-        ))
+        let help = if can_dequantize(tensor) { DEQUANTIZE } else { "" };
+        let message = format!("{} cannot hold the layout {:?}{help}", format.title, tensor.layout_name());
+        Some(Error::new(Code::BadLayout, message))
     } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !(format.holds)(dtype)) {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
     } else if let Some(error) = other_components(catalog, tensor, format) {
@@ -41,7 +47,7 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
     } else if tensor.components().iter().any(|part| !part.is_decodable()) {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
-    } else if tensor.attributes().is_some() && !format.tensor_attributes {
+    } else if attributes.is_some() && !format.tensor_attributes {
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", format.title)))
     } else if let Err(error) = announced(catalog, tensor, name, wanted) {
         Some(error)
@@ -64,6 +70,38 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     problem.map(|error| error.tensor(tensor.name()))
 }
 
+/// What to do about a quantized tensor that cannot be held.
+const DEQUANTIZE: &str = " (option dequantize stores its elements as floats)";
+
+/// Fails if a quantized tensor cannot be held as a dense tensor of `dtype`.
+fn dequantized(
+    catalog: &Catalog,
+    tensor: Tensor<'_>,
+    name: &str,
+    dtype: DType,
+    wanted: Wanted<'_>,
+) -> Result<()> {
+    let Wanted { format, canonical, .. } = wanted;
+    if !(format.holds)(dtype) {
+        return Err(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())));
+    }
+    if tensor.components().iter().any(|part| !part.is_decodable()) {
+        return Err(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"));
+    }
+    if matches!(format.names, Names::Except(kept) if kept == name) {
+        let message = format!("{} keeps this name for its metadata", format.title);
+        return Err(Error::new(Code::InvalidArg, message));
+    }
+    dequantize::check(tensor)?;
+    let role = catalog.label(Label::DATA);
+    let announced = Announced { name, layout: "dense", attributes: None, roles: &[role], canonical };
+    (format.check_announced)(&announced)?;
+    let (shape, layout) = (tensor.shape(), Layout::Dense);
+    let components = vec![Component::raw(Label::DATA, Some(dtype), 0, dequantize::length(tensor, dtype)?)];
+    let mut written = NewTensor { name, shape, layout, dtype: Some(dtype), components, attributes: None };
+    check::entry(format, "dense", None, &mut written)
+}
+
 /// Components beside those of the layout, where the target has no place for them.
 fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let roles = tensor.other_components().map(|part| format!("{:?}", catalog.label(part.role)));
@@ -79,10 +117,11 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static Writ
 fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let (name, layout) = (format.title, tensor.layout_name());
     let is_other = matches!(tensor.layout(), Layout::Other(_));
+    let help = if can_dequantize(tensor) { DEQUANTIZE } else { "" };
     if format.component_dtypes {
         let dtype = tensor.dtype().filter(|_| is_other)?.name();
         let message =
-            format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it");
+            format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it{help}");
         return Some(Error::new(Code::BadLayout, message));
     }
     // Bytes are bytes without a dtype, too.
@@ -93,12 +132,12 @@ fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteForm
     {
         let (role, dtype) = (catalog.label(role), dtype.name());
         let message =
-            format!("{name} keeps no dtype of the component {role:?}, {dtype}; version 1.2 keeps it");
+            format!("{name} keeps no dtype of the component {role:?}, {dtype}; version 1.2 keeps it{help}");
         return Some(Error::new(Code::BadDtype, message));
     }
     (is_other && tensor.dtype().is_none()).then(|| {
         let message = format!(
-            "{name} cannot hold the layout {layout:?} without a dtype of its elements; version 1.2 can"
+            "{name} cannot hold the layout {layout:?} without a dtype of its elements; version 1.2 can{help}"
         );
         Error::new(Code::BadLayout, message)
     })
@@ -113,7 +152,7 @@ fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'
     (wanted.format.check_announced)(&Announced {
         name,
         layout: tensor.layout_name(),
-        attributes: tensor.attributes(),
+        attributes: wanted.casts.attributes(tensor),
         roles: &roles,
         canonical: wanted.canonical,
     })
@@ -128,7 +167,7 @@ fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
 fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result<()> {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components();
-    if tensor.layout() == Layout::Dense && parts.len() == 1 && tensor.attributes().is_none() {
+    if tensor.layout() == Layout::Dense && parts.len() == 1 && casts.attributes(tensor).is_none() {
         // The source's own layout says the same.
         return Ok(());
     }
@@ -150,7 +189,7 @@ fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result
     let (name, shape, layout) = (tensor.name(), tensor.shape(), tensor.layout());
     let dtype = casts.tensor(tensor);
     let mut written = NewTensor { name, shape, layout, dtype, components, attributes: None };
-    check::entry(format, tensor.layout_name(), tensor.attributes(), &mut written)
+    check::entry(format, tensor.layout_name(), casts.attributes(tensor), &mut written)
 }
 
 /// The types that the target must know: not those of index arrays, which become unsigned integers that every target knows.

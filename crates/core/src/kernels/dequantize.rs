@@ -102,6 +102,17 @@ impl Quantized {
     }
 }
 
+/// Whether the layout of a tensor is one that is decoded here, whatever its parameters are.
+pub fn can_dequantize(tensor: Tensor<'_>) -> bool {
+    match tensor.layout_name() {
+        "zt.mx/1" | "zt.quant_group/1" | "tflite.quantized/1" => true,
+        layout => layout
+            .strip_prefix("gguf.")
+            .and_then(|name| name.strip_suffix("/1"))
+            .is_some_and(|name| BlockType::of(name).is_some()),
+    }
+}
+
 pub(crate) fn too_large() -> Error {
     Error::new(Code::BadShape, "the product of the dimensions exceeds a u64")
 }

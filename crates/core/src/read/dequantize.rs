@@ -59,9 +59,7 @@ impl Reading<'_> {
         let before = run.first % PIECE as u64;
         let start = run.first - before;
         let bytes = self.float32_bytes(before + run.count)?;
-        let parts = quantized.parts().into_iter();
-        let parts =
-            parts.map(|(role, expected)| self.part(tensor, role, expected)).collect::<Result<Vec<_>>>()?;
+        let parts = self.quantized_parts(tensor, quantized)?;
         let mut output = Owned::zeroed(bytes)?;
         let pieces: Vec<_> = output.as_chunks_mut::<4>().0.chunks_mut(PIECE).map(Mutex::new).collect();
         work::try_each_on(work::cores(), pieces.len(), |at| {
@@ -78,6 +76,12 @@ impl Reading<'_> {
         packed(&TensorSlice::new(&run.shape, &run.ranges, 32)?, decoded)
     }
 
+    /// The components of a quantized tensor, decoded, in the order in which [`Quantized::decode`] takes them.
+    pub(crate) fn quantized_parts(&self, tensor: Tensor<'_>, quantized: &Quantized) -> Result<Vec<Owned>> {
+        let parts = quantized.parts().into_iter();
+        parts.map(|(role, expected)| self.part(tensor, role, expected)).collect()
+    }
+
     /// Bytes of so many float32, within `maxDecodedBytes`.
     pub(super) fn float32_bytes(&self, elements: u64) -> Result<u64> {
         let most = self.limits.max_decoded_bytes;
@@ -87,7 +91,7 @@ impl Reading<'_> {
         })
     }
 
-    pub(super) fn component_of<'t>(&self, tensor: Tensor<'t>, role: Label) -> Result<&'t Component> {
+    pub(crate) fn component_of<'t>(&self, tensor: Tensor<'t>, role: Label) -> Result<&'t Component> {
         let name = self.catalog.label(role);
         let missing =
             || Error::new(Code::BadLayout, format!("the component {name:?} is missing")).component(name);

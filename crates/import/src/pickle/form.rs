@@ -140,7 +140,10 @@ fn dict<'p>(pickle: &'p Pickle, object: &'p Object, args: &'p [Value]) -> Form<'
     all.extend(&object.entries);
     for &state in &object.states {
         if let Some(Node::Dict(entries)) = pickle.node(state) {
-            all.extend(entries);
+            // `state_dict()` keeps the versions of its modules there: not data of the model.
+            let kept =
+                entries.as_chunks::<2>().0.iter().filter(|[key, _]| pickle.text(*key) != Some("_metadata"));
+            all.extend(kept.flatten());
         }
     }
     Form::Entries(entries_of(pickle, &all))

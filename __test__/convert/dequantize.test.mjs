@@ -1,0 +1,85 @@
+// `dequantize` stores what load({ as: 'float32' }) gives, rounded once.
+import test from 'ava'
+import { convert, open } from 'ztensor'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath, vectors } from '../helpers/vectors.mjs'
+
+const GGUF = fixturePath('gguf/types.gguf')
+const TFLITE = fixturePath('tflite/quantized.tflite')
+
+/** Quantized vectors of zTensor 1.2 and 2. */
+const QUANTIZED = vectors.filter(({ name }) => /quant|mx/.test(name)).map(({ path }) => path)
+
+/** float32 rounded to the upper 16 bits, to nearest, ties to even. */
+function bfloat16(values) {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length)
+  return Uint16Array.from(values, (value, at) => {
+    const word = bits[at]
+    if (Number.isNaN(value)) return (word >>> 16) | 0x40
+    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16
+  })
+}
+
+const isQuantized = ({ layout }) => /^(gguf\.|zt\.quant|zt\.mx|tflite\.quantized)/.test(layout)
+
+async function decoded(path) {
+  const file = await open(path, { shards: 'none' })
+  const values = new Map()
+  for (const tensor of file.values()) {
+    if (!isQuantized(tensor)) continue
+    const data = await tensor.load({ as: 'float32' })
+    values.set(tensor.name, { shape: tensor.shape, data: Float32Array.from(data) })
+  }
+  file.close()
+  return values
+}
+
+for (const source of [GGUF, TFLITE, ...QUANTIZED]) {
+  const name = source.split(/[/\\]/).at(-1)
+  for (const [target, format] of [
+    ['a.safetensors', {}],
+    ['a.zt', { version: '1.0' }],
+    ['a.zt', { version: '2' }],
+  ]) {
+    test(`${name} as bfloat16 and float32 to ${target} ${format.version ?? ''}`, async (t) => {
+      const expected = await decoded(source)
+      t.true(expected.size > 0)
+      for (const dequantize of ['bfloat16', 'float32']) {
+        const path = scratchPath(target)
+        await convert(source, path, {
+          ...format,
+          dequantize,
+          skip: true,
+          attributes: false,
+          source: { shards: 'none' },
+        })
+        const file = await open(path, { verify: true })
+        t.teardown(() => file.close())
+        for (const [tensor, { shape, data }] of expected) {
+          const found = file.get(tensor)
+          t.is(found.layout, 'dense', tensor)
+          t.is(found.dtype, dequantize)
+          t.deepEqual(found.shape, shape)
+          const bytes = Buffer.from(found.bytes)
+          const wanted = dequantize === 'float32' ? data : bfloat16(data)
+          t.true(bytes.equals(Buffer.from(wanted.buffer)), `${tensor} ${dequantize}`)
+        }
+      }
+    })
+  }
+}
+
+test('without the option, a refusal comes before anything is written, and names it', async (t) => {
+  const path = scratchPath('a.safetensors')
+  const error = await rejectionOf(() => convert(GGUF, path))
+  t.is(error.code, 'ZT_BAD_LAYOUT')
+  t.regex(error.message, /option dequantize stores its elements as floats/)
+  t.true(error.message.length < 1500, error.message)
+  t.is((await rejectionOf(() => open(path))).code, 'ZT_IO')
+})
+
+test('the dtype is one of three', async (t) => {
+  for (const dequantize of ['float64', 'uint8', 1, true])
+    t.is((await rejectionOf(() => convert(GGUF, scratchPath('a.zt'), { dequantize }))).code, 'ZT_INVALID_ARG')
+})

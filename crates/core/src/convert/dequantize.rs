@@ -1,0 +1,158 @@
+//! Quantized tensors that become dense tensors of floats on the way. Each value is computed as float32, as by `dequantize`, and rounded
+//! once. Batches of some MiB are decoded on all cores; only codes and scales that are stored apart are held whole.
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+
+use crate::checked::{bytes_of, index, product};
+use crate::error::{Code, Error, Result};
+use crate::kernels::cast::cast;
+use crate::kernels::dequantize::{BlockType, PIECE, Quantized, too_large};
+use crate::kernels::swap::swap_bytes;
+use crate::model::{DType, Label, Tensor};
+use crate::read::Reading;
+use crate::sources::scratch;
+use crate::work;
+use crate::write::Writer;
+
+/// Elements that one core decodes at a time. As float32 they fit into the second-level cache. A multiple of every block.
+const STEP: usize = 1 << 16;
+/// Elements of a batch.
+const BATCH: usize = 64 * STEP;
+
+/// Bytes of the elements of a tensor in the dtype that it gets.
+pub fn length(tensor: Tensor<'_>, dtype: DType) -> Result<u64> {
+    product(tensor.shape()).and_then(|elements| bytes_of(elements, dtype.bits())).ok_or_else(too_large)
+}
+
+/// Fails if the tensor's parameters contradict each other, which makes it impossible to decode.
+pub fn check(tensor: Tensor<'_>) -> Result<()> {
+    match Quantized::new(tensor)? {
+        Some(_) => Ok(()),
+        None => BlockType::of_tensor(tensor).map(drop),
+    }
+}
+
+/// Pushes the elements of a quantized tensor into the writer as `dtype`: float32, float16 or bfloat16.
+pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, dtype: DType, writer: &mut Writer) -> Result<()> {
+    let copied = match Quantized::new(tensor)? {
+        Some(quantized) => codes(reading, tensor, &quantized, dtype, writer),
+        None => blocks(reading, tensor, BlockType::of_tensor(tensor)?, dtype, writer),
+    };
+    copied.map_err(|error| error.tensor(tensor.name()))
+}
+
+/// Decodes blocks as they are read. The digest of the component is checked.
+fn blocks(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    block: BlockType,
+    dtype: DType,
+    writer: &mut Writer,
+) -> Result<()> {
+    let (stored, elements) = (index(block.bytes, "a block")?, index(block.elements, "a block")?);
+    let batch = BATCH / elements * stored;
+    let component = reading.component_of(tensor, Label::DATA)?;
+    let (mut waiting, mut output) = (Vec::with_capacity(batch), Vec::new());
+    let mut left = product(tensor.shape()).ok_or_else(too_large)?;
+    let mut flush = |waiting: &[u8]| {
+        let count = waiting.len() / stored * elements;
+        left = left.checked_sub(count as u64).ok_or_else(too_many)?;
+        floats(&reading, count, dtype, &mut output, |first, out| {
+            let from = first / elements * stored;
+            let input = waiting.get(from..from + out.len() / 4 / elements * stored);
+            block.fill(input.unwrap_or_default(), out)
+        })?;
+        writer.push(&output)?;
+        writer.flush_if_full()
+    };
+    reading.pieces(tensor, component, |piece| {
+        let mut piece = &*piece;
+        while !piece.is_empty() {
+            let (taken, rest) = piece.split_at(piece.len().min(batch - waiting.len()));
+            waiting.extend_from_slice(taken);
+            piece = rest;
+            if waiting.len() == batch {
+                flush(&waiting)?;
+                waiting.clear();
+            }
+        }
+        Ok(())
+    })?;
+    if !waiting.len().is_multiple_of(stored) {
+        return Err(too_many());
+    }
+    flush(&waiting)?;
+    if left > 0 { Err(too_many()) } else { Ok(()) }
+}
+
+/// Decodes codes and scales that are stored apart.
+fn codes(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    quantized: &Quantized,
+    dtype: DType,
+    writer: &mut Writer,
+) -> Result<()> {
+    let parts = reading.quantized_parts(tensor, quantized)?;
+    let mut output = Vec::new();
+    let mut from = 0;
+    while from < quantized.elements {
+        let count = index((quantized.elements - from).min(BATCH as u64), "a batch")?;
+        // `decode` starts at multiples of a piece.
+        floats_of(&reading, PIECE, count, dtype, &mut output, |first, out| {
+            quantized.decode(&parts, from + first as u64, out.as_chunks_mut::<4>().0)
+        })?;
+        writer.push(&output)?;
+        writer.flush_if_full()?;
+        from += count as u64;
+    }
+    Ok(())
+}
+
+fn floats(
+    reading: &Reading<'_>,
+    count: usize,
+    dtype: DType,
+    output: &mut Vec<u8>,
+    decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
+) -> Result<()> {
+    floats_of(reading, STEP, count, dtype, output, decode)
+}
+
+/// Makes `output` the `count` elements that `decode` gives as float32 in the byte order of the host, as little-endian `dtype`. `decode`
+/// gets the first element of a step, and the memory for the step.
+fn floats_of(
+    reading: &Reading<'_>,
+    step: usize,
+    count: usize,
+    dtype: DType,
+    output: &mut Vec<u8>,
+    decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
+) -> Result<()> {
+    let width = dtype.element_bytes();
+    output.resize(count * width, 0);
+    let steps: Vec<_> = output.chunks_mut(step * width).map(|out| Mutex::new(Some(out))).collect();
+    let float32 = |first: usize, out: &mut [u8]| {
+        decode(first, out)?;
+        if cfg!(target_endian = "big") {
+            swap_bytes(out, 4);
+        }
+        Ok(())
+    };
+    work::try_each_on(work::cores(), steps.len(), |at| {
+        reading.watch.stop.check()?;
+        let out = steps.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
+        if dtype == DType::Float32 {
+            return float32(at * step, out);
+        }
+        scratch::with((out.len() / width * 4) as u64, |floats| {
+            float32(at * step, floats)?;
+            cast(DType::Float32, dtype, floats, out)
+        })
+    })
+}
+
+fn too_many() -> Error {
+    Error::new(Code::Decode, "the data is not as many blocks as the shape asks for")
+}

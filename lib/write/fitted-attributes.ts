@@ -1,0 +1,81 @@
+// The file attributes that a conversion writes: all that the target supports. Where it supports only text, other plain values become JSON.
+import { type ErrorCode, rethrowNative, ZTensorError } from '../native/errors.js'
+import { binding } from '../native/native.js'
+import { isMap } from '../native/realm.js'
+import { type Attributes, type AttributeValue, freezeMap } from '../values/attributes.js'
+import type { Writing } from '../values/formats.js'
+
+/** Attribute names that a message lists. */
+const LISTED = 10
+
+/** The attributes to write, and errors that name those that the target cannot store. */
+export interface FittedAttributes {
+  readonly attributes: ReadonlyMap<AttributeValue, AttributeValue>
+  readonly skipped: readonly ZTensorError[]
+}
+
+/** Attributes that a copy can be made of, whatever their keys are. */
+const entriesOf = (attributes: Attributes): [AttributeValue, AttributeValue][] =>
+  isMap(attributes) ? [...attributes] : Object.entries(attributes)
+
+/** The JSON of a plain value; undefined if it contains bytes, numbers that JSON lacks, or keys that are not strings. */
+export function jsonText(value: AttributeValue): string | undefined {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value)
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? JSON.stringify(value) : undefined
+  if (ArrayBuffer.isView(value) || isMap(value)) return undefined
+  if (Array.isArray(value)) {
+    const items = value.map(jsonText)
+    return items.includes(undefined) ? undefined : `[${items.join(',')}]`
+  }
+  const members = Object.entries(value).map(([key, item]) => {
+    const text = jsonText(item)
+    return text === undefined ? undefined : `${JSON.stringify(key)}:${text}`
+  })
+  return members.includes(undefined) ? undefined : `{${members.join(',')}}`
+}
+
+/** The value as the target can store it; undefined if it cannot. */
+function fitted(writing: Writing, key: AttributeValue, value: AttributeValue): AttributeValue | undefined {
+  if (writing.attributes === 'none') return undefined
+  if (writing.attributes === 'any') return value
+  if (typeof key !== 'string') return undefined
+  return typeof value === 'string' ? value : jsonText(value)
+}
+
+/** Why the target cannot store attributes; undefined if it can. */
+function refusalOf(writing: Writing, canonical: boolean, entries: [AttributeValue, AttributeValue][]) {
+  const native = rethrowNative(() =>
+    binding.attributeRefusal(writing.id, canonical, freezeMap('attributes', new Map(entries))),
+  )
+  if (native === null) return undefined
+  const { code, message, ...where } = native
+  return new ZTensorError(code as ErrorCode, message, where)
+}
+
+/** Chooses the attributes that the target supports. */
+export function fitAttributes(attributes: Attributes, writing: Writing, canonical: boolean): FittedAttributes {
+  const kept: [AttributeValue, AttributeValue][] = []
+  const left: string[] = []
+  for (const [key, value] of entriesOf(attributes)) {
+    const text = fitted(writing, key, value)
+    const entry: [AttributeValue, AttributeValue] | undefined = text === undefined ? undefined : [key, text]
+    if (entry !== undefined && refusalOf(writing, canonical, [entry]) === undefined) kept.push(entry)
+    else left.push(typeof key === 'string' ? key : String(key))
+  }
+  const skipped: ZTensorError[] = []
+  if (left.length > 0) {
+    const more = left.length > LISTED ? `, and ${left.length - LISTED} more` : ''
+    const names = `${left
+      .slice(0, LISTED)
+      .map((name) => JSON.stringify(name))
+      .join(', ')}${more}`
+    const what = left.length === 1 ? '1 attribute' : `${left.length} attributes`
+    skipped.push(new ZTensorError('ZT_INVALID_ARG', `${writing.title} cannot store ${what} of the file: ${names}`))
+  }
+  // Each fits, but all of them may be too many.
+  const refused = refusalOf(writing, canonical, kept)
+  return refused === undefined
+    ? { attributes: new Map(kept), skipped }
+    : { attributes: new Map(), skipped: [...skipped, refused] }
+}
