@@ -481,6 +481,11 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * Components that the layout does not define are not counted. If the decoded size of a component is unknown, its stored size counts.
 	 */
 	get byteLength(): number;
+	/**
+	 * The type in which the elements are stored, for people: the dtype (`bfloat16`), the block type of a GGUF tensor (`q4_k`), or the name of
+	 * any other layout.
+	 */
+	get storageType(): string;
 	/** How the tensor loads: as a dense tensor, in one of two sparse forms, or as the components of any other layout. */
 	get kind(): "dense" | "csr" | "coo" | "object";
 	get layout(): Layout;
@@ -2011,12 +2016,12 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
 	tensor: AnyInput
 ]>;
 /**
- * Writes tensors to a new file in one call. The file appears atomically.
+ * Writes tensors to a file in one call. The file appears atomically, and replaces an existing file unless `overwrite` is false.
  *
  * @example
  * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
  *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
+ * @throws ZTensorError ZT_EXISTS with `overwrite: false`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
  * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */

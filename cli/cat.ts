@@ -31,7 +31,7 @@ function find(file: TensorFile, name: string): AnyTensor {
 function head(tensor: AnyTensor, part: readonly Span[] | undefined): string {
   const paint = painter()
   const parts = [
-    showDtype(tensor.dtype),
+    printable(tensor.storageType),
     showShape(tensor.shape),
     printable(tensor.layout),
     showBytes(tensor.byteLength),

@@ -3,7 +3,7 @@ import type { TensorFile } from '../index.js'
 import type { Paint } from './color.js'
 import { describeEach, type EachOptions } from './each.js'
 import { jsonAttribute, jsonText } from './json.js'
-import { type Entry, entries, showDtype, showPlaced } from './listing.js'
+import { type Entry, entries, showPlaced } from './listing.js'
 import { modelFields } from './model.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
 import { printable, shorten, showName } from './text.js'
@@ -60,7 +60,7 @@ function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Gener
   for (const [title, text] of modelFields(file, listed)) yield field(title, text)
 
   const groups = {
-    dtypes: totals(listed, ({ tensor }) => showDtype(tensor.dtype)),
+    dtypes: totals(listed, ({ tensor }) => printable(tensor.storageType)),
     layouts: totals(listed, ({ tensor }) => printable(tensor.layout)),
     encodings: totals(listed, ({ encoding }) => printable(encoding)),
   }
@@ -95,7 +95,7 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
     ...(file.files.length > 1 ? { files: file.files } : {}),
     tensors: file.size,
     parameters: jsonAttribute(parameters(listed)),
-    dtypes: Object.fromEntries(totals(listed, ({ tensor }) => showDtype(tensor.dtype))),
+    dtypes: Object.fromEntries(totals(listed, ({ tensor }) => printable(tensor.storageType))),
     layouts: Object.fromEntries(totals(listed, ({ tensor }) => tensor.layout)),
     encodings: Object.fromEntries(totals(listed, ({ encoding }) => encoding)),
     attributes: jsonAttribute(file.attributes),

@@ -83,6 +83,7 @@ export function jsonEntry({ tensor, components, offset, storedLength, encoding }
   return {
     name: tensor.name,
     dtype: tensor.dtype ?? null,
+    storageType: tensor.storageType,
     shape: tensor.shape,
     layout: tensor.layout,
     byteLength: tensor.byteLength ?? null,

@@ -3,7 +3,7 @@ import { globMatcher, type TensorFile } from '../index.js'
 import type { Paint } from './color.js'
 import { describeEach, type EachOptions } from './each.js'
 import { jsonLines } from './json.js'
-import { type Entry, entries, jsonEntry, showDigests, showDtype, showShape } from './listing.js'
+import { type Entry, entries, jsonEntry, showDigests, showShape } from './listing.js'
 import { showBytes, showCounted } from './quantity.js'
 import { type Column, table } from './table.js'
 import { printable, showName } from './text.js'
@@ -30,13 +30,13 @@ const orders: Readonly<Record<SortKey, (a: Entry, b: Entry) => number>> = {
   name: (a, b) => ascending(a.tensor.name, b.tensor.name),
   size: (a, b) => ascending(b.tensor.byteLength ?? 0, a.tensor.byteLength ?? 0),
   offset: (a, b) => ascending(a.offset ?? Number.POSITIVE_INFINITY, b.offset ?? Number.POSITIVE_INFINITY),
-  dtype: (a, b) => ascending(showDtype(a.tensor.dtype), showDtype(b.tensor.dtype)),
+  dtype: (a, b) => ascending(a.tensor.storageType, b.tensor.storageType),
 }
 
 function row({ tensor, components, encoding }: Entry): string[] {
   return [
     showName(tensor.name),
-    showDtype(tensor.dtype),
+    printable(tensor.storageType),
     showShape(tensor.shape),
     printable(tensor.layout),
     showBytes(tensor.byteLength),

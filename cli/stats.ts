@@ -4,12 +4,11 @@ import { painter } from './color.js'
 import { errorCode, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonFloat, jsonLines } from './json.js'
-import { showDtype } from './listing.js'
 import { showCount, showMeasured } from './quantity.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
 import { type Column, table } from './table.js'
-import { parseName, showName } from './text.js'
+import { parseName, printable, showName } from './text.js'
 
 export interface StatsCommandOptions extends SourceOptions {
   bins?: string
@@ -18,7 +17,7 @@ export interface StatsCommandOptions extends SourceOptions {
 
 /** A tensor with its statistics, or with the error code if there are none. */
 export interface Row {
-  tensor: Pick<AnyTensor, 'name' | 'dtype'>
+  tensor: Pick<AnyTensor, 'name' | 'dtype'> & { readonly storageType?: string }
   stats: TensorStats | undefined
   code: string | undefined
 }
@@ -51,7 +50,7 @@ export function binCount(text: string | undefined): number | undefined {
 }
 
 function cells({ tensor, stats, code }: Row): string[] {
-  const known = [showName(tensor.name), showDtype(tensor.dtype)]
+  const known = [showName(tensor.name), printable(tensor.storageType ?? '-')]
   if (stats === undefined) return [...known, ...Array<string>(heads.length - 3).fill('-'), code ?? '-']
   const { count, min, max, mean, std, zeros, nan, positiveInfinite, negativeInfinite } = stats
   const numbers = [min, max, mean, std].map(showMeasured)

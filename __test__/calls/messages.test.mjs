@@ -29,6 +29,21 @@ test('saveFile names the tensor', async (t) => {
     await says(t, () => saveFile(scratchPath(), { good, bad }), 'ZT_INVALID_ARG', pattern)
 })
 
+test('saveFile says in which order it takes its arguments', async (t) => {
+  const tensors = { good: new Float32Array(2) }
+  await says(t, () => saveFile(tensors, scratchPath()), 'ZT_INVALID_ARG', /saveFile\(path, tensors\)/)
+})
+
+test('saveFile replaces a file, unless overwrite is false', async (t) => {
+  const path = scratchPath('twice.safetensors')
+  await saveFile(path, { a: Float32Array.of(1) })
+  await saveFile(path, { b: Float32Array.of(2) })
+  const file = openSync(path)
+  t.deepEqual([...file.keys()], ['b'])
+  file.close()
+  await says(t, () => saveFile(path, { c: Float32Array.of(3) }, { overwrite: false }), 'ZT_EXISTS', /exists/)
+})
+
 test('names of dtypes: those that others use are translated, of others all are listed', async (t) => {
   const source = await floats()
   const cast = (to) => () => convert(source, scratchPath(), { cast: { float32: to } })
@@ -123,7 +138,12 @@ test('targets: a URL, a folder, two tensors of one name, what the format cannot 
   )
   await says(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast converts dtypes/)
   const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
-  await says(t, () => convert(noted, scratchPath('y.npz')), 'ZT_INVALID_ARG', /attributes: \{\} leaves them out/)
+  await says(
+    t,
+    () => convert(noted, scratchPath('y.npz'), { strictAttributes: true }),
+    'ZT_INVALID_ARG',
+    /attributes: \{\} leaves them out/,
+  )
   t.is((await convert(noted, scratchPath('y.npz'), { attributes: {} })).tensors, 1)
 })
 

@@ -57,12 +57,15 @@ test('what cannot be held is refused in one line, and left out with --skip', asy
   const refused = await run(fixture('zt101-sparse.zt'), target)
   t.is(refused.code, 2)
   t.regex(refused.stderr, /^ztensor: safetensors cannot represent everything in the source .*\(ZT_BAD_LAYOUT\)\n/)
-  const { code, stdout } = await run(fixture('zt101-sparse.zt'), target, '--skip', '--json')
+  // All of them are sparse.
+  const nothing = await run(fixture('zt101-sparse.zt'), target, '--skip')
+  t.is(nothing.code, 2)
+  t.regex(nothing.stderr, /^ztensor: no tensor is left: \d+ tensors: safetensors cannot hold/)
+  const { code, stdout } = await run(fixture('zt12-dtypes.zt'), target, '--skip', '--json')
   t.is(code, 0)
   const last = JSON.parse(stdout.trim().split('\n').at(-1))
   t.is(last.event, 'done')
-  t.is(last.tensors, 0)
-  t.is(last.skipped.length, 17)
+  t.true(last.tensors > 0)
 })
 
 test('a target that is there stays, unless --overwrite', async (t) => {

@@ -213,7 +213,9 @@ test('components that a layout or format does not have are told before as well',
     )
   }
   const named = await written({ version: '1.2' }, (writer) => writer.add('a', data, { attributes: { offset: 1 } }))
-  await t.throwsAsync(convert(named, scratchPath('a.zt'), { version: '0.1', strictAttributes: true }), { message: /option skip/ })
+  await t.throwsAsync(convert(named, scratchPath('a.zt'), { version: '0.1', strictAttributes: true }), {
+    message: /option skip/,
+  })
 })
 
 test('progress rises over both looks at the data and ends complete', async (t) => {

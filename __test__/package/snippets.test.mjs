@@ -38,6 +38,7 @@ test.before(async () => {
     indices: BigUint64Array.from(indices),
     indptr: BigUint64Array.from(indptr),
   })
+  await sparse.add('bias', Float32Array.of(1, 2, 3))
   await sparse.finish()
   const quantized = await create(join(prepared, 'quantized.zt'), { version: '2' })
   await quantized.addObject('blocks', {

@@ -54,7 +54,8 @@ export function ticketOf(
 
 /** Validates a shared file, which may come from untrusted code. Returns undefined for any other source. */
 export function sharedFrom(source: object): SharedFile | undefined {
-  if ((source as SharedFile).kind !== KIND) return undefined
+  // Other classes have a getter of that name.
+  if (!Object.hasOwn(source, 'kind') || (source as SharedFile).kind !== KIND) return undefined
   const { path, ticket, request, memory } = source as SharedFile
   const { process, number, identity } = validateObject('source.ticket', ticket) as SharedFile['ticket']
   return {

@@ -27,6 +27,7 @@ import {
   type TypedArray,
 } from '../values/dtype.js'
 import { IDENTITY, shown } from '../values/inspect.js'
+import { storageTypeOf } from '../values/storage-type.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { checkCount, type ElementOf, type Nested, nested, valueAt } from './nested.js'
@@ -150,6 +151,14 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   get byteLength(): number {
     return this.#catalog.byteLength(this.#ordinal)
+  }
+
+  /**
+   * The type in which the elements are stored, for people: the dtype (`bfloat16`), the block type of a GGUF tensor (`q4_k`), or the name of
+   * any other layout.
+   */
+  get storageType(): string {
+    return storageTypeOf(this.layout, this.#dtype?.name)
   }
 
   /** How the tensor loads: as a dense tensor, in one of two sparse forms, or as the components of any other layout. */

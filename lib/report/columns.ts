@@ -137,7 +137,7 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
     signal?.throwIfAborted()
     const tensor = TensorFile.at(file, ordinal)
     tensors.names.push(tensor.name)
-    tensors.dtype.push(dtypes.number(tensor.dtype ?? 'unknown'))
+    tensors.dtype.push(dtypes.number(tensor.storageType))
     // The catalog has one array for each distinct shape.
     tensors.shape.push(shapes.number(tensor.shape))
     tensors.layout.push(layouts.number(tensor.layout))

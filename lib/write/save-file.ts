@@ -47,21 +47,24 @@ async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor):
 }
 
 /**
- * Writes tensors to a new file in one call. The file appears atomically.
+ * Writes tensors to a file in one call. The file appears atomically, and replaces an existing file unless `overwrite` is false.
  *
  * @example
  * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
  *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
+ * @throws ZTensorError ZT_EXISTS with `overwrite: false`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
  * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
 export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
-  if (ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
-    throw wrongType('tensors', 'an object of tensors by name, or a Map', tensors)
+  // The order of safetensors for Python.
+  const isSwapped = typeof tensors === 'string'
+  if (isSwapped || ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
+    const what = 'an object of tensors by name, or a Map'
+    throw wrongType('tensors', isSwapped ? `${what}, as in saveFile(path, tensors)` : what, tensors)
   }
   const entries = isIterable(tensors) ? tensors : Object.entries(tensors)
-  const writer = await create(path, options)
+  const writer = await create(path, { ...options, overwrite: options?.overwrite ?? true })
   try {
     for (const entry of entries) {
       if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
