@@ -1069,10 +1069,11 @@ export interface ByteSource {
  * in asynchronous calls, a `ByteSource`.
  */
 export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
+type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
 	/** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
-	filter?: string | undefined;
+	filter?: Filter<AnyTensor> | undefined;
 	/** Compare only values: ignore differences of dtypes and layouts. */
 	values?: boolean | undefined;
 	/** Also compare attributes of the files and of the tensors. */
@@ -1362,8 +1363,8 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	dequantize?: "float32" | "float16" | "bfloat16" | undefined;
 	/** How to open the source. */
 	source?: OpenOptions | undefined;
-	/** Selects the tensors to convert; all by default. */
-	filter?: ((tensor: AnyTensor) => boolean) | undefined;
+	/** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
+	filter?: Filter<AnyTensor> | undefined;
 	/** Returns the new name of a tensor. Not used for BTF, where tensors have numbers instead of names. */
 	rename?: ((name: string) => string) | undefined;
 	/**

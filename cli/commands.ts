@@ -38,6 +38,12 @@ function writing(command: Command): Command {
     .option('--json', 'progress and result as JSON, one event per line')
 }
 
+/** `--filter`, which may be repeated. */
+function filterOption(): Option {
+  const text = 'only names that match: * matches any characters, ? a single one, !glob excludes; may be repeated'
+  return new Option('--filter <glob>', text).argParser((glob, globs: string[] = []) => [...globs, glob])
+}
+
 /** The options of the commands that make a report. */
 function reporting(command: Command): Command {
   return command
@@ -66,7 +72,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           'dtype',
         ]),
       )
-      .option('--filter <glob>', 'only names that match: * matches any characters, ? a single character')
+      .addOption(filterOption())
       .option('--join', 'open several files as one')
       .option('--json', 'one JSON array with an object per tensor; for several files, an object per file')
       .addOption(formatOption())
@@ -239,7 +245,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--rtol <ratio>', 'relative tolerance, relative to the larger element (default: 0)')
       .option('--values', 'compare only names, shapes and values: dtypes and layouts may differ')
       .option('--attributes', 'also compare attributes of the files and of each tensor')
-      .option('--filter <glob>', 'only names that match: * matches any characters, ? a single character')
+      .addOption(filterOption())
       .addOption(new Option('--quiet', 'print nothing, only set the exit code').conflicts('json'))
       .option('--json', 'one JSON object')
       .addHelpText(
@@ -266,8 +272,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .addOption(linksOption())
         .addOption(targetDigest())
         .option('--compress [level]', 'compress data if that saves space: with zstd in zTensor, deflate in npz')
-        .option('--include <glob...>', 'only tensors whose names match one of these')
-        .option('--exclude <glob...>', 'no tensors whose names match one of these')
+        .addOption(filterOption())
         .option('--rename <old=new...>', 'new names for tensors')
         .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
         .option('--dequantize [dtype]', 'store quantized tensors as floats: bfloat16 (the default), float16 or float32')
@@ -284,7 +289,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
           ['ztensor convert a.zt b.npz --compress', 'for NumPy, like savez_compressed'],
           ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
-          ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
+          ["ztensor convert a.zt b.zt --filter 'encoder.*'", 'a part of it'],
           ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'to a pipe'],
           ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'shards with an index'],
           ['ztensor convert a.zt out/model.zt --plan > job.json', 'on many machines: see `ztensor task --help`'],

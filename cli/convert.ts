@@ -2,7 +2,6 @@
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import {
-  type AnyTensor,
   type ConvertOptions,
   type ConvertResult,
   convert as convertFile,
@@ -36,8 +35,7 @@ export interface ConvertCommandOptions {
   canonical: boolean
   digest?: 'crc32c' | 'sha256' | 'xxh3' | 'none'
   compress?: true | string
-  include?: string[]
-  exclude?: string[]
+  filter?: string[]
   rename?: string[]
   cast?: string[]
   maxShardSize?: string
@@ -65,14 +63,6 @@ function shardSize(text: string): number {
   const size = parseBytes(text)
   if (size === undefined) throw new UsageError(`a size is a number of bytes, such as 5GB or 512MiB, got ${text}`)
   return size
-}
-
-/** Returns a filter for tensors that match any of `include` and none of `exclude`. */
-function filter({ include, exclude }: ConvertCommandOptions): (tensor: AnyTensor) => boolean {
-  const included = include?.map(globMatcher)
-  const excluded = exclude?.map(globMatcher) ?? []
-  return ({ name }) =>
-    (included?.some((matches) => matches(name)) ?? true) && !excluded.some((matches) => matches(name))
 }
 
 /** Splits each pair at its `=`. */
@@ -127,7 +117,7 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     ...(dequantize === undefined ? {} : { dequantize: dequantized(dequantize) }),
     overwrite: overwrite ?? false,
     skip: skip ?? false,
-    filter: filter(options),
+    ...(options.filter === undefined ? {} : { filter: options.filter }),
     rename: renaming(options.rename),
     cast: casts(options.cast),
   }
@@ -136,13 +126,13 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
 /** Throws for patterns and names that match no tensor, since a typo would silently change the result. */
 export async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
   const renamed = [...table('--rename', 'OLD=NEW', options.rename).keys()]
-  if (options.include === undefined && renamed.length === 0) return
+  if (options.filter === undefined && renamed.length === 0) return
   const file = await open(source, { ...opening(options), signal: stop })
   try {
     const names = [...file.keys()]
-    for (const pattern of options.include ?? []) {
-      if (!names.some(globMatcher(pattern)))
-        throw new UsageError(`--include ${printable(pattern)} matches no tensor`, NAMES)
+    for (const pattern of options.filter ?? []) {
+      if (!names.some(globMatcher(pattern.replace(/^!/, ''))))
+        throw new UsageError(`--filter ${printable(pattern)} matches no tensor`, NAMES)
     }
     const missing = renamed.find((name) => !file.has(name))
     if (missing !== undefined) throw new UsageError(`--rename: there is no tensor ${printable(missing)}`, NAMES)

@@ -15,7 +15,7 @@ export interface DiffOptions {
   rtol?: string
   values?: boolean
   attributes?: boolean
-  filter?: string
+  filter?: string[]
   quiet?: boolean
   json?: boolean
 }
@@ -149,7 +149,8 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     const how = { ...tolerance, filter, values, attributes, signal: stop.signal, ...progress.listen }
     const found = await diffOf(left, right, how).finally(() => progress.stop())
     const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
-    if (filter !== undefined && compared === 0) throw new UsageError(`--filter ${printable(filter)} matches no tensor`)
+    if (filter !== undefined && compared === 0)
+      throw new UsageError(`--filter ${printable(filter.join(' '))} matches no tensor`)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
     else if (!options.quiet) await printLines(lines(left, found, painter()))

@@ -1,5 +1,6 @@
 // `ztensor ls`: one row a tensor, from the index alone.
-import { globMatcher, type TensorFile } from '../index.js'
+import type { TensorFile } from '../index.js'
+import { namesMatching } from '../lib/values/filter.js'
 import type { Paint } from './color.js'
 import { describeEach, type EachOptions } from './each.js'
 import { jsonLines } from './json.js'
@@ -11,7 +12,7 @@ import { printable, showName } from './text.js'
 export type SortKey = 'name' | 'size' | 'offset' | 'dtype'
 export interface LsOptions extends EachOptions {
   sort?: SortKey
-  filter?: string
+  filter?: string[]
 }
 
 const heads: readonly Column[] = [
@@ -46,7 +47,7 @@ function row({ tensor, components, encoding }: Entry): string[] {
 }
 
 function listed(file: TensorFile, { filter, sort }: LsOptions): Entry[] {
-  const found = entries(file, filter === undefined ? undefined : globMatcher(filter))
+  const found = entries(file, filter === undefined ? undefined : namesMatching(filter))
   if (sort !== undefined) found.sort(orders[sort])
   return found
 }

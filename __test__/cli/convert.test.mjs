@@ -18,9 +18,9 @@ test('converts, and says who reads the result', async (t) => {
   file.close()
 })
 
-test('--include, --exclude, --rename, --compress and --digest', async (t) => {
+test('--filter, --rename, --compress and --digest', async (t) => {
   const target = scratchPath('part.zt')
-  const chosen = ['--include', 't_*', '--exclude', '*int*', '--rename', 't_bool=flag']
+  const chosen = ['--filter', 't_*', '--filter', '!*int*', '--rename', 't_bool=flag']
   const { code, stderr } = await run(fixture('zt12-dtypes.zt'), target, ...chosen, '--compress=9', '--digest', 'sha256')
   t.is(code, 0, stderr)
   const file = openSync(target, { verify: true })

@@ -205,7 +205,7 @@ test('names of folders go as they are', async (t) => {
 test('options before the files: the error says where they go, and the usage shows it', async (t) => {
   for (const [flags, flag] of [
     [['--compress'], '--compress'],
-    [['--include', '*'], '--include'],
+    [['--cast', 'float32=float16'], '--cast'],
   ]) {
     const { code, stderr } = await run(['convert', ...flags, one, scratchPath('x.zt')])
     t.is(code, 2)
@@ -217,7 +217,7 @@ test('options before the files: the error says where they go, and the usage show
 test('names and patterns that are of no tensor are refused, and nothing is written', async (t) => {
   const { path, names } = scratchFolder()
   for (const [flags, says] of [
-    [['--include', 'zz*'], '--include zz* matches no tensor'],
+    [['--filter', 'zz*'], '--filter zz* matches no tensor'],
     [['--rename', 'nope=b'], '--rename: there is no tensor nope'],
   ]) {
     const { code, stderr } = await run(['convert', one, path('x.zt'), ...flags])

@@ -26,7 +26,7 @@ async function planned(t, folder, command, leftOut = []) {
 test('convert: plan, tasks and finish give what one command gives', async (t) => {
   const [from, to, whole, work] = Array.from({ length: 4 }, scratchFolder)
   const source = await model(from.path('m.zt'))
-  const options = ['--max-shard-size', '3000', '--cast', 'float32=bfloat16', '--exclude', '*1*']
+  const options = ['--max-shard-size', '3000', '--cast', 'float32=bfloat16', '--filter', '!*1*']
   const { job, results } = await planned(t, work, ['convert', source, to.path('m.safetensors'), ...options, '--plan'])
   t.true(results.length > 1)
   const done = await run(['finish', job, job, ...results, '--verify'])
@@ -83,7 +83,7 @@ test('what is missing or wrong is said', async (t) => {
     [['task', results[0]], /task has an unknown key|task\./],
     [['convert', '-', to.path('x.zt'), '--plan'], /standard input/],
     [['convert', source, to.path('x.npz'), '--plan'], /--max-shard-size is only supported/],
-    [['convert', source, to.path('x.zt'), '--plan', '--include', 'nothing'], /matches no tensor/],
+    [['convert', source, to.path('x.zt'), '--plan', '--filter', 'nothing'], /matches no tensor/],
     [['verify', source, source, '--plan'], /exactly one file/],
     [['verify', source, '--plan', '--max-task-size', 'much'], /a size/],
   ]) {

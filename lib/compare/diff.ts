@@ -10,13 +10,13 @@ import type { AnyTensor, Layout } from '../read/tensor.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
-import { globMatcher } from '../values/glob.js'
+import { type Filter, tensorFilter } from '../values/filter.js'
 import { type CompareOptions, type Comparison, compare } from './compare.js'
 
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
   /** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
-  filter?: string | undefined
+  filter?: Filter<AnyTensor> | undefined
   /** Compare only values: ignore differences of dtypes and layouts. */
   values?: boolean | undefined
   /** Also compare attributes of the files and of the tensors. */
@@ -217,17 +217,17 @@ const described = ({ name, dtype, shape, layout }: AnyTensor): DiffTensor => ({ 
 
 async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Promise<FileDiff> {
   const { atol, rtol, onProgress, signal } = options
-  const keep = options.filter === undefined ? () => true : globMatcher(options.filter)
+  const keep = tensorFilter(options.filter) ?? (() => true)
   const pairs: Pair<AnyTensor>[] = []
   const removed: DiffTensor[] = []
   for (const [name, tensor] of a) {
-    if (!keep(name)) continue
+    if (!keep(tensor)) continue
     const other = b.get(name)
     if (other === undefined) removed.push(described(tensor))
     else pairs.push([tensor, other])
   }
   const added: DiffTensor[] = []
-  for (const [name, tensor] of b) if (keep(name) && !a.has(name)) added.push(described(tensor))
+  for (const [name, tensor] of b) if (keep(tensor) && !a.has(name)) added.push(described(tensor))
   const changed: TensorChange[] = []
   const total = new Total(onProgress, pairs)
   for (const batch of batches(pairs)) {

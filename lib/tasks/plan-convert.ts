@@ -15,6 +15,7 @@ import {
 } from '../values/arguments.js'
 import type { AttributeInput } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
+import { tensorFilter } from '../values/filter.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import {
@@ -147,7 +148,7 @@ export async function planConvert(
   const read = readOptions<PlanConvertOptions>(options, PLAN_OPTIONS)
   const named = jobTarget(target, read.format)
   const path = isStored(named) ? named : resolve(named)
-  optional(read.filter, (value) => validateFunction('filter', value))
+  tensorFilter(read.filter)
   optional(read.rename, (value) => validateFunction('rename', value))
   optional(read.signal, validateAbortSignal)
   const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false

@@ -30,6 +30,7 @@ import {
 import type { AttributeInput } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
+import { type Filter, tensorFilter } from '../values/filter.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
@@ -59,8 +60,8 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
   dequantize?: 'float32' | 'float16' | 'bfloat16' | undefined
   /** How to open the source. */
   source?: OpenOptions | undefined
-  /** Selects the tensors to convert; all by default. */
-  filter?: ((tensor: AnyTensor) => boolean) | undefined
+  /** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
+  filter?: Filter<AnyTensor> | undefined
   /** Returns the new name of a tensor. Not used for BTF, where tensors have numbers instead of names. */
   rename?: ((name: string) => string) | undefined
   /**
@@ -150,7 +151,7 @@ export async function convert(
   optional(read.strictAttributes, (value) => validateBoolean('strictAttributes', value))
   optional(read.dequantize, (value) => validateOneOf('dequantize', DEQUANTIZED, value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
-  optional(read.filter, (value) => validateFunction('filter', value))
+  tensorFilter(read.filter)
   optional(read.rename, (value) => validateFunction('rename', value))
   const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
   const file = await open(source, { ...read.source, signal: job.signal })
@@ -171,8 +172,9 @@ export type Take = (ordinals: Uint32Array, names: string[]) => void
 export async function choose(
   file: TensorFile,
   take: Take,
-  { filter, rename, signal }: Pick<ConvertOptions, 'filter' | 'rename' | 'signal'>,
+  { filter: given, rename, signal }: Pick<ConvertOptions, 'filter' | 'rename' | 'signal'>,
 ): Promise<void> {
+  const filter = tensorFilter(given)
   if (filter === undefined && rename === undefined) {
     take(everything(file.size), [])
     return

@@ -1,0 +1,33 @@
+// Selects tensors by name or by a function, as every option `filter` does.
+import { validateString, wrongType } from './arguments.js'
+import { globMatcher } from './glob.js'
+
+/**
+ * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
+ * `!` excludes what it matches; a list of only such globs selects everything else.
+ */
+export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean)
+
+/** Returns a function that tests names against globs. */
+export function namesMatching(globs: string | readonly string[]): (name: string) => boolean {
+  const list = typeof globs === 'string' ? [globs] : globs
+  const matchers = (excluding: boolean) =>
+    list
+      .filter((glob) => validateString('a glob of filter', glob).startsWith('!') === excluding)
+      .map((glob) => globMatcher(excluding ? glob.slice(1) : glob))
+  const [included, excluded] = [matchers(false), matchers(true)]
+  return (name) =>
+    (included.length === 0 ? excluded.length > 0 : included.some((matches) => matches(name))) &&
+    !excluded.some((matches) => matches(name))
+}
+
+/** Returns a function that tests tensors; undefined if all are selected. */
+export function tensorFilter<T extends { readonly name: string }>(
+  filter: Filter<T> | undefined,
+): ((tensor: T) => boolean) | undefined {
+  if (filter === undefined || typeof filter === 'function') return filter
+  if (typeof filter !== 'string' && !Array.isArray(filter))
+    throw wrongType('filter', 'a glob, a list of globs, or a function', filter)
+  const matches = namesMatching(filter)
+  return ({ name }) => matches(name)
+}
