@@ -1069,7 +1069,11 @@ export interface ByteSource {
  * in asynchronous calls, a `ByteSource`.
  */
 export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
-type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
+/**
+ * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
+ * `!` excludes what it matches; a list of only such globs selects everything else.
+ */
+export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
 	/** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */

@@ -41,6 +41,7 @@ export type { PlanReadingOptions, VerifyTask, VerifyTaskResult } from './lib/tas
 // lib/values: dtypes, attributes, formats, name patterns.
 export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } from './lib/values/attributes.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
+export type { Filter } from './lib/values/filter.js'
 export type { Format } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
 export type { Warning } from './lib/values/warning.js'

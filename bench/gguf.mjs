@@ -1,7 +1,7 @@
 // The rows of GGUF: compared with the gguf package of Python (`npm run interop` sets it up), and @huggingface/gguf where
 // `npm install --no-save --prefix build/bench @huggingface/gguf` has put it.
-import { closeSync, existsSync, openSync as openFile, writeFileSync, writeSync } from 'node:fs'
-import { open } from 'ztensor'
+import { closeSync, existsSync, openSync as openFile, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { convert, open } from 'ztensor'
 import { gguf } from '../__test__/helpers/gguf-writer.mjs'
 import { warm } from './inputs.mjs'
 import { byPeer, npmPeer } from './peers.mjs'
@@ -138,5 +138,18 @@ export async function* ggufRows({ inputs, rounds, quick }) {
       reach: '20 × as fast as gguf',
       target,
     }
+  }
+
+  const output = inputs.path('dequantized.safetensors')
+  const how = { dequantize: 'bfloat16', overwrite: true }
+  const converted = await measure(Math.min(rounds, 5), { ours: () => convert(blocks, output, how) })
+  rmSync(output)
+  yield {
+    work: `${tensors / 64} GiB of q4_k to bfloat16 in safetensors (${((tensors * ROWS * 4096 * 2) / 1e9).toFixed(2)} GB)`,
+    state: STATE,
+    ours: converted.ours,
+    peers: theirs,
+    reach: '1 GB/s of output',
+    target: (tensors * ROWS * 4096 * 2) / 1e6,
   }
 }
