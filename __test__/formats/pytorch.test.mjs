@@ -4,7 +4,21 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
-import { archive, call, cat, dict, legacy, list, NONE, pickle, tensor, text } from '../corpus/pytorch.mjs'
+import {
+  archive,
+  build,
+  call,
+  cat,
+  dict,
+  int,
+  legacy,
+  list,
+  NONE,
+  ordered,
+  pickle,
+  tensor,
+  text,
+} from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
 import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
 import { thrownBy } from '../helpers/errors.mjs'
@@ -245,4 +259,15 @@ test('a legacy file names the type of a storage whose length nothing tells', (t)
   t.is(error?.code, 'ZT_BAD_INDEX')
   t.is(error.tensor, undefined)
   t.regex(error.message, /elements of the storage "a" are: "NewStorage" is no type that is known here/)
+})
+
+test('the _metadata of a state_dict, versions of its modules, is no attribute; other attributes are', (t) => {
+  const state = build(
+    cat(ordered(), '(', text('w'), tensor('0', [1], [1], { numel: 1 }), text('step'), int(7), 'u'),
+    dict([text('_metadata'), build(ordered(), dict([text('version'), int(1)]))], [text('note'), text('mine')]),
+  )
+  const file = openSync(archive(pickle(state), { 'data/0': Buffer.from(Float32Array.of(5).buffer) }))
+  t.deepEqual({ ...file.attributes }, { step: 7, note: 'mine' })
+  t.deepEqual(file.get('w').data, Float32Array.of(5))
+  file.close()
 })
