@@ -182,7 +182,7 @@ test('without a program that fits, parameters are numbered, with a warning', asy
   for (const [program, message] of [
     ['{"program": 1}', /cannot be read/],
     ['no JSON', /cannot be read/],
-    ['{"program":{"regions":[{"blocks":[{"ops":[{"#":"p","A":[0,"w"]}]}]}]}}', /1 parameters, the file 9/],
+    ['{"program":{"regions":[{"blocks":[{"ops":[{"#":"p","A":[0,"w"]}]}]}]}}', /1 parameters, but the file has 9/],
     [`{"program":{"regions":[{"blocks":[{"ops":[${numbers.map(() => '{"#":"p","A":["w"]}')}]}]}]}}`, /duplicate names/],
   ]) {
     writeFileSync(join(own, 'm.json'), program)
