@@ -224,7 +224,7 @@ mod tests {
             ("file:///etc/passwd", false, "\"file\""),
             ("data:,x", false, "\"data\""),
             ("ftp://h/x", false, "\"ftp\""),
-            ("https://", false, "no URL"),
+            ("https://", false, "invalid URL"),
             ("https://127.0.0.1/x", true, "127.0.0.1"),
             ("https://[::1]/x", true, "allowPrivate"),
             ("https://localhost/x", true, "allowPrivate"),
