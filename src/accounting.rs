@@ -1,15 +1,15 @@
-//! Tells V8 what aliases really cost. It counts every external buffer as if it were heap, and 146 of 17 MiB
-//! cost 50 ms of collections; mapped bytes are not heap.
+//! Corrects V8's accounting of aliases. V8 counts every external buffer as heap memory, and 146 of 17 MiB cost 50 ms of collections; mapped
+//! bytes are not heap memory.
 //!
-//! The sum that V8 holds of us must never be negative (Node 24 and 26 abort, and a buffer can leave the count at any time,
-//! moved to another thread), so there is a credit, and no more than the credit is taken off. V8 collects the whole heap when
-//! its sum has risen by some 64 MiB above the lowest since the last collection, so:
+//! V8's total for this addon must never be negative (Node 24 and 26 abort, and a buffer moved to another thread can leave the count at any
+//! time). Therefore there is a credit, and no more than the credit is subtracted. V8 collects the whole heap when its total has risen by
+//! some 64 MiB above the lowest value since the last collection, so:
 //!
-//! - the credit is a high-water mark of what aliases need. It at most doubles, and is never given back: a rise for each file
-//!   that is opened would be a collection for each.
-//! - an alias's length is taken off after V8 has counted it, and given back before V8 counts it out: the other way round the sum
-//!   dips, and each way back looks like memory that is claimed.
-//! - what V8 has counted out by itself, in a collection, is not given back: the next aliases use it up.
+//! - The credit is a high-water mark of what aliases need. It at most doubles, and is never returned: a rise for each opened file would
+//! trigger a collection for each.
+//! - An alias's length is subtracted after V8 has counted it, and added back before V8 discounts it: in the opposite order the total dips,
+//! and each recovery looks like an allocation.
+//! - What V8 has discounted itself, in a collection, is not added back: later aliases use it up.
 
 use std::cell::Cell;
 
@@ -17,31 +17,31 @@ use napi::Env;
 
 use crate::buffer::adjust_external_memory;
 
-/// The first credit. Half of the rise that begins a collection.
+/// The first credit. Half of the rise that triggers a collection.
 const FIRST: i64 = 32 << 20;
-/// No more is taken off at once: all the addresses of a process. V8 aborts of a change by 2^60.
+/// Maximum amount subtracted at once: the address space of a process. V8 aborts on a change of 2^60.
 const MOST: i64 = 1 << 48;
-/// A longer alias is not given back before it is counted out: that rise alone would begin a collection.
+/// Longer aliases are not added back before V8 discounts them: that rise alone would trigger a collection.
 const LONG: i64 = 32 << 20;
 
-/// The account of one environment. Lives on that environment's thread.
+/// The account of one environment. Lives on the thread of that environment.
 #[derive(Default)]
 pub struct Account {
     credit: Cell<i64>,
-    /// Taken off and not given back: at most the credit.
+    /// Subtracted and not added back: at most the credit.
     taken: Cell<i64>,
-    /// Bytes of living aliases.
+    /// Bytes of live aliases.
     living: Cell<i64>,
 }
 
 impl Account {
-    /// Takes an alias's length off, once V8 has counted it.
+    /// Subtracts the length of an alias, after V8 has counted it.
     pub fn enter(&self, env: Env, length: usize) {
         self.living.set(self.living.get().saturating_add(bytes(length)));
         tell(env, self.cover());
     }
 
-    /// Counts out an alias that is about to be detached.
+    /// Removes an alias that is about to be detached.
     pub fn leave(&self, env: Env, length: usize) {
         self.drop(length);
         let back = bytes(length).min(self.taken.get());
@@ -51,12 +51,12 @@ impl Account {
         }
     }
 
-    /// Counts out an alias that V8 has counted out.
+    /// Removes an alias that V8 has discounted.
     pub fn drop(&self, length: usize) {
         self.living.set(self.living.get() - bytes(length));
     }
 
-    /// What V8 is to be told, so that no living alias counts.
+    /// Returns the correction to report to V8 so that no live alias counts.
     fn cover(&self) -> i64 {
         let need = self.living.get().min(MOST);
         let (credit, taken) = (self.credit.get(), self.taken.get());

@@ -1,5 +1,5 @@
-//! Attributes on their way to JavaScript: all values of a map in one array of numbers and a few strings, from which the wrapper makes
-//! them. Half a million texts cross as fast as one.
+//! Conversion of attributes to JavaScript: all values of a map are passed in one array of numbers and a few strings, from which the wrapper
+//! creates them. Half a million strings cross as fast as one.
 
 use napi::bindgen_prelude::{BigInt, Float64ArraySlice, JsValue, ToNapiValue, Uint8ArraySlice, Unknown};
 use napi::{Env, JsString, Result};
@@ -9,45 +9,45 @@ use ztensor_core::limits;
 use ztensor_core::model::Attributes;
 use ztensor_core::syntax::values::{Event, Visit};
 
-/// Integers up to here are numbers, beyond they are bigints.
+/// Larger integers become bigints.
 const MAX_NUMBER: i128 = (1 << 53) - 1;
 /// RFC 8949 §3.4.3: an unsigned and a negative integer of any size.
 const POSITIVE_BIGNUM: u64 = 2;
 const NEGATIVE_BIGNUM: u64 = 3;
-/// Larger ones stay the bytes that they are: no bigint of every runtime holds them.
+/// Larger bignums remain bytes: not every runtime has bigints of that size.
 const BIGNUM_BYTES: usize = 1 << 16;
-/// UTF-16 units of texts in one string. A text that is cut out of it keeps all of it in memory.
+/// UTF-16 units per shared string. A substring keeps all of it in memory.
 const UNITS: usize = 1 << 20;
 
-/// What stands on a tape before each value. `lib/values/attributes.ts` has the same table.
+/// The mark before each value on a tape. `lib/values/attributes.ts` has the same table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Null,
     False,
     True,
-    /// The number follows.
+    /// Followed by the number.
     Number,
-    /// Its length in UTF-16 units follows. It is the next so many of the current string.
+    /// Followed by its length in UTF-16 units: a substring of the current string.
     Text,
-    /// The next of `others`.
+    /// The next value of `others`.
     Other,
-    /// The number of items follows, and then the items.
+    /// Followed by the number of items, and then the items.
     List,
-    /// The number of keys and values together follows, and then these, in turn.
+    /// Followed by the number of keys and values, and then alternating keys and values.
     Map,
-    /// No value: the texts go on in the next string.
+    /// Not a value: texts continue in the next string.
     NextString,
-    /// In a list: how many numbers follow, and these.
+    /// In a list: followed by a count, and that many numbers.
     Numbers,
-    /// In a list: how many texts follow, and their lengths in UTF-16 units.
+    /// In a list: followed by a count, and that many text lengths in UTF-16 units.
     Texts,
 }
 
-/// `tape` holds the number of keys and values together, and for each of these, in turn, a mark and what the mark says.
+/// `tape` holds the number of keys and values, and then, alternately for each of them, a mark and its operands.
 #[napi(object, object_from_js = false)]
 pub struct FlatAttributes<'env> {
     pub tape: Float64ArraySlice<'env>,
-    /// Texts, one after the other.
+    /// Concatenated texts.
     pub texts: Vec<JsString<'env>>,
     /// Bytes and bigints.
     #[napi(ts_type = "Array<Uint8Array | bigint>")]
@@ -66,28 +66,28 @@ pub fn to_js<'env>(
     tape.hand(env).map(Ok)
 }
 
-/// The same before it is JavaScript's.
+/// The attributes before they are converted to JavaScript values.
 #[derive(Default)]
 struct Tape {
     marks: Vec<f64>,
-    /// Strings that are full, and the current one with its UTF-16 units.
+    /// Completed strings, and the current one with its UTF-16 units.
     full: Vec<String>,
     text: String,
     units: usize,
     others: Vec<Other>,
-    /// What is begun and not ended, outermost first.
+    /// Open lists and maps, outermost first.
     open: Vec<Open>,
-    /// Where the count of the items stands that the last item of a list was of.
+    /// Position of the count of the current run of a list.
     run: Option<(Mark, usize)>,
     tag: Option<u64>,
 }
 
-/// A list or a map on its way.
+/// A list or a map that is being written.
 #[derive(Default)]
 struct Open {
     list: bool,
-    /// Where its count stands.
-    place: usize,
+    /// Position of its count.
+    position: usize,
     count: u32,
 }
 
@@ -103,13 +103,13 @@ impl Tape {
         self.marks.push(f64::from(mark as u8));
     }
 
-    /// A value that is a number on the tape: alone, or one of the run of a list.
+    /// Appends a numeric value: alone, or to the run of a list.
     fn item(&mut self, alone: Mark, run: Mark, value: f64) {
         if !self.open.last().is_some_and(|open| open.list) {
             self.mark(alone);
-        } else if let Some((same, place)) = self.run
+        } else if let Some((same, position)) = self.run
             && same == run
-            && let Some(count) = self.marks.get_mut(place)
+            && let Some(count) = self.marks.get_mut(position)
         {
             *count += 1.0;
         } else {
@@ -126,7 +126,7 @@ impl Tape {
             return Err(CoreError::new(Code::Limit, message));
         }
         self.mark(mark);
-        self.open.push(Open { list: mark == Mark::List, place: self.marks.len(), count: 0 });
+        self.open.push(Open { list: mark == Mark::List, position: self.marks.len(), count: 0 });
         self.marks.push(0.0);
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Tape {
     fn end(&mut self) {
         self.run = None;
         if let Some(ended) = self.open.pop()
-            && let Some(slot) = self.marks.get_mut(ended.place)
+            && let Some(slot) = self.marks.get_mut(ended.position)
         {
             *slot = f64::from(ended.count);
         }
@@ -165,7 +165,7 @@ impl Tape {
         self.full.push(self.text);
         let texts = self.full.iter().map(|text| string(env, text)).collect::<Result<_>>()?;
         let others = self.others.into_iter().map(|other| match other {
-            // V8's own memory, which it moves by itself: what a class of the binding generator keeps goes with the thread.
+            // Uses memory of V8, which moves it itself: memory owned by a class of the binding generator disappears with the thread.
             Other::Bytes(bytes) => Ok(Uint8ArraySlice::copy_from(env, bytes)?.to_unknown()),
             Other::Big { negative, words } => BigInt { sign_bit: negative, words }.into_unknown(env),
         });
@@ -174,7 +174,7 @@ impl Tape {
     }
 }
 
-/// The length in UTF-16 units: a byte that begins a character is one, and one of four bytes a pair.
+/// Returns the length in UTF-16 units: each byte that begins a character counts as one, or as two for a 4-byte character.
 fn units(text: &str) -> usize {
     let begins = |byte: &u8| usize::from(byte & 0xc0 != 0x80) + usize::from(*byte >= 0xf0);
     text.as_bytes().iter().map(begins).sum()
@@ -231,7 +231,7 @@ impl Visit for Tape {
     }
 }
 
-/// The magnitude of a bignum. A negative one stands for -1 - n.
+/// Returns the magnitude of a bignum. A negative one represents -1 - n.
 fn words_of(negative: bool, bytes: &[u8]) -> Vec<u64> {
     let mut words: Vec<u64> = bytes
         .rchunks(8)

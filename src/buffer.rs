@@ -1,4 +1,4 @@
-//! The only place that makes ArrayBuffers over memory of ours, and lets go of them.
+//! The only module that creates ArrayBuffers over native memory and releases them.
 #![allow(unsafe_code)]
 
 mod environment;
@@ -14,34 +14,34 @@ use napi::{Env, JsValue, Result, sys};
 use ztensor_core::sources::mapping::Mapping;
 use ztensor_core::sources::owned::Owned;
 
-use self::environment::{Environment, Kept};
+use self::environment::{Environment, Retained};
 use crate::error::misuse;
 use crate::panic::contain;
 
-/// An alias's share of a mapping. `close` takes it early; the finalizer takes what is left.
+/// An alias's reference to a mapping. `close` releases it early; otherwise the finalizer does.
 pub struct Share {
     mapping: Mutex<Option<Arc<Mapping>>>,
     length: usize,
 }
 
 impl Share {
-    /// Lets go of the mapping. False where that was done.
+    /// Releases the mapping. Returns false if it was already released.
     fn end(&self) -> bool {
         self.mapping.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 }
 
-/// What an external buffer keeps alive.
+/// The owner of an external buffer's memory.
 enum Backing {
     Mapped(Arc<Share>),
     Owned(Owned),
-    /// Memory that never goes.
+    /// Static memory.
     Static,
-    /// A mailbox, which its thread keeps as well.
+    /// A mailbox, which its thread also retains.
     Mail(#[allow(dead_code)] Arc<Mailbox>), // held, not read
 }
 
-/// Bytes that JavaScript fills and native code of the same thread reads when it is called.
+/// Bytes that JavaScript writes and native code of the same thread reads during a call.
 pub struct Mailbox(Box<[AtomicU8]>);
 
 impl Mailbox {
@@ -49,25 +49,25 @@ impl Mailbox {
         Arc::new(Self((0..length).map(|_| AtomicU8::new(0)).collect()))
     }
 
-    /// Lets `look` see the bytes. It must not call JavaScript, and has no environment to do so.
+    /// Passes the bytes to `look`, which must not call JavaScript and has no environment to do so.
     pub fn read<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        // SAFETY: `AtomicU8` is laid out as `u8`. The mailbox stays on one thread, on which nobody writes while `look` runs:
-        // only JavaScript does, which waits for this call.
+        // SAFETY: `AtomicU8` has the layout of `u8`. The mailbox stays on one thread, where nothing writes while `look` runs: only
+        // JavaScript writes, and it waits for this call.
         look(unsafe { slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), self.0.len()) })
     }
 }
 
-/// From here on a seal costs little beside what filled the buffer.
+/// From this size on a seal costs little compared with filling the buffer.
 const LARGE: usize = 1 << 20;
 
-/// Whether external buffers are switched off, as Electron has them: `ZTENSOR_NO_EXTERNAL=1`.
+/// Returns whether external buffers are disabled, as in Electron: `ZTENSOR_NO_EXTERNAL=1`.
 fn forbidden() -> bool {
     static FORBIDDEN: OnceLock<bool> = OnceLock::new();
     *FORBIDDEN.get_or_init(|| std::env::var_os("ZTENSOR_NO_EXTERNAL").is_some_and(|value| value == "1"))
 }
 
-/// An ArrayBuffer over `length` mapped bytes at `offset`, and its share of the mapping. `None` where the
-/// runtime refuses external buffers, or ones of this size.
+/// Returns an ArrayBuffer over `length` mapped bytes at `offset`, and its reference to the mapping. `None` if the runtime rejects external
+/// buffers, or ones of this size.
 pub fn alias(
     env: &Env,
     mapping: Arc<Mapping>,
@@ -87,8 +87,8 @@ pub fn alias(
     Ok(Some((buffer, share)))
 }
 
-/// An ArrayBuffer that owns `owned`. The memory comes back where the runtime refuses, unless it threw it away:
-/// callers ask for no buffer above the runtime's own bound.
+/// Returns an ArrayBuffer that owns `owned`. If the runtime rejects it, returns the memory, unless the runtime has already released it:
+/// callers request no buffer above the runtime's limit.
 pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Option<Owned>> {
     if forbidden() || owned.is_empty() {
         return Err(Some(owned));
@@ -104,7 +104,7 @@ pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Opt
     Ok(given)
 }
 
-/// An ArrayBuffer over a number that other threads change. `None` where the runtime refuses external buffers.
+/// Returns an ArrayBuffer over a counter that other threads change. `None` if the runtime rejects external buffers.
 pub fn over_counter<'env>(env: &'env Env, counter: &'static AtomicU32) -> Option<Unknown<'env>> {
     if forbidden() {
         return None;
@@ -112,8 +112,8 @@ pub fn over_counter<'env>(env: &'env Env, counter: &'static AtomicU32) -> Option
     external(*env, counter.as_ptr().cast(), size_of::<AtomicU32>(), Backing::Static).ok()
 }
 
-/// `node_api_create_external_sharedarraybuffer` of Node-API. Its finalizer knows no environment, since the memory can
-/// outlive the one that it was made in, and is called on any thread.
+/// `node_api_create_external_sharedarraybuffer` of Node-API. Its finalizer receives no environment, because the memory may outlive the
+/// environment it was created in, and is called on any thread.
 type CreateShared = unsafe extern "C" fn(
     sys::napi_env,
     *mut c_void,
@@ -123,8 +123,8 @@ type CreateShared = unsafe extern "C" fn(
     *mut sys::napi_value,
 ) -> sys::napi_status;
 
-/// The host's function, where it has it: Node from 22.23, 24.21 and 26 on, and Bun 1.4. It is in no version of
-/// Node-API that an addon could ask for.
+/// Returns the host's function, if it exists: Node from 22.23, 24.21 and 26 on, and Bun 1.4. No Node-API version that an addon could
+/// request includes it.
 fn create_shared() -> Option<CreateShared> {
     static FOUND: OnceLock<Option<CreateShared>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -139,16 +139,16 @@ fn create_shared() -> Option<CreateShared> {
     })
 }
 
-/// What a SharedArrayBuffer keeps alive, from whichever thread drops it last.
+/// The owner of a SharedArrayBuffer's memory; any thread may drop it last.
 type Common = Mutex<Option<Arc<Mapping>>>;
 
-/// A SharedArrayBuffer over all of a mapping. Nobody can empty it: the mapping lives until the last thread drops it. `None`
-/// where the runtime makes none over foreign memory, or none of this size.
+/// Returns a SharedArrayBuffer over a whole mapping. It cannot be detached: the mapping lives until the last thread drops it. `None` if the
+/// runtime does not support external shared memory, or memory of this size.
 pub fn common(env: &Env, mapping: Arc<Mapping>) -> Option<Unknown<'_>> {
     let create = create_shared().filter(|_| !forbidden())?;
     let length = mapping.length();
     let address = mapping.address(0, length as u64)?;
-    // As in `external`: nobody knows whether a runtime that refuses calls the finalizer.
+    // As in `external`: it is unknown whether a runtime that fails calls the finalizer.
     let cell: Arc<Common> = Arc::new(Mutex::new(Some(mapping)));
     let hint = Arc::into_raw(Arc::clone(&cell)).cast_mut();
     let mut value = ptr::null_mut();
@@ -167,14 +167,14 @@ pub fn common(env: &Env, mapping: Arc<Mapping>) -> Option<Unknown<'_>> {
 extern "C" fn drop_common(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the share of the cell made in `common` for this call, and the runtime calls it once.
     let cell = unsafe { Arc::from_raw(hint.cast::<Common>()) };
-    // The host calls this, so nothing may unwind out of it; there is nobody to tell.
+    // The host calls this, so no panic may unwind out of it; there is no caller to report to.
     let _ = contain(|| {
         cell.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(())
     });
 }
 
-/// An ArrayBuffer over a mailbox. `None` where the runtime refuses external buffers.
+/// Returns an ArrayBuffer over a mailbox. `None` if the runtime rejects external buffers.
 pub fn over_mailbox<'env>(env: &'env Env, mailbox: &Arc<Mailbox>) -> Option<Unknown<'env>> {
     if forbidden() {
         return None;
@@ -190,13 +190,13 @@ fn external<'env>(
     backing: Backing,
 ) -> std::result::Result<Unknown<'env>, Option<Backing>> {
     let environment = Environment::of(env);
-    let kept = environment.keep(backing);
-    // A refusing runtime may call the finalizer (Node 20 above 4 GiB) or not (Electron), so what is kept alive
-    // has two owners, and whoever comes first takes it out.
-    let Some(value) = over(env, address, length, &kept) else {
-        return Err(kept.take());
+    let entry = environment.keep(backing);
+    // A failing runtime may call the finalizer (Node 20 above 4 GiB) or not (Electron), so the memory has two owners, and the first to act
+    // takes it out.
+    let Some(value) = over(env, address, length, &entry) else {
+        return Err(entry.take());
     };
-    environment.watch(value, &kept);
+    environment.watch(value, &entry);
     if environment.is_unsealed() {
         seal(env);
     }
@@ -204,30 +204,30 @@ fn external<'env>(
     Ok(unsafe { Unknown::from_raw_unchecked(env.raw(), value) })
 }
 
-/// Lets the end of the environment tell the buffers made so far that JavaScript moved away from the others. The runtime must be
-/// one that ends its buffers itself, the newest first (Node); see `environment`.
+/// Creates a seal, which allows the end of the environment to distinguish buffers created so far that JavaScript moved. Required for
+/// runtimes that finalize buffers themselves, newest first (Node); see `environment`.
 pub fn seal(env: Env) {
     static BYTE: AtomicU8 = AtomicU8::new(0);
     let environment = Environment::of(env);
     if forbidden() || environment.is_sealed() {
         return;
     }
-    let kept = environment.keep(Backing::Static);
-    if let Some(value) = over(env, BYTE.as_ptr(), 1, &kept) {
-        environment.seal(value, &kept);
+    let entry = environment.keep(Backing::Static);
+    if let Some(value) = over(env, BYTE.as_ptr(), 1, &entry) {
+        environment.seal(value, &entry);
     }
 }
 
-/// The same where the runtime calls its hooks before it ends its buffers (Bun). Called once.
+/// Registers a hook instead, for runtimes that call hooks before they finalize buffers (Bun). Called once.
 pub fn hook(env: Env) {
     Environment::of(env).hook();
 }
 
-/// A buffer over memory that `kept` keeps alive.
-fn over(env: Env, address: *mut u8, length: usize, kept: &Arc<Kept>) -> Option<sys::napi_value> {
-    let hint = Arc::into_raw(Arc::clone(kept)).cast_mut();
+/// Creates a buffer over memory owned by `entry`.
+fn over(env: Env, address: *mut u8, length: usize, entry: &Arc<Retained>) -> Option<sys::napi_value> {
+    let hint = Arc::into_raw(Arc::clone(entry)).cast_mut();
     let mut value = ptr::null_mut();
-    // SAFETY: `address` and `length` name memory that is kept alive until the finalizer takes it out.
+    // SAFETY: `address` and `length` name memory that stays alive until the finalizer takes it out.
     let status = unsafe {
         sys::napi_create_external_arraybuffer(
             env.raw(),
@@ -242,11 +242,11 @@ fn over(env: Env, address: *mut u8, length: usize, kept: &Arc<Kept>) -> Option<s
         return Some(value);
     }
     clear_exception(env);
-    // The runtime's own share is left to its finalizer, called or not: a few bytes at worst.
+    // The runtime's own reference is left to its finalizer, whether called or not: at worst a few bytes leak.
     None
 }
 
-/// A refusal can leave an exception behind, which would be thrown on return.
+/// Clears an exception left by a failure, which would be thrown on return.
 fn clear_exception(env: Env) {
     let mut pending = false;
     let mut exception = ptr::null_mut();
@@ -260,15 +260,15 @@ fn clear_exception(env: Env) {
 
 extern "C" fn finalize(_env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the share made in `external` for this call, and the runtime calls it once.
-    let kept = unsafe { Arc::from_raw(hint.cast::<Kept>().cast_const()) };
+    let entry = unsafe { Arc::from_raw(hint.cast::<Retained>().cast_const()) };
     // As above.
     let _ = contain(|| {
-        // Deno calls this on whichever thread lets go last, and after the environment's end.
-        let home = Environment::home(&kept);
+        // Deno calls this on the thread that releases the memory last, and after the end of the environment.
+        let home = Environment::home(&entry);
         if let Some(home) = &home {
-            home.finalize(&kept);
+            home.finalize(&entry);
         }
-        if let Some(Backing::Mapped(share)) = kept.take()
+        if let Some(Backing::Mapped(share)) = entry.take()
             && share.end()
             && let Some(home) = home
         {
@@ -278,8 +278,8 @@ extern "C" fn finalize(_env: sys::napi_env, _data: *mut c_void, hint: *mut c_voi
     });
 }
 
-/// Detaches aliases, so that their views become empty, and ends their shares. One that was detached before keeps its share:
-/// JavaScript moved its memory elsewhere, where it may still be in use.
+/// Detaches aliases, so that their views become empty, and releases their references. An alias that was already detached keeps its
+/// reference: JavaScript moved its memory, which may still be in use.
 pub fn close(env: &Env, aliases: &[Unknown<'_>], shares: &[Arc<Share>]) {
     let environment = Environment::of(*env);
     for (alias, share) in aliases.iter().zip(shares) {
@@ -300,14 +300,14 @@ pub fn close(env: &Env, aliases: &[Unknown<'_>], shares: &[Arc<Share>]) {
     }
 }
 
-/// Corrects the bytes that V8 counts as held outside its heap.
+/// Adjusts the bytes that V8 counts as held outside its heap.
 pub fn adjust_external_memory(env: Env, change: i64) {
     let mut sum = 0;
     // SAFETY: a plain call on a live environment; the account keeps the sum from going negative.
     unsafe { sys::napi_adjust_external_memory(env.raw(), change, &raw mut sum) };
 }
 
-/// The bytes of a JavaScript array, to be written.
+/// Returns the bytes of a JavaScript array for writing.
 pub fn writable<'a>(array: &'a mut Uint8ArraySlice<'_>, inputs: &[&[u8]]) -> Result<&'a mut [u8]> {
     let output = array.as_ref().as_ptr_range();
     let overlaps = |input: &&[u8]| {

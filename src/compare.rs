@@ -1,4 +1,4 @@
-//! Comparison of tensors, of one file or of two.
+//! Comparison of tensors of one or two files.
 
 use napi::bindgen_prelude::{Int32Array, Object};
 use napi::{Env, Result};
@@ -15,7 +15,7 @@ use crate::opened::Shared;
 use crate::stage::Stage;
 use crate::task::spawn;
 
-/// What was found of one pair, or why nothing was.
+/// The result for one pair, or why there is none.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
 pub struct NativeComparison {
@@ -56,8 +56,8 @@ fn side(file: &Shared, ordinal: i32, component: i32) -> CoreResult<Side<'_>> {
     Ok(Side { tensor, component: Some(component) })
 }
 
-/// Compares tensors or components of two files, pair by pair. `places`: four numbers a pair, of each side the ordinal of its
-/// tensor and that of its component, -1 for the tensor; `tolerance`: absolute and relative.
+/// Compares tensors or components of two files, pair by pair. `places`: four numbers per pair: for each side the ordinal of its tensor and
+/// that of its component, or -1 for the tensor; `tolerance`: absolute and relative.
 #[napi(ts_return_type = "Promise<Array<NativeComparison>>", catch_unwind)]
 #[allow(clippy::too_many_arguments)] // two of each
 pub fn compare<'env>(

@@ -1,4 +1,4 @@
-//! The handle by which JavaScript watches and stops long work.
+//! The handle by which JavaScript observes and cancels long-running work.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,15 +8,15 @@ use ztensor_core::work::lanes::Waiting;
 
 use crate::index::number;
 
-/// Watches one job at a time. JavaScript keeps it while the job is under way, so that it goes before the job only where its
-/// environment ends: then nobody wants the job's result, and it is stopped.
+/// Controls one job at a time. JavaScript retains it while the job is running, so it is dropped before the job only if its environment
+/// ends. The job is then canceled, because its result is no longer needed.
 #[napi]
 pub struct Control {
     pub(crate) watch: Watch,
     pub(crate) queue_entry: QueueEntry,
 }
 
-/// Where the job waits for a thread.
+/// The queue entry of the job while it waits for a thread.
 #[derive(Clone, Default)]
 pub(crate) struct QueueEntry(Arc<Mutex<Option<Waiting>>>);
 
@@ -38,13 +38,12 @@ impl Control {
         Self { watch: Watch::default(), queue_entry: QueueEntry::default() }
     }
 
-    /// Ends the work: at once where it waits for a thread, otherwise between two pieces. Its promise rejects with
-    /// `ZT_ABORTED`.
+    /// Cancels the work: immediately if it waits for a thread, otherwise at the next check. Its promise rejects with `ZT_ABORTED`.
     #[napi(catch_unwind)]
     pub fn cancel(&self) {
         self.watch.stop.set();
         if let Some(job) = self.queue_entry.take().and_then(Waiting::take) {
-            // It sees that it is stopped, and says so.
+            // It observes the cancellation and reports it.
             job();
         }
     }

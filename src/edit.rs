@@ -1,4 +1,4 @@
-//! A file that is there, as the wrapper adds to it and changes it.
+//! Editing of existing files.
 
 use std::path::Path;
 
@@ -18,21 +18,21 @@ use crate::task::{spawn, spawn_lasting};
 use crate::value;
 use crate::writer::{NativeWriter, WriteWarning, alignment, compression, digest, write_warnings};
 
-/// What the wrapper asks of a file to add to.
+/// Options for editing a file.
 #[napi(object, object_to_js = false)]
 pub struct AppendRequest {
     pub in_place: bool,
     pub alignment: Option<f64>,
-    /// `usual` for the one of the file's version; none by default.
+    /// `usual` for the default digest of the file's version; none by default.
     pub digest: Option<String>,
     pub level: Option<i32>,
     pub min_savings: f64,
-    /// 0 where none was asked for.
+    /// 0 if not set.
     pub frame: u32,
     pub limits: OpenRequest,
 }
 
-/// A writer that begins with the file at `path`.
+/// Creates a writer that starts from the file at `path`.
 #[napi(ts_return_type = "Promise<NativeWriter>", catch_unwind)]
 pub fn append_writer<'env>(
     env: &'env Env,
@@ -56,7 +56,7 @@ pub fn append_writer<'env>(
     spawn(env, Lane::Short, control, job, |_, writer| Ok(NativeWriter::new(writer)))
 }
 
-/// Bytes of a compacted file.
+/// The size of a compacted file.
 #[napi(object, object_from_js = false)]
 pub struct CompactedFile {
     pub before: f64,
@@ -64,7 +64,7 @@ pub struct CompactedFile {
     pub warnings: Vec<WriteWarning>,
 }
 
-/// Rewrites a file without what its index no longer speaks of.
+/// Rewrites a file without data that its index no longer refers to.
 #[napi(ts_return_type = "Promise<CompactedFile>", catch_unwind)]
 pub fn compact_file<'env>(
     env: &'env Env,
@@ -98,7 +98,7 @@ impl NativeWriter {
         self.harmlessly(&env, |writer| writer.remove(&name))
     }
 
-    /// Sets attributes of a tensor, or of the file, and takes those out whose keys `unset` has.
+    /// Sets attributes of a tensor, or of the file, and removes those with keys in `unset`.
     #[napi(catch_unwind)]
     pub fn change_attributes(
         &self,

@@ -1,5 +1,5 @@
-//! The one place where errors become JavaScript values: a plain object that the wrapper turns into a
-//! `ZTensorError` (or, for a bad argument, a TypeError).
+//! The only module that converts errors to JavaScript values: a plain object that the wrapper turns into a `ZTensorError` (or, for a bad
+//! argument, a TypeError).
 
 use napi::bindgen_prelude::{JsValue as _, Unknown};
 use napi::{Env, Error, Result, Status};
@@ -8,7 +8,7 @@ use ztensor_core::error::Error as CoreError;
 
 use crate::index::number;
 
-/// An error of the core's, as a plain object.
+/// A core error as a plain object.
 #[napi(object, object_from_js = false)]
 pub struct NativeError {
     #[napi(ts_type = "import('./errors.js').ErrorCode | 'ZT_ABORTED'")]
@@ -18,18 +18,18 @@ pub struct NativeError {
     pub component: Option<String>,
     pub offset: Option<f64>,
     pub rule: Option<String>,
-    /// The failed call and its error number, of `ZT_IO`.
+    /// The failed call and its error number, for `ZT_IO`.
     pub syscall: Option<String>,
     pub errno: Option<i32>,
-    /// The file, where it is not the one that the caller named.
+    /// The file, if it is not the one that the caller specified.
     pub path: Option<String>,
-    /// What the file was wanted for. `message` begins with it.
+    /// The purpose of accessing the file. `message` begins with it.
     pub context: Option<String>,
-    /// The number under which the wrapper keeps what code of the caller's threw.
+    /// The number under which the wrapper stores the exception thrown by the caller's code.
     pub thrown: Option<u32>,
-    /// The status of HTTP that a server answered with.
+    /// The HTTP status of a server's response.
     pub status: Option<u16>,
-    /// The failures of which this one is the sum.
+    /// The failures that this one combines.
     pub causes: Vec<NativeError>,
 }
 
@@ -53,8 +53,8 @@ impl From<&CoreError> for NativeError {
     }
 }
 
-/// The error as a value to throw or reject with: an Error, since only that is thrown as it is, with the fields
-/// of [`NativeError`].
+/// Converts the error to a value to throw or reject with: an Error with the fields of [`NativeError`], because other values are wrapped
+/// when thrown.
 pub fn to_js(env: &Env, error: &CoreError) -> Error {
     thrown(env, &NativeError::from(error)).map_or_else(|failed| failed, Error::from)
 }
@@ -79,12 +79,12 @@ fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     Ok(object.to_unknown())
 }
 
-/// Throws a core error out of a synchronous function.
+/// Throws a core error from a synchronous function.
 pub fn throw<T>(env: &Env, result: ztensor_core::error::Result<T>) -> Result<T> {
     result.map_err(|error| to_js(env, &error))
 }
 
-/// A call of the wrapper's that breaks the binding's own contract; users never cause it.
+/// Builds the error for a wrapper call that violates the binding's contract; users never cause it.
 pub fn misuse(what: &str) -> Error {
     Error::new(Status::InvalidArg, format!("internal: {what}"))
 }

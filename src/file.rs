@@ -1,4 +1,4 @@
-//! An open file, as the wrapper sees it.
+//! Open files.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
@@ -23,15 +23,15 @@ use crate::opened::{Reader, Shared};
 use crate::stage::Stage;
 use crate::task::spawn;
 
-/// The open file.
+/// An open file.
 #[napi]
 pub struct NativeFile {
-    /// `None` once closed; work under way keeps its own share until it stops.
+    /// `None` once closed; running work retains its own reference until it stops.
     shared: RefCell<Option<Arc<Shared>>>,
-    /// The aliases' shares, in the order in which they were made.
+    /// The references of aliases, in creation order.
     shares: RefCell<Vec<Arc<Share>>>,
-    /// Whether JavaScript was told of a loss.
-    told: Cell<bool>,
+    /// Whether JavaScript was notified of a loss.
+    is_reported: Cell<bool>,
 }
 
 impl NativeFile {
@@ -40,18 +40,18 @@ impl NativeFile {
         Self::of(Arc::new(shared))
     }
 
-    /// A handle that is counted already.
+    /// Creates a handle that is already counted.
     pub fn of(shared: Arc<Shared>) -> Self {
-        Self { shared: RefCell::new(Some(shared)), shares: RefCell::default(), told: Cell::new(false) }
+        Self { shared: RefCell::new(Some(shared)), shares: RefCell::default(), is_reported: Cell::new(false) }
     }
 
-    /// Takes the file out of this handle. Gives it where no other thread has it open.
+    /// Takes the file out of this handle. Returns it if no other thread has it open.
     fn leave(&self) -> Option<Arc<Shared>> {
         let shared = self.shared.take()?;
         (shared.handles.fetch_sub(1, Ordering::AcqRel) == 1).then_some(shared)
     }
 
-    /// What another thread needs to read the file.
+    /// Returns what another thread needs to read the file.
     pub fn reader(&self, env: &Env, control: &Control, stage: Option<&Stage>) -> Result<Reader> {
         let staged = stage.map(Stage::share).transpose()?;
         Ok(Reader { shared: self.shared(env)?, staged, watch: control.watch.clone() })
@@ -66,18 +66,18 @@ impl NativeFile {
         let shared = shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed"));
         let checked = shared.and_then(|shared| shared.check().map(|()| shared));
         if checked.as_ref().is_err_and(|error| error.code() == Code::MappingLost) {
-            self.told.set(true);
+            self.is_reported.set(true);
         }
         throw(env, checked)
     }
 }
 
 impl Drop for NativeFile {
-    /// Aliases can outlive a file that was never closed.
+    /// Aliases may outlive a file that was never closed.
     fn drop(&mut self) {
         let Some(shared) = self.leave() else { return };
         if let Some(files) = &shared.files {
-            loss::abandon(files, self.told.get());
+            loss::abandon(files, self.is_reported.get());
         }
         shared.end();
     }
@@ -134,7 +134,7 @@ impl NativeFile {
         flat.unwrap_or_else(|| Flat::of(&shared.catalog)).hand(env, &shared.catalog)
     }
 
-    /// Flattens it off this thread, for the next call of `index`: of a million tensors that takes 100 ms.
+    /// Flattens the index off this thread, for the next call of `index`: for a million tensors this takes 100 ms.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn prepare_index<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let shared = self.shared(env)?;
@@ -145,14 +145,13 @@ impl NativeFile {
         spawn(env, Lane::Short, control, job, |_, ()| Ok(()))
     }
 
-    /// The ordinal of the tensor called `name`, or -1.
+    /// The ordinal of the tensor named `name`, or -1.
     #[napi(catch_unwind)]
     pub fn find(&self, env: &Env, name: String) -> Result<f64> {
         Ok(self.shared(env)?.catalog.find(&name).map_or(-1.0, |ordinal| number(ordinal as u64)))
     }
 
-    /// The ordinals of the tensors with these names, which stand one after the other with a zero character between. None where a
-    /// name is of no tensor.
+    /// The ordinals of the tensors with these names, which are joined with a zero character. None if a name does not exist.
     #[napi(catch_unwind)]
     pub fn find_all(&self, env: &Env, names: String) -> Result<Option<Uint32Array>> {
         let shared = self.shared(env)?;
@@ -160,7 +159,7 @@ impl NativeFile {
         Ok(names.split('\0').map(find).collect::<Option<Vec<_>>>().map(Uint32Array::from))
     }
 
-    /// Names like `name`, the closest first.
+    /// Names similar to `name`, closest first.
     #[napi(catch_unwind)]
     pub fn similar(&self, env: &Env, name: String) -> Result<Vec<String>> {
         Ok(similar::to(&self.shared(env)?.catalog, &name).into_iter().map(str::to_owned).collect())
@@ -173,18 +172,18 @@ impl NativeFile {
         Ok(index::components(&shared.catalog, tensor))
     }
 
-    /// An ArrayBuffer over a range of the mapping, of the file or of its local copy; a text saying why there is none.
+    /// An ArrayBuffer over a range of the mapping of the file or of its local copy, or a string that states why there is none.
     #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed' | 'io' | 'remote'", catch_unwind)]
     pub fn alias<'env>(&self, env: &'env Env, file: u32, offset: f64, length: f64) -> Result<Unknown<'env>> {
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
-        let Some(kept) = throw(env, files.copied(Span { file, offset, length }))? else {
+        let Some(copy) = throw(env, files.copied(Span { file, offset, length }))? else {
             return if shared.is_remote { "remote" } else { "io" }.into_unknown(env);
         };
-        let Some(mapping) = throw(env, kept.mapping())? else {
-            return if kept.maps() { "map-failed" } else { "io" }.into_unknown(env);
+        let Some(mapping) = throw(env, copy.mapping())? else {
+            return if copy.maps() { "map-failed" } else { "io" }.into_unknown(env);
         };
         match buffer::alias(env, mapping, offset, length)? {
             Some((array, share)) => {
@@ -195,29 +194,28 @@ impl NativeFile {
         }
     }
 
-    /// Detaches the aliases, given in the order in which they were made, and lets go of the mappings unless another
-    /// thread has the file open.
+    /// Detaches the aliases, given in creation order, and releases the mappings unless another thread has the file open.
     #[napi(catch_unwind)]
     pub fn close(&self, env: &Env, #[napi(ts_arg_type = "ArrayBuffer[]")] aliases: Vec<Unknown<'_>>) {
         buffer::close(env, &aliases, &self.shares.take());
         let Some(last) = self.leave() else { return };
         if let Some(files) = &last.files {
-            loss::abandon(files, self.told.get());
+            loss::abandon(files, self.is_reported.get());
             files.close();
         }
         last.end();
     }
 
-    /// The path of the first file that was cut short while it was mapped. Whoever asks tells of it.
+    /// The path of the first file that was truncated while it was mapped. Marks the loss as reported.
     #[napi(catch_unwind)]
     pub fn lost_file(&self) -> Option<String> {
         let shared = self.shared.borrow();
         let lost = shared.as_ref()?.files.as_ref()?.lost()?;
-        self.told.set(true);
+        self.is_reported.set(true);
         Some(lost.display().to_string())
     }
 
-    /// Path and bytes of each file, in the order of their numbers. Empty for memory.
+    /// Path and size of each file, by number. Empty for memory.
     #[napi(catch_unwind)]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
@@ -232,13 +230,13 @@ impl NativeFile {
         Ok(shared.files.iter().flat_map(Files::iter).enumerate().map(info).collect())
     }
 
-    /// Whether reading waits for another machine, or for code of the caller's.
+    /// Whether reading waits for another machine, or for the caller's code.
     #[napi(getter, catch_unwind)]
     pub fn is_remote(&self, env: &Env) -> Result<bool> {
         Ok(self.shared(env)?.is_remote)
     }
 
-    /// Whether a range of a file is on this machine.
+    /// Whether a range of a file is available locally.
     #[napi(catch_unwind)]
     pub fn is_copied(&self, env: &Env, file: u32, offset: f64, length: f64) -> Result<bool> {
         let range = unsigned(offset).zip(unsigned(length));
@@ -248,19 +246,19 @@ impl NativeFile {
         Ok(throw(env, files.copied(Span { file, offset, length }))?.is_some())
     }
 
-    /// Whether all of a component is on this machine.
+    /// Whether all of a component is available locally.
     #[napi(catch_unwind)]
     pub fn is_near(&self, env: &Env, ordinal: u32, component: u32) -> Result<bool> {
         throw(env, self.shared(env)?.is_near(ordinal, Some(component)))
     }
 
-    /// The URL of what is elsewhere, without query and credentials.
+    /// The URL of a remote file, without query and credentials.
     #[napi(getter, catch_unwind)]
     pub fn location(&self, env: &Env) -> Result<Option<String>> {
         Ok(self.shared(env)?.location.clone())
     }
 
-    /// Brings the tensors' pages into memory.
+    /// Reads the tensors' pages into memory.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn prefetch<'env>(
         &self,
@@ -279,7 +277,7 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, ()| Ok(()))
     }
 
-    /// Lets the kernel have the tensors' pages back.
+    /// Allows the kernel to evict the tensors' pages.
     #[napi(catch_unwind)]
     pub fn evict(&self, env: &Env, ordinals: Uint32Array) -> Result<()> {
         let shared = self.shared(env)?;

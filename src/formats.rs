@@ -1,4 +1,4 @@
-//! The formats that files are opened as, and what each can hold when it is written.
+//! The supported formats, and what each can hold when it is written.
 
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
@@ -7,18 +7,18 @@ use ztensor_import::{COMPANIONS, IMPORT};
 
 use crate::index::number;
 
-/// All that are opened.
+/// All formats that can be opened.
 pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]).with_companions(COMPANIONS);
 
-/// A format, as the wrapper's own table has it (`lib/values/formats.ts`, which is made of this).
+/// A format, as listed in the wrapper's table (`lib/values/formats.ts`, which is generated from this).
 #[napi(object, object_from_js = false)]
 pub struct FormatInfo {
     pub name: String,
-    /// As messages name it.
+    /// The name used in messages.
     pub title: String,
-    /// What file names end in, without the dot.
+    /// File extensions without the dot.
     pub endings: Vec<String>,
-    /// The versions that are written, or the format as such; empty for one that is only read.
+    /// The versions that can be written, or the format itself; empty for a read-only format.
     pub writes: Vec<WriteFormatInfo>,
 }
 
@@ -26,32 +26,32 @@ pub struct FormatInfo {
 #[napi(object, object_from_js = false)]
 #[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
 pub struct WriteFormatInfo {
-    /// The version, or the name of a format without versions: what a request calls `write_format`.
+    /// The version, or the name of a format without versions: the value of `write_format`.
     pub id: String,
     pub version: Option<String>,
-    /// Whether it is written where no version is named.
+    /// Whether it is the default version.
     pub usual: bool,
     pub title: String,
-    /// What reads it.
+    /// Software that reads it.
     pub readers: Vec<String>,
-    /// The usual one first.
+    /// Supported digests, the default first.
     pub digests: Vec<String>,
     pub alignment: Option<AlignmentInfo>,
-    /// How blobs are compressed: `zstd`, `zstd-seekable` or `deflate`.
+    /// Compression of blobs: `zstd`, `zstd-seekable` or `deflate`.
     pub compression: Option<String>,
     /// `none`, `text` or `any`.
     pub attributes: String,
-    /// Whether tensors are numbered, and have no names.
+    /// Whether tensors are numbered instead of named.
     pub numbered: bool,
     pub canonical: bool,
     pub shards: bool,
     pub generator: bool,
 }
 
-/// What blobs can be aligned to.
+/// Supported alignments of blobs.
 #[napi(object, object_from_js = false)]
 pub struct AlignmentInfo {
-    /// All are multiples of this.
+    /// All alignments are multiples of this.
     pub least: f64,
     pub usual: f64,
     pub powers_of_two: bool,
@@ -97,7 +97,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().copied().map(str::to_owned).collect()
 }
 
-/// The table of formats, in the order in which lists name them.
+/// The table of formats, in display order.
 #[napi(catch_unwind)]
 pub fn formats() -> Vec<FormatInfo> {
     FORMATS.iter().map(FormatInfo::from).collect()

@@ -1,4 +1,4 @@
-//! What a zTensor 2 file is, whatever its layout, and whether its layout is the canonical one.
+//! The content digest of a zTensor 2 file, which is independent of its layout, and a check for the canonical layout.
 
 use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
@@ -33,7 +33,7 @@ impl NativeFile {
             _ => return Err(misuse("no such digest")),
         };
         let reader = self.reader(env, control, stage)?;
-        // What stands in the index alone: entries of some 100 bytes.
+        // Only the index is read: entries of some 100 bytes.
         let lane = reader.shared.or_remote(Lane::of(reader.shared.catalog.len() as u64 * 256));
         let job = move || {
             reader.read(|reading| {
@@ -43,7 +43,7 @@ impl NativeFile {
                 }
                 let source = reading.sources.source(0)?;
                 let Some(footer) = zt2::read_footer(source, &reading.watch.stop)? else {
-                    let message = "a data shard has no manifest, and so no content digest";
+                    let message = "a data shard has no manifest, and therefore no content digest";
                     return Err(CoreError::new(Code::BadDigest, message));
                 };
                 let manifest = zt2::read_manifest(source, footer, reading.limits, &reading.watch.stop)?;
@@ -53,7 +53,7 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, digest| Ok(digest))
     }
 
-    /// Checks the rules of the canonical form. Digests are `verify`'s.
+    /// Checks the rules of the canonical form. Digests are checked by `verify`.
     #[napi(ts_return_type = "Promise<Verified>", catch_unwind)]
     pub fn canonical<'env>(
         &self,

@@ -1,45 +1,44 @@
-//! The index as it crosses into JavaScript: once, in flat arrays.
+//! Transfer of the index to JavaScript, once, in flat arrays.
 
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
 use ztensor_core::model::{Catalog, Component, CopyReason, Data, DataRule, Tensor, Warning};
 
-/// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
+/// Converts to a number that JavaScript represents exactly; larger ones were rejected when the index was read.
 #[allow(clippy::cast_precision_loss)]
 pub fn number(value: u64) -> f64 {
     value as f64
 }
 
-/// A whole number from JavaScript.
+/// Converts a whole number from JavaScript.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn unsigned(value: f64) -> Option<u64> {
     ((0.0..=9_007_199_254_740_991.0).contains(&value) && value.fract() == 0.0).then_some(value as u64)
 }
 
-/// No dtype, or one that is not known.
+/// No dtype, or an unknown one.
 const NO_DTYPE: u32 = 0xff;
-/// The data stands in the file as it is in memory.
+/// The data in the file has the in-memory representation.
 const PLAIN: u32 = 0x100;
 
-/// All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and
-/// the plain flag; its shape's ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset
-/// of its data (plain tensors only) and its bytes.
+/// All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and the plain flag; its shape's
+/// ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset of its data (plain tensors only) and its size in bytes.
 #[napi(object, object_from_js = false)]
 pub struct FlatIndex<'env> {
     pub names: JsString<'env>,
     pub records: Uint32Array,
     pub numbers: Float64Array,
-    /// The file that holds each tensor's data, where there are several files.
+    /// The file that holds each tensor's data, if there are several files.
     pub files: Option<Uint32Array>,
     pub shape_ends: Uint32Array,
     pub shape_dims: Float64Array,
     pub labels: Vec<String>,
 }
 
-/// The same before it is JavaScript's.
+/// The index before it is converted to JavaScript values.
 pub struct Flat {
-    /// Where there is more than ASCII.
+    /// Present if names are not all ASCII.
     names: Option<Vec<u16>>,
     records: Vec<u32>,
     numbers: Vec<f64>,
@@ -79,7 +78,7 @@ impl Flat {
         let plain = tensor.data().and_then(|data| Some((data.file(), readable_in_place(data)?)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
         self.records.extend([
-            // The builder keeps the length of all names below 2^32.
+            // The builder limits the length of all names to less than 2^32.
             u32::try_from(name_end).unwrap_or(u32::MAX),
             dtype | if plain.is_some() { PLAIN } else { 0 },
             tensor.shape_id(),
@@ -95,10 +94,10 @@ impl Flat {
         }
     }
 
-    /// Hands it over.
+    /// Converts it to JavaScript values.
     pub fn hand<'env>(self, env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env>> {
         let names = match &self.names {
-            // Bytes that are known to be characters are taken over without being looked at.
+            // Bytes known to be Latin-1 characters are used without validation.
             None => env.create_string_latin1(catalog.names())?,
             Some(names) => env.create_string_utf16(names)?,
         };
@@ -114,23 +113,23 @@ impl Flat {
     }
 }
 
-/// Where a component stands in the file as this host has it in memory.
+/// Returns the range of a component that has this host's in-memory representation in the file.
 pub fn readable_in_place(component: &Component) -> Option<(u64, u64)> {
     let single_bytes = component.dtype.is_none_or(|dtype| dtype.element_bytes() == 1);
     component.plain_range().filter(|_| single_bytes || cfg!(target_endian = "little"))
 }
 
-/// A file of the name space, as the wrapper lists it.
+/// A file of an opened set.
 #[napi(object)]
 pub struct FileInfo {
-    /// `None` where it was not looked for.
+    /// `None` if it was not looked up.
     pub path: Option<String>,
-    /// What a shard table calls it.
+    /// Its name in a shard table.
     pub name: Option<String>,
     pub byte_length: f64,
 }
 
-/// What a user should know about a file that can be read.
+/// A warning about a file that can be read.
 #[napi(object, object_from_js = false)]
 pub struct NativeWarning {
     pub code: String,
@@ -152,7 +151,7 @@ impl From<&Warning> for NativeWarning {
     }
 }
 
-/// A component, as the wrapper lists it.
+/// A component.
 #[napi(object)]
 pub struct ComponentInfo {
     pub role: String,
@@ -164,16 +163,16 @@ pub struct ComponentInfo {
     pub offset: Option<f64>,
     pub encoding: String,
     pub digest: Option<String>,
-    /// Where the elements stand in the file as they are in memory.
+    /// The offset of the elements, if the file has the in-memory representation.
     pub plain_offset: Option<f64>,
-    /// Why they do not.
+    /// Why a copy is needed otherwise.
     #[napi(ts_type = "'inline' | 'encoded' | 'reordered' | 'byte-order' | 'misaligned'")]
     pub copy_reason: Option<String>,
-    /// Whether a slice of the tensor reads and decodes only what it touches of this component.
+    /// Whether a slice of the tensor reads and decodes only the needed part of this component.
     pub sliceable: bool,
-    /// Indices that must rise or be unique, as the profiles of zTensor 2 have them.
+    /// Whether indices must be sorted or unique, as in the zTensor 2 profiles.
     pub strict: bool,
-    /// Whether it holds elements of the tensor, and does not merely stand beside those that do.
+    /// Whether it holds elements of the tensor rather than auxiliary data.
     pub own: bool,
 }
 

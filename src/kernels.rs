@@ -1,5 +1,5 @@
-//! Work on arrays that JavaScript already holds: widening, cuts, sparse conversions. The core's kernels are
-//! little-endian; on a big-endian host the arrays are swapped into copies on their way in and out.
+//! Operations on arrays in JavaScript memory: widening, slicing, sparse conversions. The core's kernels are little-endian; on a big-endian
+//! host the arrays are byte-swapped into copies on input and output.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ use crate::panic::contain;
 
 const SWAPPED: bool = cfg!(target_endian = "big");
 
-/// Puts little-endian elements into the byte order of the host.
+/// Converts little-endian elements to the byte order of the host.
 pub fn to_host_order(dtype: Option<DType>, bytes: &mut [u8]) {
     if let (true, Some(dtype)) = (SWAPPED, dtype) {
         swap_bytes(bytes, dtype.element_bytes());
@@ -52,12 +52,12 @@ fn numbers(values: &[f64]) -> CoreResult<Vec<u64>> {
     all.ok_or_else(|| CoreError::new(Code::InvalidArg, "a size must be a whole number from 0 to 2^53 - 1"))
 }
 
-/// The cut that `[start, stop, step, start, stop, step, …]` names.
+/// Returns the slice given by `[start, stop, step, start, stop, step, …]`.
 pub fn slice(shape: &[u64], flat: &[f64], bits: u32) -> CoreResult<TensorSlice> {
     TensorSlice::stepped(shape, &ranges(flat)?, bits)
 }
 
-/// `[start, stop, step]` of each dimension, which JavaScript hands over flat.
+/// Parses `[start, stop, step]` of each dimension from a flat array.
 pub fn ranges(flat: &[f64]) -> CoreResult<Vec<Range>> {
     let numbers = numbers(flat)?;
     let ranges = numbers.as_chunks::<3>().0.iter();
@@ -78,7 +78,7 @@ pub fn to_float32(
     throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output, &Stop::default())))
 }
 
-/// Casts elements to another type, as `convert` does; `output` has room for exactly as many.
+/// Casts elements to another type, like `convert`; `output` must have exactly the right size.
 #[napi(catch_unwind)]
 pub fn cast_elements(
     env: Env,
@@ -97,12 +97,12 @@ pub fn cast_elements(
     throw(&env, contain(cast))
 }
 
-/// A cut as the wrapper needs to know it.
+/// The description of a slice.
 #[napi(object)]
 pub struct SlicePlan {
     pub shape: Vec<f64>,
     pub byte_length: f64,
-    /// Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise.
+    /// The offset of the slice in the tensor's bytes, if it is contiguous; -1 otherwise.
     pub start: f64,
 }
 
@@ -121,13 +121,13 @@ pub fn plan_slice(
     })
 }
 
-/// Elements as float32, in memory of ours: in huge pages where the system has them.
+/// Elements as float32, in native memory, which uses huge pages if available.
 #[napi(catch_unwind)]
 pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'_>) -> Result<Memory> {
     let dtype = dtype(&[code], 0)?;
     let widened = contain(|| {
         let bytes = unsigned(size).and_then(|size| size.checked_mul(4));
-        let bytes = bytes.ok_or_else(|| CoreError::new(Code::Internal, "a widening without bounds"))?;
+        let bytes = bytes.ok_or_else(|| CoreError::new(Code::Internal, "a widening with an invalid size"))?;
         let mut output = Owned::to_fill(bytes)?;
         widen::to_float32_divided(dtype, &little(dtype, &input), &mut output, &Stop::default())?;
         Ok(output)
@@ -135,7 +135,7 @@ pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'
     throw(&env, widened).map(Memory::from)
 }
 
-/// A cut of `input` in memory of ours.
+/// A slice of `input` in native memory.
 #[napi(catch_unwind)]
 pub fn pack_slice_block(
     env: Env,
@@ -145,15 +145,15 @@ pub fn pack_slice_block(
     input: Uint8ArraySlice<'_>,
 ) -> Result<Memory> {
     let packed = contain(|| {
-        let cut = slice(&numbers(&shape)?, &ranges, bits)?;
-        let mut output = Owned::to_fill(cut.byte_length())?;
-        cut.pack_divided(&input, &mut output)?;
+        let slice = slice(&numbers(&shape)?, &ranges, bits)?;
+        let mut output = Owned::to_fill(slice.byte_length())?;
+        slice.pack_divided(&input, &mut output)?;
         Ok(output)
     });
     throw(&env, packed).map(Memory::from)
 }
 
-/// Packs a cut of `input` into `output`.
+/// Packs a slice of `input` into `output`.
 #[napi(catch_unwind)]
 pub fn pack_slice(
     env: Env,
@@ -167,7 +167,7 @@ pub fn pack_slice(
     throw(&env, contain(|| slice(&numbers(&shape)?, &ranges, bits)?.pack(&input, output)))
 }
 
-/// The ranges of one rank's share of dimension `dim`, flat.
+/// The ranges of one rank's share of dimension `dim`, as a flat array.
 #[napi(catch_unwind)]
 pub fn shard_ranges(
     env: Env,
@@ -186,7 +186,7 @@ pub fn shard_ranges(
         .collect())
 }
 
-/// Calls `work` with a CSR tensor over arrays of JavaScript's; `codes` are the dtypes of the three.
+/// Calls `work` with a CSR tensor over JavaScript arrays; `codes` are the dtypes of the three.
 fn with_csr<T>(
     env: &Env,
     shape: &[f64],
@@ -299,7 +299,7 @@ pub fn csr_to_coords(
     })
 }
 
-/// Checks the data rules of COO; `strictly`, those of zTensor 2 too, which names each cell once.
+/// Checks the data rules of COO; with `strictly`, also those of zTensor 2, which requires unique cells.
 #[napi(catch_unwind)]
 pub fn check_coo(
     env: Env,

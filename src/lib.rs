@@ -1,7 +1,7 @@
-//! The Node addon: it hands the core's results to JavaScript and knows no format. Everything that it
-//! exports is private to the TypeScript wrapper, which checks arguments and builds the public objects.
+//! The Node addon: it passes the core's results to JavaScript and knows no format. All exports are private to the TypeScript wrapper, which
+//! checks arguments and builds the public objects.
 
-// Arguments come as the binding generator converts them: owned, and the environment by reference.
+// Arguments have the types that the binding generator produces: owned, and the environment by reference.
 #![allow(clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
 
 mod accounting;

@@ -1,4 +1,4 @@
-//! Tells JavaScript that a mapped file was cut short.
+//! Notifies JavaScript that a mapped file was truncated.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use ztensor_core::sources::files::Files;
 
 use crate::buffer;
 
-/// Mappings whose file is closed or collected and that a buffer still keeps alive: nobody but us would ask after them.
+/// Mappings whose file is closed or collected but that a buffer still keeps alive: only this module checks them.
 static ABANDONED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-/// Files that ended after a loss of which nobody was told.
-static UNTOLD: AtomicU32 = AtomicU32::new(0);
+/// Number of files that ended after an unreported loss.
+static UNREPORTED: AtomicU32 = AtomicU32::new(0);
 
 /// Calls `callback` on this environment's thread after each loss. It does not keep the event loop running.
 #[napi(catch_unwind)]
@@ -25,8 +25,8 @@ pub fn on_mapping_lost(callback: Function<'_, (), ()>) -> Result<()> {
     Ok(())
 }
 
-/// The number of losses so far, as memory that JavaScript can look at without a call: a `Uint32Array`'s. Null where
-/// the runtime allows no such memory; it has no aliases to lose either.
+/// The number of losses so far, as memory that JavaScript can read without a call: the memory of a `Uint32Array`. Null if the runtime does
+/// not support such memory; it has no aliases to lose either.
 #[napi(ts_return_type = "ArrayBuffer | null", catch_unwind)]
 pub fn losses(env: &Env) -> Result<Unknown<'_>> {
     match buffer::over_counter(env, fault::losses()) {
@@ -35,30 +35,29 @@ pub fn losses(env: &Env) -> Result<Unknown<'_>> {
     }
 }
 
-/// Puts the signal handler back, where something may have replaced it.
+/// Reinstalls the signal handler, in case something replaced it.
 #[napi(catch_unwind)]
 pub fn arm_fault_handler() {
     fault::arm();
 }
 
-/// Losses since this was last asked, in the whole process, of mappings without a file and of files that ended before anybody
-/// was told.
+/// Losses in the whole process since the last call, of mappings without a file and of files that ended with an unreported loss.
 #[napi(catch_unwind)]
 pub fn abandoned_losses() -> u32 {
     let mut abandoned = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = abandoned.len();
     abandoned.retain(|&token| fault::state(token) != State::Lost);
-    u32::try_from(before - abandoned.len()).unwrap_or(u32::MAX).saturating_add(UNTOLD.swap(0, SeqCst))
+    u32::try_from(before - abandoned.len()).unwrap_or(u32::MAX).saturating_add(UNREPORTED.swap(0, SeqCst))
 }
 
-/// Remembers the mappings of files that end, if anything else still holds them, and has a loss told of that was not yet.
-pub fn abandon(files: &Files, told: bool) {
-    if !told && files.lost().is_some() {
-        UNTOLD.fetch_add(1, SeqCst);
+/// Tracks the mappings of files that end while something else still holds them, and counts an unreported loss.
+pub fn abandon(files: &Files, is_reported: bool) {
+    if !is_reported && files.lost().is_some() {
+        UNREPORTED.fetch_add(1, SeqCst);
         fault::wake();
     }
     for mapping in files.all_opened().filter_map(|(_, file)| file.mapped()) {
-        // Ours and the file's are two.
+        // This module and the file hold one reference each.
         if Arc::strong_count(&mapping) <= 2 || fault::state(mapping.token()) == State::Lost {
             continue;
         }

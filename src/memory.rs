@@ -1,4 +1,4 @@
-//! Memory that native code filled, on its way to JavaScript.
+//! Native memory that is passed to JavaScript.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::error::{misuse, throw};
 use crate::opened::Shared;
 use crate::panic::contain;
 
-/// Bytes that take some 3 ms: copied, as float32 widened, and as float32 decoded from blocks.
+/// Bytes that take some 3 ms: copied, widened to float32, and decoded from blocks to float32.
 const COPIED: u32 = 32 << 20;
 const WIDENED: u32 = 32 << 20;
 const DECODED: u32 = 4 << 20;
 
-/// A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
-/// otherwise. Or elements that are made, or read, only where they are copied to.
+/// A filled block. JavaScript takes it without a copy if the runtime permits, and otherwise copies it in pieces. Alternatively elements
+/// that are produced or read only when they are copied.
 #[napi]
 pub struct Memory {
     block: Option<Owned>,
@@ -34,7 +34,7 @@ impl From<Owned> for Memory {
     }
 }
 
-/// What a job made: a block, or what elements can be made of, with the file that they may be in yet.
+/// The result of a job: a block, or a source of elements with the file that may still contain them.
 pub enum Made {
     Block(Owned),
     Deferred(Deferred, Arc<Shared>),
@@ -58,7 +58,7 @@ impl Memory {
         self.block.as_ref().map_or(deferred, |block| block.len() as u64) as f64
     }
 
-    /// Bytes to copy into memory that is there before the event loop gets a turn: some 3 ms. A multiple of any block of elements.
+    /// Bytes to copy into existing memory before yielding to the event loop: some 3 ms. A multiple of any block of elements.
     #[napi(getter, catch_unwind)]
     pub fn step(&self) -> u32 {
         self.deferred.as_ref().map_or(COPIED, |(deferred, _)| match deferred.work() {
@@ -68,7 +68,7 @@ impl Memory {
         })
     }
 
-    /// An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers.
+    /// An ArrayBuffer that takes ownership of the block, or null if the runtime rejects external buffers.
     #[napi(ts_return_type = "ArrayBuffer | null", catch_unwind)]
     pub fn take<'env>(&mut self, env: &'env Env) -> Option<Unknown<'env>> {
         let block = self.block.take()?;
@@ -81,15 +81,15 @@ impl Memory {
         }
     }
 
-    /// Lets go of the block, which nobody takes: the collector does not know how much it is.
+    /// Releases the block, which will not be used: the garbage collector does not know its size.
     #[napi(catch_unwind)]
     pub fn free(&mut self) {
         self.block = None;
         self.deferred = None;
     }
 
-    /// Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are converted then, both ends
-    /// of the range have to be multiples of 1,024 bytes, or the end of all.
+    /// Copies the bytes from `offset` on into `target`, on all cores if there are many. If elements are converted in the process, both ends
+    /// of the range must be multiples of 1,024 bytes, or the end of all elements.
     #[napi(catch_unwind)]
     pub fn copy_to(&self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
         if let Some((deferred, shared)) = &self.deferred {
@@ -108,14 +108,14 @@ impl Memory {
     }
 }
 
-/// Puts a seal behind the buffers made so far, so that none of them is taken for one that JavaScript moved away. Called at the
-/// end of a turn; the first call asks for seals.
+/// Creates a seal after the buffers created so far, so that none of them is mistaken for one that JavaScript moved. Called at the end of a
+/// turn; the first call requests seals.
 #[napi(catch_unwind)]
 pub fn seal_buffers(env: Env) {
     buffer::seal(env);
 }
 
-/// The same for a runtime that calls hooks first. Called once.
+/// Registers a hook instead, for a runtime that calls hooks first. Called once.
 #[napi(catch_unwind)]
 pub fn hook_buffers(env: Env) {
     buffer::hook(env);

@@ -1,4 +1,4 @@
-//! What threads share of an open file, and how it is opened.
+//! The state of an open file that threads share, and how it is opened.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -28,22 +28,22 @@ use crate::formats::FORMATS;
 use crate::index::{Flat, unsigned};
 use crate::kernels;
 
-/// What the wrapper asks of an opening.
+/// Options for opening a file.
 #[napi(object)]
 pub struct OpenRequest {
     pub format: Option<String>,
-    /// The bytes of the path where they are not UTF-8, in place of the text that stands for them.
+    /// The bytes of the path if it is not UTF-8, replacing the placeholder text.
     pub path_bytes: Option<Vec<u8>>,
     pub io: Option<String>,
     pub max_index_bytes: Option<f64>,
     pub max_decoded_bytes: Option<f64>,
     pub max_rank: Option<f64>,
     pub max_attribute_values: Option<f64>,
-    /// Do not look for the files that an index names.
+    /// Do not look up the files that an index names.
     pub unread: Option<bool>,
-    /// Raw data beside an index may be a link out of its folder.
+    /// Allow raw data files of an index to be links out of its folder.
     pub follow_links: Option<bool>,
-    /// Where the files are that an index names: the names, and a path for each.
+    /// The locations of the files that an index names: the names, and a path for each.
     pub shard_names: Option<Vec<String>>,
     pub shard_paths: Option<Vec<String>>,
 }
@@ -56,7 +56,7 @@ impl OpenRequest {
         };
         Limits {
             max_index_bytes: self.max_index_bytes.and_then(unsigned),
-            // A bound that the caller sets is permission to come to it.
+            // A limit set by the caller permits using all of it.
             max_repeated_bytes: self
                 .max_decoded_bytes
                 .and_then(unsigned)
@@ -67,7 +67,7 @@ impl OpenRequest {
         }
     }
 
-    /// The path that `text` stands for.
+    /// Returns the path that `text` represents.
     fn path(&self, text: &str) -> PathBuf {
         #[cfg(unix)]
         if let Some(bytes) = &self.path_bytes {
@@ -103,48 +103,48 @@ impl OpenRequest {
     }
 }
 
-/// From so many tensors on, what takes a time for each is not done on the JavaScript thread.
+/// From this number of tensors on, work per tensor is not done on the JavaScript thread.
 const MANY: usize = 10_000;
 
-/// The names of the files that an index wants resolved.
+/// Returns the names of the files that an index refers to.
 pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
     open::names(&request.path(path), &request.request(Stop::default()))
 }
 
-/// A copy of a file in memory, for the files that its index names.
+/// Copies a file into memory, to resolve the files that its index names.
 pub fn in_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<InMemory> {
     InMemory::new(Arc::new(Memory::copy_of(bytes)?), &request.request(Stop::default()))
 }
 
-/// The names of the files that it wants resolved.
+/// Returns the names of the files that it refers to.
 pub fn names_in_memory(file: &InMemory, request: &OpenRequest) -> CoreResult<Vec<String>> {
     file.names(&request.request(Stop::default()))
 }
 
-/// What a tensor costs beside its bytes, in bytes that take as long.
+/// The cost of a tensor in addition to its bytes, as the number of bytes that take as long.
 const TENSOR: u64 = 4096;
 
-/// The bytes that have to be read, or made.
+/// Returns the number of bytes that must be read or produced.
 fn weight(component: &Component) -> u64 {
     component.byte_length().map_or(u64::MAX, |decoded| decoded.max(component.stored_length()))
 }
 
-/// What threads share of an open file.
+/// The shared state of an open file.
 pub struct Shared {
     pub catalog: Catalog,
-    /// `None` for memory of the caller's, of which pieces are staged for each call.
+    /// `None` for the caller's memory, parts of which are staged for each call.
     pub files: Option<Files>,
     /// Bytes of all files.
     pub length: u64,
-    /// Open files of JavaScript's that are this one, in all threads. The last to close lets go of the mappings.
+    /// JavaScript handles of this file in all threads. The last one to close releases the mappings.
     pub handles: AtomicUsize,
-    /// The index on its way to JavaScript, where it was flattened beforehand.
+    /// The index in flat form, if it was prepared in advance.
     pub flat: Mutex<Option<Flat>>,
-    /// Whether reading waits for another machine, or for code of the caller's.
+    /// Whether reading waits for another machine, or for the caller's code.
     pub is_remote: bool,
-    /// What is elsewhere, as users see it.
+    /// The URL of a remote file, as shown to users.
     pub location: Option<String>,
-    /// Whether the first of the files is a copy of memory of the caller's.
+    /// Whether the first file is a copy of the caller's memory.
     pub in_memory: bool,
     limits: Limits,
     /// Set by a panic in work on the file.
@@ -157,7 +157,7 @@ impl Shared {
         Ok(Self::new(open::open(&path, &request)?, request.limits, io))
     }
 
-    /// A file of a tree that is elsewhere, or several as one.
+    /// Opens one file of a remote filesystem, or several as one.
     pub fn open_at(
         filesystem: Arc<dyn Filesystem>,
         paths: &[PathBuf],
@@ -170,14 +170,14 @@ impl Shared {
         Ok(Self { location, ..shared }.prepared())
     }
 
-    /// Several files as one.
+    /// Opens several files as one.
     pub fn open_all(paths: Vec<String>, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
         let (io, request) = (request.io(), request.request(stop));
         let paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
         Ok(Self::new(open::open_all(&paths, &request)?, request.limits, io))
     }
 
-    /// A file in memory, with the files that the request gives for the names in it.
+    /// Opens a file in memory, with the files that the request gives for the names in it.
     pub fn open_in_memory(file: &InMemory, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
         let (io, request) = (request.io(), request.request(stop));
         let shared = Self::new(file.open(&request)?, request.limits, io);
@@ -205,7 +205,7 @@ impl Shared {
         let limits = request.limits();
         let catalog = detect::parse_alone(bytes, &request.request(Stop::default()))?;
         if !catalog.shards.is_empty() && request.unread != Some(true) {
-            let message = "the file has shards, which cannot be found from memory: open it by its path (or with shards: 'none')";
+            let message = "the file has shards, which cannot be located for a file in memory: open it by its path (or with shards: 'none')";
             return Err(CoreError::new(Code::Incomplete, message));
         }
         Ok(Self {
@@ -222,8 +222,8 @@ impl Shared {
         })
     }
 
-    /// The same with the index of very many tensors flattened, for whoever is not on the JavaScript thread: there that would take a turn
-    /// of 50 ms for a million.
+    /// Flattens the index if it has very many tensors. Called off the JavaScript thread, which this would block for 50 ms per million
+    /// tensors.
     pub fn prepared(mut self) -> Self {
         if self.catalog.len() >= MANY {
             self.flat = Mutex::new(Some(Flat::of(&self.catalog)));
@@ -231,7 +231,7 @@ impl Shared {
         self
     }
 
-    /// Lets go of the file. The index of very many tensors goes on another thread: giving back all of its pieces takes 100 ms.
+    /// Releases the file. An index of very many tensors is freed on another thread, because this takes 100 ms.
     pub fn end(self: Arc<Self>) {
         let Some(Self { catalog, files, .. }) = Arc::into_inner(self) else { return };
         drop(files);
@@ -252,17 +252,17 @@ impl Shared {
         self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
     }
 
-    /// A lane, or the one for work that waits for somebody else.
+    /// Returns a lane, or the lane for work that waits for something external.
     pub fn or_remote(&self, lane: Lane) -> Lane {
         if self.is_remote { Lane::Far } else { lane }
     }
 
-    /// The lane for work on tensors.
+    /// Returns the lane for work on tensors.
     pub fn lane(&self, ordinals: &[u32]) -> Lane {
         if self.is_remote {
             return Lane::Far;
         }
-        // Of so many the weights alone would take a while to add up.
+        // For that many the sum of the weights alone would take a while.
         if ordinals.len() as u64 > SHORT / TENSOR {
             return Lane::Long;
         }
@@ -271,25 +271,25 @@ impl Shared {
         Lane::of(weights.fold(ordinals.len() as u64 * TENSOR, u64::saturating_add))
     }
 
-    /// The lane for work on a component, or on a cut of it.
+    /// Returns the lane for work on a component or on a slice of it.
     pub fn component_lane(&self, ordinal: u32, component: u32, ranges: Option<&[f64]>) -> Lane {
         if self.is_remote {
             return Lane::Far;
         }
         let Ok((tensor, component)) = self.part(ordinal, component) else { return Lane::Short };
         let bits = component.dtype.map_or(8, DType::bits);
-        let cut = ranges.and_then(|ranges| kernels::slice(tensor.shape(), ranges, bits).ok());
-        // One run of what stands as it is; anything else takes more than its own bytes.
-        let run = cut.filter(|_| component.plain_range().is_some()).and_then(|cut| cut.contiguous());
+        let slice = ranges.and_then(|ranges| kernels::slice(tensor.shape(), ranges, bits).ok());
+        // A contiguous range without conversion; anything else takes more than its own bytes.
+        let run = slice.filter(|_| component.plain_range().is_some()).and_then(|slice| slice.contiguous());
         Lane::of(run.map_or_else(|| weight(component), |(_, length)| length))
     }
 
-    /// Refuses work on tensors that come to far more than the file holds.
+    /// Rejects work on tensors whose total size far exceeds that of the file.
     pub fn check_total(&self, ordinals: &[u32], work: Work) -> CoreResult<()> {
         total::check(&self.catalog, &self.limits, ordinals, self.length, work)
     }
 
-    /// Refuses a file in whose work a defect of ours was met: nobody knows what state that left.
+    /// Rejects a file after a panic during work on it, because its state is unknown.
     pub fn check(&self) -> CoreResult<()> {
         if self.broken.load(Ordering::Relaxed) {
             let message = "an earlier call met a bug in ztensor; close the file";
@@ -298,10 +298,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Refuses to have the JavaScript thread wait for what is far away.
+    /// Prevents the JavaScript thread from waiting for remote data.
     pub fn check_near(&self) -> CoreResult<()> {
         if self.is_remote {
-            let message = "the data is not on this machine, and nothing here waits for a network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first";
+            let message = "the data is remote, and synchronous calls do not wait for the network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first";
             return Err(CoreError::new(Code::NotLocal, message));
         }
         Ok(())
@@ -317,7 +317,7 @@ impl Shared {
         self.reading(staged, &Watch::default(), read)
     }
 
-    /// The same of a tensor, or one component of it, that may be far away and kept here.
+    /// Calls `read` on the JavaScript thread for a tensor or one component, which may be remote but cached locally.
     pub fn reading_tensor_here<T>(
         &self,
         staged: Option<&Staged>,
@@ -334,7 +334,7 @@ impl Shared {
         self.reading_from(&files.near(), watch, read)
     }
 
-    /// Whether all of a tensor, or of one component of it, is on this machine.
+    /// Returns whether all of a tensor, or of one of its components, is available locally.
     pub fn is_near(&self, ordinal: u32, component: Option<u32>) -> CoreResult<bool> {
         let Some(files) = self.files.as_ref().filter(|_| self.is_remote) else { return Ok(true) };
         let tensor = self.tensor(ordinal)?;
@@ -356,7 +356,7 @@ impl Shared {
         watch: &Watch,
         read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
     ) -> CoreResult<T> {
-        let nothing: &[u8] = &[]; // enough for what stands in the index
+        let nothing: &[u8] = &[]; // sufficient for data in the index
         let sources: &dyn Sources = match (&self.files, staged) {
             (Some(files), _) => files,
             (None, Some(staged)) => staged,
@@ -380,7 +380,7 @@ impl Shared {
     }
 }
 
-/// An open file on its way to another thread.
+/// A reference to an open file for another thread.
 pub struct Reader {
     pub shared: Arc<Shared>,
     pub staged: Option<Arc<Staged>>,

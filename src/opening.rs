@@ -1,4 +1,4 @@
-//! How files are opened: by path, as a list, in memory.
+//! Opening files: by path, as a list, in memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,7 +54,7 @@ pub fn open_paths<'env>(
     spawn(env, Lane::Short, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }
 
-/// The names of the files that an index, or a folder with one, wants resolved.
+/// The names of the files that an index, or a folder with one, refers to.
 #[napi(catch_unwind)]
 pub fn shard_names_sync(env: Env, path: String, request: OpenRequest) -> Result<Vec<String>> {
     throw(&env, contain(|| opened::shard_names(&path, &request)))
@@ -76,7 +76,7 @@ pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -
     throw(&env, contain(|| Shared::from_memory(&&*bytes, &request))).map(NativeFile::new)
 }
 
-/// A file in memory whose index names others, which the caller gives.
+/// A file in memory whose index names other files, which the caller provides.
 #[napi]
 pub struct MemorySet {
     file: Arc<InMemory>,
@@ -91,7 +91,7 @@ impl MemorySet {
         Ok(Self { file: Arc::new(file) })
     }
 
-    /// The names of the files that it wants resolved.
+    /// The names of the files that it refers to.
     #[napi(catch_unwind)]
     pub fn names(&self, env: Env, request: OpenRequest) -> Result<Vec<String>> {
         throw(&env, contain(|| opened::names_in_memory(&self.file, &request)))
@@ -116,7 +116,7 @@ impl MemorySet {
     }
 }
 
-/// A file in the caller's memory that is opened off the event loop, with copies of what its index takes.
+/// Opens a file in the caller's memory off the event loop, with copies of the parts that its index needs.
 #[napi]
 pub struct MemoryOpening {
     partial: Arc<Mutex<Partial>>,
@@ -131,14 +131,14 @@ impl MemoryOpening {
         Ok(Self { partial: Arc::new(Mutex::new(Partial::new(total))), request: Arc::new(request) })
     }
 
-    /// A stage for what the next attempt needs.
+    /// Creates a stage for what the next attempt needs.
     #[napi(catch_unwind)]
     pub fn stage(&self, env: Env) -> Result<StageBuilder> {
         let partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
         throw(&env, StageBuilder::new(partial.wanted(), partial.length()))
     }
 
-    /// Reads the index with what was staged so far; null where more is needed.
+    /// Reads the index with what was staged so far; null if more is needed.
     #[napi(ts_return_type = "Promise<NativeFile | null>", catch_unwind)]
     pub fn attempt<'env>(&self, env: &'env Env, stage: &Stage, control: &Control) -> Result<Object<'env>> {
         let (partial, request, part) = (Arc::clone(&self.partial), Arc::clone(&self.request), stage.share()?);

@@ -1,5 +1,5 @@
-//! Blocks of a file on their way from a thread that makes them to the wrapper, which writes them into a stream. That thread waits
-//! until there is room for a block; nobody else waits on a thread.
+//! Passes blocks of a file from the thread that produces them to the wrapper, which writes them to a stream. The producer waits until its
+//! block is accepted; nothing waits for the producer.
 
 use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,20 +16,20 @@ use crate::task::{Deferred, settle};
 
 #[derive(Default)]
 struct State {
-    /// The block that waits. One is written meanwhile, and one is made.
+    /// The waiting block. Meanwhile one is written, and one is produced.
     block: Option<Vec<u8>>,
     /// The wrapper's call that waits for the next block.
     asked: Option<Deferred<Option<Memory>>>,
-    /// Nobody makes any more blocks.
+    /// No more blocks will be produced.
     made: bool,
-    /// Nobody takes any more blocks.
+    /// No more blocks will be taken.
     abandoned: bool,
 }
 
 #[derive(Default)]
 struct Way {
     state: Mutex<State>,
-    room: Condvar,
+    taken: Condvar,
 }
 
 impl Way {
@@ -42,17 +42,17 @@ fn give(asked: Deferred<Option<Memory>>, block: Option<Vec<u8>>) {
     settle(asked, Ok(block), |_, block| Ok(block.map(|bytes| Memory::from(Owned::from(bytes)))));
 }
 
-/// The end into which blocks go.
+/// The producer's end.
 pub struct Maker(Arc<Way>);
 
 impl Passing for Maker {
     fn pass(&mut self, block: Vec<u8>) -> CoreResult<()> {
         let mut state = self.0.lock();
         while state.block.is_some() && !state.abandoned {
-            state = self.0.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.0.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.abandoned {
-            return Err(CoreError::new(Code::Io, "nobody takes the rest of the file"));
+            return Err(CoreError::new(Code::Io, "the rest of the file is no longer read"));
         }
         match state.asked.take() {
             Some(asked) => give(asked, Some(block)),
@@ -72,7 +72,7 @@ impl Drop for Maker {
     }
 }
 
-/// One way for blocks, for one copy.
+/// A channel for the blocks of one copy.
 #[napi]
 pub struct Outflow {
     way: Arc<Way>,
@@ -89,14 +89,14 @@ impl Outflow {
         Self { way, maker }
     }
 
-    /// The next block; null when all were taken, whether the copy is complete or not. One call after the other.
+    /// The next block; null when all were taken, whether the copy is complete or not. Calls must not overlap.
     #[napi(ts_return_type = "Promise<Memory | null>", catch_unwind)]
     pub fn next<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let (asked, promise) = env.create_deferred()?;
         let mut state = self.way.lock();
         match state.block.take() {
             Some(block) => {
-                self.way.room.notify_one();
+                self.way.taken.notify_one();
                 give(asked, Some(block));
             }
             None if state.made => give(asked, None),
@@ -105,7 +105,7 @@ impl Outflow {
         Ok(promise)
     }
 
-    /// Ends the way of blocks that nobody will make.
+    /// Closes a channel that will receive no blocks.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         drop(self.maker.take());
@@ -113,16 +113,18 @@ impl Outflow {
 }
 
 impl Outflow {
-    /// The end into which blocks go, once.
+    /// Returns the producer's end, once.
     pub fn maker(&self) -> CoreResult<Maker> {
-        self.maker.take().ok_or_else(|| CoreError::new(Code::InvalidArg, "these blocks are made already"))
+        self.maker
+            .take()
+            .ok_or_else(|| CoreError::new(Code::InvalidArg, "these blocks are already being produced"))
     }
 }
 
 impl Drop for Outflow {
-    /// The environment has ended, or the copy: whoever makes blocks must not wait for it.
+    /// The environment or the copy has ended: a producer must not wait any longer.
     fn drop(&mut self) {
         self.way.lock().abandoned = true;
-        self.way.room.notify_one();
+        self.way.taken.notify_one();
     }
 }

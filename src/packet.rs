@@ -1,5 +1,5 @@
-//! A small dense tensor as the wrapper packs it, in one block of bytes: each argument of its own would cost as much as the
-//! rest of the call. Where the runtime lets us, the block is memory of ours, and a call has no argument at all.
+//! A small dense tensor packed by the wrapper into one block of bytes: separate arguments would cost as much as the rest of the call. If
+//! the runtime supports it, the block is native memory, and a call has no arguments.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,11 +19,11 @@ use crate::writer::{NativeWriter, Slot, gone};
 
 thread_local! {
     static MAILBOX: Arc<Mailbox> = Mailbox::new(ELEMENTS + LARGEST);
-    /// The writer that the mailbox is read for, by its number.
+    /// The writer whose packets the mailbox holds, by number.
     static READER: RefCell<(u32, Weak<Mutex<Option<Writer>>>)> = const { RefCell::new((0, Weak::new())) };
 }
 
-/// The block, as lib/write/packet.ts has it: the name's bytes, the rank, the dtype, the bytes of the elements and the number of the
+/// The block, as in lib/write/packet.ts: the length of the name, the rank, the dtype, the size of the elements and the number of the
 /// writer; the shape; the name; the elements.
 const SHAPE: usize = 24;
 const NAME: usize = 128;
@@ -36,7 +36,7 @@ struct Packet<'a> {
     dtype: DType,
     shape: [u64; DIMENSIONS],
     rank: usize,
-    /// Those of them that stand in the block.
+    /// The elements that are in the block.
     elements: &'a [u8],
     writer: u32,
 }
@@ -63,7 +63,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Adds the tensor and says how many bytes wait to be flushed. What is refused leaves the file as it was.
+    /// Adds the tensor and returns the number of bytes that wait to be flushed. A rejected tensor leaves the file unchanged.
     fn add(&self, slot: &Slot, elements: Option<&[u8]>) -> CoreResult<usize> {
         let bytes = elements.unwrap_or(self.elements);
         let spec = Spec {
@@ -87,17 +87,17 @@ impl<'a> Packet<'a> {
 }
 
 fn misread() -> napi::Error {
-    misuse("a packet of another form")
+    misuse("a malformed packet")
 }
 
-/// Memory of ours for the wrapper to pack tensors into; null where the runtime refuses external buffers.
+/// Native memory into which the wrapper packs tensors; null if the runtime rejects external buffers.
 #[napi(ts_return_type = "ArrayBuffer | null", catch_unwind)]
 pub fn packet_block(env: &Env) -> Option<Unknown<'_>> {
     MAILBOX.with(|mailbox| buffer::over_mailbox(env, mailbox))
 }
 
-/// Adds the dense tensor that stands in that memory, for the writer that asked last, and says how many bytes wait to be
-/// flushed: -1 where that is not the writer whose number the packet bears.
+/// Adds the dense tensor in that memory for the current writer, and returns the number of bytes that wait to be flushed: -1 if the packet
+/// has the number of a different writer.
 #[napi(catch_unwind)]
 pub fn add_packet(env: Env) -> Result<f64> {
     let added = MAILBOX.with(|mailbox| {
@@ -113,7 +113,7 @@ pub fn add_packet(env: Env) -> Result<f64> {
 
 #[napi]
 impl NativeWriter {
-    /// From now on packets are for this writer. Gives the number that they have to bear.
+    /// Makes this writer the receiver of packets. Returns the number that they must contain.
     #[napi(catch_unwind)]
     pub fn receive(&self) -> u32 {
         READER.with_borrow_mut(|reader| {
@@ -122,7 +122,7 @@ impl NativeWriter {
         })
     }
 
-    /// Adds the dense tensor in a block of JavaScript's. `elements`: where they are too many for it.
+    /// Adds the dense tensor in a JavaScript block. `elements`: given if they do not fit into it.
     #[napi(catch_unwind)]
     pub fn add_small(
         &self,

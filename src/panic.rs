@@ -1,4 +1,4 @@
-//! A panic is a defect of ours: it ends the call that met it, never the process.
+//! A panic is a bug in ztensor: it fails the call that hit it, never the process.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -7,27 +7,26 @@ use std::sync::{Mutex, PoisonError};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 
-/// What the first panic since the last look said, and where. A panic on one thread can raise others on those that wait
-/// for it.
+/// Message and location of the first panic since the last check. A panic on one thread may cause others on threads that wait for it.
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
-/// Keeps what panics say, in place of printing it. The hook is this library's own, not the host's.
+/// Records panic messages instead of printing them. The hook belongs to this library, not to the host.
 #[napi_derive::module_init]
 fn listen() {
     panic::set_hook(Box::new(|info| {
-        let place = info.location().map_or_else(String::new, |place| format!(" ({place})"));
-        let text = format!("{}{place}", text(info.payload()));
+        let location = info.location().map_or_else(String::new, |location| format!(" ({location})"));
+        let text = format!("{}{location}", text(info.payload()));
         FIRST.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
     }));
 }
 
-/// What a panic said, and where, that nobody has asked for yet.
+/// Returns message and location of a panic that was not reported yet.
 #[napi(catch_unwind)]
 pub fn take_panic() -> Option<String> {
     FIRST.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Turns a panic into an error: it must not cross into the host.
+/// Converts a panic to an error: it must not cross into the host.
 pub fn contain<T>(job: impl FnOnce() -> CoreResult<T>) -> CoreResult<T> {
     panic::catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| Err(defect(&*panic)))
 }

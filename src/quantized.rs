@@ -1,4 +1,4 @@
-//! Quantized tensors as float32.
+//! Dequantization to float32.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::task::spawn;
 
 #[napi]
 impl NativeFile {
-    /// A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. `deferred`: made where the
-    /// memory is copied to, if it can.
+    /// A quantized tensor as float32, or a slice of it: `[start, stop, step]` of each dimension, flat. `deferred`: decode while the memory
+    /// is copied, if possible.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn dequantize<'env>(
         &self,
@@ -43,7 +43,7 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
-    /// The whole of it on this thread and others beside it.
+    /// All of it, on this thread and on worker threads.
     #[napi(catch_unwind)]
     pub fn dequantize_sync(
         &self,

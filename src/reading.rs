@@ -1,4 +1,4 @@
-//! What reads the data of an open file: loads, cuts, verification, plans.
+//! Operations that read the data of an open file: loads, slices, verification, plans.
 
 use std::sync::Arc;
 
@@ -32,21 +32,21 @@ use crate::task::spawn;
 use crate::verified::Verified;
 use crate::{buffer, kernels};
 
-/// What a load does with the bytes.
+/// Options for loading.
 #[napi(object)]
 pub struct LoadRequest {
     /// `[start, stop]` of each dimension, flat.
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
-    /// Where the memory is copied to, if that can be done there.
+    /// Defer the work until the memory is copied, if possible.
     pub deferred: Option<bool>,
 }
 
-/// How tensors that are loaded at once are divided.
+/// How tensors that are loaded together are divided.
 #[napi(object, object_to_js = false)]
 pub struct DivisionRequest {
-    /// Of each tensor the dimension, -1 for one that is loaded whole.
+    /// The divided dimension of each tensor, -1 for one that is loaded whole.
     pub dims: Int32Array,
     pub rank: f64,
     pub world_size: f64,
@@ -55,14 +55,13 @@ pub struct DivisionRequest {
 impl DivisionRequest {
     fn parsed(self) -> Result<(Vec<Option<usize>>, Rank)> {
         let numbers = unsigned(self.rank).zip(unsigned(self.world_size));
-        let (rank, world_size) = numbers.ok_or_else(|| misuse("a plan without a rank"))?;
+        let (rank, world_size) = numbers.ok_or_else(|| misuse("a plan with an invalid rank"))?;
         let dims = self.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
         Ok((dims, Rank { rank, world_size }))
     }
 }
 
-/// Tensors that were loaded at once. `locations` holds for each its block, or -1 where it has no bytes, and where in the
-/// block it begins.
+/// Tensors that were loaded together. `locations` holds for each its block, or -1 if it has no bytes, and its offset in the block.
 #[napi(object, object_from_js = false)]
 pub struct Loaded {
     pub blocks: Vec<Memory>,
@@ -71,16 +70,16 @@ pub struct Loaded {
 
 impl From<Batch> for Loaded {
     fn from(batch: Batch) -> Self {
-        let place = |place: &Location| [place.block.map_or(-1.0, f64::from), number(place.offset)];
-        let locations: Vec<f64> = batch.locations.iter().flat_map(place).collect();
+        let location = |at: &Location| [at.block.map_or(-1.0, f64::from), number(at.offset)];
+        let locations: Vec<f64> = batch.locations.iter().flat_map(location).collect();
         Self { blocks: batch.blocks.into_iter().map(Memory::from).collect(), locations: locations.into() }
     }
 }
 
-/// What a rank needs of a file.
+/// The part of a file that a rank needs.
 #[napi(object, object_from_js = false)]
 pub struct NativePlan {
-    /// The dimension that is divided of each tensor, -1 for one that is not.
+    /// The divided dimension of each tensor, -1 for one that is not divided.
     pub dims: Int32Array,
     /// `[file, offset, length, …]`.
     pub spans: Float64Array,
@@ -111,7 +110,7 @@ fn total_work(name: &str) -> Result<Work> {
         "load" => Work::Load,
         "copy" => Work::Copy,
         "verify" => Work::Verify,
-        _ => return Err(misuse("work of no known kind")),
+        _ => return Err(misuse("an unknown kind of work")),
     })
 }
 
@@ -137,14 +136,14 @@ impl NativeFile {
     /// Copies a range of a file into `target` on this thread.
     #[napi(catch_unwind)]
     pub fn read_into(&self, env: Env, file: u32, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
-        let offset = unsigned(offset).ok_or_else(|| misuse("a read without bounds"))?;
+        let offset = unsigned(offset).ok_or_else(|| misuse("a read with an invalid offset"))?;
         let shared = self.shared(&env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("a read of memory"))?;
         let target = buffer::writable(&mut target, &[])?;
         let read = || {
             let span = Span { file, offset, length: target.len() as u64 };
-            if let Some(kept) = files.copied(span)? {
-                return kept.read_at(offset, target, Stop::never());
+            if let Some(copy) = files.copied(span)? {
+                return copy.read_at(offset, target, Stop::never());
             }
             shared.check_near()?;
             files.source(file)?.read_at(offset, target, Stop::never())
@@ -152,7 +151,7 @@ impl NativeFile {
         throw(&env, contain(read))
     }
 
-    /// The bytes of a cut of a dense component, read on this thread.
+    /// The bytes of a slice of a dense component, read on this thread.
     #[napi(catch_unwind)]
     pub fn slice(
         &self,
@@ -175,9 +174,8 @@ impl NativeFile {
         throw(&env, packed).map(Memory::from)
     }
 
-    /// The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
-    /// copied to where they are wanted: where their file is open, they are in the page cache, and nobody has to look at them before.
-    /// Else null: nothing here waits for a disk.
+    /// The elements of a component as stored or as float32, or without a component those of a quantized tensor as float32, to be copied to
+    /// their destination: only if they are in the page cache and need no validation. Null otherwise: this call does not wait for a disk.
     #[napi(catch_unwind)]
     pub fn at_hand(
         &self,
@@ -202,7 +200,7 @@ impl NativeFile {
         Ok(found.map(|deferred| Memory::from(Made::Deferred(deferred, Arc::clone(&shared)))))
     }
 
-    /// Loads a component, or a cut of it, or its elements as float32.
+    /// Loads a component, or a slice of it, or its elements as float32.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn load<'env>(
         &self,
@@ -230,7 +228,7 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, made| Ok(Memory::from(made)))
     }
 
-    /// Refuses work on tensors that come to far more than the file holds.
+    /// Rejects work on tensors whose total size far exceeds that of the file.
     #[napi(catch_unwind)]
     pub fn check_total(
         &self,
@@ -243,7 +241,7 @@ impl NativeFile {
         throw(&env, contain(|| shared.check_total(&ordinals, work)))
     }
 
-    /// The same off this thread, for very many.
+    /// Performs the check off this thread, for very many tensors.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn check_total_async<'env>(
         &self,
@@ -265,7 +263,7 @@ impl NativeFile {
         Ok(number(tensors.map(stored_bytes).fold(0, u64::saturating_add)))
     }
 
-    /// Loads dense tensors, at most `at_once` at a time; of those that are divided the part of a rank.
+    /// Loads dense tensors, at most `at_once` at a time; for divided tensors only the part of a rank.
     #[napi(ts_return_type = "Promise<Loaded>", catch_unwind)]
     pub fn load_batch<'env>(
         &self,
@@ -329,7 +327,7 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, outcome| Ok(Verified::from(outcome)))
     }
 
-    /// The same on this thread.
+    /// Verifies on this thread.
     #[napi(catch_unwind)]
     pub fn verify_sync(&self, env: Env, ordinals: Uint32Array, stage: Option<&Stage>) -> Result<Verified> {
         let shared = self.shared(&env)?;
@@ -339,15 +337,15 @@ impl NativeFile {
         throw(&env, verified).map(Verified::from)
     }
 
-    /// The damage of these tensors, and with `whole` of the file, that the index showed.
+    /// The damage of these tensors, and with `whole` of the file, that was found in the index.
     #[napi(catch_unwind)]
     pub fn damage(&self, env: Env, ordinals: Uint32Array, whole: bool) -> Result<Verified> {
         let shared = self.shared(&env)?;
         throw(&env, contain(|| Ok(verify::damage(&shared.catalog, &ordinals, whole)))).map(Verified::from)
     }
 
-    /// What a rank needs. Each name is held against the patterns in their order; `placements`: a dimension for each, or -1 for a
-    /// tensor that every rank has whole, -2 for columns, -3 for rows.
+    /// The part of the file that a rank needs. Each name is matched against the patterns in order; `placements`: a dimension for each, or
+    /// -1 for a tensor replicated to every rank, -2 for columns, -3 for rows.
     #[napi(catch_unwind)]
     pub fn plan(
         &self,
@@ -359,7 +357,7 @@ impl NativeFile {
     ) -> Result<NativePlan> {
         let shared = self.shared(&env)?;
         let rank = unsigned(rank).zip(unsigned(world_size));
-        let (rank, world_size) = rank.ok_or_else(|| misuse("a plan without a rank"))?;
+        let (rank, world_size) = rank.ok_or_else(|| misuse("a plan with an invalid rank"))?;
         let placed = patterns.iter().zip(placements);
         let rules: Vec<_> = placed.map(|(pattern, code)| (Glob::new(pattern), placement(code))).collect();
         let plan = contain(|| plan::plan(&shared.catalog, &rules, Rank { rank, world_size }));
@@ -367,7 +365,7 @@ impl NativeFile {
     }
 }
 
-/// Elements of a component as they are, or as float32, for [`Memory`] to make where they are copied to.
+/// Elements of a component as stored or as float32, which [`Memory`] produces when they are copied.
 fn deferred(
     reading: Reading<'_>,
     (tensor, component): (Tensor<'_>, &Component),
@@ -387,7 +385,7 @@ fn load(
     component: &Component,
     request: &LoadRequest,
 ) -> CoreResult<Owned> {
-    let cut = match &request.ranges {
+    let slice = match &request.ranges {
         None => None,
         Some(ranges) => {
             let bits = component.dtype.map_or(8, DType::bits);
@@ -395,13 +393,13 @@ fn load(
         }
     };
     let elements =
-        checked::product(&cut.as_ref().map_or_else(|| tensor.shape().to_vec(), TensorSlice::shape));
+        checked::product(&slice.as_ref().map_or_else(|| tensor.shape().to_vec(), TensorSlice::shape));
     if let (true, Some(dtype), Some(elements)) = (request.widen, component.dtype, elements) {
-        return reading.float32(tensor, component, cut.as_ref(), dtype, elements);
+        return reading.float32(tensor, component, slice.as_ref(), dtype, elements);
     }
-    let mut bytes = match &cut {
+    let mut bytes = match &slice {
         None => reading.component(tensor, component)?,
-        Some(cut) => reading.slice(tensor, component, cut)?,
+        Some(slice) => reading.slice(tensor, component, slice)?,
     };
     kernels::to_host_order(component.dtype, &mut bytes);
     Ok(bytes)

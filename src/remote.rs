@@ -1,4 +1,4 @@
-//! Files of other machines: what the wrapper asks for, and the trees that they are in.
+//! Remote files: options from the wrapper, and their filesystems.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use crate::index::unsigned;
 use crate::opened::{OpenRequest, Shared};
 use crate::task::{spawn, spawn_lasting};
 
-/// How files of other machines are read.
+/// Options for reading remote files.
 #[napi(object)]
 pub struct RemoteRequest {
-    /// Names and values in turn.
+    /// Alternating names and values.
     pub headers: Vec<String>,
     pub concurrency: Option<f64>,
     pub piece_bytes: Option<f64>,
@@ -37,14 +37,14 @@ pub struct RemoteRequest {
     pub max_whole_bytes: Option<f64>,
     pub allow_private: Option<bool>,
     pub store: Option<StoreRequest>,
-    /// The folder that copies are kept in.
+    /// The cache folder.
     pub cache: Option<String>,
-    /// The variables of the calling environment, names and values in turn: a worker may have its own.
+    /// The variables of the calling environment, alternating names and values: a worker may have its own.
     pub environment: Vec<String>,
     pub max_cache_bytes: Option<f64>,
 }
 
-/// How to reach a store of objects.
+/// Options for accessing an object store.
 #[napi(object)]
 pub struct StoreRequest {
     pub region: Option<String>,
@@ -104,11 +104,11 @@ impl RemoteRequest {
     }
 }
 
-/// The trees that several URLs lead to.
+/// The filesystems of several URLs.
 struct Several(Vec<(PathBuf, Arc<dyn Filesystem>)>);
 
 impl Several {
-    /// The tree of a path: that of the URL with the longest folder that the path is in.
+    /// Returns the filesystem of a path: that of the URL with the longest folder that contains it.
     fn of(&self, path: &Path) -> CoreResult<&dyn Filesystem> {
         let depth = |root: &Path| {
             let folder = root.parent().unwrap_or(root);
@@ -118,7 +118,7 @@ impl Several {
             self.0.iter().filter_map(|(root, filesystem)| Some((path == root, depth(root)?, filesystem)));
         let best = fits.max_by_key(|&(same, depth, _)| (same, depth));
         best.map(|(_, _, filesystem)| &**filesystem)
-            .ok_or_else(|| CoreError::new(Code::Internal, "a path of no tree"))
+            .ok_or_else(|| CoreError::new(Code::Internal, "a path without a filesystem"))
     }
 }
 
@@ -179,7 +179,7 @@ pub fn is_there<'env>(
     spawn(env, Lane::Far, control, job, |_, there| Ok(there))
 }
 
-/// Puts a file of this machine into a store, where nothing has its name. Says whether the same bytes are there then.
+/// Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes.
 #[napi(ts_return_type = "Promise<boolean>", catch_unwind)]
 pub fn put_file<'env>(
     env: &'env Env,
@@ -209,7 +209,7 @@ pub fn put_file<'env>(
 /// Bytes that are read at once.
 const PIECE: u64 = 8 << 20;
 
-/// The pieces of a file, by their offsets and lengths.
+/// Returns the pieces of a file as offsets and lengths.
 fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..length.div_ceil(PIECE)).map(move |at| (at * PIECE, PIECE.min(length - at * PIECE)))
 }

@@ -1,5 +1,5 @@
-//! Sources that code of the caller's reads. A thread that needs bytes asks the wrapper, on the JavaScript thread, and waits for its
-//! answer; the JavaScript thread itself never waits.
+//! Sources that the caller's code reads. A thread that needs bytes sends a request to the wrapper, on the JavaScript thread, and waits for
+//! the response; the JavaScript thread itself never waits.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -27,20 +27,20 @@ use crate::index::{number, unsigned};
 use crate::opened::{OpenRequest, Shared};
 use crate::task::spawn;
 
-/// How often a thread that waits for an answer looks at its stop flag.
+/// How often a thread that waits for a response checks its stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the wrapper is asked.
+/// A request to the wrapper.
 #[napi(object, object_from_js = false)]
 pub struct Question {
     pub id: u32,
-    /// The source, by the number that the wrapper gave it. The one that was opened is 0.
+    /// The source, by the number that the wrapper assigned. The opened source is 0.
     pub source: u32,
     pub offset: f64,
     pub length: f64,
-    /// The name of a file beside the one that was opened, instead of bytes.
+    /// The name of a sibling of the opened file, if it is requested instead of bytes.
     pub beside: Option<String>,
-    /// Nobody waits for the answer to this question any more.
+    /// Whether the response to this question is no longer needed.
     pub given_up: bool,
 }
 
@@ -48,7 +48,7 @@ type Ask = ThreadsafeFunction<Question, (), Question, Status, false, true>;
 
 enum Answer {
     Bytes(Vec<u8>),
-    /// Number and length of the file beside the one that was opened; `None` where there is none.
+    /// Number and length of a sibling of the opened file; `None` if it does not exist.
     Siblings(Option<(u32, u64)>),
     Failed(CoreError),
 }
@@ -65,7 +65,7 @@ impl Slot {
     }
 }
 
-/// Where questions wait for their answers.
+/// Pending requests and their responses.
 struct Desk {
     ask: Ask,
     waiting: Mutex<HashMap<u32, Arc<Slot>>>,
@@ -86,7 +86,7 @@ impl Desk {
         let status = self.ask.call(Question { id, ..question }, ThreadsafeFunctionCallMode::NonBlocking);
         if status != Status::Ok {
             self.waiting().remove(&id);
-            let message = "the thread that opened the source has ended, and nobody else can read it";
+            let message = "the thread that opened the source has ended, and no other thread can read it";
             return Err(CoreError::new(Code::Io, message));
         }
         let mut answer = slot.lock();
@@ -97,7 +97,7 @@ impl Desk {
             if stop.is_set() {
                 drop(answer);
                 self.waiting().remove(&id);
-                // A thread that has ended has given it up already.
+                // A thread that has ended has already abandoned the question.
                 let _ = self.ask.call(given_up, ThreadsafeFunctionCallMode::NonBlocking);
                 return Err(stop.check().err().unwrap_or_else(|| CoreError::new(Code::Aborted, "given up")));
             }
@@ -135,7 +135,7 @@ impl ReadAt for Script {
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> CoreResult<()> {
         if checked::end_within(offset, buffer.len() as u64, self.length).is_none() {
             let message = format!(
-                "{} bytes are needed at offset {offset}, the source has {} in all",
+                "{} bytes are needed at offset {offset}, but the source has {} in total",
                 buffer.len(),
                 self.length
             );
@@ -156,14 +156,14 @@ impl ReadAt for Script {
                 Answer::Bytes(bytes) if bytes.len() == piece.len() => piece.copy_from_slice(&bytes),
                 Answer::Bytes(bytes) => {
                     let message = format!(
-                        "read({at}, {length}) of the source gave {} bytes, not {length}",
+                        "read({at}, {length}) of the source returned {} bytes instead of {length}",
                         bytes.len()
                     );
                     return Err(CoreError::new(Code::Io, message).at(at));
                 }
                 Answer::Failed(error) => return Err(error.at(at)),
                 Answer::Siblings(_) => {
-                    return Err(CoreError::new(Code::Internal, "an answer to another question"));
+                    return Err(CoreError::new(Code::Internal, "the answer has the wrong type"));
                 }
             }
             at = at.saturating_add(length);
@@ -172,13 +172,13 @@ impl ReadAt for Script {
     }
 }
 
-/// The source that was opened, and what its `sibling()` gives.
+/// The opened source, and the results of its `sibling()`.
 struct Scripts {
     desk: Arc<Desk>,
-    /// What the source calls itself.
+    /// The name of the source.
     root: PathBuf,
     length: u64,
-    /// What was read last of all its files.
+    /// Cached blocks of all its files.
     blocks: Arc<Blocks>,
 }
 
@@ -186,7 +186,7 @@ impl Scripts {
     fn beside(&self, path: &Path, stop: &Stop) -> CoreResult<(u32, u64)> {
         let folder = self.root.parent().unwrap_or(Path::new(""));
         let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
-        // Only there a backslash separates folders.
+        // Only on Windows does a backslash separate folders.
         let name = if cfg!(windows) { name.replace('\\', "/") } else { name.into_owned() };
         let question = Question {
             id: 0,
@@ -201,7 +201,7 @@ impl Scripts {
             Answer::Failed(error) => Err(error),
             Answer::Siblings(None) | Answer::Bytes(_) => {
                 let message = format!(
-                    "{name:?} is needed, and the source has no sibling of that name: let its sibling(name) give one"
+                    "{name:?} is required, but the source has no sibling with that name: return it from sibling(name)"
                 );
                 Err(CoreError::new(Code::Io, message).absent())
             }
@@ -220,7 +220,7 @@ impl Filesystem for Scripts {
     }
 
     fn list(&self, _folder: &Path, _most: usize, _stop: &Stop) -> CoreResult<Vec<OsString>> {
-        Err(CoreError::new(Code::Io, "a source that JavaScript reads has no folder to look through"))
+        Err(CoreError::new(Code::Io, "a source that JavaScript reads has no folder that can be listed"))
     }
 
     fn is_file(&self, _path: &Path) -> bool {
@@ -238,8 +238,8 @@ pub struct ScriptSource {
 
 #[napi]
 impl ScriptSource {
-    /// `ask` is called on this thread for all that is needed, and answers later by one of the calls below. It does not keep the
-    /// event loop running.
+    /// `ask` is called on this thread for every request, and responds later with one of the methods below. It does not keep the event loop
+    /// running.
     #[napi(constructor, catch_unwind)]
     pub fn new(name: String, byte_length: f64, ask: Function<'_, Question, ()>) -> Result<Self> {
         let ask = ask.build_threadsafe_function::<Question>().weak::<true>().build()?;
@@ -258,26 +258,26 @@ impl ScriptSource {
         let (desk, root, length) = (Arc::clone(&self.desk), self.name.clone(), self.length);
         let stop = control.watch.stop.clone();
         let job = move || {
-            let places = Scripts { desk, root: root.clone(), length, blocks: Arc::default() };
-            Shared::open_at(Arc::new(places), &[root], &request, stop)
+            let scripts = Scripts { desk, root: root.clone(), length, blocks: Arc::default() };
+            Shared::open_at(Arc::new(scripts), &[root], &request, stop)
         };
         spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
     }
 
-    /// The bytes that were asked for, of which a copy is made.
+    /// Passes the requested bytes, which are copied.
     #[napi(catch_unwind)]
     pub fn answer(&self, id: u32, bytes: Uint8ArraySlice<'_>) {
         self.desk.answer(id, Answer::Bytes(bytes.to_vec()));
     }
 
-    /// The source that was asked for, by a number and its length; none where there is none.
+    /// Passes the requested source by number and length; none if it does not exist.
     #[napi(catch_unwind)]
     pub fn answer_beside(&self, id: u32, source: Option<u32>, byte_length: Option<f64>) {
         let found = source.zip(byte_length.and_then(unsigned));
         self.desk.answer(id, Answer::Siblings(found));
     }
 
-    /// What the caller's code threw, kept by the wrapper under a number.
+    /// Passes an exception of the caller's code, stored by the wrapper under a number.
     #[napi(catch_unwind)]
     pub fn fail(&self, id: u32, message: String, thrown: u32) {
         self.desk.answer(id, Answer::Failed(CoreError::thrown(message, thrown)));

@@ -1,4 +1,4 @@
-//! The tensors of a file that are converted: which they are, what the target cannot hold of them, and their copy.
+//! The tensors of a file to be converted: their selection, what the target cannot hold, and their copy.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,18 +25,18 @@ use crate::task::{spawn, spawn_aside};
 use crate::value;
 use crate::writer::{NativeWriter, dtype, format, with_writer};
 
-/// Refusals that cross at once: each is an object of its own.
+/// Errors returned at once: each is a separate object.
 const PAGE: usize = 1000;
 
 #[derive(Default)]
 struct Inner {
     casts: Arc<Casts>,
     chosen: Arc<Chosen>,
-    /// The places of the tensors whose data decides, and these tensors.
+    /// Positions and ordinals of the tensors whose data must be checked.
     judged: Arc<(Vec<usize>, Vec<u32>)>,
-    /// What cannot be held, by places.
+    /// What the target cannot hold, by position.
     refused: Vec<(usize, CoreError)>,
-    /// Why the file's own attributes cannot.
+    /// Why it cannot hold the file's own attributes.
     attributes: Option<CoreError>,
     /// Tensors that are written without their attributes, by places, and why.
     bare: Vec<(usize, CoreError)>,
@@ -48,7 +48,7 @@ struct Inner {
     bytes: u64,
 }
 
-/// Tensors by their ordinals in a file, and the names that they get.
+/// Tensors by their ordinals in a file, with their new names.
 #[napi]
 pub struct Selection {
     inner: Arc<Mutex<Inner>>,
@@ -58,15 +58,15 @@ fn locked(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a selection comes to.
+/// The result of examining a selection.
 #[napi(object, object_from_js = false)]
 pub struct Selected {
     pub tensors: u32,
     /// Their stored bytes.
     pub bytes: f64,
-    /// What the target cannot hold, as the index tells; the file's own attributes are one more.
+    /// Number of items that the target cannot hold according to the index; the file's own attributes count as one more.
     pub refused: u32,
-    /// Tensors whose data decides, and their stored bytes.
+    /// Number of tensors whose data must be checked, and their stored bytes.
     pub judged: u32,
     pub judged_bytes: f64,
     /// Whether the target can hold the file's own attributes.
@@ -97,14 +97,14 @@ impl Selection {
         Ok(Self { inner: Arc::new(Mutex::new(inner)) })
     }
 
-    /// Takes further tensors; `names`: what they are to be called, none of them for their own names.
+    /// Adds tensors; `names`: their new names, or none to keep their own names.
     #[napi(catch_unwind)]
     pub fn take(&self, ordinals: Uint32Array, names: Vec<String>) {
         Arc::make_mut(&mut locked(&self.inner).chosen).take(&ordinals, names);
     }
 
-    /// Finds what the index tells of what a format cannot hold. Refuses tensors that come to far more than their file, and a name
-    /// that is given twice.
+    /// Determines from the index what a format cannot hold. Rejects tensors whose total size far exceeds that of their file, and duplicate
+    /// names.
     #[napi(ts_return_type = "Promise<Selected>", catch_unwind)]
     pub fn look<'env>(
         &self,
@@ -126,7 +126,7 @@ impl Selection {
         spawn(env, lane, control, job, |_, selected| Ok(selected))
     }
 
-    /// A stage for some of the tensors, or of those whose data decides, from the one at a place on.
+    /// A stage for some of the tensors, or of those whose data must be checked, from a position on.
     #[napi(catch_unwind)]
     pub fn stage_next(&self, env: &Env, file: &NativeFile, judged: bool, from: u32) -> Result<StageBatch> {
         let inner = locked(&self.inner);
@@ -134,7 +134,7 @@ impl Selection {
         stage::batch(env, file, ordinals, from)
     }
 
-    /// Finds which of the tensors whose data decides cannot be held, from one place to another.
+    /// Determines which of the tensors whose data must be checked cannot be held, in a range of positions.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     #[allow(clippy::too_many_arguments)] // a range and what reads it
     pub fn judge<'env>(
@@ -167,18 +167,18 @@ impl Selection {
         spawn(env, lane, control, job, |_, ()| Ok(()))
     }
 
-    /// The ordinals of the tensors whose data decides.
+    /// The ordinals of the tensors whose data must be checked.
     #[napi(catch_unwind)]
     pub fn judged_ordinals(&self) -> Uint32Array {
         locked(&self.inner).judged.1.clone().into()
     }
 
-    /// What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for.
+    /// What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested.
     #[napi(catch_unwind)]
     pub fn refusals(&self, attributes: bool) -> Vec<NativeError> {
         let mut inner = locked(&self.inner);
         if inner.passed == 0 {
-            inner.refused.sort_by_key(|&(place, _)| place);
+            inner.refused.sort_by_key(|&(position, _)| position);
         }
         let tensors = inner.refused.iter().map(|(_, error)| error);
         let all = tensors.chain(inner.attributes.iter().filter(|_| attributes));
@@ -197,8 +197,7 @@ impl Selection {
         page
     }
 
-    /// Leaves out what cannot be held, and puts the rest into the order in which the writer needs it. The attributes of the writer are
-    /// what they shall be.
+    /// Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer.
     #[napi(ts_return_type = "Promise<Settled>", catch_unwind)]
     pub fn settle<'env>(
         &self,
@@ -212,17 +211,17 @@ impl Selection {
         let job = move || {
             let mut inner = locked(&inner);
             let Inner { chosen, refused, casts, .. } = &mut *inner;
-            refused.sort_by_key(|&(place, _)| place);
-            let places: Vec<_> = refused.iter().map(|&(place, _)| place).collect();
+            refused.sort_by_key(|&(position, _)| position);
+            let positions: Vec<_> = refused.iter().map(|&(position, _)| position).collect();
             let catalog = &source.shared.catalog;
-            let kept = Arc::make_mut(chosen);
-            kept.leave_out(&places);
+            let selected = Arc::make_mut(chosen);
+            selected.leave_out(&positions);
             source.read(|reading| {
                 with_writer(&slot, |writer| {
                     if writer.format().canonical {
-                        kept.sort(catalog);
+                        selected.sort(catalog);
                     }
-                    convert::lay_out(reading, kept, casts, writer)
+                    convert::lay_out(reading, selected, casts, writer)
                 })
             })?;
             inner.bytes = inner.chosen.stored(catalog);
@@ -233,8 +232,7 @@ impl Selection {
         })
     }
 
-    /// Copies the tensors from one place to another, one after the other; blocks of a file that the wrapper writes go through
-    /// `outflow`.
+    /// Copies the tensors in a range of positions in sequence; blocks of a file that the wrapper writes go through `outflow`.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     #[allow(clippy::too_many_arguments)] // a range, what reads it and where it goes
     pub fn copy<'env>(
@@ -279,7 +277,7 @@ impl Selection {
     }
 }
 
-/// What is left of a selection.
+/// The result of settling a selection.
 #[napi(object, object_from_js = false)]
 pub struct Settled {
     pub tensors: f64,
@@ -297,7 +295,7 @@ impl Inner {
         let casts = Arc::make_mut(&mut self.casts);
         let (catalog, chosen) = (reading.catalog, Arc::clone(&self.chosen));
         chosen.check_names(catalog)?;
-        let (mut places, mut ordinals) = (Vec::new(), Vec::new());
+        let (mut positions, mut ordinals) = (Vec::new(), Vec::new());
         let (mut bytes, mut judged_bytes) = (0_u64, 0_u64);
         for (at, tensor) in chosen.tensors(catalog) {
             if at % 4096 == 0 {
@@ -324,7 +322,7 @@ impl Inner {
             if let Some(error) = refused {
                 self.refused.push((at, error));
             } else if convert::is_judged(tensor, Wanted { format, canonical, casts }) {
-                places.push(at);
+                positions.push(at);
                 ordinals.extend(chosen.ordinals().get(at));
                 judged_bytes = judged_bytes.saturating_add(stored);
             }
@@ -335,11 +333,11 @@ impl Inner {
             tensors: count(chosen.len()),
             bytes: number(bytes),
             refused: count(self.refused.len()),
-            judged: count(places.len()),
+            judged: count(positions.len()),
             judged_bytes: number(judged_bytes),
             attributes: self.attributes.is_none(),
         };
-        self.judged = Arc::new((places, ordinals));
+        self.judged = Arc::new((positions, ordinals));
         Ok(selected)
     }
 }
@@ -381,7 +379,7 @@ impl Range<'_> {
     }
 }
 
-/// Which dtypes become which: `[from, to, from, to, …]`.
+/// Parses dtype conversions: `[from, to, from, to, …]`.
 fn pairs(env: &Env, codes: &[u32]) -> Result<Casts> {
     let named = |code: &u32| dtype(Some(*code))?.ok_or_else(|| misuse("no such dtype"));
     let pairs = codes.as_chunks::<2>().0.iter().map(|[from, to]| Ok((named(from)?, named(to)?)));

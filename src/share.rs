@@ -1,4 +1,4 @@
-//! One open file in several threads of this process: each has its own handle, all have one index and one mapping.
+//! Sharing an open file between threads of this process: each has its own handle, and all use one index and one mapping.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,30 +16,30 @@ use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::opened::Shared;
 
-/// The files that were shared, by their tickets. They keep nothing alive.
+/// Shared files, by ticket. They are held by weak references.
 fn shared() -> MutexGuard<'static, HashMap<u32, Weak<Shared>>> {
     static SHARED: OnceLock<Mutex<HashMap<u32, Weak<Shared>>>> = OnceLock::new();
     SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells this process from others that a ticket may come from.
+/// Identifies this process, because a ticket may come from another one.
 fn process() -> String {
     static PROCESS: OnceLock<String> = OnceLock::new();
     PROCESS.get_or_init(|| format!("{}-{:016x}", std::process::id(), RandomState::new().hash_one(0))).clone()
 }
 
-/// What another thread finds the file by.
+/// Identifies a file for another thread.
 #[napi(object, object_from_js = false)]
 pub struct Ticket {
     pub process: String,
     pub number: u32,
-    /// What the file, or each of several, was when its index was read.
+    /// The identity of each file when its index was read.
     pub identity: String,
 }
 
 #[napi]
 impl NativeFile {
-    /// Lets other threads have this file.
+    /// Makes this file available to other threads.
     #[napi(catch_unwind)]
     pub fn share(&self, env: &Env) -> Result<Ticket> {
         let file = self.shared(env)?;
@@ -58,7 +58,7 @@ impl NativeFile {
         Ok(Ticket { process: process(), number, identity })
     }
 
-    /// A SharedArrayBuffer over the mapping of each file, by their numbers; null where there is one of them that has none.
+    /// A SharedArrayBuffer over the mapping of each file, by number; null if one of them has none.
     #[napi(ts_return_type = "SharedArrayBuffer[] | null", catch_unwind)]
     pub fn share_memory<'env>(&self, env: &'env Env) -> Result<Option<Vec<Unknown<'env>>>> {
         let shared = self.shared(env)?;
@@ -77,7 +77,7 @@ impl NativeFile {
         Ok(Some(buffers))
     }
 
-    /// What the file is, for comparison with a ticket's.
+    /// The identity of the file, for comparison with that of a ticket.
     #[napi(catch_unwind)]
     pub fn identity(&self, env: &Env) -> Result<Option<String>> {
         throw(env, identity(&*self.shared(env)?))
@@ -89,14 +89,14 @@ fn identity(file: &Shared) -> CoreResult<Option<String>> {
     Ok(Some(files.identities()?.join(",")))
 }
 
-/// The file of a ticket, if it is of this process and still open in any thread.
+/// The file of a ticket, if it belongs to this process and is still open in any thread.
 #[napi(catch_unwind)]
 pub fn open_shared(process_name: String, number: u32) -> Option<NativeFile> {
     if process_name != process() {
         return None;
     }
     let file = shared().get(&number)?.upgrade()?;
-    // The last handle may close at this moment; then the mapping is gone, and the file is opened anew.
+    // The last handle may be closing at this moment; then the mapping is gone, and the file is opened again.
     let open = |handles| if handles > 0 { Some(handles + 1) } else { None };
     file.handles.fetch_update(Ordering::AcqRel, Ordering::Acquire, open).ok()?;
     Some(NativeFile::of(file))

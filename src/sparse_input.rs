@@ -1,6 +1,5 @@
-//! Sparse tensors of the caller's arrays: copied on the JavaScript thread, a piece in each turn of the event loop, and then
-//! checked, arranged and written on our own threads. JavaScript may change or detach the arrays at any time, so nothing else
-//! looks at them.
+//! Sparse tensors from the caller's arrays: copied on the JavaScript thread, one piece in each turn of the event loop, and then checked,
+//! arranged and written on worker threads. JavaScript may change or detach the arrays at any time, so only the copies are used.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,29 +22,29 @@ use crate::task::{spawn, spawn_gathered};
 use crate::value;
 use crate::writer::{NativeWriter, Slot, dtype, gone, size, with_writer};
 
-/// Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms.
+/// Bytes copied on the JavaScript thread before yielding to the event loop: some 3 ms.
 const PIECE: usize = 8 << 20;
 
-/// A sparse tensor of the caller's.
+/// A sparse tensor of the caller.
 #[napi(object, object_to_js = false)]
 pub struct SparseSpec<'env> {
     pub name: String,
     pub shape: Vec<f64>,
     pub attributes: Option<Unknown<'env>>,
-    /// The dtypes of its arrays, by their codes.
+    /// The dtypes of its arrays, by code.
     pub dtypes: Vec<u32>,
 }
 
-/// How far a sparse tensor has come.
+/// The progress of a sparse tensor.
 #[napi(object, object_from_js = false)]
 pub struct SparseStep {
     /// Bytes that wait to be flushed.
     pub pending: f64,
-    /// False where the wrapper has to take the bytes before more of them come.
+    /// False if the wrapper must take the bytes before it can continue.
     pub done: bool,
 }
 
-/// The same, to be sent to another thread.
+/// The description of the tensor, for another thread.
 struct Tensor {
     name: String,
     shape: Vec<u64>,
@@ -71,15 +70,15 @@ impl Tensor {
         }
     }
 
-    /// The tensor as the writer's file has it, begun there. What is refused leaves the file as it was.
+    /// Begins the tensor in the writer's file. A rejected tensor leaves the file unchanged.
     fn begin(&self, arrays: Vec<Owned>, slot: &Slot, stop: &Stop) -> CoreResult<Arranged> {
         let given = arrays.into_iter().zip(&self.dtypes);
         let arrays = given.map(|(bytes, &dtype)| Box::new(Held::new(dtype, bytes)) as Box<dyn Array>);
         let (layout, name) = self.layout();
         let format = harmlessly(slot, |writer| Ok(writer.format()))?;
         let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), format.profiles, stop)?;
-        let room = || harmlessly(slot, |writer| writer.spool());
-        let arranged = sparse.strict(format, None, &room, stop)?.arranged(format, IndexTypes::Usual);
+        let spool = || harmlessly(slot, |writer| writer.spool());
+        let arranged = sparse.strict(format, None, &spool, stop)?.arranged(format, IndexTypes::Usual);
         let spec = Spec {
             name: &self.name,
             shape: &self.shape,
@@ -98,12 +97,12 @@ fn harmlessly<T>(slot: &Slot, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -
     slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| work(writer)))
 }
 
-/// The caller's arrays on their way into memory of ours.
+/// The progress of copying the caller's arrays into native memory.
 struct Copying {
-    /// JavaScript's array of them.
+    /// The JavaScript list of arrays.
     arrays: Option<ObjectRef<false>>,
     copies: Vec<Owned>,
-    /// The array that is copied, and how much of it is.
+    /// The array being copied, and the bytes copied of it.
     at: usize,
     filled: usize,
 }
@@ -118,7 +117,7 @@ impl Copying {
         Ok(Self { arrays: Some(arrays.create_ref()?), copies, at: 0, filled: 0 })
     }
 
-    /// Copies some MiB. Gives the copies once they are full.
+    /// Copies a few MiB. Returns the copies once they are complete.
     fn step(&mut self, env: &Env) -> CoreResult<Option<Vec<Owned>>> {
         let outcome = self.copy(env);
         if !matches!(outcome, Ok(None))
@@ -132,19 +131,19 @@ impl Copying {
     fn copy(&mut self, env: &Env) -> CoreResult<Option<Vec<Owned>>> {
         let Some(arrays) = &self.arrays else { return Err(CoreError::new(Code::Internal, "copied already")) };
         let arrays = arrays.get_value(env).map_err(internal)?;
-        let mut room = PIECE;
+        let mut budget = PIECE;
         while let Some(copy) = self.copies.get_mut(self.at) {
             let array: Uint8ArraySlice<'_> = arrays.get_element(element(self.at)).map_err(internal)?;
             if array.len() != copy.len() {
                 let message = "the array to write was detached or resized before it was written";
                 return Err(CoreError::new(Code::Closed, message));
             }
-            let end = copy.len().min(self.filled.saturating_add(room));
+            let end = copy.len().min(self.filled.saturating_add(budget));
             let (from, to) = (array.get(self.filled..end), copy.get_mut(self.filled..end));
             if let (Some(from), Some(to)) = (from, to) {
                 to.copy_from_slice(from);
             }
-            room -= end - self.filled;
+            budget -= end - self.filled;
             self.filled = end;
             if end < copy.len() {
                 return Ok(None);
@@ -163,10 +162,10 @@ fn internal(error: napi::Error) -> CoreError {
     CoreError::new(Code::Internal, error.to_string())
 }
 
-/// What is left of a tensor while the wrapper takes bytes.
+/// The rest of a tensor while the wrapper takes bytes.
 pub type Rest = Arc<Mutex<Option<Arranged>>>;
 
-/// Writes a tensor that was begun, or what the wrapper can take of it. Gives the bytes that wait, and whether that is all.
+/// Writes a tensor that was begun, as far as the wrapper can accept it. Returns the number of waiting bytes, and whether it is complete.
 fn write(slot: &Slot, rest: &Rest, mut arranged: Arranged, stop: &Stop) -> CoreResult<(usize, bool)> {
     with_writer(slot, |writer| {
         while arranged.push_block(writer, stop)? {
@@ -181,14 +180,14 @@ fn write(slot: &Slot, rest: &Rest, mut arranged: Arranged, stop: &Stop) -> CoreR
 }
 
 #[allow(clippy::unnecessary_wraps)] // as a task asks for it
-fn told(_: Env, (pending, done): (usize, bool)) -> Result<SparseStep> {
+fn to_step(_: Env, (pending, done): (usize, bool)) -> Result<SparseStep> {
     Ok(SparseStep { pending: number(pending as u64), done })
 }
 
 #[napi]
 impl NativeWriter {
-    /// Adds a sparse tensor, whose arrays are bytes in the order values, indices, indptr, or values, coords. What is refused
-    /// before anything is written leaves the file as it was; `isOpen` tells.
+    /// Adds a sparse tensor, whose arrays are bytes in the order values, indices, indptr, or values, coords. A tensor that is rejected
+    /// before anything is written leaves the file unchanged; `isOpen` returns whether it is.
     #[napi(ts_return_type = "Promise<SparseStep>", catch_unwind)]
     pub fn add_sparse<'env>(
         &self,
@@ -205,20 +204,20 @@ impl NativeWriter {
             let arranged = contain(|| tensor.begin(arrays, &slot, &stop));
             write(&slot, &rest, arranged.map_err(|error| error.tensor(&tensor.name))?, &stop)
         };
-        spawn_gathered(env, self.or_remote(Lane::Step), control, move |env| copying.step(env), job, told)
+        spawn_gathered(env, self.or_remote(Lane::Step), control, move |env| copying.step(env), job, to_step)
     }
 
-    /// Goes on with a sparse tensor after the bytes that waited were taken.
+    /// Continues a sparse tensor after the waiting bytes were taken.
     #[napi(ts_return_type = "Promise<SparseStep>", catch_unwind)]
     pub fn continue_sparse<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let arranged = self.rest().lock().unwrap_or_else(PoisonError::into_inner).take();
-        let arranged = arranged.ok_or_else(|| misuse("no sparse tensor to go on with"))?;
+        let arranged = arranged.ok_or_else(|| misuse("no sparse tensor to continue"))?;
         let (slot, rest, stop) =
             (Arc::clone(self.slot()), Arc::clone(self.rest()), control.watch.stop.clone());
-        spawn(env, self.or_remote(Lane::Step), control, move || write(&slot, &rest, arranged, &stop), told)
+        spawn(env, self.or_remote(Lane::Step), control, move || write(&slot, &rest, arranged, &stop), to_step)
     }
 
-    /// Whether the file can go on.
+    /// Whether the file can be continued.
     #[napi(getter, catch_unwind)]
     pub fn is_open(&self) -> bool {
         self.slot().lock().unwrap_or_else(PoisonError::into_inner).is_some()

@@ -1,4 +1,4 @@
-//! Memory of the caller's, copied in pieces to where other threads may read it.
+//! The caller's memory, copied in pieces so that other threads may read it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,11 +15,10 @@ use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::index::number;
 
-/// Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms.
+/// Bytes copied on the JavaScript thread before yielding to the event loop: some 3 ms.
 const PIECE: usize = 16 << 20;
 
-/// Ranges of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
-/// piece by piece.
+/// Ranges of the caller's memory, copied so that other threads may read them. The wrapper fills them piece by piece.
 #[napi]
 pub struct Stage {
     staged: RefCell<Option<Arc<Staged>>>,
@@ -27,7 +26,7 @@ pub struct Stage {
 
 #[napi]
 impl Stage {
-    /// Lets go of the copies, which a collection would do later.
+    /// Releases the copies before garbage collection does.
     #[napi(catch_unwind)]
     pub fn release(&self) {
         self.staged.take();
@@ -40,11 +39,11 @@ impl Stage {
     }
 }
 
-/// A stage in the making.
+/// A stage that is being filled.
 #[napi]
 pub struct StageBuilder {
     pieces: Vec<(u64, Owned)>,
-    /// The piece that is being filled, and how much of it is.
+    /// The range being filled, and the bytes filled of it.
     at: usize,
     filled: usize,
     total: u64,
@@ -59,19 +58,19 @@ impl StageBuilder {
 
 #[napi]
 impl StageBuilder {
-    /// Copies the next bytes out of the caller's memory, some MiB at most. Says whether more are to come; null where the
-    /// memory has become too short.
+    /// Copies the next bytes from the caller's memory, at most a few MiB. Returns whether more remain; null if the memory has become too
+    /// short.
     #[napi(catch_unwind)]
     pub fn fill(&mut self, memory: Uint8ArraySlice<'_>) -> Option<bool> {
-        let mut room = PIECE;
+        let mut budget = PIECE;
         while let Some((offset, piece)) = self.pieces.get_mut(self.at) {
             let target = piece.get_mut(self.filled..).unwrap_or_default();
-            let count = target.len().min(room);
+            let count = target.len().min(budget);
             let start = usize::try_from(*offset).ok()?.checked_add(self.filled)?;
             let source = memory.get(start..start.checked_add(count)?)?;
             target.get_mut(..count)?.copy_from_slice(source);
             self.filled += count;
-            room -= count;
+            budget -= count;
             if self.filled < piece.len() {
                 return Some(true);
             }
@@ -90,17 +89,17 @@ impl StageBuilder {
     }
 }
 
-/// A stage for some tensors of many.
+/// A stage for some of many tensors.
 #[napi(object, object_from_js = false)]
 pub struct StageBatch {
     pub builder: StageBuilder,
-    /// The place behind the last of them.
+    /// The position after the last of them.
     pub end: u32,
     /// Their stored bytes.
     pub bytes: f64,
 }
 
-/// A stage for tensors from the one at a place on, as many as come together.
+/// Creates a stage for tensors from a position on, as many as are processed together.
 pub fn batch(env: &Env, file: &NativeFile, ordinals: &[u32], from: u32) -> Result<StageBatch> {
     let shared = file.shared(env)?;
     let next = staging::next(&shared.catalog, ordinals, from as usize);
@@ -119,7 +118,7 @@ impl NativeFile {
             None => throw(&env, shared.tensor(ordinal))?.ranges(),
             Some(component) => throw(&env, shared.part(ordinal, component))?.1.spans().collect(),
         };
-        // Only the index's own file is in memory; what lies in others is refused when it is read.
+        // Only the index's own file is in memory; data in other files is rejected when it is read.
         let there = ranges.into_iter().filter(|span| span.file == 0);
         throw(&env, StageBuilder::new(there.map(|span| (span.offset, span.length)), shared.length))
     }
@@ -131,7 +130,7 @@ impl NativeFile {
         throw(&env, StageBuilder::new([(0, total)], total))
     }
 
-    /// A stage for tensors, given by their ordinals, from the one at `from` on, as many as come together.
+    /// A stage for tensors, given by their ordinals, from the one at `from` on, as many as are processed together.
     #[napi(catch_unwind)]
     pub fn stage_next(&self, env: Env, ordinals: Uint32Array, from: u32) -> Result<StageBatch> {
         batch(&env, self, &ordinals, from)

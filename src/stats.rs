@@ -11,7 +11,7 @@ use crate::index::number;
 use crate::stage::Stage;
 use crate::task::spawn;
 
-/// What to find out.
+/// Options for statistics.
 #[napi(object)]
 pub struct StatsRequest {
     /// Bins of the histogram; 0 for none.
@@ -21,7 +21,7 @@ pub struct StatsRequest {
     pub range: Option<Vec<f64>>,
 }
 
-/// What was found out.
+/// The resulting statistics.
 #[napi(object, object_from_js = false)]
 pub struct TensorStats {
     pub count: f64,

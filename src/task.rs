@@ -1,4 +1,4 @@
-//! Promises that our own threads fulfill; the event loop's threads stay free.
+//! Promises that are fulfilled by ztensor's own threads, so that the threads of the event loop stay free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +14,8 @@ use crate::control::Control;
 use crate::error::{throw, to_js};
 use crate::panic::{contain, defect};
 
-/// Runs `job` in a lane and `finish` on the environment's thread; gives the promise. Where `control` is canceled, a job that
-/// waits for a thread is given up at once, and what a running one still makes is dropped.
+/// Runs `job` in a lane and `finish` on the environment's thread; returns the promise. If `control` is canceled, a job that waits for a
+/// thread is dropped immediately, and the result of a running one is discarded.
 pub fn spawn<'env, T, R, J, F>(
     env: &'env Env,
     lane: Lane,
@@ -36,7 +36,7 @@ where
     Ok(promise)
 }
 
-/// The same for a job whose effect outlasts it: once it has begun, its outcome is told whoever canceled it meanwhile.
+/// Like [`spawn`], for a job with lasting effects: once it has begun, its result is reported even if it is canceled meanwhile.
 pub fn spawn_lasting<'env, T, R, J, F>(
     env: &'env Env,
     lane: Lane,
@@ -57,7 +57,7 @@ where
     Ok(promise)
 }
 
-/// The same for a job that nothing stops.
+/// Like [`spawn`], for a job that cannot be canceled.
 pub fn spawn_always<T, R, J, F>(env: &Env, lane: Lane, job: J, finish: F) -> Result<Object<'_>>
 where
     T: Send + 'static,
@@ -71,7 +71,7 @@ where
     Ok(promise)
 }
 
-/// Like [`spawn`], on a thread of its own, for a job that waits for the wrapper: it would keep a lane's thread from others.
+/// Like [`spawn`], on a separate thread, for a job that waits for the wrapper and would block a lane's thread.
 pub fn spawn_aside<'env, T, R, J, F>(
     env: &'env Env,
     control: &Control,
@@ -86,7 +86,7 @@ where
 {
     let stop = control.watch.stop.clone();
     let (run, promise) = prepared(env, stopped_by(stop.clone(), job), stop, finish)?;
-    // A promise that nobody settles would keep the process from its end, so that what runs it must outlive a refusal.
+    // A promise that is never settled would keep the process from exiting, so its job must survive a failure to start the thread.
     let cell = Arc::new(Mutex::new(Some(run)));
     let begin = move |can: CoreResult<()>| {
         let run = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -101,8 +101,8 @@ where
     Ok(promise)
 }
 
-/// Like [`spawn`], for a job on what `gather` collects on the environment's thread: one step in each turn of the event loop,
-/// until it gives the whole.
+/// Like [`spawn`], for a job on input that `gather` collects on the environment's thread: one step in each turn of the event loop, until it
+/// returns the whole input.
 pub fn spawn_gathered<'env, I, T, R, G, J, F>(
     env: &'env Env,
     lane: Lane,
@@ -122,7 +122,7 @@ where
     if let Some(input) = throw(env, contain(|| gather(env)))? {
         return spawn(env, lane, control, || job(input), finish);
     }
-    let (stop, place) = (control.watch.stop.clone(), control.queue_entry.clone());
+    let (stop, entry) = (control.watch.stop.clone(), control.queue_entry.clone());
     let lane = throw(env, lane.ready())?;
     let input = Arc::new(Mutex::new(None));
     let gathered = Arc::clone(&input);
@@ -134,7 +134,7 @@ where
     let begin = move |outcome: CoreResult<I>| match outcome {
         Ok(whole) => {
             *input.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
-            place.set(lane.spawn(|| run(Ok(()))));
+            entry.set(lane.spawn(|| run(Ok(()))));
         }
         Err(error) => run(Err(error)),
     };
@@ -142,7 +142,7 @@ where
     Ok(promise)
 }
 
-/// Runs `step` once in each turn of the event loop until it gives something, or fails, and `end` with that.
+/// Runs `step` once in each turn of the event loop until it returns something or fails, and passes that to `end`.
 fn each_turn<I: 'static>(
     env: &Env,
     mut step: impl FnMut(&Env) -> CoreResult<Option<I>> + Send + 'static,
@@ -161,7 +161,7 @@ fn each_turn<I: 'static>(
     });
 }
 
-/// A job that does not begin once it is stopped.
+/// Wraps a job so that it does not begin once it is canceled.
 fn stopped_by<T>(
     stop: Stop,
     job: impl FnOnce() -> CoreResult<T> + Send + 'static,
@@ -169,7 +169,7 @@ fn stopped_by<T>(
     move || stop.check().and_then(|()| job())
 }
 
-/// A promise and what settles it: by the job, where that can run.
+/// Creates a promise, and the closure that settles it with the result of the job if it can run.
 fn prepared<T, R, J, F>(
     env: &Env,
     job: J,
@@ -184,7 +184,7 @@ where
 {
     let (deferred, promise) = env.create_deferred()?;
     let run = move |can: CoreResult<()>| {
-        // What nobody wants is dropped here, not on the environment's thread and not when its collector comes by.
+        // An unwanted result is dropped here, not on the environment's thread and not by its garbage collector.
         let outcome = can.and_then(|()| contain(job)).and_then(|value| unwanted.check().map(|()| value));
         settle(deferred, outcome, move |env, value| match unwanted.check() {
             Ok(()) => finish(env, value),
@@ -194,13 +194,13 @@ where
     Ok((run, promise))
 }
 
-/// The resolver of a promise's outcome.
+/// Produces the outcome of a promise.
 type Resolver<R> = Box<dyn FnOnce(Env) -> Result<R> + Send>;
 
 /// A promise that a thread settles.
 pub type Deferred<R> = JsDeferred<R, Resolver<R>>;
 
-/// Settles a promise, from any thread: `finish` makes the value on the environment's.
+/// Settles a promise from any thread: `finish` creates the value on the environment's thread.
 pub fn settle<T, R>(
     deferred: Deferred<R>,
     outcome: CoreResult<T>,

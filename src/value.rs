@@ -1,4 +1,4 @@
-//! Attribute values from JavaScript. Maps and arrays come as tagged objects, which the wrapper makes.
+//! Attribute values from JavaScript. Maps and arrays arrive as tagged objects, which the wrapper creates.
 
 use ciborium::Value;
 use ciborium::value::Integer;
@@ -14,16 +14,16 @@ const MAX_NUMBER: i128 = (1 << 53) - 1;
 const POSITIVE_BIGNUM: u64 = 2;
 const NEGATIVE_BIGNUM: u64 = 3;
 
-/// Attributes from the wrapper's `{ map: [key, value, …] }`.
+/// Converts the wrapper's `{ map: [key, value, …] }` to attributes.
 pub fn attributes(value: Unknown<'_>) -> Result<Attributes> {
     Ok(from_js_map(value)?.into())
 }
 
-/// The keys and values of a `{ map: [key, value, …] }`. The wrapper has checked kinds and depth.
+/// Returns the keys and values of a `{ map: [key, value, …] }`. The wrapper has checked types and depth.
 pub fn from_js_map(value: Unknown<'_>) -> Result<Entries> {
     match from_js(value)? {
         Value::Map(entries) => Ok(entries),
-        _ => Err(misuse("attributes that are no map")),
+        _ => Err(misuse("attributes that are not a map")),
     }
 }
 
@@ -43,12 +43,13 @@ fn from_js(value: Unknown<'_>) -> Result<Value> {
             if let Some(items) = object.get::<Vec<Unknown<'_>>>("list")? {
                 return Ok(Value::Array(items.into_iter().map(from_js).collect::<Result<_>>()?));
             }
-            let flat =
-                object.get::<Vec<Unknown<'_>>>("map")?.ok_or_else(|| misuse("an attribute of no kind"))?;
+            let flat = object
+                .get::<Vec<Unknown<'_>>>("map")?
+                .ok_or_else(|| misuse("an attribute without a kind"))?;
             let values = flat.into_iter().map(from_js).collect::<Result<Vec<_>>>()?;
             Value::Map(values.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
         }
-        _ => return Err(misuse("an attribute of no kind")),
+        _ => return Err(misuse("an attribute without a kind")),
     })
 }
 
@@ -62,7 +63,7 @@ fn number_from_js(value: f64) -> Value {
     Value::Float(value)
 }
 
-/// Bigints of up to 64 bits are integers, larger ones bignums (RFC 8949 §3.4.3).
+/// Converts bigints of up to 64 bits to integers, larger ones to bignums (RFC 8949 §3.4.3).
 fn bigint_from_js(value: &BigInt) -> Value {
     let words: Vec<u64> = value.words.iter().copied().rev().skip_while(|&word| word == 0).collect();
     if let [] | [_] = words[..] {

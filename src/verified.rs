@@ -1,4 +1,4 @@
-//! The outcome of a verification on its way to JavaScript.
+//! Conversion of a verification result to JavaScript.
 
 use napi_derive::napi;
 use ztensor_core::verify::Outcome;
@@ -6,7 +6,7 @@ use ztensor_core::verify::Outcome;
 use crate::error::NativeError;
 use crate::index::number;
 
-/// The outcome of a verification.
+/// The result of a verification.
 #[napi(object, object_from_js = false)]
 pub struct Verified {
     pub checked: f64,

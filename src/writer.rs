@@ -1,4 +1,4 @@
-//! A file being written, as the wrapper sees it. The wrapper sends one call after the other.
+//! Files being written. The wrapper makes one call after another.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,19 +28,19 @@ use crate::sparse_input::Rest;
 use crate::task::{spawn, spawn_always, spawn_lasting};
 use crate::value;
 
-/// What the wrapper asks of a new file.
+/// Options for a new file.
 #[napi(object, object_to_js = false)]
 pub struct WriteRequest<'env> {
-    /// The id of a format and version, as `formats()` has it.
+    /// The id of a format and version, from `formats()`.
     pub write_format: String,
     pub alignment: f64,
     pub digest: Option<String>,
     pub level: Option<i32>,
     pub min_savings: f64,
-    /// zTensor 2: bytes in each zstd frame.
+    /// zTensor 2: bytes per zstd frame.
     pub frame: u32,
     pub canonical: bool,
-    /// zTensor 2: bytes that a file may have.
+    /// zTensor 2: maximum bytes of a file.
     pub max_shard: Option<f64>,
     pub overwrite: bool,
     pub attributes: Unknown<'env>,
@@ -82,7 +82,7 @@ pub fn format(name: &str) -> Result<&'static WriteFormat> {
     FORMATS.write_format(name).ok_or_else(|| misuse("no such write format"))
 }
 
-/// A component as the wrapper announces it.
+/// The description of a component.
 #[napi(object)]
 pub struct ComponentSpec {
     pub role: String,
@@ -90,7 +90,7 @@ pub struct ComponentSpec {
     pub byte_length: f64,
 }
 
-/// A tensor as the wrapper announces it.
+/// The description of a tensor.
 #[napi(object, object_to_js = false)]
 pub struct TensorSpec<'env> {
     pub name: String,
@@ -112,17 +112,17 @@ pub fn size(size: f64) -> Result<u64> {
     unsigned(size).ok_or_else(|| misuse("no size"))
 }
 
-/// A file that is linked, by its identity.
+/// A linked file, by its identity.
 #[napi(object)]
 pub struct LinkedFile {
     pub name: String,
     /// Bytes of the whole file.
     pub size: f64,
-    /// Of the whole file.
+    /// Digest of the whole file.
     pub digest: String,
 }
 
-/// Size and digest of an open file, which `name` will name. Only its index is linked to, not its shards.
+/// Size and digest of an open file, which `name` will refer to. Only its index is linked to, not its shards.
 #[napi(ts_return_type = "Promise<LinkedFile>", catch_unwind)]
 pub fn identify<'env>(
     env: &'env Env,
@@ -147,17 +147,17 @@ pub fn identify<'env>(
     })
 }
 
-/// What went wrong once a file was under its name.
+/// A problem that occurred after a file was renamed into place.
 #[napi(object, object_from_js = false)]
 pub struct WriteWarning {
     pub code: String,
     pub message: String,
 }
 
-/// What the end of a file leaves to the wrapper.
+/// What finishing a file leaves to the wrapper.
 #[napi(object, object_from_js = false)]
 pub struct FinishedFile {
-    /// Bytes that it has to write yet.
+    /// Bytes that remain to be written.
     pub rest: Memory,
     pub warnings: Vec<WriteWarning>,
 }
@@ -167,18 +167,18 @@ pub fn write_warnings(warnings: Vec<Warning>) -> Vec<WriteWarning> {
     warnings.into_iter().map(given).collect()
 }
 
-/// The writer; gone after its end, or after an error that left the file in pieces.
+/// The writer; gone after it finished, or after an error that left the file incomplete.
 pub type Slot = Arc<Mutex<Option<Writer>>>;
 
 #[napi]
 pub struct NativeWriter {
     slot: Slot,
     rest: Rest,
-    /// The store that takes the file, where it is for one.
+    /// The store that receives the file, if it is uploaded.
     uploads: Option<Arc<dyn Uploads>>,
 }
 
-/// Runs `work` on the writer; where it fails, the file is given up.
+/// Runs `work` on the writer; if it fails, the file is aborted.
 pub fn with_writer<T>(slot: &Slot, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> CoreResult<T> {
     let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
     let writer = slot.as_mut().ok_or_else(gone)?;
@@ -193,7 +193,7 @@ pub fn gone() -> CoreError {
     CoreError::new(Code::Closed, "the writer has ended; create another one")
 }
 
-/// Begins a file at `path`, or one whose bytes the wrapper takes where there is none. With `remote`, the path is a URL.
+/// Begins a file at `path`, or one whose bytes the wrapper takes if there is no path. With `remote`, the path is a URL.
 #[napi(ts_return_type = "Promise<NativeWriter>", catch_unwind)]
 pub fn create_writer<'env>(
     env: &'env Env,
@@ -245,7 +245,7 @@ impl NativeWriter {
         slot.as_ref().map_or(0, Writer::written)
     }
 
-    /// Runs `work`, which leaves the file as it was where it is refused.
+    /// Runs `work`, which leaves the file unchanged if it fails.
     pub fn harmlessly<T>(&self, env: &Env, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> Result<T> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         throw(env, slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| work(writer))))
@@ -254,7 +254,7 @@ impl NativeWriter {
 
 #[napi]
 impl NativeWriter {
-    /// Announces a tensor. What is refused here leaves the file as it was.
+    /// Announces a tensor. If it is rejected, the file is unchanged.
     #[napi(catch_unwind)]
     pub fn begin(&self, env: Env, tensor: TensorSpec<'_>) -> Result<()> {
         let component = |part: &ComponentSpec| Ok((dtype(part.dtype)?, size(part.byte_length)?));
@@ -275,7 +275,7 @@ impl NativeWriter {
         self.harmlessly(&env, |writer| writer.begin(spec))
     }
 
-    /// Takes a small piece on this thread and says how many bytes wait to be flushed.
+    /// Adds a small piece on this thread and returns the number of bytes that wait to be flushed.
     #[napi(catch_unwind)]
     pub fn push(&self, env: Env, bytes: Uint8ArraySlice<'_>) -> Result<f64> {
         let pending = with_writer(&self.slot, |writer| {
@@ -286,7 +286,7 @@ impl NativeWriter {
         throw(&env, pending).map(|pending| number(pending as u64))
     }
 
-    /// Takes a large piece: copied here, hashed, compressed and written on our threads. Says how many bytes wait.
+    /// Adds a large piece: copied here, hashed, compressed and written on worker threads. Returns the number of waiting bytes.
     #[napi(ts_return_type = "Promise<number>", catch_unwind)]
     pub fn push_async<'env>(
         &self,
@@ -307,21 +307,21 @@ impl NativeWriter {
         spawn(env, self.or_remote(Lane::Step), control, job, |_, pending| Ok(number(pending as u64)))
     }
 
-    /// The bytes that wait, of a file that the wrapper writes.
+    /// The waiting bytes of a file that the wrapper writes.
     #[napi(catch_unwind)]
     pub fn take(&self, env: Env) -> Result<Memory> {
         let taken = with_writer(&self.slot, |writer| Ok(writer.take()));
         throw(&env, taken).map(|bytes| Owned::from(bytes).into())
     }
 
-    /// Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind.
+    /// Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number.
     #[napi(catch_unwind)]
     pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
         let attributes = file.with_catalog(&env, |catalog| catalog.attributes.clone())?;
         throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(&attributes)))
     }
 
-    /// Adds a tensor whose bytes stay in the file that it is of, which `shard` names and the digest identifies.
+    /// Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies.
     #[napi(catch_unwind)]
     pub fn link(
         &self,
@@ -350,7 +350,7 @@ impl NativeWriter {
         throw(&env, with_writer(&self.slot, Writer::end))
     }
 
-    /// Passes on what waits, once there is room for it.
+    /// Passes on waiting bytes once they can be accepted.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn flush<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
@@ -358,7 +358,7 @@ impl NativeWriter {
         spawn(env, self.or_remote(Lane::Step), control, job, |_, ()| Ok(()))
     }
 
-    /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet, and warnings.
+    /// Writes the index and renames the file into place. Returns what the wrapper has yet to write, and warnings.
     #[napi(ts_return_type = "Promise<FinishedFile>", catch_unwind)]
     pub fn finish<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
@@ -372,7 +372,7 @@ impl NativeWriter {
         })
     }
 
-    /// Gives the file up; nothing is left behind.
+    /// Aborts the file; nothing is left behind.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn abort<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let (slot, rest, uploads) = (Arc::clone(&self.slot), Arc::clone(&self.rest), self.uploads.clone());

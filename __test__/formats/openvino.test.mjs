@@ -150,7 +150,7 @@ test('a truncated file passes: data that is cut off is said when the model is op
       cut.some(({ message }) => message.startsWith(`${name}: `)),
       name,
     )
-  t.true(cut.length > 1 && cut.every(({ message }) => /go beyond its 200/.test(message)))
+  t.true(cut.length > 1 && cut.every(({ message }) => /extend past its 200/.test(message)))
   const { ok, failures } = await file.verify()
   t.deepEqual(
     [ok, failures.map(({ code, tensor }) => [code, tensor])],

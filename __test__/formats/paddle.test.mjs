@@ -173,17 +173,17 @@ test('without a program that fits, parameters are numbered, with a warning', asy
     t.regex(file.warnings[0].message, message)
     file.close()
   }
-  numbered(await open(readFileSync(join(models, 'pir.pdiparams'))), /no program is beside/)
+  numbered(await open(readFileSync(join(models, 'pir.pdiparams'))), /there is no program/)
   const own = scratchPath('models')
   mkdirSync(own)
   const path = join(own, 'm.pdiparams')
   copyFileSync(join(models, 'pir.pdiparams'), path)
-  numbered(await open(path), /no program is beside/)
+  numbered(await open(path), /there is no program/)
   for (const [program, message] of [
     ['{"program": 1}', /cannot be read/],
     ['no JSON', /cannot be read/],
-    ['{"program":{"regions":[{"blocks":[{"ops":[{"#":"p","A":[0,"w"]}]}]}]}}', /1 parameters, the file 9/],
-    [`{"program":{"regions":[{"blocks":[{"ops":[${numbers.map(() => '{"#":"p","A":["w"]}')}]}]}]}}`, /names twice/],
+    ['{"program":{"regions":[{"blocks":[{"ops":[{"#":"p","A":[0,"w"]}]}]}]}}', /1 parameters, but the file has 9/],
+    [`{"program":{"regions":[{"blocks":[{"ops":[${numbers.map(() => '{"#":"p","A":["w"]}')}]}]}]}}`, /duplicate names/],
   ]) {
     writeFileSync(join(own, 'm.json'), program)
     numbered(await open(path), message)

@@ -125,7 +125,7 @@ test('siblings make up a sharded checkpoint', async (t) => {
   t.deepEqual([...new Set(names)].sort(), ['a.safetensors', 'b.safetensors'])
   const lacks = await rejectionOf(() => open({ ...ofFile(index), sibling: undefined }))
   t.is(lacks.code, 'ZT_INCOMPLETE')
-  t.regex(lacks.message, /no sibling of that name: let its sibling\(name\) give one/)
+  t.regex(lacks.message, /no sibling with that name: return it from sibling\(name\)/)
 })
 
 test('no name that leads out of the folder reaches sibling()', async (t) => {
@@ -197,8 +197,8 @@ test('what read() throws is the cause of ZT_IO', async (t) => {
 
 test('answers of another length or kind are refused', async (t) => {
   const wrong = [
-    [(_, length) => new Uint8Array(length - 1), 'ZT_IO', /gave \d+ bytes, not \d+/],
-    [(_, length) => new Uint8Array(length + 1), 'ZT_IO', /gave \d+ bytes, not \d+/],
+    [(_, length) => new Uint8Array(length - 1), 'ZT_IO', /returned \d+ bytes instead of \d+/],
+    [(_, length) => new Uint8Array(length + 1), 'ZT_IO', /returned \d+ bytes instead of \d+/],
     [() => new Uint8Array(0), 'ZT_IO', /gave 0 bytes/],
     [() => undefined, 'ZT_IO', /the return value of read\(\) must be a Uint8Array, got undefined/],
     [(_, length) => new ArrayBuffer(length), 'ZT_IO', /must be a Uint8Array, got an instance of ArrayBuffer/],

@@ -44,7 +44,7 @@ const ANY = {
       response.writeHead(403, { 'content-type': 'text/html' })
       pour(response, sent)
     },
-    /denies access|answered 403|not allowed/,
+    /denies access|answered 403|access is denied/,
   ],
   'an error that says that it has no end': [
     (_, response, { sent }) => {
@@ -55,14 +55,14 @@ const ANY = {
   ],
   'an error of bytes that are no text': [
     (_, response) => response.writeHead(403).end(Buffer.alloc(100_000, 0xff)),
-    /denies access|answered 403|not allowed/,
+    /denies access|answered 403|access is denied/,
   ],
   'an error that drips': [
     (_, response) => {
       response.writeHead(403)
       drip(response)
     },
-    /denies access|answered 403|not allowed/,
+    /denies access|answered 403|access is denied/,
   ],
   'a broken server that drips': [
     (_, response) => {
@@ -104,7 +104,7 @@ REDIRECTS['a redirect to the same server'] = [
 ]
 REDIRECTS['a redirect to a local file'] = [
   (_, response) => response.writeHead(302, { location: 'file:///etc/passwd' }).end(),
-  /redirects without saying where to/,
+  /redirects without a valid Location header/,
 ]
 REDIRECTS['a redirect to another region'] = [
   (_, response) => response.writeHead(301, { 'x-amz-bucket-region': 'eu-west-1' }).end('<Error/>'),
@@ -197,15 +197,15 @@ const lists = (scheme) => ({
     },
     /sent \d+ bytes in|sent nothing/,
   ],
-  'pages without an end': [listed(scheme, (page) => `t${page}`), /pages without end/],
-  'the same page again and again': [listed(scheme, () => 'same'), /the same page again and again/],
-  'two pages in turn': [listed(scheme, (page) => `t${page % 2}`), /the same page again and again/],
+  'pages without an end': [listed(scheme, (page) => `t${page}`), /endless list of pages/],
+  'the same page again and again': [listed(scheme, () => 'same'), /repeatedly lists the same page/],
+  'two pages in turn': [listed(scheme, (page) => `t${page % 2}`), /repeatedly lists the same page/],
   ...(scheme === 'hf'
     ? {}
     : {
         'a page with an endless name': [
           listed(scheme, (page) => `${page}${'x'.repeat(20_000)}`),
-          /names the next page/,
+          /sends a page token/,
         ],
       }),
 })
@@ -224,7 +224,7 @@ const WRITES = {
       response.writeHead(200, { etag: TAG })
       drip(response)
     },
-    /sent \d+ bytes in|sent nothing|did not end/,
+    /sent \d+ bytes in|sent nothing|did not complete/,
   ],
 }
 
@@ -368,7 +368,7 @@ for (const [at, table] of [
       const what = name === 'the whole for a range' ? /maxWholeBytes|whole file/ : refuses ? /./ : says
       await refused(t, {
         run,
-        says: /denies/.test(String(what)) ? /not allowed|403|may not read|private/ : what,
+        says: /denies/.test(String(what)) ? /access is denied|403|may not read|private/ : what,
         context,
         other,
       })

@@ -1,15 +1,16 @@
-//! The external buffers of one environment, and which of them JavaScript moved away.
+//! The external buffers of one environment, and detection of those that JavaScript moved.
 //!
-//! `buffer.transfer()` gives the memory of a buffer to another one, which can be posted to another thread. Node and Bun call the
-//! finalizers of all buffers when their environment ends, though the memory of a moved one may still be in use. Nobody tells when
-//! that is over, so such memory is never freed. The originals show which buffers were moved: they are detached, or collected
-//! without their finalizer.
+//! `buffer.transfer()` gives the memory of a buffer to another one, which can be posted to another thread. Node and Bun call the finalizers
+//! of all buffers when their environment ends, although the memory of a moved one may still be in use. Nothing reports when that use ends,
+//! so such memory is never freed. The originals show which buffers were moved: they are detached, or were collected without their
+//! finalizer.
 //!
-//! The time to look at them is short. Bun runs hooks first and finalizers then. (Deno calls finalizers when the memory is let go of,
-//! on any thread and at any time, and needs none of this.) Node goes from buffer to buffer, the newest first, detaches each and calls its finalizer; before that it calls those of buffers that were collected earlier. So the first
-//! finalizer of a buffer that was not collected looks at all others. That buffer itself cannot be judged: a seal, a buffer of one
-//! byte, is put behind the buffers that were made, at the end of each turn and at the latest after 64. Where an environment ends
-//! in the middle of a turn, the memory of what was made since the last seal may be left to nobody.
+//! There is little time to inspect them. Bun runs hooks first and finalizers afterwards. (Deno calls finalizers when the memory is
+//! released, on any thread and at any time, and needs none of this.) Node processes one buffer after the other, newest first, detaches each
+//! and calls its finalizer; before that it calls those of buffers that were collected earlier. So the first finalizer of a buffer that was
+//! not collected inspects all others. That buffer itself cannot be judged: a seal, a buffer of one byte, is created after the others at the
+//! end of each turn, and at the latest after 64. If an environment ends in the middle of a turn, memory of buffers created since the last
+//! seal may leak.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,24 +27,24 @@ use super::Backing;
 use crate::accounting::Account;
 use crate::panic::contain;
 
-/// Buffers behind which there must be a seal: making one costs as much as making a buffer.
+/// Number of buffers after which a seal is required: creating one costs as much as creating a buffer.
 const UNSEALED: u64 = 64;
 
 thread_local! {
-    /// The environments of this thread that have not ended. Nearly always one.
+    /// The environments of this thread that have not ended; almost always one.
     static LIVING: RefCell<Vec<Rc<Environment>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a buffer keeps alive. A runtime may call its finalizer on any thread.
-pub struct Kept {
-    /// The number of the environment that the buffer was made in.
+/// The owner of a buffer's memory. A runtime may call its finalizer on any thread.
+pub struct Retained {
+    /// The number of the environment that the buffer was created in.
     environment: u64,
-    /// Its place among the buffers of the environment.
+    /// Its position among the buffers of the environment.
     order: u64,
     backing: Mutex<Option<Backing>>,
 }
 
-impl Kept {
+impl Retained {
     pub fn take(&self) -> Option<Backing> {
         self.backing.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -54,18 +55,18 @@ pub struct Environment {
     number: u64,
     raw: sys::napi_env,
     pub account: Account,
-    /// Whether the runtime ends buffers whose memory was moved.
+    /// Whether the runtime finalizes buffers whose memory was moved.
     watching: Cell<bool>,
-    /// Buffers made so far.
+    /// Number of buffers created so far.
     made: Cell<u64>,
-    /// The place of the last seal, which stays referenced. `None` where the runtime needs no seals.
+    /// The position of the last seal, which stays referenced. `None` if the runtime needs no seals.
     seal: Cell<Option<(u64, sys::napi_ref)>>,
-    /// The buffers whose finalizers were not called, each with a weak reference, by the addresses of what they keep.
-    buffers: RefCell<HashMap<usize, (Arc<Kept>, sys::napi_ref)>>,
+    /// The buffers whose finalizers were not called, each with a weak reference, by the addresses of their owners.
+    buffers: RefCell<HashMap<usize, (Arc<Retained>, sys::napi_ref)>>,
 }
 
 impl Environment {
-    /// The one that a call came from.
+    /// Returns the environment that a call came from.
     pub fn of(env: Env) -> Rc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         LIVING.with_borrow_mut(|living| {
@@ -86,22 +87,22 @@ impl Environment {
         })
     }
 
-    /// The one that a buffer was made in, if it lives on this thread.
-    pub fn home(kept: &Kept) -> Option<Rc<Self>> {
-        // A thread that ends may have no list any more.
+    /// Returns the environment that a buffer was created in, if it lives on this thread.
+    pub fn home(entry: &Retained) -> Option<Rc<Self>> {
+        // A thread that is ending may no longer have the list.
         let find = |living: &RefCell<Vec<Rc<Self>>>| {
-            living.borrow().iter().find(|known| known.number == kept.environment).map(Rc::clone)
+            living.borrow().iter().find(|known| known.number == entry.environment).map(Rc::clone)
         };
         LIVING.try_with(find).ok().flatten()
     }
 
-    pub fn keep(&self, backing: Backing) -> Arc<Kept> {
+    pub fn keep(&self, backing: Backing) -> Arc<Retained> {
         let order = self.made.get();
         self.made.set(order + 1);
-        Arc::new(Kept { environment: self.number, order, backing: Mutex::new(Some(backing)) })
+        Arc::new(Retained { environment: self.number, order, backing: Mutex::new(Some(backing)) })
     }
 
-    /// Looks at the buffers in a hook.
+    /// Registers a hook that inspects the buffers.
     pub fn hook(&self) {
         self.watching.set(true);
         let argument = ptr::from_ref(self).cast_mut().cast();
@@ -109,58 +110,58 @@ impl Environment {
         unsafe { sys::napi_add_env_cleanup_hook(self.raw, Some(hook), argument) };
     }
 
-    /// Remembers a buffer that was just made.
-    pub fn watch(&self, buffer: sys::napi_value, kept: &Arc<Kept>) {
+    /// Tracks a buffer that was just created.
+    pub fn watch(&self, buffer: sys::napi_value, entry: &Arc<Retained>) {
         if !self.watching.get() {
             return;
         }
-        // A null reference, where it is refused, stands for a moved buffer.
+        // If creating the reference fails, the null reference represents a moved buffer.
         let reference = self.reference(buffer, 0);
-        self.buffers.borrow_mut().insert(kept.address(), (Arc::clone(kept), reference));
+        self.buffers.borrow_mut().insert(entry.address(), (Arc::clone(entry), reference));
     }
 
-    /// Whether a seal is due.
+    /// Returns whether a seal is due.
     pub fn is_unsealed(&self) -> bool {
-        self.seal.get().is_some_and(|(place, _)| self.made.get() - place > UNSEALED)
+        self.seal.get().is_some_and(|(position, _)| self.made.get() - position > UNSEALED)
     }
 
-    /// Whether the runtime needs seals.
+    /// Returns whether the runtime needs seals.
     pub fn is_watching(&self) -> bool {
         self.seal.get().is_some()
     }
 
-    /// Whether nothing was made since the last seal.
+    /// Returns whether nothing was created since the last seal.
     pub fn is_sealed(&self) -> bool {
-        self.seal.get().is_some_and(|(place, _)| self.made.get() == place + 1)
+        self.seal.get().is_some_and(|(position, _)| self.made.get() == position + 1)
     }
 
-    /// Takes a buffer that was just made for the seal.
-    pub fn seal(&self, buffer: sys::napi_value, kept: &Kept) {
+    /// Makes a buffer that was just created the seal.
+    pub fn seal(&self, buffer: sys::napi_value, entry: &Retained) {
         self.watching.set(true);
-        let seal = (kept.order, self.reference(buffer, 1));
+        let seal = (entry.order, self.reference(buffer, 1));
         if let Some((_, before)) = self.seal.replace(Some(seal)) {
             self.release(before);
         }
     }
 
-    /// Hears that the finalizer of a buffer is called.
-    pub fn finalize(&self, kept: &Kept) {
-        if self.is_over(kept) {
+    /// Handles the finalizer of a buffer.
+    pub fn finalize(&self, entry: &Retained) {
+        if self.is_over(entry) {
             leave(ptr::from_ref(self).cast());
-        } else if let Some((_, reference)) = self.buffers.borrow_mut().remove(&kept.address()) {
+        } else if let Some((_, reference)) = self.buffers.borrow_mut().remove(&entry.address()) {
             self.release(reference);
         }
     }
 
-    /// Whether this finalizer tells of the environment's end: that of the seal does, and that of a newer buffer where JavaScript
+    /// Returns whether this finalizer indicates the end of the environment: that of the seal does, and that of a newer buffer if JavaScript
     /// can no longer run.
-    fn is_over(&self, kept: &Kept) -> bool {
-        let Some((place, _)) = self.seal.get() else { return false };
-        let made = || self.buffers.borrow().contains_key(&kept.address()); // not refused
-        kept.order == place || (kept.order > place && made() && !self.runs())
+    fn is_over(&self, entry: &Retained) -> bool {
+        let Some((position, _)) = self.seal.get() else { return false };
+        let made = || self.buffers.borrow().contains_key(&entry.address()); // not refused
+        entry.order == position || (entry.order > position && made() && !self.runs())
     }
 
-    /// Whether JavaScript can run.
+    /// Returns whether JavaScript can run.
     fn runs(&self) -> bool {
         let (mut value, mut same) = (ptr::null_mut(), false);
         // SAFETY: plain calls on a live environment, whose finalizers are called in a scope. The second is refused where
@@ -171,14 +172,14 @@ impl Environment {
         }
     }
 
-    /// Leaves the memory of moved buffers to whoever has it now. What `close()` detached keeps nothing any more.
+    /// Leaves the memory of moved buffers to its current user. Buffers detached by `close()` no longer own memory.
     fn end(&self) {
         let mut scope = ptr::null_mut();
         // SAFETY: a plain call on an environment that still lives.
         let opened = unsafe { sys::napi_open_handle_scope(self.raw, &raw mut scope) } == sys::Status::napi_ok;
-        for (kept, reference) in self.buffers.take().into_values() {
+        for (entry, reference) in self.buffers.take().into_values() {
             if !opened || self.is_moved(reference) {
-                mem::forget(kept.take());
+                mem::forget(entry.take());
             }
             self.release(reference);
         }
@@ -188,7 +189,7 @@ impl Environment {
         }
     }
 
-    /// Whether a buffer was detached, or collected before its memory.
+    /// Returns whether a buffer was detached, or collected before its memory.
     fn is_moved(&self, reference: sys::napi_ref) -> bool {
         let mut buffer = ptr::null_mut();
         let mut detached = true;
@@ -218,7 +219,7 @@ impl Environment {
     }
 }
 
-impl Kept {
+impl Retained {
     fn address(&self) -> usize {
         ptr::from_ref(self).addr()
     }
@@ -237,7 +238,7 @@ fn leave(environment: *const c_void) {
 }
 
 extern "C" fn hook(environment: *mut c_void) {
-    // The host calls this, so nothing may unwind out of it; there is nobody to tell.
+    // The host calls this, so no panic may unwind out of it; there is no caller to report to.
     let _ = contain(|| {
         leave(environment);
         Ok(())

@@ -1,4 +1,4 @@
-//! Elements as numbers: statistics, and how far two tensors are apart. Uses `read`, kernels and layouts.
+//! Numeric analysis of elements: statistics, and comparison of tensors. Uses `read`, kernels and layouts.
 
 pub mod compare;
 pub mod elements;

@@ -1,6 +1,5 @@
-//! Copies tensors from an open file into one being written, in pieces: whatever its size, little of a tensor is in
-//! memory at once. Held whole is one frame of `zt.zstd-seekable/1`, which decodes to at most 16 MiB. Uses `read` and
-//! `write`.
+//! Copies tensors from an open file to one being written, in pieces: little of a tensor is in memory at once, regardless of its size. Only
+//! a frame of `zt.zstd-seekable/1`, which decodes to at most 16 MiB, is held whole. Uses `read` and `write`.
 #![forbid(unsafe_code)]
 
 mod cast;
@@ -66,8 +65,8 @@ pub fn copy(
     writer.flush_if_full()
 }
 
-/// Has the writer put its index first, where that can be done, and puts the tensors into the order that it asks for: then no byte is
-/// written twice. Call it before the first [`copy`].
+/// Lets the writer place its index first, if possible, and sorts the tensors into the order that it requires, so that no byte is written
+/// twice. Call it before the first [`copy`].
 pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer: &mut Writer) -> Result<()> {
     let known = |(_, tensor): (usize, Tensor<'_>)| {
         if casts.dequantized(tensor).is_some() {
@@ -92,7 +91,7 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
     Ok(())
 }
 
-/// A tensor as the writer is told of it, but for its components.
+/// Returns the announcement of a tensor to the writer, without its components.
 fn spec<'a>(tensor: Tensor<'a>, name: &'a str, casts: &Casts) -> Spec<'a> {
     Spec {
         name,
@@ -104,7 +103,7 @@ fn spec<'a>(tensor: Tensor<'a>, name: &'a str, casts: &Casts) -> Spec<'a> {
     }
 }
 
-/// What the writer is told of components that are copied as they are: role, type and bytes.
+/// Returns the announcement of components that are copied unchanged: role, type and size.
 fn announced<'a>(
     reading: Reading<'a>,
     tensor: Tensor<'_>,
@@ -141,14 +140,14 @@ fn component(
     reading.pieces(tensor, part, |piece| pushing.push(piece))
 }
 
-/// Bytes read at once where they go into the writer's own memory: they are hashed while they are in the second-level cache.
+/// Bytes read at once into the writer's memory: they are hashed while they are in the second-level cache.
 const SLOT: u64 = 512 << 10;
 
-/// From here on it pays to have the kernel copy, for which all that waits has to be written first.
+/// Minimum size for copying by the kernel, which requires that all pending data is written first.
 const KERNEL: u64 = 1 << 20;
 
-/// Has the kernel copy raw data where nobody has to see it, else reads it to where it will be written or compressed from,
-/// without a copy between; only blobs that are compressed as they come take one.
+/// Copies raw data by the kernel if it need not be inspected. Otherwise reads it directly into the memory that it is written or compressed
+/// from; only blobs compressed on arrival need a copy.
 fn raw(reading: Reading<'_>, part: &Component, writer: &mut Writer) -> Result<()> {
     let mut stored = Stored::new(reading, part)?;
     if stored.left() >= KERNEL {

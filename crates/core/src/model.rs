@@ -1,5 +1,5 @@
-//! The one model that every format is read into: names, shapes, dtypes, layouts and where the bytes are. Uses digests,
-//! and of syntax the free-form values, and knows no file and no format.
+//! The common model of all formats: names, shapes, dtypes, layouts and the locations of bytes. Uses digests and the free-form values of
+//! syntax, and knows no file and no format.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -41,12 +41,12 @@ use crate::codecs::digest::Digest;
 use crate::error::Code;
 use crate::inject;
 
-/// The format that a catalog was read from, by its name: the model knows none.
+/// The name of the format that a catalog was read from; the model knows no formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Container(&'static str);
 
 impl Container {
-    /// Several files, of different formats.
+    /// Several files of different formats.
     pub const MIXED: Self = Self("mixed");
 
     pub const fn named(name: &'static str) -> Self {
@@ -58,17 +58,17 @@ impl Container {
     }
 }
 
-/// Another file that an index refers to, by its identity (2 §7.1): the name says nothing of where it is.
+/// Another file that an index refers to, by its identity (2 §7.1): the name does not state its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub name: Box<str>,
     /// Bytes of the whole file.
     pub size: u64,
-    /// Over the whole file.
+    /// The digest of the whole file.
     pub digest: Digest,
 }
 
-/// What the catalog holds of a tensor; the rest is behind the ids.
+/// The catalog entry of a tensor, with ids of its other properties.
 #[derive(Clone, Debug)]
 struct Entry {
     name_end: u32,
@@ -80,33 +80,33 @@ struct Entry {
     attributes: Option<Box<Attributes>>,
 }
 
-/// Something about the file that a user should know and that does not make it unreadable.
+/// A problem of a file that is readable nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub code: &'static str,
     pub message: String,
     pub tensor: Option<String>,
     pub component: Option<String>,
-    /// The file, where there are several.
+    /// The file, if there are several.
     pub path: Option<String>,
-    /// What verification has to report of it: only the index shows this damage, no tensor's data does.
+    /// A failure for verification to report: this damage is visible only in the index, not in a tensor's data.
     pub damage: Option<Damage>,
 }
 
-/// Damage that reading the index revealed, while the rest of the file can be read.
+/// Damage found while reading the index, although the rest of the file can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The code of the failure.
+    /// The error code.
     pub code: Code,
     pub offset: Option<u64>,
 }
 
-/// A part of a file with a digest that is over several tensors and what lies between them, such as a member of an archive.
+/// A part of a file with one digest over several tensors and the gaps between them, such as a member of an archive.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
-    /// Stored as it is, with its digest.
+    /// Its stored bytes and their digest.
     pub blob: Blob,
 }
 
@@ -115,15 +115,15 @@ pub struct Section {
 pub struct Catalog {
     pub container: Container,
     pub version: Option<String>,
-    /// What wrote the file, where the format says (1.0 §4.1).
+    /// The software that wrote the file, if the format states it (1.0 §4.1).
     pub generator: Option<String>,
     pub attributes: Attributes,
     pub warnings: Vec<Warning>,
-    /// The other files that components lie in: shard `i` is their file `i + 1`.
+    /// The other files that contain components: shard `i` is file `i + 1`.
     pub shards: Vec<Shard>,
-    /// Which file of a set it is, where that stands in the file.
+    /// The part of a set that the file is, according to its content.
     pub part: Option<SetPart>,
-    /// What has one digest for all tensors in it.
+    /// Parts with one digest for several tensors.
     pub sections: Vec<Section>,
     names: String,
     entries: Vec<Entry>,
@@ -144,12 +144,12 @@ impl Catalog {
         self.entries.is_empty()
     }
 
-    /// The tensor at `ordinal`, in the index's order.
+    /// Returns the tensor at `ordinal`, in index order.
     pub fn tensor(&self, ordinal: usize) -> Option<Tensor<'_>> {
         self.entries.get(ordinal).map(|entry| Tensor { catalog: self, entry, ordinal })
     }
 
-    /// The ordinal of the tensor called `name`.
+    /// Returns the ordinal of the tensor named `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         inject::panic_at("find");
         let wanted = Named::new(&self.hasher, name, 0);
@@ -162,22 +162,22 @@ impl Catalog {
         (0..self.len()).filter_map(|ordinal| self.tensor(ordinal))
     }
 
-    /// The tensors that have components, each with the first of them: the one blob that it is in formats that store one.
+    /// Returns the tensors that have components, each with its first component: its only blob in formats that store one.
     pub fn blobs(&self) -> Vec<(Tensor<'_>, &Component)> {
         self.iter().filter_map(|tensor| Some((tensor, tensor.components().first()?))).collect()
     }
 
-    /// Every tensor's name, one after the other: `Tensor::name_end` cuts them.
+    /// Returns the concatenated names of all tensors: `Tensor::name_end` separates them.
     pub fn names(&self) -> &str {
         &self.names
     }
 
-    /// The distinct shapes; `Tensor::shape_id` points into them.
+    /// Returns the distinct shapes, which `Tensor::shape_id` refers to.
     pub fn shapes(&self) -> &[Box<[u64]>] {
         &self.shapes
     }
 
-    /// The components of all tensors, for a writer that moves their blobs.
+    /// Returns the components of all tensors, for a writer that moves their blobs.
     pub fn components_mut(&mut self) -> &mut [Component] {
         &mut self.components
     }
@@ -190,7 +190,7 @@ impl Catalog {
         &self.labels
     }
 
-    /// What a component's bytes went through, as users see it: the names of its filters, `raw`, `inline` or `unread`.
+    /// Returns the encoding of a component as shown to users: the names of its filters, `raw`, `inline` or `unread`.
     pub fn encoding_name(&self, component: &Component) -> Cow<'_, str> {
         match &component.data {
             Data::Inline(_) => Cow::Borrowed("inline"),
@@ -201,7 +201,7 @@ impl Catalog {
         }
     }
 
-    /// The filters of an encoding, in the order in which they were applied when the bytes were written.
+    /// Returns the filters of an encoding, in the order in which they were applied for writing.
     pub fn filters(&self, encoding: Encoding) -> &[Filter] {
         self.encodings.filters(encoding)
     }
@@ -216,8 +216,8 @@ impl Catalog {
     }
 }
 
-/// A tensor in the table of names. The hash stands beside it, so that a growing table looks up no names: that
-/// was a quarter of the time of an opening.
+/// A tensor in the name table. The hash is stored with it, so that growing the table does not access names: that took a quarter of the time
+/// to open a file.
 #[derive(Clone, Copy, Debug)]
 struct Named {
     hash: u32,
@@ -232,7 +232,7 @@ impl Named {
         Self { hash: hasher.finish() as u32, ordinal }
     }
 
-    /// The hash over 64 bits, as the table wants it: it looks at both ends.
+    /// Returns the hash distributed over 64 bits, because the table uses both ends.
     fn spread(self) -> u64 {
         u64::from(self.hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -255,7 +255,7 @@ impl<'a> Tensor<'a> {
         self.catalog.name(self.ordinal).unwrap_or_default()
     }
 
-    /// The end of this tensor's name in [`Catalog::names`], in bytes.
+    /// Returns the end of this tensor's name in [`Catalog::names`], in bytes.
     pub fn name_end(self) -> usize {
         self.entry.name_end as usize
     }
@@ -276,13 +276,12 @@ impl<'a> Tensor<'a> {
         self.catalog.label(self.entry.layout.label())
     }
 
-    /// The dtype of a dense tensor's elements or a sparse tensor's values; `None` for a composite that
-    /// does not say.
+    /// Returns the dtype of a dense tensor's elements or a sparse tensor's values; `None` for a composite without a stated dtype.
     pub fn dtype(self) -> Option<DType> {
         self.entry.dtype
     }
 
-    /// The tensor's own attributes; `None` where it has none.
+    /// Returns the tensor's own attributes; `None` if there are none.
     pub fn attributes(self) -> Option<&'a Attributes> {
         self.entry.attributes.as_deref()
     }
@@ -293,54 +292,53 @@ impl<'a> Tensor<'a> {
         self.catalog.components.get(start..end).unwrap_or_default()
     }
 
-    /// Whether nothing but its name and its file are known: it is of an index that was opened alone.
+    /// Returns whether only its name and its file are known, because the index was opened without its files.
     pub fn is_unread(self) -> bool {
         let components = self.components();
         !components.is_empty() && components.iter().all(|part| matches!(part.data, Data::Unread { .. }))
     }
 
-    /// The ranges of the files in which all components lie, one for each that has bytes.
+    /// Returns the file ranges of all components, one for each that has bytes.
     pub fn spans(self) -> impl Iterator<Item = Span> + 'a {
         self.components().iter().flat_map(Component::spans).filter(|span| span.length > 0)
     }
 
-    /// The same in order, joined where they touch or overlap.
+    /// Returns the file ranges of all components, sorted, and merged if adjacent or overlapping.
     pub fn ranges(self) -> Vec<Span> {
         Span::joined(self.spans().collect())
     }
 
-    /// The ranges in which the elements lie: what loading the tensor reads.
+    /// Returns the file ranges of the elements, which loading the tensor reads.
     pub fn own_spans(self) -> impl Iterator<Item = Span> + 'a {
         self.own_components().flat_map(Component::spans).filter(|span| span.length > 0)
     }
 
-    /// The component that holds the elements of a dense tensor.
+    /// Returns the component that holds the elements of a dense tensor.
     pub fn data(self) -> Option<&'a Component> {
         if self.layout() == Layout::Dense { self.component(Label::DATA) } else { None }
     }
 
-    /// The components that hold the elements, by [`Layout::roles`].
+    /// Returns the components that hold the elements, by [`Layout::roles`].
     pub fn own_components(self) -> impl Iterator<Item = &'a Component> {
         self.components().iter().filter(move |part| self.is_own(part))
     }
 
-    /// The components that the layout does not name: kept, and no part of the elements.
+    /// Returns the components that the layout does not define: they are preserved, but are not elements.
     pub fn other_components(self) -> impl Iterator<Item = &'a Component> {
         self.components().iter().filter(move |part| !self.is_own(part))
     }
 
-    /// Whether a component of this tensor holds elements of it.
+    /// Returns whether a component of this tensor holds elements.
     pub fn is_own(self, part: &Component) -> bool {
         self.layout().roles().is_none_or(|roles| roles.contains(&part.role))
     }
 
-    /// Whether it has the arrays of CSR or COO, whose rules need all of them together.
+    /// Returns whether it has the arrays of CSR or COO, whose rules involve all of them.
     pub fn is_sparse(self) -> bool {
         matches!(self.layout(), Layout::SparseCsr | Layout::SparseCoo) && self.dtype().is_some()
     }
 
-    /// Bytes of the elements after decoding: of the own components; of one whose size only decoding can tell, the
-    /// stored ones.
+    /// Returns the decoded bytes of the components that hold elements; the stored bytes if the decoded size is unknown.
     pub fn byte_length(self) -> u64 {
         let lengths = self.own_components().map(|part| part.byte_length().unwrap_or(part.stored_length()));
         lengths.fold(0, u64::saturating_add)

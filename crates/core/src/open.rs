@@ -1,5 +1,5 @@
-//! One name space over many files: sharded checkpoints, folders, lists of files. Opens sources and joins what the
-//! parsers of `formats` read of them; everything wrong with a set is one error that lists it all.
+//! Opens several files as one name space: sharded checkpoints, folders, lists of files. Opens sources and joins the catalogs that the
+//! parsers of `formats` read; all problems of a set are reported in one error.
 #![forbid(unsafe_code)]
 
 pub mod detect;
@@ -32,30 +32,30 @@ use crate::work::{self, Stop};
 use folder::Found;
 use weight_map::WeightMap;
 
-/// Where the files are that an index names.
+/// The location of the files that an index names.
 #[derive(Clone, Debug, Default)]
 pub enum Lookup {
-    /// Siblings it, under their own names.
+    /// Siblings of the index, under their own names.
     #[default]
     Siblings,
-    /// They are not looked for: only what the index itself says is known.
+    /// Do not look them up: only the content of the index is known.
     Unread,
-    /// At the paths given for their names; those without one beside it.
+    /// At the given paths; names without a path are siblings.
     At(HashMap<String, PathBuf>),
 }
 
-/// How to open.
+/// Options for opening.
 #[derive(Clone)]
 pub struct Request {
-    /// What paths lead to.
+    /// The filesystem of the paths.
     pub filesystem: Arc<dyn Filesystem>,
-    /// The formats that files may be of.
+    /// The permitted formats.
     pub formats: Formats,
     pub limits: Limits,
     pub lookup: Lookup,
-    /// Whether raw data beside an index may be a link out of its folder. Files that say themselves what they are may always be.
+    /// Whether raw data files of an index may be links out of its folder. Files with a format of their own always may.
     pub follow_links: bool,
-    /// Ends the opening between two files, and while one is hashed.
+    /// Cancels the opening between two files, and while one is hashed.
     pub stop: Stop,
 }
 
@@ -72,7 +72,7 @@ impl Default for Request {
     }
 }
 
-/// A name space, and the files it lies in.
+/// An opened name space and its files.
 pub struct Opened {
     pub catalog: Catalog,
     pub files: Files,
@@ -91,10 +91,10 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) => return Err(error),
     };
     let parsed = detect::parse_with_siblings(&*source, Some(path), request);
-    let (mut catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
-    // Formats whose files say themselves that they are parts of a set have found the others.
+    let (mut catalog, siblings) = parsed.map_err(|error| folder::without_index(error, path, request))?;
+    // Formats whose files state that they belong to a set have already found the other files.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if beside.is_empty()
+    if siblings.is_empty()
         && catalog.part.is_none()
         && let Some(others) = folder::gaps(std::iter::once(&*name), request.formats)
     {
@@ -103,21 +103,21 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", message);
     }
     let mut parts = vec![Member::open(path, source)];
-    parts.extend(beside);
+    parts.extend(siblings);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok(Opened { catalog, files: Files::new(parts) })
 }
 
-/// Opens several tensor files as one, their tensors in the order of the files.
+/// Opens several tensor files as one, with tensors in file order.
 pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
     if let [path] = paths {
         return open(path, request);
     }
     let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    let place =
+    let location =
         |(path, name): (&PathBuf, &String)| FileLocation { name: name.clone(), path: Ok(path.clone()) };
-    let places: Vec<_> = paths.iter().zip(&names).map(place).collect();
-    let (parts, mut problems) = read_all(&places, request)?;
+    let locations: Vec<_> = paths.iter().zip(&names).map(location).collect();
+    let (parts, mut problems) = read_all(&locations, request)?;
     let set = Set::of(&parts.catalogs);
     let (mut catalog, doubles) = join(parts.catalogs, &request.limits, |_, _| false)?;
     problems.extend(doubles);
@@ -148,7 +148,7 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
     }
 }
 
-/// The names of the files that an index or a shard table wants resolved; none where a path has neither.
+/// Returns the names of the files that an index or a shard table refers to; none if the path has neither.
 pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
         return Ok(read_index(path, request)?.files);
@@ -159,7 +159,7 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
             Found::Set(_) => Ok(Vec::new()),
         };
     }
-    // What is asked for is all that is wanted of the files.
+    // Only the names are needed, not the files.
     let request = &Request { lookup: Lookup::Unread, ..request.clone() };
     let named = detect::names(&*request.filesystem.open(path, &request.stop)?, path, request);
     named.map_err(|error| folder::without_index(error, path, request))
@@ -189,15 +189,15 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
         return unread(map, path, request);
     }
     let folder = Folder::of(path, &*request.filesystem);
-    let place = |name: &String| {
+    let location = |name: &String| {
         let given = if let Lookup::At(paths) = &request.lookup { paths.get(name) } else { None };
         FileLocation {
             name: name.clone(),
             path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())),
         }
     };
-    let places: Vec<FileLocation> = map.files.iter().map(place).collect();
-    let (parts, mut problems) = read_all(&places, request)?;
+    let locations: Vec<FileLocation> = map.files.iter().map(location).collect();
+    let (parts, mut problems) = read_all(&locations, request)?;
     let has_unread = !problems.is_empty();
     let index = path.file_name().unwrap_or_default().to_string_lossy();
     let Compared { unlisted, stale } = compare(&map, &parts.catalogs, &mut problems);
@@ -216,7 +216,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let total = total.fold(0, u64::saturating_add);
     if let Some(said) = map.total_size.filter(|&said| said != total && unlisted == 0) {
         let message =
-            format!("the index says that all tensors have {said} bytes (total_size), they have {total}");
+            format!("the index states a total of {said} bytes (total_size), but the tensors have {total}");
         warn(&mut catalog, "ZT_WARN_TOTAL_SIZE", message);
     }
     if unlisted > 0 {
@@ -228,7 +228,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     Ok(Opened { catalog, files: Files::new(parts.files) })
 }
 
-/// The attributes of an index, and those of its files that it does not have itself.
+/// Returns the attributes of an index, extended by those of its files.
 fn with_fallback(own: Entries, of_files: Attributes) -> Attributes {
     if own.is_empty() {
         return of_files;
@@ -241,7 +241,7 @@ fn with_fallback(own: Entries, of_files: Attributes) -> Attributes {
     })
 }
 
-/// Names what asked for a file that cannot be read.
+/// Adds to an error which file required the unreadable file.
 fn wanted_by(error: Error, what: &str, name: &str) -> Error {
     let name = short(name, limits::FILE_NAME_BYTES);
     error.context(format!("the {what} '{name}' names a file that cannot be read"))
@@ -251,12 +251,12 @@ fn warn(catalog: &mut Catalog, code: &'static str, message: String) {
     catalog.warnings.push(Warning { code, message, tensor: None, component: None, path: None, damage: None });
 }
 
-/// What files say of the set that they are of.
+/// The sets that files state that they belong to.
 struct Set {
     parts: Vec<(String, SetPart)>,
-    /// Tensors of these files.
+    /// Number of tensors in these files.
     tensors: u64,
-    /// A file that says nothing of a set.
+    /// A file that does not state a set.
     other: Option<String>,
 }
 
@@ -274,19 +274,18 @@ impl Set {
         set
     }
 
-    /// Whether any says that it is one of a set.
+    /// Returns whether any file states that it belongs to a set.
     fn is_part_of_set(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// Refuses files that contradict each other, and a set of which some are missing, which is a warning where the caller wants no more
-    /// than these.
+    /// Rejects files that contradict each other, and incomplete sets, which only yield a warning if the caller asked for these files only.
     fn check(&self, catalog: &mut Catalog, request: &Request) -> Result<()> {
         let parts: Vec<_> = self.parts.iter().map(|(name, part)| (&**name, *part)).collect();
         let Err(error) = set::check(&parts, self.tensors) else { return Ok(()) };
         match &self.other {
             Some(other) if error.code() == Code::Incomplete => {
-                let message = format!("{other:?} does not say that it is of the set of the other files");
+                let message = format!("{other:?} does not belong to the set of the other files");
                 Err(Error::new(Code::BadIndex, message))
             }
             None if error.code() == Code::Incomplete && matches!(request.lookup, Lookup::Unread) => {
@@ -298,37 +297,40 @@ impl Set {
     }
 }
 
-/// Where a file of several is.
+/// The location of one of several files.
 struct FileLocation {
-    /// What messages call it.
+    /// Its name in messages.
     name: String,
     path: Result<PathBuf>,
 }
 
-/// What was read of several files.
+/// The catalogs and files that were read.
 struct Parts {
     catalogs: Vec<Joining>,
     files: Vec<Member>,
 }
 
-/// Reads the indexes of files, several at once. Each is closed again: that so many stay open only the use decides. Gives
-/// the problems of those that cannot be read, too.
-fn read_all(places: &[FileLocation], request: &Request) -> Result<(Parts, Vec<Error>)> {
-    if places.len() > limits::FILES {
-        return Err(Error::new(Code::Limit, format!("{} files, more than {}", places.len(), limits::FILES)));
+/// Reads the indexes of files, several at once. Each file is closed again, because only use determines how many stay open. Also returns the
+/// errors of files that cannot be read.
+fn read_all(locations: &[FileLocation], request: &Request) -> Result<(Parts, Vec<Error>)> {
+    if locations.len() > limits::FILES {
+        return Err(Error::new(
+            Code::Limit,
+            format!("{} files, more than {}", locations.len(), limits::FILES),
+        ));
     }
-    let read: Vec<OnceLock<Result<One>>> = places.iter().map(|_| OnceLock::new()).collect();
-    // A far file waits for its server, and not for a core.
+    let read: Vec<OnceLock<Result<One>>> = locations.iter().map(|_| OnceLock::new()).collect();
+    // A remote file waits for its server rather than for a core.
     let threads = if request.filesystem.is_local() { work::cores() } else { Costs::LOCAL.in_flight };
-    work::for_each_on(threads, places.len(), |at| {
-        if let (Some(place), Some(cell)) = (places.get(at), read.get(at)) {
+    work::for_each_on(threads, locations.len(), |at| {
+        if let (Some(location), Some(cell)) = (locations.get(at), read.get(at)) {
             let one =
-                |path: &PathBuf| read_one(path, request).map_err(|error| error.in_file(&place.name, path));
-            let _ = cell.set(place.path.as_ref().map_err(Error::clone).and_then(one));
+                |path: &PathBuf| read_one(path, request).map_err(|error| error.in_file(&location.name, path));
+            let _ = cell.set(location.path.as_ref().map_err(Error::clone).and_then(one));
         }
     });
     let (mut parts, mut problems) = (Parts { catalogs: Vec::new(), files: Vec::new() }, Vec::new());
-    for (FileLocation { name, .. }, cell) in places.iter().zip(read) {
+    for (FileLocation { name, .. }, cell) in locations.iter().zip(read) {
         match cell.into_inner() {
             Some(Ok((catalog, files))) => {
                 let first_file = u32::try_from(parts.files.len()).unwrap_or(u32::MAX);
@@ -339,36 +341,36 @@ fn read_all(places: &[FileLocation], request: &Request) -> Result<(Parts, Vec<Er
             None => problems.push(Error::new(Code::Internal, format!("'{name}': the file was not read"))),
         }
     }
-    // Confidence to stop, each file says so: once is enough.
+    // If canceled, each file reports it: once is enough.
     request.stop.check()?;
     Ok((parts, problems))
 }
 
-/// What was read of one file: its catalog, and the files that its components lie in.
+/// The result of reading one file: its catalog, and the files with its components.
 type One = (Catalog, Vec<Member>);
 
 fn read_one(path: &Path, request: &Request) -> Result<One> {
     request.stop.check()?;
     let source = request.filesystem.open(path, &request.stop)?;
-    // What it is, is taken down before the index is read: whatever changes from now on is seen.
+    // Record its identity before the index is read, so that later changes are detected.
     let member = Member::one_of_many(path, Arc::clone(&source))?;
     let parsed = detect::parse_listed(&*source, path, request);
-    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
+    let (catalog, siblings) = parsed.map_err(|error| folder::without_index(error, path, request))?;
     let mut parts = vec![member];
-    parts.extend(beside);
+    parts.extend(siblings);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))
 }
 
-/// How the files of an index differ from it, where that is no error.
+/// Differences between an index and its files that are not errors.
 struct Compared<'m> {
     /// Tensors that the index does not list.
     unlisted: u64,
-    /// Tensors that another file has as well, left over from an earlier save: the file that the index names.
+    /// Tensors left over from an earlier save that another file also has: the file that the index names.
     stale: HashMap<&'m str, &'m str>,
 }
 
-/// Compares an index with what its files hold.
+/// Compares an index with the content of its files.
 fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> Compared<'m> {
     let by_name: HashMap<&str, &Catalog> = catalogs.iter().map(|part| (&*part.name, &part.catalog)).collect();
     let held = |&(tensor, file): &(&str, &str)| {
@@ -377,7 +379,7 @@ fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Erro
     let named = map.tensors.iter();
     let named = named.filter_map(|(tensor, file)| Some((&**tensor, &**map.files.get(*file as usize)?)));
     let listed: HashMap<&str, &str> = named.clone().collect();
-    // A file that could not be read is a problem already.
+    // A file that could not be read is already reported.
     let missing: Vec<_> = named.filter(|pair| !held(pair)).collect();
     let mut holders = HashMap::new();
     if !missing.is_empty() {
@@ -387,8 +389,8 @@ fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Erro
     }
     for (tensor, file) in missing {
         let message = match holders.get(tensor) {
-            Some(holder) => format!("the index has it in {file:?}, it is in {holder:?}"),
-            None => format!("the index has it in {file:?}, where it is not"),
+            Some(holder) => format!("the index lists it in {file:?}, but it is in {holder:?}"),
+            None => format!("the index lists it in {file:?}, which does not contain it"),
         };
         problems.push(Error::new(Code::BadIndex, message).tensor(tensor).rule("index.json: weight_map"));
     }
@@ -410,14 +412,14 @@ fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Erro
     }
     if problems.is_empty() {
         for group in map.groups.iter().filter(|group| groups.get(&***group) == Some(&false)) {
-            let message = format!("the index has tensors in {group:?}, where its files have none");
+            let message = format!("the index lists tensors in {group:?}, but its files have none there");
             problems.push(Error::new(Code::BadIndex, message).rule("index.json: weight_map"));
         }
     }
     compared
 }
 
-/// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
+/// Opens only the names of an index: dtypes, shapes and locations are unknown without reading the files.
 fn unread(map: WeightMap, path: &Path, request: &Request) -> Result<Opened> {
     let ending = map.files.first().and_then(|name| name.rsplit_once('.')).map_or("", |(_, ending)| ending);
     let format = request.formats.iter().find(|format| format.endings.contains(&ending));

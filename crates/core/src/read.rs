@@ -1,5 +1,5 @@
-//! Loads components: positional reads into memory of our own, hashed as they arrive, decoded, put in order. What is
-//! returned is little-endian and is exactly what was hashed. Uses sources, codecs and kernels, and knows no format.
+//! Loads components: positional reads into owned memory, hashed as they arrive, decoded and rearranged. The result is little-endian and
+//! exactly what was hashed. Uses sources, codecs and kernels, and knows no format.
 #![forbid(unsafe_code)]
 
 pub mod batch;
@@ -44,7 +44,7 @@ use crate::sources::{MappedWindows, ReadAt, Sources};
 use crate::work::{PIECE, Watch};
 use planner::Aim;
 
-/// What loading needs besides the component.
+/// What loading needs in addition to the component.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
     pub sources: &'a dyn Sources,
@@ -54,57 +54,59 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// The decoded bytes of a component, after its digest was checked.
+    /// Returns the decoded bytes of a component, after verifying its digest.
     pub fn component(&self, tensor: Tensor<'_>, component: &Component) -> Result<Owned> {
         self.decode(component).map_err(|error| self.name(error, tensor, component))
     }
 
-    /// The bytes of a cut through a dense tensor, row-major. No more is read or decoded than the blob, the frames or the chunks
-    /// that it touches; of what is stored raw only the cut, so that a digest over the whole cannot be checked.
-    pub fn slice(&self, tensor: Tensor<'_>, component: &Component, cut: &TensorSlice) -> Result<Owned> {
-        let result = self.slice_unjudged(tensor.shape(), component, cut);
-        // The end of a packed tensor may not be in the cut.
+    /// Returns the bytes of a slice of a dense tensor, row-major. Only the blob, frames or chunks that it overlaps are read and decoded;
+    /// for raw data only the slice itself, so a digest over the whole cannot be verified.
+    pub fn slice(&self, tensor: Tensor<'_>, component: &Component, slice: &TensorSlice) -> Result<Owned> {
+        let result = self.slice_unjudged(tensor.shape(), component, slice);
+        // The end of a packed tensor may not be in the slice.
         let rule = component.rule.filter(|&rule| rule == DataRule::Bool);
         let checked = result.and_then(|bytes| elements::check(rule, &bytes).map(|()| bytes));
         checked.map_err(|error| self.name(error, tensor, component))
     }
 
-    fn slice_unjudged(&self, shape: &[u64], component: &Component, cut: &TensorSlice) -> Result<Owned> {
-        self.not_spread(component, cut.byte_length())?;
+    fn slice_unjudged(&self, shape: &[u64], component: &Component, slice: &TensorSlice) -> Result<Owned> {
+        self.not_spread(component, slice.byte_length())?;
         let placed = match &component.view {
             View::Whole | View::Counted(_) => None,
-            View::Strided(strided) => strided.slice(shape, cut.ranges()).transpose()?,
+            View::Strided(strided) => strided.slice(shape, slice.ranges()).transpose()?,
         };
         let direct = component.view == View::Whole || placed.is_some();
         let mut bytes = match &component.data {
-            Data::Grid(blob, grid) if component.view == View::Whole => self.grid(blob, grid, cut.ranges())?,
+            Data::Grid(blob, grid) if component.view == View::Whole => {
+                self.grid(blob, grid, slice.ranges())?
+            }
             Data::Blob(blob) if direct && blob.encoding == Encoding::RAW => {
                 let source = self.sources.source(blob.file)?;
-                self.read_slice(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(cut))?
+                self.read_slice(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(slice))?
             }
             Data::Blob(blob) if direct && blob.encoding == Encoding::ZSTD_SEEKABLE => {
-                self.slice_seekable(blob, placed.as_ref().unwrap_or(cut))?
+                self.slice_seekable(blob, placed.as_ref().unwrap_or(slice))?
             }
-            Data::Pieces(pieces) if direct => self.slice_pieces(pieces, placed.as_ref().unwrap_or(cut))?,
+            Data::Pieces(pieces) if direct => self.slice_pieces(pieces, placed.as_ref().unwrap_or(slice))?,
             Data::Blob(_) => match component.plain_range() {
-                Some((offset, length)) => self.read_slice(self.source(component)?, offset, length, cut)?,
-                None => return self.slice_decoded(component, cut),
+                Some((offset, length)) => self.read_slice(self.source(component)?, offset, length, slice)?,
+                None => return self.slice_decoded(component, slice),
             },
-            _ => return self.slice_decoded(component, cut),
+            _ => return self.slice_decoded(component, slice),
         };
         turn(component, &mut bytes);
         Ok(bytes)
     }
 
-    fn slice_decoded(&self, component: &Component, cut: &TensorSlice) -> Result<Owned> {
+    fn slice_decoded(&self, component: &Component, slice: &TensorSlice) -> Result<Owned> {
         let whole = self.decode(component)?;
-        let mut output = Owned::to_fill(cut.byte_length())?;
-        cut.pack_divided(&whole, &mut output)?;
+        let mut output = Owned::to_fill(slice.byte_length())?;
+        slice.pack_divided(&whole, &mut output)?;
         Ok(output)
     }
 
-    /// The arrays of a sparse tensor, in the order of their roles (values, indices, indptr; values, coords),
-    /// after the rules of its layout were checked on them.
+    /// Returns the arrays of a sparse tensor in the order of their roles (values, indices, indptr; values, coords), after checking the
+    /// rules of its layout.
     pub fn sparse(&self, tensor: Tensor<'_>) -> Result<Vec<Owned>> {
         let parts = sparse_parts(tensor)?;
         let arrays = parts.iter().map(|part| self.component(tensor, part)).collect::<Result<Vec<_>>>()?;
@@ -113,7 +115,7 @@ impl<'a> Reading<'a> {
         Ok(arrays)
     }
 
-    /// Where a component's bytes are.
+    /// Returns the source of a component's bytes.
     pub fn source(&self, component: &Component) -> Result<&'a dyn ReadAt> {
         self.sources.source(component.file())
     }
@@ -122,7 +124,7 @@ impl<'a> Reading<'a> {
         error.tensor(tensor.name()).component(self.catalog.label(component.role))
     }
 
-    /// As [`Reading::component`], of a tensor that has no name.
+    /// Decodes a component like [`Reading::component`], without a tensor name.
     pub(crate) fn decode(&self, component: &Component) -> Result<Owned> {
         inject::panic_at("decode");
         let bytes = self.decode_unjudged(component)?;
@@ -130,7 +132,7 @@ impl<'a> Reading<'a> {
         Ok(bytes)
     }
 
-    /// Refuses to make far more than a file holds out of elements that are repeated: a stride of 0 costs it nothing.
+    /// Rejects repeated elements (stride 0) that expand to far more than the file holds.
     fn not_spread(&self, component: &Component, bytes: u64) -> Result<()> {
         let View::Strided(strided) = &component.view else { return Ok(()) };
         if strided.loops.iter().all(|&(count, stride)| stride > 0 || count <= 1) {
@@ -145,7 +147,7 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let message = format!(
-            "its elements are repeated (stride 0) and come to {bytes} bytes, more than {TIMES_THE_FILES} times the file; \
+            "its elements are repeated (stride 0) and expand to {bytes} bytes, more than {TIMES_THE_FILES} times the file; \
              take slices of it, or set the option maxDecodedBytes"
         );
         Err(Error::new(Code::Limit, message))
@@ -177,25 +179,25 @@ impl<'a> Reading<'a> {
         Ok(bytes)
     }
 
-    /// The elements of a view out of its decoded bytes.
+    /// Returns the elements of a view of its decoded bytes.
     fn arranged(&self, view: &View, bytes: Owned) -> Result<Owned> {
         let strided = match view {
             View::Whole => return Ok(bytes),
             View::Counted(counted) => return self.arranged(&counted.view(bytes.len() as u64)?, bytes),
             View::Strided(strided) => strided,
         };
-        let cut = TensorSlice::strided(strided)?;
-        within(cut.byte_length(), self.limits)?;
-        let mut output = Owned::to_fill(cut.byte_length())?;
+        let slice = TensorSlice::strided(strided)?;
+        within(slice.byte_length(), self.limits)?;
+        let mut output = Owned::to_fill(slice.byte_length())?;
         let outside = |error: Error| match error.code() {
             Code::OutOfBounds => Error::new(Code::Decode, "the decoded blob is shorter than its parts"),
             _ => error,
         };
-        cut.pack_divided(&bytes, &mut output).map_err(outside)?;
+        slice.pack_divided(&bytes, &mut output).map_err(outside)?;
         Ok(output)
     }
 
-    /// The stored bytes of a blob, after its digest was checked.
+    /// Returns the stored bytes of a blob, after verifying its digest.
     fn stored(&self, blob: &Blob) -> Result<Owned> {
         let mut hasher = stored_hasher(blob);
         let source = self.sources.source(blob.file)?;
@@ -204,7 +206,7 @@ impl<'a> Reading<'a> {
         Ok(stored)
     }
 
-    /// A range of a blob that is stored as it is, after the digest of the whole was checked.
+    /// Returns a range of an unencoded blob, after verifying the digest of the whole.
     fn raw(&self, blob: &Blob, (offset, length): (u64, u64)) -> Result<Owned> {
         let source = self.sources.source(blob.file)?;
         let mut hasher = stored_hasher(blob);
@@ -221,7 +223,7 @@ impl<'a> Reading<'a> {
         Ok(bytes)
     }
 
-    /// Hashes bytes that nobody wants, of which there may be many.
+    /// Hashes possibly many bytes without retaining them.
     fn hash(&self, source: &dyn ReadAt, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
         let (mut at, end, windows) = (offset, offset.saturating_add(length), MappedWindows::default());
         while at < end {
@@ -234,7 +236,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// The decoded bytes of a blob, after its digest was checked.
+    /// Returns the decoded bytes of a blob, after verifying its digest.
     fn blob(&self, blob: &Blob) -> Result<Owned> {
         if blob.encoding == Encoding::ZSTD_SEEKABLE {
             return self.seekable(blob);
@@ -248,7 +250,7 @@ impl<'a> Reading<'a> {
         Ok(bytes)
     }
 
-    /// The bytes that a list of filters was applied to; `size` says what there has to be of them.
+    /// Reverses a list of filters; `size` is the expected size of the result.
     fn decompress(
         &self,
         encoding: Encoding,
@@ -271,7 +273,7 @@ impl<'a> Reading<'a> {
         self.unfiltered(encoding, stored, size()?)
     }
 
-    /// What a blob has to decode to.
+    /// Returns the expected decoded size of a blob.
     fn decoded_size(&self, blob: &Blob) -> Result<Size> {
         match blob.decoded {
             Some(length) => within(length, self.limits).map(|()| Size::Exactly(length)),
@@ -279,7 +281,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads into memory that is only claimed once the bytes are known to exist.
+    /// Reads into memory that is allocated only once the bytes are known to exist.
     fn read(
         &self,
         source: &dyn ReadAt,
@@ -310,7 +312,7 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let mut at = offset;
-        // Hashed while they are in the core's cache, unless longer reads are what storage needs.
+        // Hash while the bytes are in the core's cache, unless the storage needs longer reads.
         let in_cache = hasher.is_some() && source.is_cached(offset, length);
         for piece in output.chunks_mut(if in_cache { parallel::HASHED } else { PIECE }) {
             self.watch.stop.check()?;
@@ -329,30 +331,30 @@ impl<'a> Reading<'a> {
         source: &dyn ReadAt,
         offset: u64,
         length: u64,
-        cut: &TensorSlice,
+        slice: &TensorSlice,
     ) -> Result<Owned> {
-        if let Some((start, bytes)) = cut.contiguous() {
+        if let Some((start, bytes)) = slice.contiguous() {
             return self.read(source, offset.saturating_add(start), bytes, None);
         }
-        let (start, span) = cut.span();
+        let (start, span) = slice.span();
         if checked::end_within(start, span, length).is_none() {
-            return Err(Error::new(Code::OutOfBounds, "the cut ends beyond the data").at(offset));
+            return Err(Error::new(Code::OutOfBounds, "the slice extends past the data").at(offset));
         }
         claimable(source, offset.saturating_add(start), span)?;
-        let mut output = Owned::to_fill(cut.byte_length())?;
-        if !cut.is_rising() {
-            // In another order than that of the file: all of it is brought in first.
+        let mut output = Owned::to_fill(slice.byte_length())?;
+        if !slice.is_rising() {
+            // In a different order than the file: read all of it first.
             let bytes = self.read(source, offset.saturating_add(start), span, None)?;
-            cut.rebased().pack_divided(&bytes, &mut output)?;
+            slice.rebased().pack_divided(&bytes, &mut output)?;
             return Ok(output);
         }
         let threads = parallel::threads(source, offset, length);
         let near = Aim::CUT.on(source.costs());
-        cut.each_part(threads, &mut output, |part, out| {
+        slice.each_part(threads, &mut output, |part, out| {
             let (mut out, mut block) = (out, Vec::new());
             part.for_each_span(near, &mut |part| {
                 self.watch.stop.check()?;
-                let bytes = index(part.byte_length(), "a part of a cut")?;
+                let bytes = index(part.byte_length(), "a part of a slice")?;
                 let (filled, rest) =
                     std::mem::take(&mut out).split_at_mut_checked(bytes).ok_or_else(too_many)?;
                 out = rest;
@@ -364,7 +366,7 @@ impl<'a> Reading<'a> {
         Ok(output)
     }
 
-    /// Reads the part of a cut that is one run into its place, or one that is several out of a `block` of all between them.
+    /// Reads part of a slice: directly into place if it is contiguous, or via a `block` that covers all of it.
     fn read_span(
         &self,
         source: &dyn ReadAt,
@@ -388,13 +390,13 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Memory for bytes of a file, after looking that the file has them.
+/// Allocates memory for bytes of a file, after checking that they exist.
 fn claim(source: &dyn ReadAt, offset: u64, length: u64) -> Result<Owned> {
     claimable(source, offset, length)?;
     Owned::to_fill(length)
 }
 
-/// Fails where the file does not have the bytes.
+/// Fails if the file does not have the bytes.
 fn claimable(source: &dyn ReadAt, offset: u64, length: u64) -> Result<()> {
     if checked::end_within(offset, length, source.length()).is_none() {
         return Err(Error::new(Code::Truncated, "the file ends before the data does").at(offset));
@@ -415,18 +417,18 @@ pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
     Err(Error::new(Code::Limit, message))
 }
 
-/// A hasher of the bytes as they are stored, where the digest is over those or over the same ones decoded.
+/// Returns a hasher of the stored bytes, if the digest covers them or they equal the decoded ones.
 pub(crate) fn stored_hasher(blob: &Blob) -> Option<Hasher> {
     let digest = blob.digest.as_ref();
     digest.filter(|digest| !is_over_decoded(digest, blob))?.hasher()
 }
 
-/// Whether a digest is over bytes that have to be decoded first.
+/// Returns whether a digest covers decoded bytes.
 fn is_over_decoded(digest: &Digest, blob: &Blob) -> bool {
     digest.over == Over::Decoded && blob.encoding != Encoding::RAW
 }
 
-/// Compares what was hashed with the blob's digest.
+/// Verifies the blob's digest.
 pub(crate) fn compare(blob: &Blob, hasher: Option<Hasher>) -> Result<()> {
     match (&blob.digest, hasher) {
         (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(blob.offset)),
@@ -434,7 +436,7 @@ pub(crate) fn compare(blob: &Blob, hasher: Option<Hasher>) -> Result<()> {
     }
 }
 
-/// Makes the elements of a component little-endian, with the signs that they have.
+/// Converts the elements of a component to little-endian and applies their signs.
 fn turn(component: &Component, bytes: &mut [u8]) {
     let Some(dtype) = component.dtype else { return };
     if component.is_swapped() {
@@ -446,12 +448,12 @@ fn turn(component: &Component, bytes: &mut [u8]) {
     }
 }
 
-/// Of a file that was not read, its source says why.
+/// Returns the error of a source that was not read.
 fn unread(error: Option<Error>) -> Error {
     error.unwrap_or_else(|| Error::new(Code::Io, "the file that holds the data was not read"))
 }
 
-/// The components of a sparse tensor in the order of [`Reading::sparse`].
+/// Returns the components of a sparse tensor in the order of [`Reading::sparse`].
 pub fn sparse_parts(tensor: Tensor<'_>) -> Result<Vec<&Component>> {
     let sparse = |layout: &Layout| matches!(layout, Layout::SparseCsr | Layout::SparseCoo);
     let Some(roles) = Some(tensor.layout()).filter(sparse).and_then(Layout::roles) else {
@@ -472,7 +474,7 @@ pub fn check_sparse(tensor: Tensor<'_>, parts: &[&Component], arrays: &[&[u8]]) 
     let strict = |rule: DataRule| parts.get(1).is_some_and(|part| part.rule == Some(rule));
     let checked = match (tensor.layout(), tensor.shape(), parts.first().and_then(|part| part.dtype)) {
         (_, _, None) => {
-            Err(Error::new(Code::BadDtype, "the type of the values is not known").component("values"))
+            Err(Error::new(Code::BadDtype, "the type of the values is unknown").component("values"))
         }
         (Layout::SparseCsr, &[rows, columns], Some(dtype)) => {
             let csr =

@@ -1,4 +1,4 @@
-//! Where bytes go: a file that appears under its name whole or not at all. Uses sources, and knows no format.
+//! Byte sinks: files that appear under their name complete or not at all. Uses sources, and knows no format.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -29,37 +29,36 @@ use temporary::Temporary;
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 
-/// What went wrong once the file was under its name, so that it could not be given up any more.
+/// A problem after the file was renamed into place, so that it could no longer be aborted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     pub code: &'static str,
     pub message: String,
 }
 
-/// A file written beside its target and moved there when it is complete and on the disk. Until then, and
-/// whenever it is dropped unfinished, the target is as it was.
+/// A file written next to its target and renamed into place when it is complete and on disk. Until then, and if it is dropped unfinished,
+/// the target is unchanged.
 pub struct AtomicFile {
     temporary: Temporary,
     target: PathBuf,
     overwrite: bool,
-    /// What the old file's users may do, while there was one.
+    /// The access rights of the file to be replaced, if there was one.
     old: Option<Box<Access>>,
-    /// The permissions of every new file of the folder.
+    /// The default permissions of new files in the folder.
     usual: Option<Permissions>,
-    /// Bytes were reserved behind the end.
+    /// Whether space was reserved past the end.
     reserved: bool,
-    /// The store that the file is for, where it is for one.
+    /// The store that the file is uploaded to, if any.
     store: Option<store::Store>,
 }
 
 impl AtomicFile {
-    /// Begins a file for `target`. Fails with `ZT_EXISTS` where it is there already, unless it may be
-    /// overwritten.
+    /// Begins a file for `target`. Fails with `ZT_EXISTS` if it exists, unless it may be overwritten.
     pub fn create(target: &Path, overwrite: bool) -> Result<Self> {
         if !overwrite && target.symlink_metadata().is_ok() {
             return Err(exists(target));
         }
-        // A link keeps pointing where it points: what it points to is replaced.
+        // A link is preserved: the file that it points to is replaced.
         let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
         check_replaceable(&target)?;
         let old = Access::of(&target).map(Box::new);
@@ -69,7 +68,7 @@ impl AtomicFile {
             if folder.exists() {
                 return error;
             }
-            error.context(format!("the target's folder '{}' is not there", folder.display()))
+            error.context(format!("the target's folder '{}' does not exist", folder.display()))
         })?;
         let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false, store: None };
         if overwrite && cfg!(unix) {
@@ -78,7 +77,7 @@ impl AtomicFile {
         Ok(file)
     }
 
-    /// Lets nobody else read what is not complete: only at the end it is known who could read the file that it replaces.
+    /// Makes the incomplete file private: who may read it is known only at the end, from the file it replaces.
     fn close_to_others(&mut self) -> Result<()> {
         #[cfg(unix)]
         {
@@ -86,14 +85,14 @@ impl AtomicFile {
 
             let file = self.temporary.file();
             let usual = file.metadata().map_err(|error| self.failed("fstat", &error))?.permissions();
-            // A file system without permissions may refuse it.
+            // A file system without permissions may reject it.
             let _ = file.set_permissions(Permissions::from_mode(0o600));
             self.usual = Some(usual);
         }
         Ok(())
     }
 
-    /// A failed call of the system on the file: it names the target, which is what the caller knows.
+    /// Builds the error for a failed system call, naming the target, which the caller knows.
     fn failed(&self, syscall: &'static str, error: &io::Error) -> Error {
         Error::io(syscall, error).file(&self.target)
     }
@@ -102,12 +101,12 @@ impl AtomicFile {
         self.file().write_all(bytes).map_err(|error| self.failed("write", &error))
     }
 
-    /// Writes a block, holes and all: nothing was in this file before.
+    /// Writes a block including its holes: this file had no content before.
     pub fn write_block(&mut self, block: &Block) -> Result<()> {
         block.write_to(self.file()).map_err(|error| self.failed("write", &error))
     }
 
-    /// Leaves out zeros.
+    /// Skips zeros.
     pub fn skip(&mut self, count: u64) -> Result<()> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.file().seek(SeekFrom::Current(count)).map_err(|error| self.failed("lseek", &error))?;
@@ -118,7 +117,7 @@ impl AtomicFile {
         self.temporary.file()
     }
 
-    /// A spool in the target's folder.
+    /// Returns a spool in the target's folder.
     pub fn spool(&self) -> Result<Spool> {
         if self.is_remote() { Spool::in_temp_folder() } else { Spool::in_folder_of(&self.target) }
     }
@@ -131,12 +130,12 @@ impl AtomicFile {
         self.overwrite
     }
 
-    /// Gives the file another name to appear under. `ZT_EXISTS` where that is taken, unless it may be overwritten.
+    /// Changes the target. Fails with `ZT_EXISTS` if it exists, unless it may be overwritten.
     pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
         self.target = target;
         self.old = None;
         if self.is_remote() {
-            // The store refuses it in the end.
+            // The store rejects it at the end.
             return Ok(());
         }
         if !self.overwrite && !self.is_fresh() {
@@ -145,12 +144,12 @@ impl AtomicFile {
         check_replaceable(&self.target)
     }
 
-    /// Whether nothing is under the file's name yet.
+    /// Returns whether the target does not exist yet.
     pub fn is_fresh(&self) -> bool {
         self.target.symlink_metadata().is_err()
     }
 
-    /// Bytes of the file, and the digest over them all.
+    /// Returns the size of the file, and the digest over all of it.
     pub fn whole(&self, algorithm: Algorithm) -> Result<(u64, Digest)> {
         let mut file = self.file();
         file.seek(SeekFrom::Start(0)).map_err(|error| self.failed("lseek", &error))?;
@@ -167,12 +166,12 @@ impl AtomicFile {
         }
     }
 
-    /// Another file for the same target.
+    /// Begins another file for the same target.
     pub fn another(&self) -> Result<Self> {
         self.sibling(&self.target)
     }
 
-    /// A file for another target, in the same folder or store.
+    /// Begins a file for another target, in the same folder or store.
     pub fn sibling(&self, target: &Path) -> Result<Self> {
         match &self.store {
             Some(store) => Self::store(store.clone(), target),
@@ -180,15 +179,15 @@ impl AtomicFile {
         }
     }
 
-    /// Gives up what is written from `length` on, and goes on there.
+    /// Discards everything from `length` on, and continues there.
     pub fn truncate(&mut self, length: u64) -> Result<()> {
         self.file().set_len(length).map_err(|error| self.failed("ftruncate", &error))?;
         self.file().seek(SeekFrom::Start(length)).map_err(|error| self.failed("lseek", &error))?;
         Ok(())
     }
 
-    /// Tells the file system how long the file will be, so that it is laid out in large pieces: a later map of
-    /// it faults 40 times cheaper. Only a hint.
+    /// Announces the final length to the file system, so that it allocates large extents: a later mapping faults 40 times cheaper. Only a
+    /// hint.
     pub fn reserve(&mut self, length: u64) {
         #[cfg(target_os = "linux")]
         {
@@ -199,7 +198,7 @@ impl AtomicFile {
         let _ = length;
     }
 
-    /// Appends `length` bytes of `source` from `offset` on, by the kernel alone where it can.
+    /// Appends `length` bytes of `source` from `offset` on, copied by the kernel if possible.
     pub fn copy_from(&mut self, mut source: &File, offset: u64, length: u64) -> Result<()> {
         source.seek(SeekFrom::Start(offset)).map_err(|error| self.failed("lseek", &error))?;
         let copied = io::copy(&mut source.take(length), &mut self.file())
@@ -207,35 +206,35 @@ impl AtomicFile {
         if copied < length {
             return Err(Error::new(
                 Code::Truncated,
-                "the source ended early: it was cut while it was copied",
+                "the source ended early: it was truncated while it was copied",
             ));
         }
         Ok(())
     }
 
-    /// Puts the file on the disk and under its name.
+    /// Syncs the file and renames it into place.
     pub fn commit(self) -> Result<Vec<Warning>> {
         self.commit_if(|| Ok(()))
     }
 
-    /// The same, unless `still` refuses at the last moment. What it gives is kept until the file has its name.
-    pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<Vec<Warning>> {
+    /// Commits unless `still` fails immediately before the rename. Its result is retained until the rename is done.
+    pub fn commit_if<Guard>(mut self, still: impl FnOnce() -> Result<Guard>) -> Result<Vec<Warning>> {
         if let Some(store) = &self.store {
-            let kept = still()?;
+            let guard = still()?;
             let put = store::put(store, &[], &self);
-            drop(kept);
+            drop(guard);
             return put;
         }
-        // Before the name changes: once it has, a lack of handles could not be an error any more.
+        // Before the rename: a lack of handles could no longer be an error afterwards.
         let folder = Folder::of(&self.target)?;
         self.put_on_disk()?;
-        let kept = still()?;
+        let guard = still()?;
         self.place()?;
-        drop(kept);
+        drop(guard);
         Ok(folder.sync_behind(&self.target))
     }
 
-    /// Ends the file, gives it to the users of the one that it replaces, and puts it on the disk.
+    /// Completes the file, applies the access rights of the one it replaces, and syncs it.
     fn put_on_disk(&mut self) -> Result<()> {
         check_replaceable(&self.target)?;
         if self.overwrite {
@@ -252,14 +251,14 @@ impl AtomicFile {
         }
         let file = self.file();
         if self.reserved {
-            // Gives back what was reserved and not used; no byte changes.
+            // Releases unused reserved space; no byte changes.
             let length = file.metadata().map_err(|error| self.failed("fstat", &error))?.len();
             file.set_len(length).map_err(|error| self.failed("ftruncate", &error))?;
         }
         file.sync_all().map_err(|error| self.failed("fsync", &error))
     }
 
-    /// Puts the file under its name, in one step.
+    /// Renames the file into place atomically.
     fn place(&mut self) -> Result<()> {
         if !self.is_fresh() && self.overwrite {
             return self.replace();
@@ -280,7 +279,7 @@ impl AtomicFile {
     fn not_replaced(&self, error: &io::Error) -> Error {
         if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && !self.is_fresh() {
             let target = self.target.display().to_string();
-            // What Windows puts before a path that was made canonical says nothing to users.
+            // The prefix of canonical paths on Windows is not meaningful to users.
             let target = target.trim_start_matches(r"\\?\");
             let message = format!(
                 "'{target}' cannot be replaced: Windows keeps a file that is mapped or, on some file systems, open. Close it \
@@ -294,11 +293,11 @@ impl AtomicFile {
 
 fn exists(path: &Path) -> Error {
     let what =
-        if path.is_dir() { "is a folder; name a file in it" } else { "exists already (option overwrite)" };
+        if path.is_dir() { "is a folder; specify a file in it" } else { "exists already (option overwrite)" };
     Error::new(Code::Exists, format!("'{}' {what}", path.display()))
 }
 
-/// Refuses to replace what is no file: a folder, or a pipe, device or socket, whose users would go on with the old one.
+/// Refuses to replace anything but a file: a folder, or a pipe, device or socket, whose users would continue to use the old one.
 fn check_replaceable(target: &Path) -> Result<()> {
     let Ok(found) = target.metadata() else { return Ok(()) };
     if found.is_file() {
@@ -306,7 +305,7 @@ fn check_replaceable(target: &Path) -> Result<()> {
     }
     let (path, what) =
         (target.display(), if found.is_dir() { "a folder" } else { "a pipe, device or socket" });
-    Err(Error::new(Code::Io, format!("'{path}' is {what}; only files are replaced")))
+    Err(Error::new(Code::Io, format!("'{path}' is {what}; only files can be replaced")))
 }
 
 #[cfg(test)]
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_taken_meanwhile_is_kept() {
+    fn a_name_taken_meanwhile_is_not_replaced() {
         let folder = folder("taken");
         let target = folder.join("a");
         let mut file = AtomicFile::create(&target, false).unwrap();
@@ -418,7 +417,7 @@ mod tests {
         assert!(put(true, &["i", "missing", "1", "3"], &["4", "missing"]).unwrap().is_empty());
         assert_eq!(names(&folder), ["1", "2", "i"]);
         assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"1");
-        // One of them is taken when its turn comes: those before it go, and what had gone comes back.
+        // One of the names is taken when its turn comes: the preceding files are removed, and the old ones restored.
         std::fs::remove_file(folder.join("1")).unwrap();
         std::fs::write(folder.join("i"), b"old").unwrap();
         let files = vec![make("1", false), make("3", false)];
@@ -455,7 +454,7 @@ mod tests {
     fn a_folder_that_is_not_there_is_named_before_everything_else() {
         let folder = folder("missing");
         let error = AtomicFile::create(&folder.join("no/a"), false).err().unwrap();
-        let expected = format!("the target's folder '{}' is not there", folder.join("no").display());
+        let expected = format!("the target's folder '{}' does not exist", folder.join("no").display());
         assert_eq!(error.wanted_for(), Some(&*expected));
         let error = AtomicFile::create(&folder, false).err().unwrap();
         assert_eq!((error.code(), error.wanted_for()), (Code::Exists, None));

@@ -1,5 +1,4 @@
-//! Where bytes come from: a file read at positions, its mapping, memory. Uses the model, digests
-//! and stop flags, and knows no format.
+//! Byte sources: files read at positions, mappings, memory. Uses the model, digests and stop flags, and knows no format.
 
 pub mod blocks;
 #[cfg(target_os = "linux")]
@@ -28,7 +27,7 @@ pub mod staged;
 mod window;
 #[cfg(not(target_os = "linux"))]
 mod window {
-    /// Only Linux tells what is in memory; elsewhere what is hashed is read.
+    /// Only Linux reports what is in memory; on other systems data is read to be hashed.
     #[derive(Default)]
     pub struct MappedWindows;
 }
@@ -46,91 +45,90 @@ use io::Io;
 use owned::Owned;
 pub use window::MappedWindows;
 
-/// What reads of a source cost.
+/// The cost parameters of reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
-    /// Bytes between two ranges that are read for nothing rather than asked for by two reads.
+    /// Maximum gap between two ranges that is read along instead of issuing a second read.
     pub gap: u64,
-    /// Bytes of a read from which on a longer one gains nothing.
+    /// Read size beyond which larger reads are not faster.
     pub piece: usize,
-    /// Reads under way at once, where they wait for the source and not for this machine's cores.
+    /// Maximum concurrent reads that wait for the source rather than for local cores.
     pub in_flight: usize,
 }
 
 impl Costs {
-    /// Of a file of this machine. A read costs what copying a page does. Storage gives its best from some MiB on, and pages
-    /// that are there already are copied in under 5 ms. No storage that was measured got faster past 16 reads, though a
-    /// machine of more cores makes as many.
+    /// The costs of a local file. A read costs as much as copying a page. Storage reaches its maximum speed from a few MiB on, and pages
+    /// already in memory are copied in under 5 ms. No measured storage got faster beyond 16 reads, although a machine with more cores
+    /// issues as many.
     pub const LOCAL: Self = Self { gap: 4 << 10, piece: 8 << 20, in_flight: 16 };
 }
 
-/// A source of bytes, which can be read at any offset, into memory of the reader's own.
+/// A byte source that can be read at any offset into the reader's own memory.
 pub trait ReadAt: Send + Sync {
-    /// Bytes in all.
+    /// Returns the total number of bytes.
     fn length(&self) -> u64;
 
-    /// What tells the source from another one, or from an altered one, of the same name.
+    /// Returns what distinguishes the source from another or altered one with the same name.
     fn identity(&self) -> Result<Identity> {
         Ok(Identity::of_length(self.length()))
     }
 
-    /// What reads of it cost.
+    /// Returns the cost parameters of reads.
     fn costs(&self) -> Costs {
         Costs::LOCAL
     }
 
-    /// The local file that the bytes are in, at the same offsets: for mapping, prefetching, evicting, sharing, and for the
-    /// kernel to copy from.
+    /// Returns the local file with the bytes at the same offsets: for mapping, prefetching, evicting, sharing, and copies by the kernel.
     fn local(&self) -> Option<&FileSource> {
         None
     }
 
-    /// Whether reads of it wait for somebody else.
+    /// Returns whether reads wait for another machine or for the caller's code.
     fn is_remote(&self) -> bool {
         self.local().is_none()
     }
 
-    /// The local file that holds bytes of it at the same offsets: itself, or a copy of what was kept.
+    /// Returns the local file that holds some of the bytes at the same offsets: the file itself, or a cached copy.
     fn copy(&self) -> Option<&FileSource> {
         self.local()
     }
 
-    /// The same where it holds all of a range. Waits for nothing.
+    /// Returns the local file if it holds all of a range. Does not block.
     fn copied(&self, _offset: u64, _length: u64) -> Option<&FileSource> {
         self.local()
     }
 
-    /// Brings a range into the local copy, if it is not there. Fails with `ZT_NOT_LOCAL` where there is no copy to bring it into,
-    /// and with `ZT_IO` where that cannot be written.
+    /// Fetches a range into the local copy, if it is missing. Fails with `ZT_NOT_LOCAL` if there is no copy, and with `ZT_IO` if it cannot
+    /// be written.
     fn keep(&self, _offset: u64, _length: u64, _stop: &Stop) -> Result<()> {
         if self.local().is_some() {
             return Ok(());
         }
-        let message = "the file is not on this machine, and there is no folder to keep a copy in: open its URL with remote: { cache: folder }, or await load()";
+        let message = "the file is remote, and there is no cache folder: open its URL with remote: { cache: folder }, or await load()";
         Err(Error::new(Code::NotLocal, message))
     }
 
-    /// Says that what was wanted is kept, so that copies of other files may make room.
+    /// Marks the wanted ranges as fetched, so that copies of other files may be evicted.
     fn settle(&self) {}
 
-    /// Says how the bytes come into memory, before any do.
+    /// Sets how the bytes are read into memory; called before any read.
     fn set_io(&self, io: Io) {
         if let Some(file) = self.local() {
             file.set_io(io);
         }
     }
 
-    /// Fills `buffer` from `offset`, or fails. A read that waits for something that may never come looks at `stop` and ends
-    /// with `ZT_ABORTED`; the system does not let go of a read of a local file.
+    /// Fills `buffer` from `offset`. A read that may wait indefinitely checks `stop` and fails with `ZT_ABORTED`; reads of local files
+    /// cannot be interrupted.
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()>;
 
-    /// The same for some MiB of data, past the page cache where the source was opened for that.
+    /// Reads several MiB of data, bypassing the page cache if the source was opened that way.
     fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         self.read_at(offset, buffer, stop)
     }
 
-    /// Hashes a range, of some MiB at most, without keeping its bytes. What is mapped for it stays in `windows`, which are
-    /// to be of this source alone, for the next range.
+    /// Hashes a range of at most a few MiB without retaining its bytes. `windows`, which must be used only for this source, holds mappings
+    /// for later ranges.
     fn hash(
         &self,
         _stretches: &MappedWindows,
@@ -142,22 +140,22 @@ pub trait ReadAt: Send + Sync {
         hash_read(self, offset, length, hasher, stop)
     }
 
-    /// Whether a range can be read in one go: of a file in memory only what was staged is there, which gaps are not.
+    /// Returns whether a range can be read at once: for a file in the caller's memory only staged ranges can, and gaps between them cannot.
     fn holds(&self, _offset: u64, _length: u64) -> bool {
         true
     }
 
-    /// Whether a range is in memory already, by a few samples. Only a hint.
+    /// Estimates from a few samples whether a range is already in memory.
     fn is_cached(&self, _offset: u64, _length: u64) -> bool {
         true
     }
 
-    /// Fails where bytes were cut off since the source was opened.
+    /// Fails if the source was truncated since it was opened.
     fn check_length(&self) -> Result<()> {
         Ok(())
     }
 
-    /// `length` bytes from `offset`, in memory that is only claimed once they are known to exist.
+    /// Reads `length` bytes from `offset` into memory that is allocated only once they are known to exist.
     fn read_vec(&self, offset: u64, length: u64, stop: &Stop) -> Result<Vec<u8>> {
         if checked::end_within(offset, length, self.length()).is_none() {
             return Err(ends_early(offset, length, self.length()));
@@ -172,8 +170,7 @@ pub trait ReadAt: Send + Sync {
         Ok(bytes)
     }
 
-    /// The same for many bytes: in whole pages where they are enough for that, huge ones where the system has them, or those of the file
-    /// before.
+    /// Reads many bytes: into whole pages if large enough, huge ones if available, or recycled ones.
     fn read_owned(&self, offset: u64, length: u64, stop: &Stop) -> Result<Owned> {
         if checked::end_within(offset, length, self.length()).is_none() {
             return Err(ends_early(offset, length, self.length()));
@@ -184,8 +181,8 @@ pub trait ReadAt: Send + Sync {
     }
 }
 
-/// What a view that keeps bytes of a source leaves to the source itself, which the named field holds: all of [`ReadAt`] but
-/// `read_at`, and what reads by that.
+/// Delegates all methods of [`ReadAt`] to the source in the named field, except `read_at` and those that read through it. For wrappers that
+/// cache bytes of a source.
 macro_rules! as_its_source {
     ($source:ident) => {
         fn length(&self) -> u64 {
@@ -259,19 +256,19 @@ macro_rules! as_its_source {
 }
 pub(crate) use as_its_source;
 
-/// The places that the components of a catalog lie in, by their numbers ([`Component::file`]).
+/// The sources that hold the components of a catalog, by number ([`Component::file`]).
 ///
 /// [`Component::file`]: crate::model::Component::file
 pub trait Sources: Send + Sync {
     fn source(&self, file: u32) -> Result<&dyn ReadAt>;
 
-    /// The files whose digests over all of their bytes an index gives.
+    /// Returns the files for which an index states a digest of all bytes.
     fn digested(&self) -> Vec<DigestedFile<'_>> {
         Vec::new()
     }
 }
 
-/// A file that an index names with its identity.
+/// A file that an index identifies.
 pub struct DigestedFile<'f> {
     pub file: u32,
     pub name: &'f str,
@@ -280,11 +277,11 @@ pub struct DigestedFile<'f> {
     pub digest: &'f Digest,
 }
 
-/// One place, which is file 0.
+/// A single source, which is file 0.
 impl<T: ReadAt> Sources for T {
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         if file > 0 {
-            let message = "the data is in another file, which cannot be found from memory: open the index by its path, without shards: 'none'";
+            let message = "the data is in another file, which cannot be located for a file in memory: open the index by its path, without shards: 'none'";
             return Err(Error::new(Code::Io, message));
         }
         Ok(self)
@@ -299,7 +296,7 @@ impl ReadAt for &[u8] {
     fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
         if length == 0 {
-            // As of a file: nothing is there wherever it is looked for.
+            // As for a file: the range is missing wherever it is looked up.
             return Ok(());
         }
         let bytes = checked::slice(self, offset, length);
@@ -308,11 +305,10 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Bytes of a read that is only hashed. They stay in the cache of the core that reads them: in pieces of some MiB
-/// they would go to memory and come back, at half the speed.
+/// Bytes per read that is only hashed. They stay in the core's cache: pieces of several MiB would go to memory and back, at half the speed.
 const HASHED: u64 = 256 << 10;
 
-/// Reads a range and hashes it on the way.
+/// Reads a range and hashes it.
 fn hash_read(
     source: &(impl ReadAt + ?Sized),
     offset: u64,
@@ -334,6 +330,6 @@ fn hash_read(
 }
 
 fn ends_early(offset: u64, length: u64, total: u64) -> Error {
-    let message = format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
+    let message = format!("{length} bytes are needed at offset {offset}, but the file has {total} in total");
     Error::new(Code::Truncated, message).at(offset)
 }

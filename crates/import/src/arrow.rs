@@ -1,5 +1,5 @@
-//! Arrow IPC (arrow.apache.org, Columnar Format): files with a footer, of which Feather 2 is another name, and streams of messages,
-//! such as those of tensors. A table's columns are tensors where they have numbers of a fixed shape.
+//! Arrow IPC (arrow.apache.org, Columnar Format): files with a footer, also known as Feather 2, and streams of messages, such as tensor
+//! messages. Columns of fixed-shape numbers are read as tensors.
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -26,18 +26,18 @@ use schema::{Metadata, Schema};
 const NAME: &str = "arrow";
 const LACKS: &str = "no Arrow magic and no Arrow message";
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// Of Feather 1, which is another format.
+/// The magic of Feather 1, a different format.
 const FEATHER: &[u8; 4] = b"FEA1";
-/// Bytes behind the footer: its length and the magic.
+/// Bytes after the footer: its length and the magic.
 const TAIL: u64 = 10;
 const FILE: &str = "Arrow Columnar Format: IPC File Format";
 const SCHEMA: &str = "Arrow Columnar Format: Schema message";
 const STREAM: &str = "Arrow Columnar Format: IPC Streaming Format";
-/// Bytes of a block of the footer.
+/// Bytes of a footer block.
 const BLOCK: u64 = 24;
-/// Bytes of a message by which a stream is told; its schema may go on behind them.
-const TOLD_BY: u64 = 4096;
-/// Messages are padded to as many bytes, at most.
+/// Bytes of a message read during detection; its schema may extend past them.
+const DETECTION_BYTES: u64 = 4096;
+/// Maximum padding between messages.
 const PADDING: u64 = 64;
 
 pub const FORMAT: Format = Format {
@@ -64,12 +64,12 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
         return Ok(Confidence::No);
     };
     let from = usize::try_from(prefix).unwrap_or(usize::MAX);
-    let bytes = probe.first(prefix + length.min(TOLD_BY))?.get(from..).unwrap_or_default();
+    let bytes = probe.first(prefix + length.min(DETECTION_BYTES))?.get(from..).unwrap_or_default();
     let mut flat = Flat::of_bytes(bytes.to_vec(), prefix, Stop::never());
     let is_message = |flat: &mut Flat<'_>| -> Result<bool> {
         let table = flat.root()?;
         let known = (0..=4).contains(&flat.i16(table, 0)?) && matches!(flat.u8(table, 1)?, 1 | 4 | 5);
-        Ok(known && flat.place(table, 2, 4)?.is_some() && flat.i64(table, 3)? >= 0)
+        Ok(known && flat.position(table, 2, 4)?.is_some() && flat.i64(table, 3)? >= 0)
     };
     Ok(if is_message(&mut flat).unwrap_or(false) { Confidence::Likely } else { Confidence::No })
 }
@@ -77,7 +77,8 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let first = input.read_vec(0, input.length().min(8))?;
     if first.starts_with(FEATHER) {
-        let message = "this is Feather 1, which has another spelling: write it again by pyarrow.feather.write_feather(version=2)";
+        let message =
+            "this is Feather 1, a different format: rewrite it with pyarrow.feather.write_feather(version=2)";
         return Err(Error::new(Code::UnsupportedVersion, message).at(0));
     }
     let mut reader = Reading {
@@ -103,13 +104,13 @@ struct Reading<'i> {
     names: Names,
     columns: Option<Columns>,
     attributes: Metadata,
-    /// Messages of tensors so far.
+    /// Tensor messages read so far.
     tensors: u64,
     /// Messages have no continuation marker.
     is_legacy: bool,
 }
 
-/// A message, as the footer says.
+/// A message, as described by the footer.
 struct Block {
     at: u64,
     /// Bytes before its body.
@@ -126,7 +127,8 @@ impl Reading<'_> {
             .ok_or_else(|| Error::new(Code::Truncated, "the file ends before its footer").at(total))?;
         let tail = self.messages.read(start, TAIL)?;
         if !tail.ends_with(MAGIC) {
-            let message = "the file does not end with ARROW1: it is cut off, or its writer did not close it";
+            let message =
+                "the file does not end with ARROW1: it is truncated, or its writer did not close it";
             return Err(Error::new(Code::Truncated, message).at(total));
         }
         let length = tail.first_chunk::<4>().map_or(0, |&length| i32::from_le_bytes(length));
@@ -139,7 +141,8 @@ impl Reading<'_> {
         let footer = flat.root()?;
         let version = flat.i16(footer, 0)?;
         if !(3..=4).contains(&version) {
-            let message = format!("the metadata has version {}, 4 and 5 are read", i32::from(version) + 1);
+            let message =
+                format!("the metadata has version {}, supported are 4 and 5", i32::from(version) + 1);
             return Err(Error::new(Code::UnsupportedVersion, message).at(at));
         }
         let mut version = version.unsigned_abs() + 1;
@@ -160,13 +163,17 @@ impl Reading<'_> {
         for block in &blocks {
             let message = self.messages.next(block.at, Some(block.before))?;
             let Some(mut message) = message.filter(|message| message.kind == Kind::Batch) else {
-                return Err(Error::new(Code::BadIndex, "the footer leads to what is no batch").at(block.at));
+                return Err(Error::new(Code::BadIndex, "the footer points to a message that is not a batch")
+                    .at(block.at));
             };
             if message.body.length > block.body {
-                let text = format!("a body of {} bytes is in a block of {}", message.body.length, block.body);
+                let text = format!(
+                    "a body of {} bytes does not match its block of {}",
+                    message.body.length, block.body
+                );
                 return Err(Error::new(Code::BadIndex, text).at(block.at));
             }
-            // pyarrow's footers say 5 whatever the batches are in.
+            // pyarrow writes version 5 to the footer regardless of the version of the batches.
             version = message.version;
             columns.add(&mut message, &mut self.builder)?;
         }
@@ -180,7 +187,7 @@ impl Reading<'_> {
         while at < total {
             let Some(mut message) = self.messages.next(at, None)? else {
                 if total - at > PADDING {
-                    let message = format!("{} bytes stand behind the end of the stream", total - at);
+                    let message = format!("{} bytes follow the end of the stream", total - at);
                     self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 }
                 return Ok(());
@@ -191,7 +198,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Where the next message is: behind zeros that fill up to a multiple of 8 or 64 bytes. Before Arrow 0.15 a message may begin
+    /// Returns the position of the next message, after zero padding to a multiple of 8 or 64 bytes. Before Arrow 0.15 a message may begin
     /// with a zero.
     fn padded(&mut self, at: u64) -> Result<u64> {
         let total = self.messages.input.length();
@@ -214,7 +221,7 @@ impl Reading<'_> {
                     if self.tensors == 0 { "tensor".to_owned() } else { format!("tensor.{}", self.tensors) };
                 self.tensors += 1;
                 let name = self.names.unique(&mut self.builder, &name);
-                // What is wrong with one ends with its message.
+                // Damage in one tensor does not extend past its message.
                 let added = if message.kind == Kind::Tensor {
                     tensor::add(message, &mut self.builder, &name)
                 } else {
@@ -237,7 +244,7 @@ impl Reading<'_> {
             },
             Kind::Dictionary => {}
             Kind::Other(kind) => {
-                let text = format!("a message of type {kind}, which is not known here");
+                let text = format!("a message has the unknown type {kind}");
                 self.builder.warn("ZT_WARN_SKIPPED", text, None, None);
             }
         }
@@ -256,11 +263,11 @@ impl Reading<'_> {
     }
 }
 
-/// The batches, no two of which share bytes, so that what they say together is no more than the file.
+/// Returns the batches. No two may share bytes, so that their total size never exceeds the file.
 fn blocks(flat: &mut Flat<'_>, footer: crate::flatbuffer::Table, end: u64) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
-    for place in flat.places(footer, 3, BLOCK)? {
-        let bytes: [u8; 24] = flat.array(place)?;
+    for position in flat.positions(footer, 3, BLOCK)? {
+        let bytes: [u8; 24] = flat.array(position)?;
         let word = |from: usize| {
             bytes.get(from..).and_then(<[u8]>::first_chunk::<8>).map_or(0, |&word| i64::from_le_bytes(word))
         };
@@ -268,7 +275,7 @@ fn blocks(flat: &mut Flat<'_>, footer: crate::flatbuffer::Table, end: u64) -> Re
         let numbers =
             u64::try_from(word(0)).ok().zip(u64::try_from(before).ok()).zip(u64::try_from(word(16)).ok());
         let Some(((at, before), body)) = numbers else {
-            return Err(flat.error(Code::BadIndex, place, "a batch is at a negative place"));
+            return Err(flat.error(Code::BadIndex, position, "a batch has a negative offset"));
         };
         blocks.push(Block { at, before, body });
     }

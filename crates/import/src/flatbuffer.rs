@@ -1,5 +1,5 @@
-//! Tables of FlatBuffers (flatbuffers.dev, Internals), read field by field: offsets are followed where they stay in the file, and
-//! whatever is looked at counts, so that tables which are parts of many others cost no more than a bound. Knows no schema.
+//! FlatBuffers tables (flatbuffers.dev, Internals), read field by field. Offsets must stay within the file, and every byte read counts
+//! toward a limit, so that tables shared by many others have a bounded cost. Knows no schema.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked;
@@ -8,41 +8,41 @@ use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
 const RULE: &str = "FlatBuffers: internals";
-/// Bytes of a read, and reads that are kept: a table, its description, the vector that names it and what it names.
+/// Bytes per read, and number of cached reads: a table, its vtable, the vector that refers to it and the data it refers to.
 const WINDOW: u64 = 8 << 10;
 const WINDOWS: usize = 8;
-/// Bytes that any look counts as, beside those that it takes.
+/// Bytes charged for every access in addition to those read.
 const LOOK: u64 = 8;
 
-/// A table: where its fields are.
+/// The location of a table and its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Table {
     pub at: u64,
-    /// Bytes of it, of which `at` is the first.
+    /// Size of the table in bytes, starting at `at`.
     bytes: u64,
     vtable: u64,
-    /// Bytes of the vtable.
+    /// Size of the vtable in bytes.
     slots: u64,
 }
 
-/// A vector, all of which is there.
+/// A vector that lies entirely within the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vector {
-    /// Of the first element.
+    /// Position of the first element.
     pub at: u64,
     pub count: u64,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub width: u64,
 }
 
 impl Vector {
-    /// Where elements are.
-    pub fn places(self) -> impl Iterator<Item = u64> {
+    /// Iterates over the positions of the elements.
+    pub fn positions(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |index| self.at + index * self.width)
     }
 
-    /// Where an element is; `None` of one that the vector lacks.
-    pub fn place(self, index: u64) -> Option<u64> {
+    /// Returns the position of an element, or `None` if the index is out of range.
+    pub fn position(self, index: u64) -> Option<u64> {
         (index < self.count).then(|| self.at + index * self.width)
     }
 
@@ -56,12 +56,12 @@ struct Window {
     bytes: Vec<u8>,
 }
 
-/// Reads tables of a source. Positions are those in the source.
+/// Reads the tables of a source. Positions are relative to the source.
 pub struct Flat<'s> {
     source: Option<&'s dyn ReadAt>,
     stop: &'s Stop,
     total: u64,
-    /// Where the source begins in its file, for errors.
+    /// The offset of the source in its file, for error messages.
     base: u64,
     most: u64,
     looked_at: u64,
@@ -71,7 +71,7 @@ pub struct Flat<'s> {
 }
 
 impl<'s> Flat<'s> {
-    /// Refuses (`ZT_LIMIT`) to look at more than `most` bytes.
+    /// Creates a reader that fails with `ZT_LIMIT` after reading more than `most` bytes.
     pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
         Self {
             source: Some(source),
@@ -86,7 +86,7 @@ impl<'s> Flat<'s> {
         }
     }
 
-    /// A buffer that stands at `base` of a file. It is looked at 16 times on average, at most.
+    /// Creates a reader for a buffer at offset `base` of a file. It may be read 16 times on average.
     pub fn of_bytes(bytes: Vec<u8>, base: u64, stop: &'s Stop) -> Self {
         let total = bytes.len() as u64;
         let most = total.saturating_mul(16).saturating_add(WINDOW);
@@ -94,29 +94,30 @@ impl<'s> Flat<'s> {
         Self { source: None, stop, total, base, most, looked_at: 0, windows, last: 0, next: 0 }
     }
 
-    /// The table that the first four bytes lead to. Fails with `ZT_BAD_INDEX` where none is there.
+    /// Returns the root table, which the first four bytes refer to. Fails with `ZT_BAD_INDEX` if there is none.
     pub fn root(&mut self) -> Result<Table> {
         self.table_at(0)
     }
 
-    /// The table that the offset at `place` leads to.
-    pub fn table_at(&mut self, place: u64) -> Result<Table> {
-        let at = self.follow(place)?;
+    /// Returns the table that the offset at `position` refers to.
+    pub fn table_at(&mut self, position: u64) -> Result<Table> {
+        let at = self.follow(position)?;
         let back = i32::from_le_bytes(self.array(at)?);
         let vtable = at.checked_add_signed(-i64::from(back));
-        let vtable = vtable.ok_or_else(|| self.bad(at, "a table has its vtable before the file"))?;
+        let vtable =
+            vtable.ok_or_else(|| self.bad(at, "the vtable of a table lies before the start of the file"))?;
         let slots = u64::from(u16::from_le_bytes(self.array(vtable)?));
         let bytes = u64::from(u16::from_le_bytes(self.array(vtable.saturating_add(2))?));
         let is_whole = checked::end_within(vtable, slots, self.total).is_some()
             && checked::end_within(at, bytes, self.total).is_some();
         if slots < 4 || bytes < 4 || !slots.is_multiple_of(2) || !is_whole {
-            return Err(self.bad(at, "a table is not as its vtable says"));
+            return Err(self.bad(at, "a table does not match its vtable"));
         }
         Ok(Table { at, bytes, vtable, slots })
     }
 
-    /// Where a field is, of which `width` bytes stand in the table; `None` of one that the table lacks.
-    pub fn place(&mut self, table: Table, field: u16, width: u64) -> Result<Option<u64>> {
+    /// Returns the position of a field of `width` bytes, or `None` if the table does not have it.
+    pub fn position(&mut self, table: Table, field: u16, width: u64) -> Result<Option<u64>> {
         let slot = 4 + u64::from(field) * 2;
         if slot >= table.slots {
             return Ok(None);
@@ -131,7 +132,7 @@ impl<'s> Flat<'s> {
         Ok(Some(table.at + offset))
     }
 
-    /// A number of `N` bytes, or `default` where the table lacks it.
+    /// Returns a number of `N` bytes, or `default` if the field is missing.
     fn number<const N: usize, T>(
         &mut self,
         t: Table,
@@ -139,8 +140,8 @@ impl<'s> Flat<'s> {
         of: fn([u8; N]) -> T,
         default: T,
     ) -> Result<T> {
-        match self.place(t, field, N as u64)? {
-            Some(place) => self.array(place).map(of),
+        match self.position(t, field, N as u64)? {
+            Some(position) => self.array(position).map(of),
             None => Ok(default),
         }
     }
@@ -170,13 +171,13 @@ impl<'s> Flat<'s> {
     }
 
     pub fn table(&mut self, table: Table, field: u16) -> Result<Option<Table>> {
-        self.place(table, field, 4)?.map(|place| self.table_at(place)).transpose()
+        self.position(table, field, 4)?.map(|position| self.table_at(position)).transpose()
     }
 
-    /// A vector of elements of `width` bytes. Fails with `ZT_TRUNCATED` where the file ends before it does.
+    /// Returns a vector with elements of `width` bytes. Fails with `ZT_TRUNCATED` if it extends past the end of the file.
     pub fn vector(&mut self, table: Table, field: u16, width: u64) -> Result<Option<Vector>> {
-        let Some(place) = self.place(table, field, 4)? else { return Ok(None) };
-        let head = self.follow(place)?;
+        let Some(position) = self.position(table, field, 4)? else { return Ok(None) };
+        let head = self.follow(position)?;
         let count = u64::from(u32::from_le_bytes(self.array(head)?));
         let at = head + 4;
         let bytes = count.checked_mul(width);
@@ -187,55 +188,55 @@ impl<'s> Flat<'s> {
         Ok(Some(Vector { at, count, width }))
     }
 
-    /// The places of a vector's elements; none of one that the table lacks.
-    pub fn places(
+    /// Iterates over the positions of a vector's elements. A missing vector has none.
+    pub fn positions(
         &mut self,
         table: Table,
         field: u16,
         width: u64,
     ) -> Result<impl Iterator<Item = u64> + use<>> {
         let none = Vector { at: 0, count: 0, width };
-        Ok(self.vector(table, field, width)?.unwrap_or(none).places())
+        Ok(self.vector(table, field, width)?.unwrap_or(none).positions())
     }
 
-    /// A text. Fails with `ZT_BAD_INDEX` where it is not UTF-8, with `ZT_LIMIT` where it is longer than `most` bytes.
+    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `most` bytes.
     pub fn text(&mut self, table: Table, field: u16, most: u64) -> Result<Option<String>> {
         let Some(bytes) = self.bytes(table, field, most)? else { return Ok(None) };
-        let text = String::from_utf8(bytes).map_err(|_| self.bad(table.at, "a text is not UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| self.bad(table.at, "a string is not valid UTF-8"))?;
         Ok(Some(text))
     }
 
-    /// The bytes of a text, or of a vector of bytes.
+    /// Returns the bytes of a string or byte vector.
     pub fn bytes(&mut self, table: Table, field: u16, most: u64) -> Result<Option<Vec<u8>>> {
         let Some(vector) = self.vector(table, field, 1)? else { return Ok(None) };
         if vector.count > most {
-            let message = format!("a text has {} bytes, more than {most}", vector.count);
+            let message = format!("a string has {} bytes, the maximum is {most}", vector.count);
             return Err(self.error(Code::Limit, vector.at, message));
         }
         self.look(vector.at, vector.count).map(|bytes| Some(bytes.to_vec()))
     }
 
-    /// Some bytes.
+    /// Returns `length` bytes at a position.
     pub fn run(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
         self.look(at, length).map(<[u8]>::to_vec)
     }
 
-    /// `N` bytes.
+    /// Returns `N` bytes at a position.
     pub fn array<const N: usize>(&mut self, at: u64) -> Result<[u8; N]> {
         let bytes = self.look(at, N as u64)?;
         Ok(bytes.try_into().unwrap_or([0; N]))
     }
 
-    fn follow(&mut self, place: u64) -> Result<u64> {
-        let offset = u64::from(u32::from_le_bytes(self.array(place)?));
-        let at = place.checked_add(offset).filter(|&at| at < self.total && offset > 0);
+    fn follow(&mut self, position: u64) -> Result<u64> {
+        let offset = u64::from(u32::from_le_bytes(self.array(position)?));
+        let at = position.checked_add(offset).filter(|&at| at < self.total && offset > 0);
         at.ok_or_else(|| {
-            let message = format!("an offset of {offset} leads nowhere");
-            self.error(if offset > 0 { Code::Truncated } else { Code::BadIndex }, place, message)
+            let message = format!("an offset of {offset} points outside the file");
+            self.error(if offset > 0 { Code::Truncated } else { Code::BadIndex }, position, message)
         })
     }
 
-    /// Looks at bytes, which count, and which the source must have.
+    /// Reads bytes that must exist in the source and counts them toward the limit.
     fn look(&mut self, at: u64, count: u64) -> Result<&[u8]> {
         self.charge(count.saturating_add(LOOK))?;
         if checked::end_within(at, count, self.total).is_none() {
@@ -262,7 +263,7 @@ impl<'s> Flat<'s> {
     fn fetch(&mut self, at: u64, count: u64) -> Result<usize> {
         self.stop.check()?;
         let Some(source) = self.source else {
-            return Err(self.bad(at, "bytes that are not held"));
+            return Err(self.bad(at, "bytes are missing from the buffer"));
         };
         let length = WINDOW.max(count).min(self.total - at);
         let mut bytes = vec![0; checked::index(length, "a part of the index")?];
@@ -277,14 +278,14 @@ impl<'s> Flat<'s> {
         Ok(slot)
     }
 
-    /// Counts bytes as looked at.
+    /// Counts bytes as read.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.looked_at = self.looked_at.saturating_add(bytes);
         if self.looked_at <= self.most {
             return Ok(());
         }
         let message = format!(
-            "the tables are looked at for more than {} bytes: parts of them are parts of many others, or the index is larger than \
+            "reading the tables takes more than {} bytes: many tables share the same parts, or the index is larger than \
              allowed (option maxIndexBytes)",
             self.most
         );
@@ -295,7 +296,7 @@ impl<'s> Flat<'s> {
         self.error(Code::BadIndex, at, message)
     }
 
-    /// An error at a position of the source.
+    /// Builds an error at a position of the source.
     pub fn error(&self, code: Code, at: u64, message: impl Into<String>) -> Error {
         Error::new(code, message).at(self.base.saturating_add(at)).rule(RULE)
     }
@@ -305,7 +306,7 @@ impl<'s> Flat<'s> {
 mod tests {
     use super::*;
 
-    /// A root of two fields: a number of 2 bytes and a text.
+    /// A root table with two fields: a 2-byte number and a string.
     const SMALL: [u8; 32] = [
         12, 0, 0, 0, // root
         8, 0, 12, 0, 8, 0, 4, 0, // vtable: 8 bytes, table of 12, fields at 8 and 4

@@ -1,5 +1,5 @@
-//! Flax' checkpoints: what `flax.serialization` writes of trees of arrays, in MessagePack. Arrays are extensions, large ones maps of
-//! several. `flax/serialization.py` is all the specification that there is.
+//! Flax checkpoints: trees of arrays written by `flax.serialization` in MessagePack. Arrays are extensions; large arrays are maps of
+//! several extensions. `flax/serialization.py` is the only specification.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -20,31 +20,31 @@ use tree::Tree;
 const NAME: &str = "flax";
 const RULE: &str = "flax.serialization: msgpack_serialize";
 const LACKS: &str = "no MessagePack with arrays of Flax";
-/// Tokens of a file that are looked at to tell it: an array comes before that.
-const TOLD_BY: u32 = 4096;
-/// Bytes of them.
-const TOLD_BYTES: u64 = 1 << 20;
+/// Tokens read during detection: an array must occur among them.
+const DETECTION_TOKENS: u32 = 4096;
+/// Bytes read during detection.
+const DETECTION_BYTES: u64 = 1 << 20;
 
 pub const FORMAT: Format =
     Format { name: NAME, title: "Flax", endings: &["msgpack"], lacks: LACKS, detect, parse, writes: &[] };
 
-/// MessagePack has no magic, and any byte but one begins a value: the file is one where it begins with a map, or is an extension, and
-/// an array of Flax is found in it, whose shape and type come to just the bytes that it has.
+/// MessagePack has no magic, and any byte but one begins a value. A file is accepted if it begins with a map or an extension and contains a
+/// Flax array whose shape and type match its number of bytes.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let stop = Stop::default();
-    let mut reader = Reader::new(probe, &stop, TOLD_BYTES);
+    let mut reader = Reader::new(probe, &stop, DETECTION_BYTES);
     let mut rest = reader.whole();
-    for nth in 0..TOLD_BY {
+    for nth in 0..DETECTION_TOKENS {
         let found = match reader.next(&mut rest) {
             Ok(Token::Extension(kind, body)) => {
-                // One of the file's own would leave nothing behind it.
+                // An array that is the whole file leaves nothing after it.
                 let fits = nth > 0 || rest.length() == 0;
                 Array::is_kind(kind) && fits && Array::read(&mut reader, body)?.is_some()
             }
             Ok(Token::Map(1..)) => false,
             Ok(_) if nth > 0 => false,
             Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
-            // A file that was cut off in its first array.
+            // The file is truncated within its first array.
             Err(error) if error.code() == Code::Truncated && array::is_truncated(&mut reader, rest)? => true,
             Ok(_) | Err(_) => break,
         };

@@ -1,5 +1,5 @@
-//! GGUF 1 to 3: the files of ggml and llama.cpp (`docs/gguf.md` of ggml-org/ggml). Metadata, tensor infos, then the tensors' bytes at
-//! multiples of the alignment. A file of either byte order; a set of files by their names.
+//! GGUF 1 to 3: the files of ggml and llama.cpp (`docs/gguf.md` of ggml-org/ggml). They hold metadata, tensor infos, then tensor data at
+//! multiples of the alignment. Both byte orders are read, as are sets of files, which are found by name.
 #![forbid(unsafe_code)]
 
 mod metadata;
@@ -28,7 +28,7 @@ const NAME: &str = "gguf";
 const MAGIC: &[u8; 4] = b"GGUF";
 const HEADER: &str = "GGUF: header";
 const INFOS: &str = "GGUF: tensor infos";
-/// Of tensors' bytes, where `general.alignment` does not say.
+/// Alignment of tensor data if `general.alignment` is missing.
 const ALIGNMENT: u64 = 32;
 
 pub const FORMAT: Format = Format {
@@ -51,7 +51,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     builder.set_version(header.version.to_string());
     let metadata = split::add_all(input, &header, &mut builder)?;
     for key in metadata.unlisted() {
-        let message = format!("{key:?} has more values than are told (option maxAttributeValues)");
+        let message = format!("{key:?} has more values than can be listed (option maxAttributeValues)");
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     if !metadata.is_empty() {
@@ -61,13 +61,13 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     Ok(builder.finish())
 }
 
-/// All that stands before the tensors' bytes of one file.
+/// Everything before the tensor data of one file.
 struct Header {
     version: u32,
     big_endian: bool,
     metadata: Arc<Metadata>,
     infos: Vec<Info>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     total: u64,
 }
 
@@ -76,7 +76,7 @@ struct Info {
     /// Outermost dimension first.
     shape: Vec<u64>,
     kind: u32,
-    /// In the file.
+    /// Relative to the file.
     offset: u64,
 }
 
@@ -92,21 +92,21 @@ impl Header {
         let (start, big_endian, total) = (window.position(), window.spelling().big_endian, input.length());
         let metadata = metadata.keep(window.into_bytes());
         let alignment = alignment(&metadata)?;
-        // Below the size of an index and 2^63.
+        // Less than the size of an index and 2^63.
         let data = (start as u64).next_multiple_of(alignment);
         for info in &mut infos {
             let offset = info.offset;
-            let place = data.checked_add(offset).filter(|_| offset.is_multiple_of(alignment));
-            info.offset = place.ok_or_else(|| {
+            let position = data.checked_add(offset).filter(|_| offset.is_multiple_of(alignment));
+            info.offset = position.ok_or_else(|| {
                 let message =
-                    format!("the data is at {offset} of the tensors' bytes, no multiple of {alignment}");
+                    format!("the data offset {offset} is not a multiple of the alignment {alignment}");
                 Error::new(Code::BadIndex, message).tensor(&info.name).rule(INFOS)
             })?;
         }
         Ok(Self { version, big_endian, metadata: Arc::new(metadata), infos, total })
     }
 
-    /// Adds the tensors, whose bytes are in a file of that number.
+    /// Adds the tensors, whose bytes are in the file with the given number.
     fn add(&self, builder: &mut Builder, file: u32) -> Result<()> {
         builder.reserve(self.infos.len());
         let mut ends = Vec::new();
@@ -151,7 +151,8 @@ impl Header {
     ) -> Result<()> {
         let row = info.shape.last().copied().unwrap_or(1);
         if !row.is_multiple_of(blocks.elements) {
-            let message = format!("rows of {row} elements are not whole blocks of {}", blocks.elements);
+            let message =
+                format!("rows of {row} elements are not a multiple of the block size {}", blocks.elements);
             return Err(Error::new(Code::BadShape, message));
         }
         let bytes =
@@ -162,13 +163,13 @@ impl Header {
         let layout = Layout::from_label(builder.intern(&layout));
         add(builder, info, layout, None, data, Some(attributes))?;
         if swapped {
-            let message = "the numbers in its blocks are big-endian: they are listed and not decoded";
+            let message = "the numbers in its blocks are big-endian, so the tensor is listed but not decoded";
             builder.warn("ZT_WARN_BYTE_ORDER", message, Some(&info.name), None);
         }
         Ok(())
     }
 
-    /// A tensor of a type that is not known: its bytes, as far as the next tensor's or the end of the file.
+    /// Adds a tensor of unknown type. Its bytes extend to the next tensor or to the end of the file.
     fn unknown(&self, builder: &mut Builder, info: &Info, ends: &[u64], file: u32) -> Result<()> {
         let next = ends.partition_point(|&end| end <= info.offset);
         let bytes = ends.get(next).map_or(0, |end| end - info.offset);
@@ -176,7 +177,7 @@ impl Header {
         let layout = Layout::from_label(builder.intern(&format!("gguf.type_{}", info.kind)));
         add(builder, info, layout, None, data, None)?;
         let message = format!(
-            "ggml's type {} is not known here: its bytes are those up to the next tensor's, padding included",
+            "the ggml type {} is unknown: the bytes extend to the next tensor and include padding",
             info.kind
         );
         builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(&info.name), None);
@@ -191,12 +192,12 @@ impl Header {
         file: u32,
     ) -> Result<Component> {
         let bytes = bytes.ok_or_else(|| {
-            Error::new(Code::Limit, format!("the shape {:?} has more bytes than a u64 holds", info.shape))
+            Error::new(Code::Limit, format!("the shape {:?} needs more than 2^64 bytes", info.shape))
         })?;
         let bytes = exact(bytes, "the data")?;
         if end_within(info.offset, bytes, self.total).is_none() {
             let message = format!(
-                "{bytes} bytes of data at offset {} go beyond the file's {}",
+                "{bytes} bytes of data at offset {} extend past the file's {}",
                 info.offset, self.total
             );
             return Err(Error::new(Code::Truncated, message).at(info.offset));
@@ -225,23 +226,23 @@ fn add(
     builder.add_tensor(tensor)
 }
 
-/// What zTensor's `gguf.<type>/1` wants to know of a type.
+/// Returns the attributes that zTensor's `gguf.<type>/1` requires for a type.
 fn parameters(blocks: &Blocks) -> Attributes {
     let number = |key: &str, value: u64| (Value::Text(key.to_owned()), Value::from(value));
     vec![number("elems_per_block", blocks.elements), number("block_bytes", blocks.bytes)].into()
 }
 
-/// Magic, version, and how many tensors and entries of metadata there are.
+/// Reads the magic, the version, and the numbers of tensors and metadata entries.
 fn start(window: &mut Window<'_>) -> Result<(u32, u64, u64)> {
     if window.take(4)? != MAGIC {
         return Err(bad_magic("no GGUF magic"));
     }
     let version = window.u32()?;
-    // Versions are small: in the other byte order the two low bytes are empty.
+    // Versions are small, so in the other byte order the two low bytes are zero.
     let big_endian = version.trailing_zeros() >= 16;
     let version = if big_endian { version.swap_bytes() } else { version };
     if !(1..=3).contains(&version) {
-        let message = format!("this is GGUF of version {version}, and 1 to 3 are known here");
+        let message = format!("this is GGUF version {version}; versions 1 to 3 are supported");
         return Err(Error::new(Code::UnsupportedVersion, message).at(4));
     }
     window.spell(Spelling { big_endian, short: version == 1 });
@@ -272,6 +273,6 @@ fn alignment(metadata: &Metadata) -> Result<u64> {
     if alignment.is_power_of_two() && u32::try_from(alignment).is_ok() {
         return Ok(alignment);
     }
-    let message = format!("general.alignment is {alignment}, no power of two of 32 bits");
+    let message = format!("general.alignment is {alignment}, not a 32-bit power of two");
     Err(Error::new(Code::BadIndex, message).rule("GGUF: general.alignment"))
 }

@@ -1,7 +1,7 @@
-//! HDF5 (`HDF5 File Format Specification`, version 3.0): datasets by their paths. Keras' weights are such files.
+//! HDF5 (`HDF5 File Format Specification`, version 3.0): datasets listed by path. Keras weights are stored as such files.
 //!
-//! The crate `hdf5-reader` parses trees, heaps, arrays of chunks and most messages; it reads through [`storage::Bytes`], which bounds
-//! what it may read. It decodes nothing and reads no elements: those are found here and read as those of any other format.
+//! The crate `hdf5-reader` parses trees, heaps, chunk arrays and most messages. It reads through [`storage::Bytes`], which limits how much
+//! it may read. It decodes nothing and reads no elements: this module locates them, and they are read like those of any other format.
 #![forbid(unsafe_code)]
 
 mod attribute;
@@ -43,9 +43,9 @@ const LACKS: &str = "no HDF5 signature";
 pub const FORMAT: Format =
     Format { name: NAME, title: "HDF5", endings: &["h5", "hdf5"], lacks: LACKS, detect, parse, writes: &[] };
 
-/// The signature is at the beginning, or behind a user block of a power of two, 512 bytes at least (II.A).
+/// Finds the signature at the beginning, or after a user block whose size is a power of two of at least 512 bytes (II.A).
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
-    /// The last place that is looked at.
+    /// The last offset that is searched.
     const LAST: usize = 32 << 10;
     let first = probe.first((LAST + MAGIC.len()) as u64)?;
     let blocks = iter::successors(Some(512), |block| Some(2 * block)).take_while(|&block| block <= LAST);
@@ -62,11 +62,11 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     read(input, builder, Range { base: 0, length: input.length() }, None, Vec::new())
 }
 
-/// Adds the HDF5 file that is a part of a file, or that is held in memory. `more`: attributes beside its own.
+/// Adds an HDF5 file that is part of another file or in memory. `more`: further attributes.
 fn read(
     input: &Input<'_>,
     mut builder: Builder,
-    place: Range,
+    range: Range,
     held: Option<&Held>,
     more: Vec<(Value, Value)>,
 ) -> Result<Catalog> {
@@ -77,8 +77,8 @@ fn read(
         None => file.read_at(offset, buffer, stop),
     };
     let most = input.limits.max_index_bytes.unwrap_or(HDF5_INDEX_BYTES);
-    let most = most.min(place.length.saturating_mul(HDF5_READS).saturating_add(1 << 20));
-    let found = Bytes::new(&source, place, most);
+    let most = most.min(range.length.saturating_mul(HDF5_READS).saturating_add(1 << 20));
+    let found = Bytes::new(&source, range, most);
     let superblock = Superblock::parse_from_storage(&found).map_err(|error| match error {
         hdf5_reader::error::Error::InvalidMagic => bad_magic(LACKS),
         error => found.refusal(&error, "the superblock", 0).rule(SUPERBLOCK),
@@ -89,14 +89,14 @@ fn read(
         return Err(Error::new(Code::UnsupportedVersion, message).rule(SUPERBLOCK));
     }
     let base = superblock.base_address;
-    let inner = Range { base: place.base.saturating_add(base), length: place.length.saturating_sub(base) };
+    let inner = Range { base: range.base.saturating_add(base), length: range.length.saturating_sub(base) };
     let bytes = Bytes::new(&source, inner, most);
     let Ends { end, root } = ends(&bytes, &superblock)?;
     let reader = Reader::new(bytes, sizes, superblock.extension_address, held.cloned(), input.stop)?;
     builder.set_version(superblock.version.to_string());
     if inner.length < end {
         let message = format!(
-            "the file is cut off: it says that it has {end} bytes, {} are there. What lies within them can be read",
+            "the file is truncated: it should have {end} bytes and has {}. Data within them can be read",
             inner.length
         );
         let error = Error::new(Code::Truncated, &*message).at(inner.base.saturating_add(inner.length));
@@ -110,13 +110,13 @@ fn read(
     Ok(builder.finish())
 }
 
-/// What a superblock says of the file that `hdf5-reader` does not keep, or reads in another way.
+/// Superblock fields that `hdf5-reader` drops or reads differently.
 struct Ends {
-    /// Bytes from the superblock on. Its end counts from where the file began when it was written, as its base address does (II.A): what
-    /// somebody put before it since is no part of it.
+    /// Bytes from the superblock on. The stored end of file, like the base address, is relative to the start of the original file (II.A),
+    /// so data prepended later does not count.
     end: u64,
-    /// The address of the root group. Before version 2 it stands in an entry of a symbol table, behind the offset of a name, which has as many
-    /// bytes as a length.
+    /// The address of the root group. Before version 2 it is in a symbol table entry, after the offset of a name, which is as wide as a
+    /// length.
     root: u64,
 }
 

@@ -1,22 +1,20 @@
-//! Formats that ztensor reads and did not invent. A format is one module and one row of [`IMPORT`].
+//! Formats other than zTensor's own that ztensor reads. A format is one module and one row of [`IMPORT`].
 //!
 //! A module holds:
-//! - `FORMAT`, its row: the name that [`Container`] carries, endings, `tell`, `parse`, and what it can hold when it is written
-//!   (nothing, but for NumPy).
-//! - `tell`, which looks at the first and last 64 KiB through [`Probe`] and says how sure it is. It parses nothing and never
-//!   looks at a file's name. Formats in one kind of archive are told apart by the names of its members.
-//! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It says where bytes are
-//!   ([`Data`], [`View`], [`ByteOrder`]) and reads no tensor data. `layouts::check` sees every tensor before it is added.
+//! - `FORMAT`, its row: the name used by [`Container`], file extensions, `detect`, `parse`, and what it can hold when it is written
+//! - `detect`, which reads the first and last 64 KiB through [`Probe`] and returns its confidence. It parses nothing and never uses a
+//! file's name. Formats that share a kind of archive are distinguished by the names of its members.
+//! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It returns where bytes are
 //!
-//! Rules for all of them:
-//! - Every number of a file goes through `ztensor_core::checked`. No allocation follows a claimed count. Depth and work are bounded.
-//! - What is no tensor is never an error of the file: what is plain becomes an attribute, the rest a warning `ZT_WARN_SKIPPED`.
-//! - One damaged item is no error of the file either, where the others are clear: `Builder::damaged` records it, and `verify` fails.
-//! - A tensor of a type that zTensor does not have is listed without a dtype, with a warning, and its bytes can be read.
-//! - Nothing in a file is executed, and nothing outside of its folder is opened.
-//! - An error carries a stable code, the place, and the section of the format's specification.
+//! Rules for all formats:
+//! - Every number in a file goes through `ztensor_core::checked`. No allocation depends on an unchecked count. Depth and work are bounded.
+//! - An item that is not a tensor is never an error: plain values become attributes, anything else a warning `ZT_WARN_SKIPPED`.
+//! - A single damaged item is not an error of the file if the others are intact: `Builder::damaged` records it, and `verify` fails.
+//! - A tensor of a type that zTensor does not have is listed without a dtype and with a warning, and its bytes can be read.
+//! - Nothing in a file is executed, and nothing outside its folder is opened.
+//! - An error carries a stable code, the offset, and the section of the format's specification.
 //!
-//! A format whose files stand in folders of its own, or beside files that hold nothing but bytes, has a row in [`COMPANIONS`], too.
+//! A format with its own folder structure, or with sibling files that hold raw bytes, also has a row in [`COMPANIONS`].
 //!
 //! To add one: `npm run new -- format NAME TITLE`. ARCHITECTURE.md lists the steps.
 //!
@@ -53,7 +51,7 @@ pub mod zip;
 
 use ztensor_core::formats::{Companions, Format};
 
-/// The formats of this crate, in the order in which lists name them. `src/formats.rs` joins them to `ztensor_core::formats::CORE`.
+/// The formats of this crate, in display order. `src/formats.rs` appends them to `ztensor_core::formats::CORE`.
 pub const IMPORT: &[Format] = &[
     numpy::npy::FORMAT,
     numpy::npz::FORMAT,
@@ -70,7 +68,7 @@ pub const IMPORT: &[Format] = &[
     openvino::FORMAT,
 ];
 
-/// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.
+/// Companion files of these formats: those that identify the main file of a folder, and sibling files of raw bytes that have an index.
 pub const COMPANIONS: &[Companions] = &[tensorflow::COMPANIONS, openvino::COMPANIONS];
 
 #[cfg(test)]

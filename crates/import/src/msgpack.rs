@@ -1,5 +1,5 @@
-//! MessagePack (msgpack/msgpack `spec.md`), read token by token over a file: the bodies of texts, bytes and extensions are places,
-//! which are passed over. Knows no format that is made of it.
+//! MessagePack (msgpack/msgpack `spec.md`), read token by token from a file. The bodies of strings, byte values and extensions are returned
+//! as ranges and skipped. Knows no format built on it.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -13,7 +13,7 @@ const RULE: &str = "MessagePack: formats";
 /// Bytes of the longest token without its body.
 const LONGEST: u64 = 9;
 
-/// A value, or the beginning of one that holds others.
+/// A value, or the beginning of a container.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Token {
     Nil,
@@ -23,11 +23,11 @@ pub enum Token {
     Float(f64),
     Text(Run),
     Bytes(Run),
-    /// So many values follow.
+    /// An array of this many values, which follow.
     Array(u64),
-    /// So many keys and values follow in turn.
+    /// A map of this many entries; keys and values follow alternately.
     Map(u64),
-    /// An extension of an application's type.
+    /// An extension with an application-defined type.
     Extension(i8, Run),
 }
 
@@ -37,25 +37,25 @@ pub struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    /// Refuses (`ZT_LIMIT`) to look at more than `most` bytes. What is passed over costs nothing.
+    /// Creates a reader that fails with `ZT_LIMIT` after reading more than `most` bytes. Skipped bytes are free.
     pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
         Self { window: Window::new(source, stop, most) }
     }
 
-    /// All of the file.
+    /// Returns the range of the whole file.
     pub fn whole(&self) -> Run {
         self.window.whole()
     }
 
-    /// Takes the next token off a run. Fails with `ZT_TRUNCATED` where the run ends first and is the end of the file, with
-    /// `ZT_BAD_INDEX` where it is a part of the file or no token stands there. An array or map of more values than bytes follow is
-    /// one that is cut off.
+    /// Takes the next token from a range. Fails with `ZT_TRUNCATED` if a range that ends with the file is too short, and with
+    /// `ZT_BAD_INDEX` if a range within the file is too short or no token begins there. An array or map of more values than bytes remain
+    /// counts as too short.
     pub fn next(&mut self, rest: &mut Run) -> Result<Token> {
         let start = rest.at;
         self.token(rest).map_err(|error| error.at(start).rule(RULE))
     }
 
-    /// Passes over so many values, and what they hold.
+    /// Skips this many values and their contents.
     pub fn skip(&mut self, values: u64, rest: &mut Run) -> Result<()> {
         let mut left = values;
         while left > 0 {
@@ -70,8 +70,8 @@ impl<'s> Reader<'s> {
     }
 
     fn token(&mut self, rest: &mut Run) -> Result<Token> {
-        let room = rest.length().min(LONGEST);
-        let bytes = self.window.held(rest.at, room)?;
+        let available = rest.length().min(LONGEST);
+        let bytes = self.window.held(rest.at, available)?;
         let Some((&marker, arguments)) = bytes.split_first() else {
             return Err(self.early(*rest));
         };
@@ -82,7 +82,7 @@ impl<'s> Reader<'s> {
             0xcb | 0xcf | 0xd3 => 8,
             _ => 0,
         };
-        // The type of an extension stands between its length and its body.
+        // The type of an extension is between its length and its body.
         let typed = usize::from(matches!(marker, 0xc7..=0xc9 | 0xd4..=0xd8));
         let (Some(number), Some(kind)) = (arguments.get(..wide), arguments.get(wide..wide + typed)) else {
             return Err(self.early(*rest));
@@ -91,7 +91,7 @@ impl<'s> Reader<'s> {
         let kind = kind.first().copied().unwrap_or_default().cast_signed();
         self.window.charge(1 + (wide + typed) as u64)?;
         let mut left = Run { at: rest.at + 1 + (wide + typed) as u64, ..*rest };
-        // Sign bits of a number of `wide` bytes.
+        // Sign-extends a number of `wide` bytes.
         let shift = 64 - 8 * u32::try_from(wide.max(1)).unwrap_or(8);
         let token = match marker {
             0x00..=0x7f => Token::Int(marker.into()),
@@ -100,7 +100,7 @@ impl<'s> Reader<'s> {
             0x90..=0x9f => self.many(Token::Array, marker & 0x0f, left)?,
             0xa0..=0xbf => Token::Text(self.body(u64::from(marker & 0x1f), &mut left)?),
             0xc0 => Token::Nil,
-            0xc1 => return Err(Error::new(Code::BadIndex, "0xc1 begins no value of MessagePack")),
+            0xc1 => return Err(Error::new(Code::BadIndex, "0xc1 is not a valid MessagePack marker")),
             0xc2 => Token::Bool(false),
             0xc3 => Token::Bool(true),
             0xc4..=0xc6 => Token::Bytes(self.body(number, &mut left)?),
@@ -118,11 +118,11 @@ impl<'s> Reader<'s> {
         Ok(token)
     }
 
-    /// The beginning of so many values, each of which takes a byte at least.
+    /// Returns the token of a container whose values take at least a byte each.
     fn many(&self, token: fn(u64) -> Token, count: impl Into<u64>, rest: Run) -> Result<Token> {
         let token = token(count.into());
         let values = match token {
-            // Of 32 bits at most.
+            // At most 32 bits.
             Token::Map(count) => 2 * count,
             Token::Array(count) => count,
             _ => 0,
@@ -130,7 +130,7 @@ impl<'s> Reader<'s> {
         if values <= rest.length() {
             return Ok(token);
         }
-        let message = format!("{values} values cannot stand in the {} bytes that follow", rest.length());
+        let message = format!("{values} values cannot fit in the {} bytes that follow", rest.length());
         Err(self.window.early(rest, message))
     }
 
@@ -145,19 +145,20 @@ impl<'s> Reader<'s> {
         self.window.early(rest, format!("a value is missing at {}", rest.at))
     }
 
-    /// The bytes of a body.
+    /// Returns the bytes of a body.
     pub fn bytes(&mut self, body: Run) -> Result<&[u8]> {
         self.window.bytes(body)
     }
 
-    /// A text. Fails with `ZT_BAD_INDEX` where it is not UTF-8, with `ZT_LIMIT` where it is longer than `most` bytes.
+    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `most` bytes.
     pub fn text(&mut self, body: Run, most: u64, what: &str) -> Result<&str> {
         if body.length() > most {
-            let message = format!("{what} has {} bytes, more than {most}", body.length());
+            let message = format!("{what} has {} bytes, the maximum is {most}", body.length());
             return Err(Error::new(Code::Limit, message).at(body.at));
         }
-        std::str::from_utf8(self.bytes(body)?)
-            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not UTF-8")).at(body.at).rule(RULE))
+        std::str::from_utf8(self.bytes(body)?).map_err(|_| {
+            Error::new(Code::BadIndex, format!("{what} is not valid UTF-8")).at(body.at).rule(RULE)
+        })
     }
 }
 
@@ -168,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// All tokens of the bytes, spelled as rmpv's values would be told.
+    /// Returns all tokens of the bytes in the form of [`tokens_of`].
     fn tokens(bytes: &[u8]) -> Result<Vec<Token>> {
         let stop = Stop::default();
         let mut reader = Reader::new(&bytes, &stop, 1 << 20);
@@ -204,7 +205,7 @@ mod tests {
         .boxed()
     }
 
-    /// What a value is told as, without the places of its bodies.
+    /// Returns the tokens of a value, with bodies as bytes.
     fn tokens_of(value: &Value, to: &mut Vec<(Token, Vec<u8>)>) {
         let body = |length: usize| Run { at: 0, end: length as u64 };
         match value {
@@ -254,7 +255,7 @@ mod tests {
                     other => (other, Vec::new()),
                 }
             }).collect();
-            // NaN is no number that equals itself.
+            // NaN does not equal itself.
             prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
         }
 
@@ -292,7 +293,7 @@ mod tests {
         for (bytes, code) in cases {
             assert_eq!(tokens(bytes).unwrap_err().code(), code, "{bytes:?}");
         }
-        // In a part of the file nothing is cut off, but wrong.
+        // In a range within the file nothing is truncated; the length is invalid.
         let (stop, bytes) = (Stop::default(), &[0xc4, 9, 1, 2][..]);
         let mut reader = Reader::new(&bytes, &stop, 100);
         let mut inner = Run { at: 0, end: 3 };

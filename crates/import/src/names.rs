@@ -1,19 +1,19 @@
-//! Names that stand several times in a file.
+//! Duplicate names in a file.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
 use ztensor_core::model::Builder;
 
-/// Gives each tensor a name of its own.
+/// Assigns each tensor a unique name.
 #[derive(Default)]
 pub struct Names {
-    /// The number that the next tensor of a name gets behind it.
+    /// The next suffix for a name.
     next: HashMap<Box<str>, u64>,
 }
 
 impl Names {
-    /// The name, or `name~2`, `name~3` … with a warning where another tensor has it.
+    /// Returns the name, or `name~2`, `name~3` … with a warning if another tensor has it.
     pub fn unique(&mut self, builder: &mut Builder, name: &str) -> String {
         if !builder.contains(name) {
             return name.to_owned();
@@ -26,7 +26,7 @@ impl Names {
                 break free;
             }
         };
-        let message = format!("another tensor is called {name:?}: this one is {free:?}");
+        let message = format!("the name {name:?} is already used: this tensor is renamed to {free:?}");
         builder.warn("ZT_WARN_RENAMED", message, Some(&free), None);
         free
     }

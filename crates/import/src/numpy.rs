@@ -1,5 +1,5 @@
-//! NumPy's files: `.npy` holds one array (`numpy.lib.format`), `.npz` a zip archive of them. `scipy.sparse` stores its
-//! matrices in such archives.
+//! NumPy files: `.npy` holds one array (`numpy.lib.format`), `.npz` is a zip archive of arrays. `scipy.sparse` stores its matrices in such
+//! archives.
 #![forbid(unsafe_code)]
 
 mod array;

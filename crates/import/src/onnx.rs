@@ -1,6 +1,5 @@
-//! ONNX models (`onnx.proto` of onnx/onnx): one protobuf message without a magic. Tensors are initializers, values of `Constant`
-//! nodes, and attributes of other nodes, in the graph, its subgraphs and the model's functions; their bytes stand in the message
-//! or in files beside it.
+//! ONNX models (`onnx.proto` of onnx/onnx): one protobuf message without a magic. Tensors are initializers, values of `Constant` nodes, and
+//! attributes of other nodes, in the graph, its subgraphs and the model's functions. Their bytes are in the message or in sibling files.
 #![forbid(unsafe_code)]
 
 mod details;
@@ -21,27 +20,27 @@ use crate::protobuf::{Field, Run, Value, Walker};
 
 const NAME: &str = "onnx";
 const LACKS: &str = "no ONNX model";
-/// Fields of a model that are looked at to tell it: it has some ten, and one for each function.
-const TOLD_BY: u32 = 4096;
-/// Bytes of them.
-const TOLD_BYTES: u64 = 1 << 20;
-/// Bytes of the name of a graph, or of what is said of it.
-const TOLD_TEXT: u64 = 64 << 10;
-/// Fields of a graph that are.
-const OF_GRAPH: u32 = 16;
-/// The largest `ir_version` that a file is told by; 14 is the newest.
+/// Model fields read during detection: a model has about ten, and one for each function.
+const DETECTION_FIELDS: u32 = 4096;
+/// Bytes read during detection.
+const DETECTION_BYTES: u64 = 1 << 20;
+/// Maximum bytes of the name or description of a graph.
+const DETECTION_TEXT_BYTES: u64 = 64 << 10;
+/// Graph fields read during detection.
+const GRAPH_FIELDS: u32 = 16;
+/// The largest `ir_version` accepted during detection; 14 is the newest.
 const VERSIONS: u64 = 255;
 
 pub const FORMAT: Format =
     Format { name: NAME, title: "ONNX", endings: &["onnx"], lacks: LACKS, detect, parse, writes: &[] };
 
-/// It has no magic. All fields from the first byte to the last must be those of a model with a version and a graph. Where there is no
-/// version, or a field that is not known here, which a later version may have, the graph has to be sure: what is in it is looked at.
+/// ONNX has no magic. All fields must be those of a model with a version and a graph. If there is no version, or a field is unknown, which
+/// a later version may define, the content of the graph is checked.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let stop = Stop::default();
-    let mut walker = Walker::new(probe, &stop, TOLD_BYTES);
+    let mut walker = Walker::new(probe, &stop, DETECTION_BYTES);
     let (mut message, mut version, mut graph, mut is_plain) = (walker.whole(), false, None, true);
-    for _ in 0..TOLD_BY {
+    for _ in 0..DETECTION_FIELDS {
         let start = message.at;
         match walker.next(&mut message) {
             Ok(Some(field)) => match (field.number, field.value) {
@@ -59,27 +58,27 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
             },
             Ok(None) => break,
             Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
-            // The graph is most of a file, so that one which is cut off ends there.
+            // The graph is most of a file, so a truncated file ends within it.
             Err(error) if version && error.code() == Code::Truncated => {
-                let cut = walker.bytes(Run { at: start, end: start + 1 })? == [GRAPH];
-                return Ok(if cut { Confidence::Likely } else { Confidence::No });
+                let is_truncated = walker.bytes(Run { at: start, end: start + 1 })? == [GRAPH];
+                return Ok(if is_truncated { Confidence::Likely } else { Confidence::No });
             }
             Err(_) => return Ok(Confidence::No),
         }
     }
     let Some(graph) = graph else { return Ok(Confidence::No) };
-    let told =
+    let is_model =
         if version && is_plain { is_graph(&mut walker, graph) } else { is_surely_graph(&mut walker, graph) };
-    match told {
-        Ok(told) => Ok(if told { Confidence::Likely } else { Confidence::No }),
+    match is_model {
+        Ok(is_model) => Ok(if is_model { Confidence::Likely } else { Confidence::No }),
         Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => Err(error),
         Err(_) => Ok(Confidence::No),
     }
 }
 
-/// Whether a message begins with fields of a `GraphProto` alone.
+/// Returns whether a message begins with fields of a `GraphProto` only.
 fn is_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
-    for _ in 0..OF_GRAPH {
+    for _ in 0..GRAPH_FIELDS {
         match walker.next(&mut graph)? {
             Some(Field { number: 1 | 2 | 5 | 10..=16, value: Value::Bytes(_), .. }) => {}
             Some(_) => return Ok(false),
@@ -89,13 +88,13 @@ fn is_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a message begins with nodes, tensors or values of a `GraphProto`, and what is in each of them is theirs.
+/// Returns whether a message begins with valid nodes, tensors or values of a `GraphProto`.
 fn is_surely_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
     let mut sure = false;
-    for _ in 0..OF_GRAPH {
+    for _ in 0..GRAPH_FIELDS {
         let Some(field) = walker.next(&mut graph)? else { break };
         let Value::Bytes(run) = field.value else {
-            // Of a later version.
+            // A field of a later version.
             if matches!(field.number, 1 | 2 | 5 | 10..=16) {
                 return Ok(false);
             }
@@ -121,7 +120,7 @@ fn is_surely_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
             })?,
             2 | 10 => {
                 let length = run.length();
-                if length > TOLD_TEXT || std::str::from_utf8(walker.bytes(run)?).is_err() {
+                if length > DETECTION_TEXT_BYTES || std::str::from_utf8(walker.bytes(run)?).is_err() {
                     return Ok(false);
                 }
                 continue;
@@ -137,7 +136,7 @@ fn is_surely_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
     Ok(sure)
 }
 
-/// Whether all fields of a message are as `each` has them, and one of them has the number `wanted`.
+/// Returns whether `each` accepts all fields of a message, one of which has the number `wanted`.
 fn has(
     walker: &mut Walker<'_>,
     mut message: Run,
@@ -157,7 +156,7 @@ fn has(
 /// The tag of `ModelProto.graph`.
 const GRAPH: u8 = 7 << 3 | 2;
 
-/// Whether a field is one of `ModelProto`; `None` of a number that a later version may give a field.
+/// Returns whether a field belongs to `ModelProto`, or `None` if a later version may define its number.
 fn is_of_model(field: &Field) -> Option<bool> {
     match field.number {
         _ if field.value == Value::Group => None,

@@ -1,4 +1,4 @@
-//! Models of OpenVINO (IR versions 10 and 11): the constants that a `.xml` describes, whose bytes are in the `.bin` beside it.
+//! OpenVINO models (IR versions 10 and 11): the constants described by a `.xml`, whose bytes are in the `.bin` sibling file.
 #![forbid(unsafe_code)]
 
 mod companions;
@@ -18,20 +18,20 @@ use crate::limits::OPENVINO_INDEX_BYTES;
 
 const NAME: &str = "openvino";
 const LACKS: &str = "no <net> of OpenVINO";
-/// What the name of a model ends in, and that of its data.
+/// Extensions of a model and of its data.
 const MODEL: &str = "xml";
 const DATA: &str = "bin";
 
 pub const FORMAT: Format =
     Format { name: NAME, title: "OpenVINO", endings: &[MODEL], lacks: LACKS, detect, parse, writes: &[] };
 
-/// A root `<net>` whose version is an integer: other programs have files with such a root, and other versions.
+/// Accepts a root `<net>` with an integer version: other programs and versions use such a root too.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     if !is_markup(probe.first(64)?) {
         return Ok(Confidence::No);
     }
     let first = probe.first(Probe::BYTES)?;
-    // A character may be cut in two where the probe ends.
+    // The sample may end within a character.
     let text = match std::str::from_utf8(first) {
         Ok(text) => text,
         Err(error) => first
@@ -48,7 +48,7 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     })
 }
 
-/// Whether bytes begin as XML does.
+/// Returns whether bytes begin like XML.
 fn is_markup(first: &[u8]) -> bool {
     first.strip_prefix(xml::MARK).unwrap_or(first).trim_ascii_start().starts_with(b"<")
 }
@@ -59,8 +59,10 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     let most = input.limits.max_index_bytes.unwrap_or(OPENVINO_INDEX_BYTES);
     if input.length() > most {
-        let message =
-            format!("the model's .xml has {} bytes, more than {most} (option maxIndexBytes)", input.length());
+        let message = format!(
+            "the model's .xml has {} bytes, the maximum is {most} (option maxIndexBytes)",
+            input.length()
+        );
         return Err(Error::new(Code::Limit, message).at(0));
     }
     let bytes = input.read_owned(0, input.length())?;

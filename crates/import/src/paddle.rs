@@ -1,5 +1,5 @@
-//! PaddlePaddle: what `paddle.save` pickles (`.pdparams`, `.pdopt`), and the parameters of an inference model in one file
-//! (`.pdiparams`). `paddle/framework/io.py` and `DenseTensorToStream` are all the specification that there is.
+//! PaddlePaddle: pickles of `paddle.save` (`.pdparams`, `.pdopt`), and the combined parameters of an inference model (`.pdiparams`).
+//! `paddle/framework/io.py` and `DenseTensorToStream` are the only specification.
 #![forbid(unsafe_code)]
 
 mod combined;
@@ -36,26 +36,26 @@ pub const FORMAT: Format = Format {
 };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
-    let is_told =
+    let is_paddle =
         if is_pickle(probe)? { has_arrays(probe)? } else { combined::detect(probe, probe.length())? };
-    Ok(if is_told { Confidence::Likely } else { Confidence::No })
+    Ok(if is_paddle { Confidence::Likely } else { Confidence::No })
 }
 
 fn is_pickle(probe: &Probe<'_>) -> Result<bool> {
     Ok(matches!(probe.first(2)?, [PROTO, protocol] if PROTOCOLS.contains(protocol)))
 }
 
-/// Nothing in a pickle says that Paddle made it. One is taken as such whose root is a dict, a list, a tuple or an array, and that names
-/// Paddle's own keys or NumPy's arrays at its beginning: those of any other library say what they mean all the same.
+/// Nothing in a pickle identifies Paddle. Accepts one whose root is a dict, a list, a tuple or an array, and that names Paddle's keys or
+/// NumPy arrays at its beginning: pickles of other libraries read correctly as well.
 fn has_arrays(probe: &Probe<'_>) -> Result<bool> {
     let first = probe.first(Probe::BYTES)?;
-    // Of protocol 4 a frame and its length come first.
+    // In protocol 4 a frame and its length come first.
     let ([_, _, 0x95, _, _, _, _, _, _, _, _, opcodes @ ..] | [_, _, opcodes @ ..]) = first else {
         return Ok(false);
     };
     let is_plain = match opcodes {
         [b'}' | b']' | b'(' | b')', ..] => true,
-        // An object: a dict of the standard library, a tensor, an array. Those of other classes are no checkpoints of Paddle.
+        // An object: a standard dict, a tensor or an array. Other classes do not occur in Paddle checkpoints.
         [b'c', module @ ..] | [0x8c, _, module @ ..] => ["collections", "builtins", "__builtin__", "numpy"]
             .iter()
             .any(|one| module.starts_with(one.as_bytes())),

@@ -1,8 +1,8 @@
 //! Python's pickle, protocols 0 to 5, read as data: nothing is imported, called or built.
 //!
-//! A global is the name of one. What a call would make is an [`Object`] that keeps the callee, the arguments, and what was set or
-//! appended later; whoever knows the callee knows what it means. Values refer to nodes by number, so that one may be part of itself.
-//! Every opcode makes one value at most: memory follows the bytes that were read, whatever they claim.
+//! A global is only its name. A call becomes an [`Object`] that holds the callee, the arguments, and what was set or appended later; its
+//! meaning is up to code that knows the callee. Values refer to nodes by number, so that one may contain itself. Every opcode creates at
+//! most one value: memory is proportional to the bytes read, whatever they claim.
 #![forbid(unsafe_code)]
 
 pub mod attributes;
@@ -22,10 +22,10 @@ use ztensor_core::limits::Limits;
 
 use condense::{Condensed, Gap};
 
-/// Bytes of a module's or a function's name.
+/// Maximum bytes of a module or function name.
 const NAME_BYTES: u64 = 1024;
 
-/// A value: small ones as they are, others by the number of their node.
+/// A value: small ones inline, others by the number of their node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
     None,
@@ -35,7 +35,7 @@ pub enum Value {
     Node(u32),
 }
 
-/// Bytes of the pickle.
+/// A byte range of the pickle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     pub start: u64,
@@ -46,31 +46,31 @@ pub struct Span {
 pub enum Node {
     /// Valid UTF-8.
     Text(Span),
-    /// A text that was spelled with escapes, or is no valid UTF-8: lone surrogates are escapes in it.
+    /// A string that was written with escapes or is not valid UTF-8. Lone surrogates are represented as escapes.
     Unescaped(Box<str>),
     Bytes(Span),
-    /// A string of Python 2 that was spelled with escapes, or is no text.
+    /// A Python 2 string that was written with escapes or is not text.
     Made(Box<[u8]>),
     /// An integer beyond 64 bits: two's complement, little-endian.
     Long(Span),
     List(Vec<Value>),
     Tuple(Box<[Value]>),
     Set(Vec<Value>),
-    /// Keys and values in turn, in the order in which they were set; a key may come again.
+    /// Alternating keys and values, in the order in which they were set; a key may occur again.
     Dict(Vec<Value>),
     /// Module and name.
     Global(Value, Value),
-    /// A global by its number in a registry that is not in the file (PEP 307).
+    /// A global by its number in an external registry (PEP 307).
     Extension(u32),
-    /// A reference to something outside, by an id that the container knows.
+    /// A reference to external data, by an id that the container resolves.
     Persistent(Value),
-    /// A buffer that is not in the file (PEP 574).
+    /// An out-of-band buffer (PEP 574).
     Absent,
     Object(Box<Object>),
 }
 
 impl Node {
-    /// Of a list, a tuple or a set.
+    /// Returns the items of a list, a tuple or a set.
     pub fn items(&self) -> Option<&[Value]> {
         match self {
             Self::List(items) | Self::Set(items) => Some(items),
@@ -80,19 +80,19 @@ impl Node {
     }
 }
 
-/// What a call would have made.
+/// The result of a call that is not executed.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Of `callee(*args)`, or `callee.__new__(callee, *args)`.
+    /// The callee of `callee(*args)` or `callee.__new__(callee, *args)`.
     pub callee: Value,
     pub args: Value,
     /// Keyword arguments, or None.
     pub kwargs: Value,
-    /// What `__setstate__` was given, each time.
+    /// The arguments of each `__setstate__` call.
     pub states: Vec<Value>,
-    /// What was appended or added.
+    /// Items that were appended or added.
     pub items: Vec<Value>,
-    /// Keys and values that were set, in turn.
+    /// Alternating keys and values that were set.
     pub entries: Vec<Value>,
 }
 
@@ -100,27 +100,26 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Pickle {
     bytes: Box<[u8]>,
-    /// What of the pickle `bytes` lacks.
+    /// Ranges of the pickle missing in `bytes`.
     gaps: Box<[Gap]>,
     nodes: Vec<Node>,
     root: Value,
 }
 
 impl Pickle {
-    /// Reads the pickle that `bytes` begin with; what follows it is not looked at. `at` is the offset of `bytes` in their file, for
-    /// messages.
+    /// Reads the pickle at the start of `bytes` and ignores what follows. `at` is the offset of `bytes` in their file, for messages.
     ///
-    /// Fails with `ZT_TRUNCATED` where the bytes end first, `ZT_BAD_INDEX` where they are no pickle, `ZT_LIMIT` where it has more than
-    /// 33 million opcodes, or two for each of `Limits::max_attribute_values` where those are more.
+    /// Fails with `ZT_TRUNCATED` if the bytes end early, `ZT_BAD_INDEX` if they are not a pickle, and `ZT_LIMIT` if it has more than 33
+    /// million opcodes, or more than two for each of `Limits::max_attribute_values` if that is larger.
     pub fn parse(bytes: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let (nodes, root, end) = machine::run(bytes, &[], at, limits)?;
         Ok(Self { bytes: bytes.get(..end).unwrap_or_default().into(), gaps: Box::default(), nodes, root })
     }
 
-    /// Reads the pickle that a file begins with, but for long byte strings: their places are known, their bytes are not read. What
-    /// follows the pickle is not looked at.
+    /// Reads the pickle at the start of a file except long byte strings, whose positions are recorded without reading them. What follows
+    /// the pickle is ignored.
     ///
-    /// Fails as [`Pickle::parse`] does, and with `ZT_LIMIT` where the rest has more than `most` bytes.
+    /// Fails like [`Pickle::parse`], and with `ZT_LIMIT` if the remaining bytes exceed `most`.
     pub fn read(input: &Input<'_>, most: u64) -> Result<Self> {
         let Condensed { bytes, gaps } = condense::read(input, most)?;
         let (nodes, root, end) = machine::run(&bytes, &gaps, 0, input.limits)?;
@@ -129,7 +128,7 @@ impl Pickle {
         Ok(Self { bytes: bytes.into(), gaps: gaps.into(), nodes, root })
     }
 
-    /// Bytes of the pickle, up to its STOP, that were read.
+    /// Returns the number of bytes of the pickle, up to its STOP, that were read.
     pub fn byte_length(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -149,7 +148,7 @@ impl Pickle {
         }
     }
 
-    /// The bytes of a span; none of one that was left out.
+    /// Returns the bytes of a span, or none if it was not read.
     pub fn span(&self, span: Span) -> &[u8] {
         let before = self.gaps.partition_point(|gap| gap.end() <= span.start);
         let left_out = before.checked_sub(1).and_then(|last| self.gaps.get(last)).map_or(0, Gap::left_out);
@@ -159,12 +158,12 @@ impl Pickle {
         slice(&self.bytes, span.start.saturating_sub(left_out), span.length).unwrap_or_default()
     }
 
-    /// Whether the bytes of a span were not read.
+    /// Returns whether the bytes of a span were not read.
     pub fn is_left_out(&self, span: Span) -> bool {
         self.gaps.binary_search_by_key(&span.start, |gap| gap.start).is_ok_and(|_| span.length > 0)
     }
 
-    /// A text, or a string of Python 2 that is valid UTF-8.
+    /// Returns a string, or a Python 2 string that is valid UTF-8.
     pub fn text(&self, value: Value) -> Option<&str> {
         match self.node(value)? {
             Node::Text(span) => std::str::from_utf8(self.span(*span)).ok(),
@@ -174,7 +173,7 @@ impl Pickle {
         }
     }
 
-    /// Items of a list or a tuple.
+    /// Returns the items of a list or a tuple.
     pub fn items(&self, value: Value) -> Option<&[Value]> {
         match self.node(value)? {
             Node::List(items) => Some(items),
@@ -183,7 +182,7 @@ impl Pickle {
         }
     }
 
-    /// Module and name; `None` where they are longer than any.
+    /// Returns module and name, or `None` if they are too long.
     pub fn global(&self, value: Value) -> Option<(&str, &str)> {
         match *self.node(value)? {
             Node::Global(module, name) => Some((self.short(module)?, self.short(name)?)),
@@ -191,7 +190,7 @@ impl Pickle {
         }
     }
 
-    /// A text of no more than [`NAME_BYTES`]: a longer one would have to be looked through each time that it is named.
+    /// Returns a string of at most [`NAME_BYTES`]: longer ones would be costly to compare each time.
     pub fn short(&self, value: Value) -> Option<&str> {
         let length = match self.node(value)? {
             Node::Text(span) => span.length,
@@ -202,7 +201,7 @@ impl Pickle {
         if length <= NAME_BYTES { self.text(value) } else { None }
     }
 
-    /// What Python's `repr` would show, of the first characters.
+    /// Returns the first characters of Python's `repr`.
     pub fn repr(&self, value: Value) -> String {
         repr::of(self, value).0
     }

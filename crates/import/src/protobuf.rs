@@ -1,5 +1,5 @@
-//! Protocol Buffers messages (protobuf.dev, Encoding), walked field by field over a file: what is not asked for is passed over by
-//! its length, so that no more than a window of the file is in memory. Knows no message of any format.
+//! Protocol Buffers messages (protobuf.dev, Encoding), walked field by field in a file. Unwanted fields are skipped by their length, so
+//! that only a window of the file is in memory. Knows no message of any format.
 #![forbid(unsafe_code)]
 
 use ztensor_core::codecs::protobuf::{LONGEST, varint};
@@ -17,20 +17,20 @@ pub enum Value {
     Varint(u64),
     /// A number of 4 or 8 bytes.
     Fixed(Run),
-    /// Text, bytes, a message or packed numbers.
+    /// A string, bytes, a message or packed numbers.
     Bytes(Run),
-    /// What is between a start and an end of a group: fields, as nothing has been written for long.
+    /// The fields between the start and end of a group, a deprecated form.
     Group,
 }
 
-/// Groups in groups, as many as the protobuf libraries read.
+/// Maximum nesting of groups, matching the protobuf libraries.
 const GROUPS: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
     pub number: u32,
     pub value: Value,
-    /// All of it: tag, length and value.
+    /// The whole field: tag, length and value.
     pub whole: Run,
 }
 
@@ -40,17 +40,17 @@ pub struct Walker<'s> {
 }
 
 impl<'s> Walker<'s> {
-    /// Refuses (`ZT_LIMIT`) to look at more than `most` bytes. What is passed over costs nothing.
+    /// Creates a walker that fails with `ZT_LIMIT` after reading more than `most` bytes. Skipped bytes are free.
     pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
         Self { window: Window::new(source, stop, most) }
     }
 
-    /// The file as one message.
+    /// Returns the file as one message.
     pub fn whole(&self) -> Run {
         self.window.whole()
     }
 
-    /// Takes the next field off a message; `None` at its end. Fails with `ZT_TRUNCATED` where the file ends before the field does.
+    /// Takes the next field from a message; `None` at its end. Fails with `ZT_TRUNCATED` if the file ends before the field does.
     pub fn next(&mut self, message: &mut Run) -> Result<Option<Field>> {
         if message.at >= message.end {
             return Ok(None);
@@ -74,11 +74,11 @@ impl<'s> Walker<'s> {
     fn tag(&mut self, rest: &mut Run) -> Result<(u32, u64)> {
         let tag = self.varint(rest)?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-        let number = number.ok_or_else(|| bad(format!("{} is no number of a field", tag >> 3)))?;
+        let number = number.ok_or_else(|| bad(format!("{} is not a valid field number", tag >> 3)))?;
         Ok((number, tag & 7))
     }
 
-    /// Passes over a group: fields up to the end of the group that has its number.
+    /// Skips a group: fields up to the matching end of the group.
     fn group(&mut self, number: u32, rest: &mut Run) -> Result<Value> {
         let mut open = vec![number];
         while let Some(&innermost) = open.last() {
@@ -94,7 +94,9 @@ impl<'s> Walker<'s> {
                 }
                 (number, 3) => open.push(number),
                 (number, 4) if number == innermost => drop(open.pop()),
-                (number, 4) => return Err(bad(format!("the group {innermost} ends as {number}"))),
+                (number, 4) => {
+                    return Err(bad(format!("the group {innermost} ends with the number {number}")));
+                }
                 (number, wire) => drop(self.value(number, wire, rest)?),
             }
         }
@@ -110,46 +112,50 @@ impl<'s> Walker<'s> {
                 Value::Bytes(self.run(rest, length)?)
             }
             5 => Value::Fixed(self.run(rest, 4)?),
-            wire => return Err(bad(format!("field {number} has wire type {wire}, which nothing has"))),
+            wire => return Err(bad(format!("field {number} has wire type {wire}, which does not exist"))),
         })
     }
 
     fn run(&self, rest: &mut Run, length: u64) -> Result<Run> {
         rest.take(length).ok_or_else(|| {
-            let message = format!("{length} bytes at {} go beyond the end of their message", rest.at);
+            let message = format!("{length} bytes at {} extend past the end of their message", rest.at);
             self.window.early(*rest, message)
         })
     }
 
-    /// Takes a number off packed ones, or off a message.
+    /// Takes a number from packed numbers or from a message.
     pub fn varint(&mut self, rest: &mut Run) -> Result<u64> {
-        let room = rest.length().min(LONGEST as u64);
-        let bytes = self.window.held(rest.at, room)?;
+        let available = rest.length().min(LONGEST as u64);
+        let bytes = self.window.held(rest.at, available)?;
         let Some((value, length)) = varint(bytes) else {
             let message = format!("the number at {} does not end", rest.at);
-            return Err(if room < LONGEST as u64 { self.window.early(*rest, message) } else { bad(message) });
+            return Err(if available < LONGEST as u64 {
+                self.window.early(*rest, message)
+            } else {
+                bad(message)
+            });
         };
         self.window.charge(length as u64)?;
         rest.at += length as u64;
         Ok(value)
     }
 
-    /// The bytes of a run.
+    /// Returns the bytes of a range.
     pub fn bytes(&mut self, run: Run) -> Result<&[u8]> {
         self.window.bytes(run)
     }
 
-    /// A text. Fails with `ZT_BAD_INDEX` where it is not UTF-8, with `ZT_LIMIT` where it is longer than `most` bytes.
+    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `most` bytes.
     pub fn text(&mut self, run: Run, most: u64, what: &str) -> Result<&str> {
         if run.length() > most {
-            let message = format!("{what} has {} bytes, more than {most}", run.length());
+            let message = format!("{what} has {} bytes, the maximum is {most}", run.length());
             return Err(Error::new(Code::Limit, message).at(run.at));
         }
         std::str::from_utf8(self.bytes(run)?)
-            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not UTF-8")).at(run.at))
+            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not valid UTF-8")).at(run.at))
     }
 
-    /// Counts `bytes` that the file does not have as looked at: for what is kept of it.
+    /// Charges `bytes` that are not read, for what is retained of a message.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.window.charge(bytes)
     }
@@ -200,7 +206,7 @@ mod tests {
         }
         let huge = [0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 7];
         assert_eq!(fields(&huge).unwrap_err().code(), Code::Truncated);
-        // A message that goes beyond the one that it is in.
+        // A message that extends past its parent.
         let (stop, bytes) = (Stop::default(), &[0x0a, 2, 0x12, 9, 1, 2, 3][..]);
         let mut walker = Walker::new(&bytes, &stop, 100);
         let mut inner = Run { at: 2, end: 4 };
@@ -209,7 +215,7 @@ mod tests {
 
     #[test]
     fn groups_are_passed_over() {
-        // Group 1 with a number, a text and group 2 in it; then a number.
+        // Group 1 with a number, a string and group 2 in it; then a number.
         let bytes = [0x0b, 0x08, 1, 0x12, 1, b'a', 0x13, 0x14, 0x0c, 0x08, 7];
         assert_eq!(fields(&bytes).unwrap(), [(1, Value::Group), (1, Value::Varint(7))]);
         let refused: [&[u8]; 3] = [&[0x0b, 0x14], &[0x0c], &[0x0b, 0x13, 0x0c, 0x14]];

@@ -1,5 +1,5 @@
-//! PyTorch's checkpoints: what `torch.save` and `torch.jit.save` write. Tensors are found by their paths in the pickled values;
-//! nothing of the pickle is run. `torch.serialization` and `torch._utils` are all the specification that there is.
+//! PyTorch checkpoints written by `torch.save` and `torch.jit.save`. Tensors are named by their paths in the pickled values; the pickle is
+//! never executed. `torch.serialization` and `torch._utils` are the only specification.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -29,7 +29,7 @@ pub const FORMAT: Format = Format {
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     match archive::detect(probe)? {
         Confidence::No => legacy::detect(probe),
-        told => Ok(told),
+        confidence => Ok(confidence),
     }
 }
 

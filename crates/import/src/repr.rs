@@ -1,9 +1,9 @@
-//! Texts and numbers as Python's `repr` shows them.
+//! Strings and numbers in the form of Python's `repr`.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
 
-/// A text in quotes, with escapes.
+/// Appends a quoted string with escapes.
 pub fn quoted(text: impl Iterator<Item = char> + Clone, to: &mut String) {
     let double = text.clone().any(|char| char == '\'') && !text.clone().any(|char| char == '"');
     let quote = if double { '"' } else { '\'' };
@@ -24,7 +24,7 @@ pub fn quoted(text: impl Iterator<Item = char> + Clone, to: &mut String) {
     to.push(quote);
 }
 
-/// Bytes in quotes behind a `b`, with escapes for all that is no visible ASCII.
+/// Appends quoted bytes with the prefix `b`, escaping all but printable ASCII.
 pub fn quoted_bytes(bytes: &[u8], to: &mut String) {
     let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { b'"' } else { b'\'' };
     to.extend(['b', char::from(quote)]);
@@ -44,14 +44,14 @@ pub fn quoted_bytes(bytes: &[u8], to: &mut String) {
     to.push(char::from(quote));
 }
 
-/// The digits of an integer in two's complement, little-endian. `None` of one with more than 128 bytes: a key may be that of many
+/// Returns the digits of a little-endian two's complement integer, or `None` if it has more than 128 bytes: a key may occur with many
 /// values, and the work grows with the square of the length.
 pub fn decimal(bytes: &[u8]) -> Option<String> {
     if bytes.len() > 128 {
         return None;
     }
     let negative = bytes.last().is_some_and(|top| top & 0x80 != 0);
-    // The size of a negative number is its complement and 1.
+    // The magnitude of a negative number is its complement plus 1.
     let mut carry = u16::from(negative);
     let mut size: Vec<u8> = Vec::with_capacity(bytes.len() + 1);
     for &byte in bytes {
@@ -60,7 +60,7 @@ pub fn decimal(bytes: &[u8]) -> Option<String> {
         carry = sum >> 8;
     }
     size.push(carry.to_le_bytes()[0]);
-    // Nine digits at a time, the last ones first.
+    // Nine digits at a time, least significant first.
     let mut groups = Vec::new();
     while size.iter().any(|&byte| byte > 0) {
         let mut rest = 0_u64;
@@ -78,7 +78,7 @@ pub fn decimal(bytes: &[u8]) -> Option<String> {
     Some(if groups.is_empty() { "0".to_owned() } else { digits })
 }
 
-/// The shortest digits that read back, with an exponent from 1e16 on and below 1e-4, as Python writes them.
+/// Returns the shortest digits that round-trip, with an exponent from 1e16 on and below 1e-4, as in Python.
 pub fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();

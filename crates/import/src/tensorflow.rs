@@ -1,5 +1,5 @@
-//! TensorFlow's checkpoints and the variables of SavedModels (`tensorflow/core/util/tensor_bundle`): an index, `<prefix>.index`, which
-//! is a sorted table, and the tensors' bytes in `<prefix>.data-00000-of-00002` and so on beside it.
+//! TensorFlow checkpoints and the variables of SavedModels (`tensorflow/core/util/tensor_bundle`): a sorted table, `<prefix>.index`, and
+//! sibling files with tensor data, `<prefix>.data-00000-of-00002` and so on.
 #![forbid(unsafe_code)]
 
 mod bundle;
@@ -28,34 +28,34 @@ const LACKS: &str = "no index of a TensorFlow checkpoint";
 pub const FORMAT: Format =
     Format { name: NAME, title: "TensorFlow", endings: &["index"], lacks: LACKS, detect, parse, writes: &[] };
 
-/// Tables of LevelDB have the same magic: only the first entry tells a checkpoint.
+/// LevelDB tables have the same magic: only the first entry identifies a checkpoint.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let ends = table::ends_in_magic(probe.last(8)?);
     let begins = begins(probe.first(BEGINNING)?);
     if !ends {
         return Ok(if begins { Confidence::Likely } else { Confidence::No });
     }
-    match header(probe, Stop::never(), TOLD_BYTES) {
+    match header(probe, Stop::never(), DETECTION_BYTES) {
         Ok(_) => Ok(Confidence::Certain),
         Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => Err(error),
         Err(error) if error.code() == Code::UnsupportedVersion => Ok(Confidence::Certain),
         Err(error) if error.code() == Code::BadMagic && !begins => Ok(Confidence::No),
-        // What is wrong with it, parsing tells.
+        // The parser reports what is wrong.
         Err(_) => Ok(Confidence::Likely),
     }
 }
 
-/// Bytes that a table may take until it is told: its list of blocks may be long, and then its parser tells.
-const TOLD_BYTES: u64 = 1 << 20;
-/// Bytes of the first entry that tell a file which is cut off.
+/// Bytes of a table that are read during detection: if its list of blocks is longer, the parser decides.
+const DETECTION_BYTES: u64 = 1 << 20;
+/// Bytes of the first entry that identify a truncated file.
 const BEGINNING: u64 = 6;
 
-/// Whether a file begins as the block of an empty key does, whose value is a header with a number of files.
+/// Returns whether a file begins with a block whose first key is empty and whose value is a header with a number of files.
 fn begins(first: &[u8]) -> bool {
     matches!(first, &[0, 0, 4..=32, 8, 1..=0x7f, 0x10 | 0x1a, ..])
 }
 
-/// The header, which is the first entry.
+/// Reads the header, which is the first entry.
 fn header(source: &dyn ReadAt, stop: &Stop, most: u64) -> Result<Header> {
     let mut header = None;
     Table::new(source, stop, most).walk(|entry| {
@@ -80,8 +80,8 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         Ok(true)
     })?;
-    let header =
-        header.ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries, so no header"))?;
+    let header = header
+        .ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries and therefore no header"))?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.set_version(header.producer.to_string());
     builder.reserve(listed.len());

@@ -1,5 +1,4 @@
-//! TFLite models (`schema.fbs` of LiteRT): the constant tensors of all subgraphs, whose bytes are in buffers of the flatbuffer or
-//! behind it.
+//! TFLite models (`schema.fbs` of LiteRT): the constant tensors of all subgraphs, whose bytes are in buffers of the flatbuffer or after it.
 #![forbid(unsafe_code)]
 
 mod dtypes;
@@ -16,7 +15,7 @@ use crate::limits::TFLITE_INDEX_BYTES;
 
 const NAME: &str = "tflite";
 const LACKS: &str = "no TFL3 at byte 4";
-/// The file identifier, behind the offset of the root.
+/// The file identifier, after the offset of the root.
 const IDENTIFIER: &[u8; 4] = b"TFL3";
 
 pub const FORMAT: Format =

@@ -1,4 +1,4 @@
-//! A file that is walked over: a window of it is in memory, what is passed over is never read, and what is looked at is bounded.
+//! Sequential access to a file: only a window is in memory, skipped bytes are never read, and the bytes read are limited.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked;
@@ -6,12 +6,12 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
-/// Bytes of a read behind a jump: the header of a tensor fits in.
+/// Bytes of a read after a jump, enough for the header of a tensor.
 const FIRST: u64 = 4 << 10;
-/// Bytes of the largest read, where all is looked at.
+/// Bytes of the largest read, used for sequential access.
 const LARGEST: u64 = 256 << 10;
 
-/// A run of bytes of the file: a text, a message, or what is left of one.
+/// A byte range of the file: a string, a message, or the rest of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Run {
     pub at: u64,
@@ -23,7 +23,7 @@ impl Run {
         self.end - self.at
     }
 
-    /// Takes `length` bytes off its beginning; `None` where it has fewer.
+    /// Takes `length` bytes from its beginning; `None` if it is shorter.
     pub fn take(&mut self, length: u64) -> Option<Self> {
         let end = checked::end_within(self.at, length, self.end)?;
         let taken = Self { at: self.at, end };
@@ -36,45 +36,44 @@ pub struct Window<'s> {
     source: &'s dyn ReadAt,
     stop: &'s Stop,
     total: u64,
-    /// Bytes that may be looked at.
+    /// Bytes that may still be read.
     most: u64,
     looked_at: u64,
     bytes: Vec<u8>,
-    /// Where they begin.
+    /// The offset of the buffered bytes.
     from: u64,
     step: u64,
 }
 
 impl<'s> Window<'s> {
-    /// Refuses (`ZT_LIMIT`) to look at more than `most` bytes. What is passed over costs nothing.
+    /// Creates a window that fails with `ZT_LIMIT` after reading more than `most` bytes. Skipped bytes are free.
     pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
         let total = source.length();
         Self { source, stop, total, most, looked_at: 0, bytes: Vec::new(), from: 0, step: FIRST }
     }
 
-    /// All of the file.
+    /// Returns the range of the whole file.
     pub fn whole(&self) -> Run {
         Run { at: 0, end: self.total }
     }
 
-    /// The bytes of a run, which count as looked at.
+    /// Reads the bytes of a range, which count toward the limit.
     pub fn bytes(&mut self, run: Run) -> Result<&[u8]> {
         self.charge(run.length())?;
         self.held(run.at, run.length())
     }
 
-    /// Counts `bytes` as looked at, also such that the file does not have: for what is kept of it.
+    /// Charges `bytes` toward the limit, including memory for retained values.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.looked_at = self.looked_at.saturating_add(bytes);
         if self.looked_at <= self.most {
             return Ok(());
         }
-        let message =
-            format!("what stands beside the data is more than {} bytes (option maxIndexBytes)", self.most);
+        let message = format!("reading the index takes more than {} bytes (option maxIndexBytes)", self.most);
         Err(Error::new(Code::Limit, message))
     }
 
-    /// `count` bytes, which the file must have.
+    /// Returns `count` bytes, which must exist in the file.
     #[inline]
     pub fn held(&mut self, at: u64, count: u64) -> Result<&[u8]> {
         let is_held =
@@ -96,7 +95,7 @@ impl<'s> Window<'s> {
         self.source.read_at(at, &mut self.bytes, self.stop)
     }
 
-    /// What goes beyond a run that ends with the file is cut off.
+    /// Builds the error for data that extends past a range: truncation if the range ends with the file.
     pub fn early(&self, rest: Run, message: String) -> Error {
         Error::new(if rest.end == self.total { Code::Truncated } else { Code::BadIndex }, message)
     }
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_taken_apart() {
+    fn take_splits_ranges() {
         let mut rest = Run { at: 3, end: 10 };
         assert_eq!(rest.take(4), Some(Run { at: 3, end: 7 }));
         assert_eq!(rest.take(4), None);

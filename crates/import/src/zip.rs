@@ -1,8 +1,8 @@
-//! zip archives: which members there are, and where their bytes stand. `APPNOTE` is PKWARE's specification, 6.3.10.
+//! zip archives: members and the locations of their bytes. `APPNOTE` is PKWARE's specification, 6.3.10.
 //!
-//! The central directory counts. Each local header has to agree with it, no two members may share a byte, and no name may stand
-//! twice or be read in two ways, so that every other reader finds the same members. rawzip finds and walks the directory; the rest
-//! is checked here.
+//! The central directory is authoritative. Each local header must match it, members must not overlap, and names must be unique and
+//! unambiguous, so that every other reader finds the same members. rawzip finds and walks the directory; this module checks everything
+//! else.
 #![forbid(unsafe_code)]
 
 mod end;
@@ -32,16 +32,16 @@ const LOCAL_RULE: &str = "APPNOTE 4.3.7 Local file header";
 const DESCRIPTOR_RULE: &str = "APPNOTE 4.3.9 Data descriptor";
 
 const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
-/// What an archive without members begins with.
+/// The start of an archive without members.
 const EMPTY_SIGNATURE: &[u8] = b"PK\x05\x06";
 const DESCRIPTOR_SIGNATURE: &[u8] = b"PK\x07\x08";
-/// The flag of names in UTF-8.
+/// The flag of UTF-8 names.
 const UTF8: u16 = 1 << 11;
 /// Bytes of a local header without name and extra fields.
 const LOCAL_BYTES: u64 = 30;
-/// Bytes of a data descriptor with signature and sizes of 64 bits.
+/// Bytes of a data descriptor with signature and 64-bit sizes.
 const DESCRIPTOR_BYTES: u64 = 24;
-/// The end of central directory record and the longest comment.
+/// Bytes of the end of central directory record and the longest comment.
 const END_BYTES: u64 = 22 + 0xffff;
 
 /// How a member is stored.
@@ -49,7 +49,7 @@ const END_BYTES: u64 = 22 + 0xffff;
 pub enum Method {
     Stored,
     Deflated,
-    /// Encrypted, or by a method that is not decoded here.
+    /// Encrypted, or an unsupported method.
     Other,
 }
 
@@ -59,18 +59,18 @@ pub struct Member {
     pub name: String,
     pub method: Method,
     pub crc32: u32,
-    /// Whether `crc32` is a checksum of the bytes. Some writers of PyTorch's archives store 0 and compute none.
+    /// Whether `crc32` is a checksum of the bytes. Some writers of PyTorch archives store 0 instead.
     pub has_crc32: bool,
-    /// Where its stored bytes begin.
+    /// The offset of its stored bytes.
     pub offset: u64,
-    /// Bytes in the archive.
+    /// Stored size in bytes.
     pub stored: u64,
-    /// Bytes once decoded, as the directory says.
+    /// Decoded size in bytes, as stated by the directory.
     pub decoded: u64,
 }
 
 impl Member {
-    /// All of it as one blob, whose digest is the CRC-32 of the decoded bytes.
+    /// Returns all of it as one blob, whose digest is the CRC-32 of the decoded bytes.
     pub fn blob(&self, builder: &mut Builder) -> Blob {
         let encoding = match self.method {
             Method::Stored => Encoding::RAW,
@@ -85,14 +85,14 @@ impl Member {
         Blob { file: 0, encoding, offset, stored, decoded: Some(decoded), digest }
     }
 
-    /// The first `count` decoded bytes, or all where there are fewer. They are not checked against the CRC-32.
+    /// Returns up to the first `count` decoded bytes, without verifying the CRC-32.
     pub fn head(&self, input: &Input<'_>, count: u64) -> Result<Vec<u8>> {
         let count = count.min(self.decoded);
         match self.method {
             Method::Stored => input.read_vec(self.offset, count),
             Method::Other => Err(self.undecodable()),
             Method::Deflated => {
-                // A first block may begin with a table of some 100 bytes.
+                // The first block may begin with a table of some 100 bytes.
                 let mut taken = count.saturating_mul(2).saturating_add(512);
                 loop {
                     taken = taken.min(self.stored);
@@ -111,10 +111,11 @@ impl Member {
         }
     }
 
-    /// All decoded bytes, checked against the CRC-32. For members that are a part of an index; `most` bounds them.
+    /// Returns all decoded bytes after verifying the CRC-32. For members that are part of an index; `most` limits the size.
     pub fn read(&self, input: &Input<'_>, most: u64) -> Result<Vec<u8>> {
         if self.decoded > most {
-            let message = format!("the member {:?} has {} bytes, more than {most}", self.name, self.decoded);
+            let message =
+                format!("the member {:?} has {} bytes, the maximum is {most}", self.name, self.decoded);
             return Err(Error::new(Code::Limit, message).of_item().at(self.offset));
         }
         let stored = match self.method {
@@ -136,8 +137,8 @@ impl Member {
         self.has_crc32.then(|| Digest::crc32(self.crc32))
     }
 
-    /// All decoded bytes, checked against the CRC-32, however many they are: as many as a component may decode to. Memory is claimed page by
-    /// page, as they come.
+    /// Returns all decoded bytes after verifying the CRC-32, up to the limit for a component. Memory is allocated page by page as data
+    /// arrives.
     pub fn read_owned(&self, input: &Input<'_>) -> Result<Owned> {
         let most = input.limits.max_decoded_bytes;
         if self.method == Method::Other {
@@ -145,7 +146,7 @@ impl Member {
         }
         if self.decoded > most {
             let message = format!(
-                "the member {:?} decodes to {} bytes, more than {most} (option maxDecodedBytes)",
+                "the member {:?} decodes to {} bytes, the maximum is {most} (option maxDecodedBytes)",
                 self.name, self.decoded
             );
             return Err(Error::new(Code::Limit, message).at(self.offset));
@@ -171,18 +172,16 @@ impl Member {
         Ok(bytes)
     }
 
-    /// The refusal of a member whose bytes cannot be decoded.
+    /// Returns the error for a member that cannot be decoded.
     pub fn undecodable(&self) -> Error {
-        let message = format!(
-            "the member {:?} is encrypted, or compressed by a method that is not known here",
-            self.name
-        );
+        let message =
+            format!("the member {:?} is encrypted, or compressed with an unsupported method", self.name);
         Error::new(Code::UnsupportedEncoding, message).at(self.offset)
     }
 }
 
-/// The name of the first member, as far as the beginning of a file tells; `None` where the file is no zip archive. Empty where
-/// there is no member.
+/// Returns the name of the first member, as far as the sample contains it. `None` if the file is not a zip archive; empty if it has no
+/// members.
 pub fn first_name<'s>(sample: &'s Probe<'_>) -> Result<Option<&'s [u8]>> {
     let first = sample.first(LOCAL_BYTES + 0xffff)?;
     if first.starts_with(EMPTY_SIGNATURE) {
@@ -192,16 +191,16 @@ pub fn first_name<'s>(sample: &'s Probe<'_>) -> Result<Option<&'s [u8]>> {
     Ok(first.starts_with(LOCAL_SIGNATURE).then(|| name.unwrap_or_default()))
 }
 
-/// An archive.
+/// A zip archive.
 pub struct Archive {
-    /// All members but empty folders, in the order of the central directory.
+    /// All members except empty folders, in the order of the central directory.
     pub members: Vec<Member>,
-    /// What is wrong with the archive while its members are clear.
+    /// Damage that does not affect the members.
     pub damage: Option<Error>,
 }
 
-/// Reads the directory and every local header. Refuses an archive whose parts disagree, overlap or share a name, and one with a name
-/// that readers read in two ways.
+/// Reads the directory and every local header. Rejects archives whose parts disagree, overlap or share a name, and names that readers
+/// interpret differently.
 pub fn read(input: &Input<'_>) -> Result<Archive> {
     let total = input.length();
     let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
@@ -214,7 +213,7 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
     let most = input.limits.max_index_bytes.unwrap_or(ZIP_DIRECTORY_BYTES);
     if bytes > most {
         let message =
-            format!("the central directory has {bytes} bytes, more than {most} (option maxIndexBytes)");
+            format!("the central directory has {bytes} bytes, the maximum is {most} (option maxIndexBytes)");
         return Err(Error::new(Code::Limit, message).at(directory).rule(RULE));
     }
     let mut found = Vec::new();
@@ -248,7 +247,8 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
             Method::Other => false,
         };
         if lies {
-            let message = format!("{:?} cannot have {decoded} bytes in {stored} stored ones", member.name);
+            let message =
+                format!("{:?} cannot have {decoded} bytes when {stored} bytes are stored", member.name);
             return Err(bad(message, at));
         }
         let (local, described) = (entry.local_header_offset(), entry.flags().has_data_descriptor());
@@ -263,18 +263,18 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
         });
     }
     if found.len() as u64 != archive.entries_hint() {
-        let message =
-            format!("the archive says {} members, its directory has {}", archive.entries_hint(), found.len());
+        let message = format!(
+            "the archive states {} members, but its directory has {}",
+            archive.entries_hint(),
+            found.len()
+        );
         return Err(bad(message, directory));
     }
     locate(input, &mut found, directory)?;
     let mut names = Names::default();
     for (nth, Found { member, raw, at, .. }) in found.iter().enumerate() {
         if !names.add(nth, raw, &member.name) {
-            return Err(bad(
-                format!("two members are called {:?}, as some readers see it", member.name),
-                *at,
-            ));
+            return Err(bad(format!("some readers see two members named {:?}", member.name), *at));
         }
     }
     drop(names);
@@ -284,11 +284,11 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
     Ok(Archive { members, damage })
 }
 
-/// A record of the central directory.
+/// A central directory record.
 struct Found {
     member: Member,
     raw: Box<[u8]>,
-    /// Whether the name is in UTF-8 by its flag.
+    /// Whether its flag marks the name as UTF-8.
     is_utf8: bool,
     method: u16,
     local: u64,
@@ -297,7 +297,7 @@ struct Found {
     at: u64,
 }
 
-/// Finds the data of all members: reads their local headers in the order of the file, and compares them with the directory.
+/// Locates the data of all members: reads their local headers in file order and compares them with the directory.
 fn locate(input: &Input<'_>, found: &mut [Found], directory: u64) -> Result<()> {
     let mut order: Vec<&mut Found> = found.iter_mut().collect();
     order.sort_by_key(|found| found.local);
@@ -306,7 +306,7 @@ fn locate(input: &Input<'_>, found: &mut [Found], directory: u64) -> Result<()> 
     for found in order {
         let local = found.local;
         if local < free {
-            let message = format!("the member {:?} overlaps the one before it", found.member.name);
+            let message = format!("the member {:?} overlaps the previous one", found.member.name);
             return Err(bad(message, found.at));
         }
         free = window.locate(found).map_err(|error| error.at(local).rule(LOCAL_RULE))?;
@@ -314,21 +314,21 @@ fn locate(input: &Input<'_>, found: &mut [Found], directory: u64) -> Result<()> 
     Ok(())
 }
 
-/// Bytes of the file in memory, so that the headers of small members come in one read.
+/// Buffered bytes of the file, so that one read covers the headers of several small members.
 struct Window<'s> {
     input: &'s Input<'s>,
-    /// Where the central directory begins: no member goes beyond it.
+    /// The start of the central directory, which no member may extend past.
     end: u64,
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl Window<'_> {
-    /// Bytes of a read where members are small, and where they are not.
+    /// Read sizes for small members and for others.
     const NEAR: u64 = 64 << 10;
     const FAR: u64 = 512;
 
-    /// Notes where the member's data begins, and gives the offset behind all of it.
+    /// Records where the member's data begins, and returns the offset after it.
     fn locate(&mut self, found: &mut Found) -> Result<u64> {
         let ahead = if found.member.stored < Self::NEAR / 4 { Self::NEAR } else { Self::FAR };
         let fixed = self.get(found.local, LOCAL_BYTES, ahead)?.to_vec();
@@ -339,26 +339,26 @@ impl Window<'_> {
             Error::new(Code::BadIndex, message)
         };
         if !fixed.starts_with(LOCAL_SIGNATURE) {
-            return Err(disagrees("there is none"));
+            return Err(disagrees("it is missing"));
         }
         let [names, extras] = [26, 28].map(|at| u64::from(u16_le(&fixed, at)));
         let rest = self.get(found.local + LOCAL_BYTES, names + extras, ahead)?;
         if slice(rest, 0, names) != Some(&*found.raw) {
-            return Err(disagrees("another name"));
+            return Err(disagrees("different name"));
         }
         let flags = u16_le(&fixed, 6);
         if !found.raw.is_ascii() && (flags & UTF8 != 0) != found.is_utf8 {
-            return Err(disagrees("another encoding of the name"));
+            return Err(disagrees("different encoding of the name"));
         }
         let extra = slice(rest, names, extras).unwrap_or_default();
         names::check(&found.raw, &member.name, extra).map_err(|why| Error::new(Code::BadIndex, why))?;
         if u16_le(&fixed, 8) != found.method {
-            return Err(disagrees("another method"));
+            return Err(disagrees("different method"));
         }
         let [crc32, stored, decoded] = [14, 18, 22].map(|at| u32_le(&fixed, at));
         let described = flags & 8 != 0;
         if described != found.described {
-            return Err(disagrees("a data descriptor"));
+            return Err(disagrees("different data descriptor flag"));
         }
         let long = zip64(extra);
         let size = |short: u32, nth: u64| match long {
@@ -367,11 +367,11 @@ impl Window<'_> {
         };
         let sizes = (crc32, size(stored, 1), size(decoded, 0));
         if !described && sizes != (member.crc32, member.stored, member.decoded) {
-            return Err(disagrees("another size or CRC-32"));
+            return Err(disagrees("different size or CRC-32"));
         }
         let offset = found.local + LOCAL_BYTES + names + extras;
         let beyond = || {
-            Error::new(Code::Truncated, format!("{:?} goes beyond the end of the data", found.member.name))
+            Error::new(Code::Truncated, format!("{:?} extends past the end of the data", found.member.name))
         };
         let end = end_within(offset, member.stored, self.end).ok_or_else(beyond)?;
         let end = if described { self.descriptor(&found.member, end)? } else { end };
@@ -379,7 +379,7 @@ impl Window<'_> {
         Ok(end)
     }
 
-    /// The end of the data descriptor at `at`: its signature may lack, and its sizes have 32 or 64 bits.
+    /// Returns the end of the data descriptor at `at`. Its signature is optional, and its sizes have 32 or 64 bits.
     fn descriptor(&mut self, member: &Member, at: u64) -> Result<u64> {
         let held = DESCRIPTOR_BYTES.min(self.end.saturating_sub(at));
         let bytes = self.get(at, held, Self::FAR)?;
@@ -453,7 +453,7 @@ fn u64_le(bytes: &[u8], at: u64) -> Option<u64> {
     bytes_at(bytes, at).map(u64::from_le_bytes)
 }
 
-/// A name in UTF-8 where its flag says so, else in code page 437 (APPNOTE Appendix D), as Python's zipfile reads it.
+/// Decodes a name as UTF-8 if the flag is set, otherwise as code page 437 (APPNOTE Appendix D), like Python's zipfile.
 fn text(raw: &[u8], utf8: bool) -> Option<String> {
     if utf8 || raw.is_ascii() {
         return std::str::from_utf8(raw).ok().map(str::to_owned);
@@ -468,7 +468,7 @@ fn text(raw: &[u8], utf8: bool) -> Option<String> {
 /// The upper half of code page 437.
 const CP437: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
-/// A source as rawzip reads it. What the source says when it fails travels in the error.
+/// Adapts a source for rawzip. Errors of the source are passed on inside its errors.
 struct Reader<'s>(&'s Input<'s>);
 
 impl rawzip::ReaderAt for Reader<'_> {
@@ -477,7 +477,7 @@ impl rawzip::ReaderAt for Reader<'_> {
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let filled = buffer.get_mut(..count).unwrap_or_default();
         if filled.is_empty() {
-            // Sources differ in what they say of nothing beyond their end.
+            // Sources differ in what they return past their end.
             return Ok(0);
         }
         self.0.read_at(offset, filled).map_err(io::Error::other)?;
@@ -497,7 +497,7 @@ fn refusal(error: rawzip::Error) -> Error {
         ErrorKind::Eof => Error::new(Code::Truncated, "the archive ends within its directory"),
         ErrorKind::MissingEndOfCentralDirectory => Error::new(
             Code::Truncated,
-            "the archive has no end of central directory: it was cut off, or is not a zip file",
+            "the archive has no end of central directory: it was truncated, or it is not a zip file",
         ),
         other => Error::new(
             Code::BadIndex,

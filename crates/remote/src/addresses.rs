@@ -1,4 +1,4 @@
-//! Which addresses are public, and the resolver that gives no others: what a redirect of a public server may lead to.
+//! Classifies addresses as public, and resolves names to public addresses only, for redirects of public servers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Whether an address is reached over the public network, by IANA's registries of special-purpose addresses.
+/// Returns whether an address is reached over the public network, according to IANA's special-purpose address registries.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -23,7 +23,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation()
         || a == 0
         || a >= 240
-        // Shared by the customers of a provider (RFC 6598).
+        // Shared address space of carriers (RFC 6598).
         || (a == 100 && (64..128).contains(&b))
         || (a, b, c) == (192, 0, 0)
         // Benchmarks (RFC 2544).
@@ -37,18 +37,18 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match parts {
-        // An address of version 4: mapped, compatible (with ::, ::1), translated (RFC 6052), 6to4.
+        // IPv4 addresses: mapped, compatible (including :: and ::1), translated (RFC 6052), 6to4.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => embedded(high, low),
-        // Translated locally (RFC 8215), Teredo, documentation, and what is discarded.
+        // Local translation (RFC 8215), Teredo, documentation, and discard-only.
         [0x64, 0xff9b, 1, ..] | [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, ..] => false,
         // Unique local (fc00::/7), link-local and site-local (fe80::/9), multicast (ff00::/8).
         [first, ..] => first < 0xfc00,
     }
 }
 
-/// Whether a URL names an address that is not public, or this machine, without the need to resolve it.
+/// Returns whether a URL names a private address or this machine without needing to resolve it.
 pub fn names_private(url: &Url) -> bool {
     use_host(
         url,
@@ -66,7 +66,7 @@ fn use_host(url: &Url, address: impl Fn(IpAddr) -> bool, name: impl Fn(&str) -> 
     bare.parse().map_or_else(|_| name(host), address)
 }
 
-/// Why a name gives no address: all that it has are private.
+/// The error for a name with only private addresses.
 #[derive(Debug)]
 pub struct Private;
 
@@ -78,7 +78,7 @@ impl fmt::Display for Private {
 
 impl std::error::Error for Private {}
 
-/// Resolves names to public addresses alone, which are the ones that are then connected to: a name cannot be another address
+/// Resolves names to public addresses only. The resolved addresses are the ones connected to, so that a name cannot change its address
 /// between the check and the connection.
 pub struct PublicOnly;
 

@@ -1,4 +1,4 @@
-//! Whether an answer is the range of the version that was asked for, and its body, no longer than it may be.
+//! Checks that a response is the requested range of the expected version, and limits its body.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::client::Answer;
 use crate::errors::{self, Failure};
 use crate::options::Options;
 
-/// Bytes that a server has to send, at least, in the time in which it may send nothing: one that sends a byte now and then holds up its
-/// reader as one does that is silent.
+/// Bytes that a server must send within the idle timeout: one that sends a byte from time to time blocks a reader like one that sends
+/// nothing.
 const STEP: usize = 1 << 10;
-/// How much longer than silence a whole answer may take that is a list, and no bytes of a file.
+/// How many times the idle timeout a whole response may take that is a list rather than file data.
 pub const WHOLE: u32 = 4;
-/// A time that does not come.
+/// A duration that never elapses.
 const NEVER: Duration = Duration::from_secs(86_400 * 365);
 
-/// How a body comes along.
+/// Tracks the progress of a body.
 pub struct Pace {
     limit: Duration,
-    /// Bytes that have to come in that time.
+    /// Bytes that must arrive within the timeout.
     step: usize,
-    /// When the next step has to have come.
+    /// Deadline of the next step.
     until: Instant,
     came: usize,
-    /// When the last bytes came.
+    /// When the last bytes arrived.
     last: Instant,
 }
 
@@ -37,7 +37,7 @@ impl Pace {
         Self::by(STEP, limit)
     }
 
-    /// Of a server that has nothing to send yet, and a byte now and then to say so.
+    /// For a server that may only send keep-alive bytes while it prepares its response.
     pub fn patient(limit: Duration) -> Self {
         Self::by(1, limit)
     }
@@ -47,12 +47,12 @@ impl Pace {
         Self { limit, step, until: after(now, limit), came: 0, last: now }
     }
 
-    /// Waits for the next piece, until the server has been too slow.
+    /// Waits for the next chunk, unless the server is too slow.
     pub async fn wait<T>(&self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
         timeout_at(self.until, next).await
     }
 
-    /// So many bytes came.
+    /// Records bytes that arrived.
     pub fn came(&mut self, bytes: usize) {
         self.last = Instant::now();
         self.came = self.came.saturating_add(bytes);
@@ -61,7 +61,7 @@ impl Pace {
         }
     }
 
-    /// How slow the server is, after it was too slow.
+    /// Describes how slow the server is, after it was too slow.
     pub fn slow(&self) -> String {
         let limit = self.limit;
         if self.last.elapsed() >= limit / 2 {
@@ -75,16 +75,16 @@ fn after(now: Instant, limit: Duration) -> Instant {
     now.checked_add(limit).or_else(|| now.checked_add(NEVER)).unwrap_or(now)
 }
 
-/// The bytes that an answer holds, by its Content-Range.
+/// The range of a response, from its Content-Range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub first: u64,
     pub last: u64,
-    /// Of the whole file.
+    /// Length of the whole file.
     pub total: u64,
 }
 
-/// Reads `bytes 0-9/100`. `None` for any other form, an unknown total (`*`) included.
+/// Parses `bytes 0-9/100`. `None` for any other form, including an unknown total (`*`).
 pub fn held(headers: &HeaderMap) -> Option<Held> {
     let mut values = headers.get_all(CONTENT_RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -94,49 +94,50 @@ pub fn held(headers: &HeaderMap) -> Option<Held> {
     (held.first <= held.last && held.last < held.total).then_some(held)
 }
 
-/// Whether a refusal of a range (416) says that the file is empty.
+/// Returns whether a 416 response states that the file is empty.
 pub fn is_empty(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_RANGE).is_some_and(|value| value.as_bytes() == b"bytes */0")
 }
 
-/// Digits alone: `parse` would take a sign as well.
+/// Accepts only digits: `parse` would also accept a sign.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// The first words of a Content-Type, in lower case.
+/// Returns the media type of a Content-Type, in lowercase.
 pub fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Refuses a body that is not the bytes of the file as they are.
+/// Rejects an encoded body or several parts.
 pub fn check_coding(path: &str, headers: &HeaderMap) -> Result<(), Error> {
     for coding in headers.get_all(CONTENT_ENCODING) {
         if !coding.as_bytes().eq_ignore_ascii_case(b"identity") && !coding.is_empty() {
             let coding = String::from_utf8_lossy(coding.as_bytes());
             let message = format!(
-                "the server sends the file compressed (Content-Encoding: {}), though asked not to: ranges of that are of no use; have it serve the file as it is",
+                "the server sends the file compressed (Content-Encoding: {}), although the request disallows it, and ranges of compressed data cannot be used; configure it to serve the file uncompressed",
                 short(&coding, 40)
             );
             return Err(errors::about(path, message));
         }
     }
     if media_type(headers) == "multipart/byteranges" {
-        let message = "the server sends several parts (multipart/byteranges), though one range was asked for";
+        let message =
+            "the server sends several parts (multipart/byteranges), although one range was requested";
         return Err(errors::about(path, message));
     }
     Ok(())
 }
 
-/// Whether the beginning of a body is that of a web page, where its headers say so too.
+/// Returns whether headers and body indicate a web page.
 pub fn is_page(media_type: &str, body: &[u8]) -> bool {
     let html = matches!(media_type, "text/html" | "application/xhtml+xml");
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     html && body.trim_ascii_start().first().is_none_or(|&byte| byte == b'<')
 }
 
-/// Hands over the body piece by piece. Where the server said how long it is, the end is not waited for once that came.
+/// Delivers the body chunk by chunk. If the server stated the length, the end is not awaited once all of it arrived.
 pub async fn pour(
     options: &Options,
     path: &str,
@@ -149,7 +150,7 @@ pub async fn pour(
         let next = pace.wait(answer.response.chunk()).await;
         let next = next.map_err(|_| errors::slow(path, &pace.slow()))?;
         let next =
-            next.map_err(|error| errors::of_transport(path, &answer.place.url, &error, options.timeout))?;
+            next.map_err(|error| errors::of_transport(path, &answer.hop.url, &error, options.timeout))?;
         let Some(bytes) = next else { break };
         left = left.map(|left| left.saturating_sub(bytes.len() as u64));
         pace.came(bytes.len());
@@ -158,9 +159,9 @@ pub async fn pour(
     Ok(())
 }
 
-/// A body that goes on past what was asked for.
+/// Builds the error for a body longer than requested.
 pub fn too_long(path: &str) -> Failure {
-    Failure::Final(errors::about(path, "the server sends more bytes than were asked for"))
+    Failure::Final(errors::about(path, "the server sends more bytes than requested"))
 }
 
 #[cfg(test)]

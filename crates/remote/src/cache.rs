@@ -1,12 +1,12 @@
-//! Copies of far files in a folder of this machine. A copy is a sparse file of the full length, and a table with the digest of each
-//! block that was written. The table only says where to look: a block counts once this process has read it and its digest fits, so
-//! that a process that was killed, a lost power supply, a cut or a flipped bit cost a request and nothing else.
+//! Cached copies of remote files in a local folder. A copy is a sparse file of the full length, and a table with the digest of each block
+//! that was written. The table is only a hint: a block is used once this process has read it and its digest matches, so that a killed
+//! process, a power failure, a truncation or a flipped bit costs a request and nothing else.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `key` | which copy is of which file and version |
+//! | `key` | names copies by file and version |
 //! | `dir` | the folder itself, and who may write to it |
-//! | `folder` | opens copies, and removes those that were used least |
+//! | `folder` | opens copies, and evicts the least recently used ones |
 //! | `table` | the digests of blocks |
 //! | `entry` | one open copy |
 
@@ -32,37 +32,37 @@ use ztensor_core::work::Stop;
 use crate::options::Options;
 use entry::{Claim, Entry};
 use folder::Folder;
-pub use key::place;
+pub use key::location;
 use table::{BLOCK, blocks};
 
-/// Bytes of a file beyond which no copy is kept, so that what is kept of each block in memory comes to 2 MiB: 16 TiB, which is also
-/// the longest file of ext4.
+/// Maximum length of a file that is cached, which limits the memory per copy for block state to 2 MiB: 16 TiB, which is also the maximum
+/// file length of ext4.
 const LONGEST: u64 = 1 << 44;
 
-/// Of the bound of the cache, after which what was written is held against it.
+/// The fraction of the maximum cache size after which eviction is considered again.
 const SHARE: u64 = 16;
 
-/// A far file and its copy.
+/// A remote file and its cached copy.
 struct Cached {
     source: Box<dyn ReadAt>,
     folder: Folder,
-    /// Of the copy; why there is none otherwise.
+    /// Name of the copy, or why there is none.
     name: Result<String>,
     entry: OnceLock<Entry>,
-    /// Held while the copy is opened.
+    /// Held while the copy is being opened.
     opening: Mutex<()>,
-    /// Whether the copy cannot be written, so that reads do not try again.
+    /// Whether the copy cannot be written, so that reads do not retry.
     is_off: AtomicBool,
     io: OnceLock<Io>,
-    /// Bytes since the copies were last held against their bound.
+    /// Bytes written since the last eviction check.
     written: AtomicU64,
 }
 
-/// A source with the copy that the options ask for. `place` tells the file from all others and holds no credentials;
-/// `version` changes with each change of its bytes, and is `None` where nothing does.
+/// Wraps a source with the cache requested by the options. `location` identifies the file and contains no credentials; `version` changes
+/// whenever its bytes do, and is `None` if the server provides no version.
 pub fn through(
     source: impl ReadAt + 'static,
-    place: &str,
+    location: &str,
     version: Option<&[u8]>,
     options: &Options,
 ) -> Arc<dyn ReadAt> {
@@ -70,13 +70,14 @@ pub fn through(
     let length = source.length();
     let name = match version {
         Some(_) if length > LONGEST => {
-            let message =
-                format!("the file has {length} bytes, and copies are kept of up to {LONGEST}: await load()");
+            let message = format!(
+                "the file has {length} bytes, but only files of up to {LONGEST} bytes are cached: await load()"
+            );
             Err(Error::new(Code::Limit, message))
         }
-        Some(version) => Ok(key::name(place, version, length)),
+        Some(version) => Ok(key::name(location, version, length)),
         None => {
-            let message = "no copy is kept of the file, since the server does not tell its versions apart (it sends neither a strong ETag nor Last-Modified): await load()";
+            let message = "the file is not cached, because the server does not identify its versions (it sends neither a strong ETag nor Last-Modified): await load()";
             Err(Error::new(Code::NotLocal, message))
         }
     };
@@ -93,7 +94,7 @@ pub fn through(
 }
 
 impl Cached {
-    /// The copy, opened. `None` where there is none and none is to be made.
+    /// Returns the open copy. `None` if it does not exist and `make` is false.
     fn open(&self, make: bool) -> Result<Option<&Entry>> {
         if let Some(entry) = self.entry.get() {
             return Ok(Some(entry));
@@ -111,8 +112,8 @@ impl Cached {
         Ok(Some(self.entry.get_or_init(|| entry)))
     }
 
-    /// The copy for a read, if there is one or it gets whole blocks by that. Small reads are of an index, for which no copy is opened:
-    /// a set of thousands of files would take as many descriptors.
+    /// Returns the copy for a read, if it exists or would gain whole blocks. Small reads belong to an index, for which no copy is opened: a
+    /// set of thousands of files would take as many descriptors.
     fn for_read(&self, offset: u64, length: u64) -> Option<&Entry> {
         if let Some(entry) = self.entry.get() {
             return Some(entry);
@@ -129,7 +130,7 @@ impl Cached {
         })
     }
 
-    /// Writes blocks that begin at `start`, the last of which may be the short one of the file.
+    /// Writes blocks that begin at `start`, the last of which may be the short last block of the file.
     fn put(&self, entry: &Entry, start: u64, bytes: &[u8]) -> Result<()> {
         entry.put(start, bytes, self.folder.most())?;
         let written = self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -145,7 +146,7 @@ impl Cached {
         }
     }
 
-    /// Keeps the whole blocks of what was read.
+    /// Caches the whole blocks of what was read.
     fn pass(&self, entry: &Entry, offset: u64, bytes: &[u8]) {
         if self.is_off.load(Ordering::Relaxed) {
             return;
@@ -161,7 +162,7 @@ impl Cached {
         }
     }
 
-    /// Brings blocks that nobody else brings into the copy: those whose digests fit are there.
+    /// Fetches blocks into the copy unless another thread does; blocks with matching digests are skipped.
     fn bring(&self, entry: &Entry, numbers: std::ops::Range<u64>, stop: &Stop) -> Result<()> {
         let mut missing: Option<u64> = None;
         for number in numbers.start..=numbers.end {
@@ -209,7 +210,7 @@ impl ReadAt for Cached {
 
     fn keep(&self, offset: u64, length: u64, stop: &Stop) -> Result<()> {
         if checked::end_within(offset, length, self.length()).is_none() {
-            return Err(Error::new(Code::Truncated, "a range beyond the end of the file").at(offset));
+            return Err(Error::new(Code::Truncated, "a range extends past the end of the file").at(offset));
         }
         let Some(entry) = self.open(true)? else { return Ok(()) };
         entry.check_length()?;
@@ -252,16 +253,16 @@ impl ReadAt for Cached {
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
             let end = at.saturating_add(rest.len() as u64);
-            let is_kept = entry.holds(at / BLOCK);
-            // As many blocks as are kept, or are not.
+            let is_cached = entry.holds(at / BLOCK);
+            // Extend the run as long as blocks are equally cached or not.
             let mut to = at;
-            while to < end && (to == at || entry.holds(to / BLOCK) == is_kept) {
+            while to < end && (to == at || entry.holds(to / BLOCK) == is_cached) {
                 to = (to - to % BLOCK + BLOCK).min(end);
             }
             let count = usize::try_from(to - at).unwrap_or(rest.len()).min(rest.len());
             let (part, behind) = std::mem::take(&mut rest).split_at_mut(count);
-            // A copy that cannot be read is none.
-            if !is_kept || entry.data().read_at(at, part, stop).is_err() {
+            // A copy that cannot be read is treated as missing.
+            if !is_cached || entry.data().read_at(at, part, stop).is_err() {
                 self.source.read_at(at, part, stop)?;
                 self.pass(entry, at, part);
             }

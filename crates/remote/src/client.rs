@@ -1,4 +1,4 @@
-//! One request, by redirects, to addresses that are allowed.
+//! One request, following redirects to permitted addresses.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -21,29 +21,29 @@ use crate::origin::{Hop, Target};
 use crate::proxies::Proxies;
 use crate::{retry, tls};
 
-/// Bytes of a redirect's page that are read, so that its connection can serve again; of a longer one it is closed.
+/// Bytes of a redirect body that are read so that its connection can be reused; a connection with a longer body is closed.
 const PAGE: u64 = 16 << 10;
 
-/// Connections to servers, kept for the next request. All that is open with the same settings shares them. No credentials are in them:
-/// those go with each request.
+/// Connections to servers, reused for later requests and shared by all files opened with the same settings. It contains no credentials:
+/// those are sent with each request.
 pub struct Pool {
     settings: Settings,
     tls: ClientConfig,
     proxies: Proxies,
     direct: Http,
-    /// Connects to public addresses alone.
+    /// Connects only to public addresses.
     guarded: OnceLock<Http>,
     by_proxy: Option<Http>,
-    /// For the clients of stores of objects.
+    /// For object store clients.
     stores: OnceLock<Http>,
 }
 
-/// What makes connections differ.
+/// The settings that distinguish connection pools.
 #[derive(Clone, PartialEq, Eq)]
 struct Settings {
     timeout: Duration,
     idle: usize,
-    /// Variables that say which certificates and proxies to take.
+    /// Variables that select certificates and proxies.
     variables: Vec<Option<String>>,
 }
 
@@ -64,7 +64,8 @@ impl Settings {
             .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.timeout)
             .pool_max_idle_per_host(self.idle)
-            // No client follows by itself: what a redirect may lead to is decided here, and of stores none is followed.
+            // Clients never follow redirects themselves: this module decides where a redirect may lead, and redirects of stores are not
+            // followed.
             .redirect(Policy::none())
             .no_proxy()
     }
@@ -77,11 +78,11 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Those in use.
+/// The pools in use.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// The one for these options: a new one where none is in use.
+    /// Returns the pool for these options, creating it if none is in use.
     pub fn of(options: &Options) -> Result<Arc<Self>> {
         options.check()?;
         let settings = Settings::new(options);
@@ -109,7 +110,7 @@ impl Pool {
         Ok(self.guarded.get_or_init(|| http))
     }
 
-    /// For the client of a store.
+    /// Returns the client for an object store.
     pub fn for_store(&self) -> Result<Http> {
         if let Some(http) = self.stores.get() {
             return Ok(http.clone());
@@ -119,20 +120,20 @@ impl Pool {
     }
 }
 
-/// Requests for the files of one place.
+/// Sends requests for the files of one location.
 pub struct Client {
     pub options: Options,
     pool: Arc<Pool>,
     requests: Semaphore,
-    /// Bytes of the files that are held whole.
+    /// Bytes of files that are held in memory in full.
     pub whole_bytes: AtomicU64,
 }
 
-/// What came of a request, with the body still to be read. Counts as under way until it is dropped.
+/// A response whose body is still to be read. Counts as active until it is dropped.
 pub struct Answer<'c> {
     pub response: Response,
-    pub place: Hop,
-    /// Held until the answer is read.
+    pub hop: Hop,
+    /// Held until the response is read.
     #[expect(dead_code)]
     permit: SemaphorePermit<'c>,
 }
@@ -144,8 +145,8 @@ impl Client {
         Ok(Self { options: options.clone(), pool, requests, whole_bytes: AtomicU64::new(0) })
     }
 
-    /// Asks for a target, or for the place that it led to before, and follows redirects. The status of the answer is none of
-    /// a redirect; it may be one of failure.
+    /// Requests a target, or the location it redirected to before, and follows redirects. The status of the response is never a redirect,
+    /// but may be an error.
     pub async fn get(
         &self,
         target: &Target,
@@ -154,44 +155,44 @@ impl Client {
     ) -> std::result::Result<Answer<'_>, Failure> {
         let closed = |_| Error::new(Code::Internal, "the requests have ended");
         let permit = self.requests.acquire().await.map_err(closed)?;
-        let mut place = from.unwrap_or_else(|| Hop::first(target));
+        let mut hop = from.unwrap_or_else(|| Hop::first(target));
         loop {
             let pool = &*self.pool;
-            let proxied = pool.by_proxy.as_ref().filter(|_| pool.proxies.serve(&place.url));
+            let proxied = pool.by_proxy.as_ref().filter(|_| pool.proxies.serve(&hop.url));
             let http = match proxied {
                 Some(proxied) => proxied,
-                None if place.guarded => pool.guarded()?,
+                None if hop.guarded => pool.guarded()?,
                 None => &pool.direct,
             };
-            let request = place.request(target, http.get(place.url.clone())).headers(headers.clone());
+            let request = hop.request(target, http.get(hop.url.clone())).headers(headers.clone());
             let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let sent = timeout(self.options.timeout, request.send()).await;
             let sent = sent.map_err(|_| errors::stalled(&target.path, self.options.timeout))?;
             let response = sent.map_err(|error| {
-                errors::of_transport(&target.path, &place.url, &error, self.options.timeout)
+                errors::of_transport(&target.path, &hop.url, &error, self.options.timeout)
             })?;
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                return Ok(Answer { response, place, permit });
+                return Ok(Answer { response, hop, permit });
             }
             let location = response.headers().get(LOCATION);
-            // Some write it in UTF-8, which no header should be in.
+            // Some servers write it in UTF-8, which headers do not allow.
             let location = location.and_then(|location| std::str::from_utf8(location.as_bytes()).ok());
             let Some(location) = location else {
-                let message = "the server redirects without saying where to";
+                let message = "the server redirects without a valid Location header";
                 return Err(errors::about(&target.path, message).into());
             };
-            // What a proxy connects to is not told, so it counts as what its name says.
+            // The address that a proxy connects to is unknown, so the host name decides.
             let is_public = match response.remote_addr() {
                 Some(address) if proxied.is_none() => is_public(address.ip()),
-                _ => !names_private(&place.url),
+                _ => !names_private(&hop.url),
             };
-            let guarded = !self.options.allow_private && (place.guarded || is_public);
-            place = place.next(target, location, guarded)?;
+            let guarded = !self.options.allow_private && (hop.guarded || is_public);
+            hop = hop.next(target, location, guarded)?;
             self.finish(response).await;
         }
     }
 
-    /// Reads what is left of a short answer, so that its connection can be used again.
+    /// Reads the rest of a short response, so that its connection can be reused.
     async fn finish(&self, mut response: Response) {
         if response.content_length().is_some_and(|length| length <= PAGE) {
             let read = async { while let Ok(Some(_)) = response.chunk().await {} };
@@ -201,20 +202,20 @@ impl Client {
 }
 
 impl Answer<'_> {
-    /// The failure that the status means. Those of a server that is busy or broken may pass.
+    /// Returns the failure for a status. Failures of a busy or broken server may be transient.
     pub fn refusal(&self, target: &Target) -> Failure {
         let (status, headers) = (self.response.status(), self.response.headers());
         let error = Advice {
             path: &target.path,
-            by: errors::by(&self.place.url, &target.url),
-            sent_credentials: self.place.has_credentials(target),
-            has_query: self.place.url.query().is_some(),
+            by: errors::by(&self.hop.url, &target.url),
+            sent_credentials: self.hop.has_credentials(target),
+            has_query: self.hop.url.query().is_some(),
             hub: target.hub.as_deref(),
             hub_code: headers.get("x-error-code").and_then(|code| code.to_str().ok()),
         }
         .status(status);
         match status.as_u16() {
-            // Neither is mended by asking again.
+            // Neither is fixed by a retry.
             501 | 505 => Failure::Final(error),
             408 | 425 | 429 | 500..=599 => {
                 let after = retry::asked_for(headers, SystemTime::now());
@@ -242,9 +243,9 @@ mod tests {
 
     use super::*;
 
-    /// What a redirect may not name is not connected to either, whatever its name is by then.
+    /// A redirect may not reach a forbidden address even if the name resolves to it only later.
     #[test]
-    fn a_guarded_place_connects_to_public_addresses_alone() {
+    fn a_guarded_hop_connects_to_public_addresses_alone() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://localhost:{}/m", listener.local_addr().unwrap().port());
         let options = Options { retries: 0, environment: Some(HashMap::new()), ..Options::default() };
@@ -255,14 +256,14 @@ mod tests {
             credentials: Arc::default(),
             hub: None,
         };
-        let mut place = Hop::first(&target);
-        place.guarded = true;
+        let mut hop = Hop::first(&target);
+        hop.guarded = true;
         let asked = crate::runtime::wait(Stop::never(), async {
-            Ok(client.get(&target, Some(place), &HeaderMap::new()).await.err())
+            Ok(client.get(&target, Some(hop), &HeaderMap::new()).await.err())
         });
         let Some(Failure::Final(error)) = asked.unwrap() else { panic!("it is refused for good") };
         assert!(error.message().contains("allowPrivate"), "{error}");
         listener.set_nonblocking(true).unwrap();
-        assert!(listener.accept().is_err(), "nobody connects");
+        assert!(listener.accept().is_err(), "no connection is made");
     }
 }

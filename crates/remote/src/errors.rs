@@ -1,4 +1,4 @@
-//! How failures read, and which of them may pass. No text shows a query, credentials or a header's value.
+//! Error messages, and which failures are transient. No message shows a query, credentials or a header value.
 
 use std::error::Error as _;
 use std::io;
@@ -11,22 +11,22 @@ use ztensor_core::error::{Code, Error, short};
 
 use crate::addresses::Private;
 
-/// Why a request did not give what it asked for.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Another try would give the same.
+    /// A retry would fail as well.
     Final(Error),
-    /// Another try may do better.
+    /// A retry may succeed.
     Passing(Passing),
 }
 
-/// A failure for the moment.
+/// A transient failure.
 #[derive(Debug)]
 pub struct Passing {
     pub error: Error,
     /// When the server wants to be asked again.
     pub after: Option<Duration>,
-    /// Whether no connection came about, which seldom mends itself.
+    /// Whether no connection was established, which rarely fixes itself.
     pub unconnected: bool,
 }
 
@@ -42,7 +42,7 @@ impl Failure {
     }
 }
 
-/// A URL as texts show it: without credentials, query and fragment.
+/// Formats a URL for messages: without credentials, query and fragment.
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
@@ -53,18 +53,18 @@ pub fn shown(url: &Url) -> String {
     url.into()
 }
 
-/// A failure of the file at a path, which its text names.
+/// Builds an error about the file at a path, which the message names.
 pub fn about(path: &str, message: impl Into<String>) -> Error {
     Error::new(Code::Io, message).in_file(path, Path::new(path))
 }
 
-/// The file is not the one that was opened.
+/// Builds the error for a file that changed since it was opened.
 pub fn changed(path: &str) -> Error {
     let message = format!("the file at {} changed since it was opened; open it again", short(path, 160));
     Error::new(Code::Io, message).file(Path::new(path))
 }
 
-/// What a host is called in a text: the host of the request, where redirects led to another one.
+/// Formats the host for a message, noting if a redirect led to it.
 pub fn by(url: &Url, first: &Url) -> String {
     match url.host_str() {
         Some(host) if url.origin() != first.origin() => {
@@ -74,17 +74,17 @@ pub fn by(url: &Url, first: &Url) -> String {
     }
 }
 
-/// The server sent nothing for a while.
+/// Builds the failure for a server that sent nothing for a while.
 pub fn stalled(path: &str, timeout: Duration) -> Failure {
     slow(path, &format!("sent nothing for {timeout:?} (option timeout)"))
 }
 
-/// The server sent too little in a while: `how` says how little.
+/// Builds the failure for a server that sent too little; `how` states how little.
 pub fn slow(path: &str, how: &str) -> Failure {
     Failure::passing(about(path, format!("the server {how}")))
 }
 
-/// What went wrong on the way, in the words of the deepest cause, which knows no URL.
+/// Describes a transport error by its deepest cause, which does not contain the URL.
 pub fn of_transport(path: &str, url: &Url, error: &reqwest::Error, timeout: Duration) -> Failure {
     if error.is_timeout() {
         return stalled(path, timeout);
@@ -115,21 +115,21 @@ pub fn of_transport(path: &str, url: &Url, error: &reqwest::Error, timeout: Dura
     } else if unconnected {
         about(path, format!("no connection to {host}: {words}"))
     } else {
-        about(path, format!("the connection to {host} broke off: {words}"))
+        about(path, format!("the connection to {host} was interrupted: {words}"))
     };
     Failure::Passing(Passing { error, after: None, unconnected })
 }
 
-/// A redirect leads where no public server may send anybody.
+/// Builds the error for a redirect to a private address.
 pub fn private(path: &str, host: &str) -> Error {
     let message = format!(
-        "the server redirects to {}, an address of a private network or of this machine, which is not followed; if that is right, set the option allowPrivate",
+        "the server redirects to {}, an address of a private network or of this machine, which is not followed; if this is intended, set the option allowPrivate",
         short(host, 80)
     );
     about(path, message)
 }
 
-/// What is in an I/O error, which keeps what it wraps apart from its causes, and may wrap another one.
+/// Returns the inner error of an I/O error, which is not among its sources and may wrap another one.
 fn inside<'e>(mut cause: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
     while let Some(wrapped) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         cause = wrapped;
@@ -140,29 +140,29 @@ fn inside<'e>(mut cause: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std:
 fn of_tls(path: &str, host: &str, error: &rustls::Error) -> Failure {
     let message = match error {
         rustls::Error::InvalidCertificate(why) => format!(
-            "the certificate of {host} is not trusted ({why:?}); if an authority of your own made it, name its file in NODE_EXTRA_CA_CERTS"
+            "the certificate of {host} is not trusted ({why:?}); if it was issued by your own authority, set NODE_EXTRA_CA_CERTS to the authority's certificate file"
         ),
-        rustls::Error::General(why) => format!("no certificate can be checked: {why}"),
+        rustls::Error::General(why) => format!("certificates cannot be verified: {why}"),
         other => format!("no TLS connection to {host}: {other}"),
     };
     Failure::Final(about(path, message))
 }
 
-/// What a caller can do about a status.
+/// Context for advice about a status.
 pub struct Advice<'a> {
     pub path: &'a str,
-    /// As [`by`] gives it.
+    /// The result of [`by`].
     pub by: String,
     pub sent_credentials: bool,
     pub has_query: bool,
-    /// The repository's page, of a file of the hub.
+    /// The page of the repository, for a file of the hub.
     pub hub: Option<&'a str>,
-    /// What the hub's own header says is wrong.
+    /// The error code in the hub's own header.
     pub hub_code: Option<&'a str>,
 }
 
 impl Advice<'_> {
-    /// The text for a status that is none of success.
+    /// Builds the error for an unsuccessful status.
     pub fn status(&self, status: StatusCode) -> Error {
         let what = self.what(status.as_u16());
         let reason = status.canonical_reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -175,7 +175,7 @@ impl Advice<'_> {
         if let Some(page) = self.hub {
             let what = match (self.hub_code, status) {
                 (Some("GatedRepo"), _) => Some(format!("the repository is gated: accept its conditions at {page}, and set HF_TOKEN to a token of that account")),
-                (Some("RevisionNotFound"), _) => Some("the repository has no such revision: check the part behind '@'".to_owned()),
+                (Some("RevisionNotFound"), _) => Some("the repository has no such revision: check the part after '@'".to_owned()),
                 (Some("EntryNotFound"), _) => Some("the repository has no such file in this revision: check the name".to_owned()),
                 (Some("RepoNotFound"), 401 | 403 | 404) | (_, 401) if !self.sent_credentials => {
                     Some("there is no such repository, or it is private: check the name, or set HF_TOKEN to a token that may read it".to_owned())
@@ -183,7 +183,7 @@ impl Advice<'_> {
                 (Some("RepoNotFound"), 401 | 403 | 404) => {
                     Some("there is no such repository, or the token (HF_TOKEN) may not read it: check both".to_owned())
                 }
-                (_, 401 | 403) => Some("the token (HF_TOKEN) is not valid, or may not read this: make one that may".to_owned()),
+                (_, 401 | 403) => Some("the token (HF_TOKEN) is not valid, or does not grant read access: create one that does".to_owned()),
                 _ => None,
             };
             if let Some(what) = what {
@@ -191,26 +191,26 @@ impl Advice<'_> {
             }
         }
         match status {
-            401 if self.sent_credentials => "it does not take the credentials that were sent: check them",
-            401 => "it wants credentials: give them by the option headers (authorization), or in the URL",
-            403 if self.has_query => "this is not allowed; a signed URL may have expired: make a new one",
-            403 => "this is not allowed: check the credentials and the name",
+            401 if self.sent_credentials => "it rejects the credentials that were sent: check them",
+            401 => "it requires credentials: pass them in the option headers (authorization) or in the URL",
+            403 if self.has_query => "access is denied; a signed URL may have expired: create a new one",
+            403 => "access is denied: check the credentials and the name",
             404 | 410 => "there is no such file: check the name",
-            407 => "the proxy wants credentials: give them in HTTPS_PROXY or HTTP_PROXY (http://user:password@host:port)",
-            416 => "it has no such range of bytes, and so does not read in parts",
-            429 => "it was asked too often",
+            407 => "the proxy requires credentials: set them in HTTPS_PROXY or HTTP_PROXY (http://user:password@host:port)",
+            416 => "it rejects the byte range, so the file cannot be read in parts",
+            429 => "it received too many requests",
             _ => "",
         }
         .to_owned()
     }
 }
 
-/// The answer is a page for people.
+/// Builds the error for a response that is a web page.
 pub fn page(path: &str) -> Error {
     let hint = if path.contains("/blob/") {
-        "for a page of a repository there is a URL of the file itself, often with /resolve/ or /raw/ in place of /blob/"
+        "use the URL of the file itself instead of its repository page, often with /resolve/ or /raw/ instead of /blob/"
     } else {
-        "check the URL, and whether the server wants you to log in"
+        "check the URL, and whether the server requires a login"
     };
-    about(path, format!("the server sends a web page (HTML) and no tensor file: {hint}"))
+    about(path, format!("the server sends a web page (HTML) instead of a tensor file: {hint}"))
 }

@@ -1,4 +1,4 @@
-//! Repositories of the Hugging Face hub, at the commit that a revision is when it is opened.
+//! Repositories of the Hugging Face hub, at the commit that a revision refers to when it is opened.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::{errors, opening, web};
 const SCHEME: &str = "hf://";
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// A place of the hub: `hf://owner/repo@revision/folder/file`, `hf://datasets/owner/repo…`, `hf://spaces/owner/repo…`.
+/// A location on the hub: `hf://owner/repo@revision/folder/file`, `hf://datasets/owner/repo…`, `hf://spaces/owner/repo…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// `models`, `datasets` or `spaces`, as the API names them.
@@ -29,17 +29,17 @@ pub struct Address {
     owner: String,
     name: String,
     pub revision: String,
-    /// Names of folders and of the file; none for the repository itself.
+    /// Names of folders and of the file; empty for the repository itself.
     pub inner: Vec<String>,
 }
 
 impl Address {
-    /// Reads an address whose names stand for themselves.
+    /// Parses an address. Names in it are not percent-encoded.
     pub fn parse(text: &str) -> Result<Self> {
         let rest = text.strip_prefix(SCHEME).unwrap_or(text);
         let refused = |why: &str| {
             let message =
-                format!("{:?} {why}: hf://owner/repository@revision/file is meant", short(text, 160));
+                format!("{:?} {why}: expected hf://owner/repository@revision/file", short(text, 160));
             Error::new(Code::InvalidArg, message)
         };
         let kinds = [("datasets", "datasets"), ("spaces", "spaces"), ("models", "models")];
@@ -62,20 +62,20 @@ impl Address {
             None => ("main", rest.strip_prefix('/').unwrap_or(rest)),
         };
         if revision.is_empty() || revision.len() > 256 || revision.contains("..") {
-            return Err(refused("has no revision behind '@'"));
+            return Err(refused("has no revision after '@'"));
         }
         let inner: Vec<String> = match inner.trim_end_matches('/') {
             "" => Vec::new(),
             inner => inner.split('/').map(str::to_owned).collect(),
         };
         if inner.iter().any(|name| matches!(&**name, "" | "." | "..")) {
-            return Err(refused("has a path that is none"));
+            return Err(refused("has an invalid path"));
         }
         let [owner, name, revision] = [owner, name, revision].map(str::to_owned);
         Ok(Self { kind, owner, name, revision, inner })
     }
 
-    /// As paths show it.
+    /// Returns its form in paths.
     pub fn text(&self) -> String {
         let Self { kind, owner, name, revision, inner } = self;
         let kind = if *kind == "models" { String::new() } else { format!("{kind}/") };
@@ -99,7 +99,7 @@ impl Address {
     }
 }
 
-/// Splits a revision from the path behind it. It has no slash but those of the hub's own references.
+/// Splits a revision from the path after it. Only the hub's own references contain a slash.
 fn revision(rest: &str) -> (&str, &str) {
     let slashes = if rest.starts_with("refs/pr/") || rest.starts_with("refs/convert/") { 2 } else { 0 };
     match rest.match_indices('/').nth(slashes) {
@@ -108,7 +108,7 @@ fn revision(rest: &str) -> (&str, &str) {
     }
 }
 
-/// Where the hub is, and who asks.
+/// The endpoint of the hub and its credentials.
 pub struct Hub {
     pub client: Arc<Client>,
     endpoint: Url,
@@ -123,14 +123,16 @@ impl Hub {
         };
         if is_set("HF_HUB_OFFLINE") {
             let message =
-                "the hub is not asked, since HF_HUB_OFFLINE is set: unset it, or open a file of this machine";
+                "the hub is not accessed because HF_HUB_OFFLINE is set: unset it, or open a local file";
             return Err(Error::new(Code::Io, message));
         }
         let given = options.variable("HF_ENDPOINT");
         let mut endpoint = Url::parse(given.as_deref().unwrap_or(ENDPOINT))
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .ok_or_else(|| Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is no URL of a hub"))?;
+            .ok_or_else(|| {
+                Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is not the URL of a hub")
+            })?;
         endpoint.set_query(None);
         endpoint.set_fragment(None);
         let mut credentials = Credentials::new(options.header_map()?);
@@ -144,7 +146,7 @@ impl Hub {
         Ok(Self { client: Arc::new(Client::new(options)?), endpoint, credentials: Arc::new(credentials) })
     }
 
-    /// A URL of the hub: its parts are names, so that what stands in them stands for itself.
+    /// Returns a URL of the hub. Its parts are names, in which special characters are escaped.
     fn target<'n>(&self, address: &'n Address, parts: impl IntoIterator<Item = &'n str>) -> Result<Target> {
         let mut url = self.endpoint.clone();
         let add = |url: &mut Url, parts: &mut dyn Iterator<Item = &'n str>| match url.path_segments_mut() {
@@ -152,7 +154,7 @@ impl Hub {
                 segments.pop_if_empty().extend(parts);
                 Ok(())
             }
-            Err(()) => Err(Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is no URL of a hub")),
+            Err(()) => Err(Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is not the URL of a hub")),
         };
         add(&mut url, &mut parts.into_iter())?;
         let mut page = self.endpoint.clone();
@@ -162,7 +164,7 @@ impl Hub {
         Ok(Target { url, path, credentials, hub: Some(String::from(page).into()) })
     }
 
-    /// The file at an address.
+    /// Returns the target of a file.
     fn file(&self, address: &Address) -> Result<Target> {
         let kind = (address.kind != "models").then_some(address.kind);
         let repository = [&*address.owner, &*address.name, "resolve", &*address.revision];
@@ -172,13 +174,13 @@ impl Hub {
         )
     }
 
-    /// What the API says of a revision.
+    /// Returns the API target of a revision.
     pub fn revision(&self, address: &Address) -> Result<Target> {
         let Address { kind, owner, name, revision, .. } = address;
         self.target(address, ["api", kind, &**owner, &**name, "revision", &**revision])
     }
 
-    /// What the API says of a folder.
+    /// Returns the API target of a folder.
     pub fn tree(&self, address: &Address) -> Result<Target> {
         let Address { kind, owner, name, revision, inner } = address;
         let parts = ["api", kind, &**owner, &**name, "tree", &**revision];
@@ -186,7 +188,7 @@ impl Hub {
     }
 }
 
-/// The token of the environment, or the one that `hf auth login` left.
+/// Returns the token from the environment, or the one stored by `hf auth login`.
 fn token(options: &Options) -> Option<String> {
     let given = options.variable("HF_TOKEN").or_else(|| options.variable("HUGGING_FACE_HUB_TOKEN"));
     let read = || {
@@ -227,7 +229,7 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
 }
 
 impl Repository {
-    /// What the hub says of the commit, which it is asked once.
+    /// Returns the hub's description of the commit, which is requested once.
     fn described(&self, stop: &Stop) -> Result<&Described> {
         if let Some(described) = self.described.get() {
             return Ok(described);
@@ -246,9 +248,9 @@ impl Filesystem for Repository {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         let address = parsed(path)?;
         if address.inner.is_empty() {
-            return Err(errors::about(&address.text(), "this is a repository, which is a folder"));
+            return Err(errors::about(&address.text(), "this is a repository, which is opened as a folder"));
         }
-        // A folder is known without asking for it as a file.
+        // A folder is recognized without requesting it as a file.
         if let Some(files) = self.described.get().and_then(|described| described.files.as_ref())
             && address.is_in(&self.address)
             && files.is_folder(&address.inner)
@@ -271,7 +273,7 @@ impl Filesystem for Repository {
             Ok(Some(files)) => files.is_folder(&address.inner),
             Ok(None) => match hub_api::list(&self.hub, &address, 1, stop) {
                 Ok(names) => !names.is_empty(),
-                // Whoever lists it next says what is wrong.
+                // A later listing reports the error.
                 Err(error) => error.status().is_none(),
             },
             Err(_) => false,

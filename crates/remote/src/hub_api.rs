@@ -1,4 +1,4 @@
-//! What the API of the hub says of a repository: the commit of a revision, and its files.
+//! The hub API for repositories: the commit of a revision, and its files.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::pages::Pages;
 use crate::retry::retrying;
 use crate::runtime;
 
-/// Bytes of an answer: 50,000 files take some 5 MiB.
+/// Maximum bytes of a response: 50,000 files take some 5 MiB.
 const ANSWER: usize = 16 << 20;
-/// Files from which on the list with a revision may lack some, as the hub's own client has it.
+/// Number of files from which on the list of a revision may be incomplete, according to the hub's own client.
 const UNSURE: usize = 50_000;
-/// Parts of the list of a folder, of 1,000 names each.
+/// Maximum pages of a folder listing, of 1,000 names each.
 const PAGES: usize = limits::FOLDER_ENTRIES / 1000 + 1;
-/// Parts in a row without a name.
+/// Maximum consecutive pages without a name.
 const EMPTY_PAGES: usize = 10;
 
 /// A revision.
 pub struct Described {
     pub commit: String,
-    /// `None` where the answer names none, or may not name all.
+    /// `None` if the response lists none, or may be incomplete.
     pub files: Option<Files>,
 }
 
-/// The paths of all files of a repository, in their order.
+/// The sorted paths of all files of a repository.
 pub struct Files(BTreeSet<String>);
 
 impl Files {
@@ -48,12 +48,12 @@ impl Files {
         self.under(inner).next().is_some()
     }
 
-    /// The names in a folder, up to `most` of them and one more.
+    /// Returns the names in a folder, up to `most` + 1.
     pub fn list(&self, inner: &[String], most: usize) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for path in self.under(inner) {
             let name = path.split('/').next().unwrap_or(path);
-            // Those of one folder stand beside each other, but for names between: "a", "a-b", "a/c".
+            // Names of one folder may be interleaved with others: "a", "a-b", "a/c".
             if names.last().is_none_or(|last| last != name) {
                 names.push(name.to_owned());
             }
@@ -66,7 +66,7 @@ impl Files {
         names
     }
 
-    /// What is in a folder, at any depth, by the paths from there.
+    /// Returns the paths below a folder, at any depth, relative to it.
     fn under(&self, inner: &[String]) -> impl Iterator<Item = &str> {
         let mut folder = inner.join("/");
         if !folder.is_empty() {
@@ -77,7 +77,7 @@ impl Files {
     }
 }
 
-/// Asks for the commit and the files of a revision.
+/// Requests the commit and the files of a revision.
 pub fn describe(hub: &Hub, address: &Address, stop: &Stop) -> Result<Described> {
     let target = hub.revision(address)?;
     let (body, _) = runtime::wait(stop, ask(hub, &target))?;
@@ -106,16 +106,18 @@ fn parse(body: &str) -> Result<Described> {
     reader.end()?;
     let is_commit =
         |text: &String| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let commit = commit.filter(is_commit).ok_or_else(|| Error::new(Code::BadIndex, "no commit (sha)"))?;
+    let commit = commit
+        .filter(is_commit)
+        .ok_or_else(|| Error::new(Code::BadIndex, "the response has no commit (sha)"))?;
     Ok(Described { commit, files })
 }
 
-/// Whether a path leads down. Others are left out, and so never asked for.
+/// Returns whether a path has only plain components. Others are ignored and never requested.
 fn is_plain(path: &str) -> bool {
     !path.contains(['\\', '\0']) && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
 }
 
-/// A text of an object, whose other fields are passed over.
+/// Returns a string field of an object and skips the others.
 fn field(reader: &mut Reader<'_>, wanted: &str) -> Result<Option<String>> {
     let mut found = None;
     reader.object("a file", Unique::ByCaller, |reader, key| {
@@ -128,7 +130,7 @@ fn field(reader: &mut Reader<'_>, wanted: &str) -> Result<Option<String>> {
     Ok(found)
 }
 
-/// Asks for the names in a folder, up to `most` of them and one more.
+/// Requests the names in a folder, up to `most` + 1.
 pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec<String>> {
     let mut target = hub.tree(folder)?;
     let (mut names, path) = (Vec::new(), target.path.clone());
@@ -153,7 +155,7 @@ pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec
                 target.url = url;
             }
             Next::Elsewhere => {
-                let message = "the hub says that its list goes on at another server, which is not asked";
+                let message = "the hub's list continues on another server, which is not accessed";
                 return Err(errors::about(&target.path, message));
             }
             Next::None => return Ok(names),
@@ -161,27 +163,27 @@ pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec
     }
 }
 
-/// Where a list goes on.
+/// The next page of a list.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Page(Url),
-    /// At another server, or at what is no URL.
+    /// On another server, or an invalid URL.
     Elsewhere,
     None,
 }
 
-/// Where the list goes on (RFC 8288): only the hub itself is asked for it.
+/// Returns the next page (RFC 8288), which is requested only from the hub itself.
 fn next(url: &Url, headers: &HeaderMap) -> Next {
     let links = headers.get(LINK).and_then(|links| links.to_str().ok()).unwrap_or_default();
     let Some(link) = links.split(',').find(|link| link.contains("rel=\"next\"")) else { return Next::None };
-    let place = link.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
-    let next = place.and_then(|(place, _)| url.join(place).ok());
+    let target = link.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    let next = target.and_then(|(target, _)| url.join(target).ok());
     let is_home =
         |next: &Url| next.origin() == url.origin() && next.username().is_empty() && next.password().is_none();
     next.filter(is_home).map_or(Next::Elsewhere, Next::Page)
 }
 
-/// An answer of the API, with its headers.
+/// Sends an API request and returns the response with its headers.
 async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
     let client = Arc::clone(&hub.client);
     retrying(&client.options, async || {
@@ -192,12 +194,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
         let headers = answer.response.headers().clone();
         answer::check_coding(&target.path, &headers)?;
         let (said, mut bytes) = (answer.response.content_length(), Vec::new());
-        let long = || {
-            errors::about(
-                &target.path,
-                format!("the answer of the hub is too long: it has more than {ANSWER} bytes"),
-            )
-        };
+        let long = || errors::about(&target.path, format!("the response of the hub exceeds {ANSWER} bytes"));
         if said.is_some_and(|said| said > ANSWER as u64) {
             return Err(long().into());
         }
@@ -210,17 +207,20 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
             Ok(())
         });
         let slow = || {
-            errors::slow(&target.path, &format!("did not end its answer within {most:?} (option timeout)"))
+            errors::slow(
+                &target.path,
+                &format!("did not complete its response within {most:?} (option timeout)"),
+            )
         };
         timeout(most, read).await.map_err(|_| slow())??;
         if said.is_some_and(|said| said != bytes.len() as u64) {
-            return Err(Failure::passing(errors::about(&target.path, "the hub ended its answer early")));
+            return Err(Failure::passing(errors::about(&target.path, "the response of the hub ended early")));
         }
         if answer::is_page(&media_type(&headers), &bytes) {
             return Err(errors::page(&target.path).into());
         }
         let body = String::from_utf8(bytes)
-            .map_err(|_| errors::about(&target.path, "the answer of the hub is no text"))?;
+            .map_err(|_| errors::about(&target.path, "the response of the hub is not text"))?;
         Ok((body, headers))
     })
     .await
@@ -229,7 +229,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
 fn strange(target: &Target, error: &Error) -> Error {
     let host = target.url.host_str().unwrap_or_default();
     let message =
-        format!("{} answers as no hub does ({}): check HF_ENDPOINT", short(host, 80), error.message());
+        format!("{} does not respond like a hub ({}): check HF_ENDPOINT", short(host, 80), error.message());
     errors::about(&target.path, message)
 }
 

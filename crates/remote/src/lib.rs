@@ -1,22 +1,22 @@
-//! Files that are not on this machine: byte ranges over HTTP and HTTPS, and the Hugging Face hub. The server is hostile, as a
-//! file is: each answer must be the range of the version that was asked for, memory is claimed only for bytes that came, and
-//! credentials stay with the origin that they are for.
+//! Remote files: byte ranges over HTTP and HTTPS, the Hugging Face hub, and object stores. Servers are not trusted: each response must be
+//! the requested range of the expected version, memory is allocated only for bytes that arrived, and credentials are sent only to their
+//! origin.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `options` | what a caller may choose, and the variables of the environment |
-//! | `runtime` | threads that wait for sockets, and how a call of ours waits for them |
-//! | `client`, `tls`, `proxies`, `addresses` | one request, by redirects, to an address that is allowed |
-//! | `origin` | which URLs a redirect may lead to, and which of them get the credentials |
-//! | `retry`, `errors` | what is tried again and when; how failures read |
-//! | `answer`, `version` | whether an answer is the range, of the version, that was asked for |
+//! | `options` | options, and environment variables |
+//! | `runtime` | network threads, and how blocking calls wait for them |
+//! | `client`, `tls`, `proxies`, `addresses` | one request, following redirects to permitted addresses |
+//! | `origin` | where a redirect may lead, and which requests carry credentials |
+//! | `retry`, `errors` | what is retried and when; error messages |
+//! | `answer`, `version` | whether a response is the requested range of the expected version |
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
-//! | `cache` | copies of files in a folder of this machine |
-//! | `web`, `hub`, `store` | where files are: [`Filesystem`] |
-//! | `store::connector` | the bounds of all requests of stores: redirects, lengths, times |
-//! | `store::upload` | where files go: [`Uploads`] |
+//! | `cache` | copies of files in a local folder |
+//! | `web`, `hub`, `store` | kinds of locations: [`Filesystem`] |
+//! | `store::connector` | limits on all requests to stores: redirects, lengths, times |
+//! | `store::upload` | uploads to stores: [`Uploads`] |
 //!
-//! Stores of objects belong beside `web` and `hub`: their files are `Ranges` of `source`.
+//! Further object stores belong next to `web` and `hub`: their files are `Ranges` of `source`.
 //!
 //! [`ReadAt`]: ztensor_core::sources::ReadAt
 //! [`Uploads`]: ztensor_core::sinks::upload::Uploads
@@ -54,19 +54,19 @@ use ztensor_core::work::Stop;
 pub use options::Options;
 pub use store::StoreOptions;
 
-/// The schemes of URLs that [`places`] takes, without the colon.
+/// The schemes of URLs that [`filesystem`] accepts, without the colon.
 pub const SCHEMES: [&str; 6] = ["https", "http", "hf", "s3", "gs", "az"];
 
-/// Whether a text is a URL of one of [`SCHEMES`], and no path of a local file.
+/// Returns whether a string is a URL of one of [`SCHEMES`] rather than a local path.
 pub fn is_remote(text: &str) -> bool {
     scheme(text).is_some_and(|scheme| SCHEMES.contains(&&*scheme))
 }
 
-/// The places that a URL leads to, and the path of its file or folder among them: the URL without query and credentials, and of
-/// the hub with the commit that its revision is now.
+/// Returns the filesystem of a URL, and the path of its file or folder in it: the URL without query and credentials, and for the hub with
+/// the current commit of its revision.
 ///
-/// Fails with `ZT_INVALID_ARG` for a URL or option that cannot be meant. The hub is asked for the commit, so that `ZT_IO` and
-/// `ZT_ABORTED` may come of that; other servers are first asked when a file is opened.
+/// Fails with `ZT_INVALID_ARG` for an invalid URL or option. Requests the commit from the hub, which may fail with `ZT_IO` or `ZT_ABORTED`;
+/// other servers are first contacted when a file is opened.
 pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
     match scheme(url).as_deref() {
         Some("http" | "https") => web::filesystem(url, options),
@@ -74,28 +74,27 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
         Some(scheme @ ("s3" | "gs" | "az")) => store::filesystem(scheme, url, options),
         Some(other) => {
             let message = format!(
-                "{:?} is no scheme of URLs that can be read: known are https:, http:, hf: (of the Hugging Face hub), s3:, gs: and az:",
+                "URLs with the scheme {:?} cannot be read: supported are https:, http:, hf: (Hugging Face hub), s3:, gs: and az:",
                 short(other, 40)
             );
             Err(Error::new(Code::InvalidArg, message))
         }
-        None => Err(Error::new(Code::InvalidArg, "this is no URL: it has no scheme, as https:// is one")),
+        None => Err(Error::new(Code::InvalidArg, "this is not a URL: it has no scheme such as https://")),
     }
 }
 
-/// Takes files for a store of objects, and the path of a URL in it. Only stores take files.
+/// Returns the uploads of an object store, and the path of a URL in it. Only object stores accept files.
 ///
-/// Fails with `ZT_INVALID_ARG` for a URL or option that cannot be meant, and for any other server. The store is first asked when a
-/// file is begun.
+/// Fails with `ZT_INVALID_ARG` for an invalid URL or option, and for any other server. The store is first contacted when a file is started.
 pub fn uploads(url: &str, options: &Options, overwrite: bool) -> Result<(Arc<dyn Uploads>, PathBuf)> {
     if let Some(scheme @ ("s3" | "gs" | "az")) = scheme(url).as_deref() {
         return store::uploads(scheme, url, options, overwrite);
     }
-    let message = "only s3:, gs: and az: URLs can be written to: write a file of this machine, and upload it";
+    let message = "only s3:, gs: and az: URLs can be written to: write a local file and upload it";
     Err(Error::new(Code::InvalidArg, message))
 }
 
-/// The scheme of a URL in lower case, before "://".
+/// Returns the lowercase scheme of a URL, before "://".
 fn scheme(url: &str) -> Option<String> {
     let (scheme, _) = url.split_once("://")?;
     let good = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);

@@ -1,4 +1,4 @@
-//! The first request of a file: its length, its version, and its first bytes, in which most indexes end.
+//! The first request for a file: its length, its version, and its first bytes, which include most indexes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -21,17 +21,17 @@ use crate::runtime;
 use crate::source::Remote;
 use crate::version::Version;
 
-/// How often `max_whole_bytes` may be held by the files of one place together.
+/// Maximum total size of the files of one location held in memory in full, as a multiple of `max_whole_bytes`.
 const WHOLE_FILES: u64 = 4;
 
-/// What an answer says of a file.
+/// The description of a file in a response.
 struct Described {
     length: u64,
     head: Vec<u8>,
     whole: bool,
 }
 
-/// Opens the file at a target, by one request as a rule.
+/// Opens the file at a target, normally with one request.
 pub fn open(
     client: &Arc<Client>,
     blocks: &Arc<Blocks>,
@@ -40,10 +40,10 @@ pub fn open(
 ) -> Result<Arc<dyn ReadAt>> {
     let opened = retrying(&client.options, async || attempt(client, target).await);
     let (file, head, whole) = runtime::wait(stop, opened)?;
-    // The URL of a file of the hub names the commit.
+    // The URL of a file on the hub contains the commit.
     let version = file.version.sure().or_else(|| target.hub.is_some().then(|| b"commit".to_vec()));
     let source = Remote::new(file, head, whole, blocks);
-    Ok(cache::through(source, &cache::place(&target.url), version.as_deref(), &client.options))
+    Ok(cache::through(source, &cache::location(&target.url), version.as_deref(), &client.options))
 }
 
 async fn attempt(
@@ -53,7 +53,7 @@ async fn attempt(
     let headers = [range::header(0, FIRST - 1)?].into_iter().collect();
     let mut answer = client.get(target, None, &headers).await?;
     let version = Version::of(answer.response.headers());
-    let place = (answer.place.redirects > 0).then(|| answer.place.clone());
+    let hop = (answer.hop.redirects > 0).then(|| answer.hop.clone());
     let path = &*target.path;
     answer::check_coding(path, answer.response.headers())?;
     let media = media_type(answer.response.headers());
@@ -68,15 +68,15 @@ async fn attempt(
     drop(answer);
     let Described { length, head, whole } = described;
     let held = if whole { length } else { 0 };
-    let (client, target, place) = (Arc::clone(client), target.clone(), Mutex::new(place));
-    let file = Opened { client, target, length, version, place, held };
+    let (client, target, hop) = (Arc::clone(client), target.clone(), Mutex::new(hop));
+    let file = Opened { client, target, length, version, hop, held };
     if !head.is_empty() && answer::is_page(&media, &head) {
         return Err(errors::page(&file.target.path).into());
     }
     Ok((file, head, whole))
 }
 
-/// The first bytes, from a server that sends parts.
+/// Reads the first bytes from a server that supports ranges.
 async fn first_part(
     client: &Client,
     path: &str,
@@ -95,12 +95,12 @@ async fn first_part(
     let mut head = Vec::new();
     gather(client, path, answer, &mut head, length, &|| answer::too_long(path)).await?;
     if (head.len() as u64) < length {
-        return Err(Failure::passing(errors::about(path, "the server ended its first answer early")));
+        return Err(Failure::passing(errors::about(path, "the first response of the server ended early")));
     }
     Ok(Described { length: total, head, whole: false })
 }
 
-/// The whole file, from a server that sends no parts.
+/// Reads the whole file from a server that does not support ranges.
 async fn whole(
     client: &Client,
     path: &str,
@@ -110,20 +110,20 @@ async fn whole(
     let most = client.options.max_whole_bytes;
     let limit = |length: &str| {
         let message = format!(
-            "the server sends no parts of a file (it ignores Range), and this one has {length}, more than the {most} that are held in memory whole (option maxWholeBytes)"
+            "the server does not support ranges (it ignores Range), and the file has {length}, more than the {most} bytes that are held in memory (option maxWholeBytes)"
         );
         Failure::Final(Error::new(Code::Limit, message).file(std::path::Path::new(path)))
     };
     let said = answer.response.content_length();
     if let Some(length) = said.filter(|&length| length > most) {
-        // A page is told by its headers alone here, since its bytes are not read.
+        // A web page is detected only by its headers here, because its bytes are not read.
         let page = media == "text/html" && answer.response.headers().contains_key(CONTENT_TYPE);
         return Err(if page { errors::page(path).into() } else { limit(&format!("{length} bytes")) });
     }
     let mut bytes = Vec::new();
     gather(client, path, answer, &mut bytes, most, &|| limit("more bytes")).await?;
     if said.is_some_and(|said| said != bytes.len() as u64) {
-        return Err(Failure::passing(errors::about(path, "the server ended its answer early")));
+        return Err(Failure::passing(errors::about(path, "the response of the server ended early")));
     }
     let length = bytes.len() as u64;
     let held = client.whole_bytes.fetch_add(length, Ordering::Relaxed);
@@ -134,7 +134,7 @@ async fn whole(
     Ok(Described { length, head: bytes, whole: true })
 }
 
-/// Keeps a body of `most` bytes at most, in memory that grows with what comes.
+/// Collects a body of at most `most` bytes, in memory that grows as bytes arrive.
 async fn gather(
     client: &Client,
     path: &str,

@@ -1,4 +1,4 @@
-//! What a caller may choose, and the variables of the environment.
+//! Options, and environment variables.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,32 +10,32 @@ use ztensor_core::error::{Code, Error, Result};
 
 use crate::store::StoreOptions;
 
-/// How to read files of a server.
+/// Options for reading remote files.
 #[derive(Clone)]
 pub struct Options {
     /// Sent with each request to the origin of the URL, and to no other.
     pub headers: Vec<(String, String)>,
-    /// Requests under way at once: 16. More make no storage faster that was measured.
+    /// Maximum concurrent requests: 16. More did not improve the throughput of any measured storage.
     pub concurrency: usize,
-    /// Bytes that one request asks for at most: 8 MiB.
+    /// Maximum bytes per request: 8 MiB.
     pub piece_bytes: usize,
-    /// How long a server may send nothing, or less than a KiB: 30 s.
+    /// Maximum time in which a server may send less than a KiB: 30 s.
     pub timeout: Duration,
-    /// How often a request that failed for the moment is made again: 5.
+    /// Maximum retries of a transient failure: 5.
     pub retries: u32,
-    /// The wait before the first of these, which doubles with each: 200 ms.
+    /// The delay before the first retry, which doubles with each: 200 ms.
     pub backoff: Duration,
-    /// Bytes of a file that is held in memory whole, where a server sends no parts: 64 MiB.
+    /// Maximum bytes of a file held in memory in full, if a server does not support ranges: 64 MiB.
     pub max_whole_bytes: u64,
     /// Whether a public server may redirect to addresses of private networks and of this machine.
     pub allow_private: bool,
-    /// How to reach a store of objects.
+    /// How to access an object store.
     pub store: StoreOptions,
-    /// The folder that copies of files are kept in, which nobody else may write to; `None`: nowhere.
+    /// The folder for cached copies of files, to which only this user may write; `None` disables the cache.
     pub cache: Option<PathBuf>,
-    /// Bytes of all copies together, as the disk counts them: 64 GiB.
+    /// Maximum disk space of all cached copies: 64 GiB.
     pub max_cache_bytes: u64,
-    /// The variables to go by; `None`: those of the process.
+    /// The environment variables to use; `None` means those of the process.
     pub environment: Option<HashMap<String, String>>,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Headers that the requests need for themselves: another value would make an answer something else.
+/// Headers set by the requests themselves: other values would change the response.
 const OWN: [&str; 17] = [
     "accept-encoding",
     "connection",
@@ -100,7 +100,7 @@ const OWN: [&str; 17] = [
 ];
 
 impl Options {
-    /// A variable of the environment that is not empty.
+    /// Returns a nonempty environment variable.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let value = match &self.environment {
             Some(variables) => variables.get(name).cloned(),
@@ -109,7 +109,7 @@ impl Options {
         value.filter(|value| !value.is_empty())
     }
 
-    /// All variables whose names begin so, by their names: the same order each time.
+    /// Returns all variables with a prefix, sorted by name for a deterministic order.
     pub(crate) fn variables(&self, prefix: &str) -> Vec<(String, String)> {
         let mut found: Vec<_> = match &self.environment {
             Some(variables) => variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
@@ -122,37 +122,36 @@ impl Options {
         found
     }
 
-    /// A path that a variable gives.
+    /// Returns a path from a variable.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.variable(name).map(PathBuf::from)
     }
 
-    /// The headers, checked. An error names a header and never shows its value.
+    /// Returns the validated headers. An error names a header and never shows its value.
     pub(crate) fn header_map(&self) -> Result<HeaderMap> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
             let refused = |why: &str| Error::new(Code::InvalidArg, format!("the header {name:?} {why}"));
-            let name =
-                HeaderName::try_from(name).map_err(|_| refused("has a name that no header may have"))?;
+            let name = HeaderName::try_from(name).map_err(|_| refused("has an invalid name"))?;
             if OWN.contains(&name.as_str()) {
-                return Err(refused("is set by each request itself and cannot be given"));
+                return Err(refused("is set by each request and cannot be overridden"));
             }
             let mut value = HeaderValue::try_from(value)
-                .map_err(|_| refused("has a value that no header may have, such as a line break"))?;
+                .map_err(|_| refused("has an invalid value, such as one with a line break"))?;
             value.set_sensitive(true);
             map.append(name, value);
         }
         Ok(map)
     }
 
-    /// Refuses what nothing could be read with.
+    /// Rejects invalid values.
     pub(crate) fn check(&self) -> Result<()> {
         let refused = |what: &str| Err(Error::new(Code::InvalidArg, what));
         if !(1..=256).contains(&self.concurrency) {
             return refused("concurrency must be from 1 to 256");
         }
         if self.piece_bytes < 64 << 10 {
-            return refused("pieceBytes must be 64 KiB at least");
+            return refused("pieceBytes must be at least 64 KiB");
         }
         if self.timeout.is_zero() {
             return refused("timeout must be more than 0");

@@ -1,4 +1,4 @@
-//! Which URLs a redirect may lead to, and which requests carry the credentials: those to the first origin alone.
+//! Where redirects may lead, and which requests carry credentials: only those to the first origin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use ztensor_core::error::{Code, Error, Result, short};
 use crate::addresses::names_private;
 use crate::errors::{self, shown};
 
-/// Redirects that are followed, as browsers do at least.
+/// Maximum redirects followed; browsers follow at least as many.
 const REDIRECTS: u8 = 10;
 
-/// What a server wants before it shows a file. Never shown.
+/// Credentials for a server. Never shown.
 #[derive(Clone, Default)]
 pub struct Credentials {
     headers: HeaderMap,
@@ -33,7 +33,7 @@ impl Credentials {
         Self { headers, basic: None }
     }
 
-    /// Takes name and password out of a URL. They count where no header `authorization` is given.
+    /// Removes name and password from a URL. They are used unless there is an `authorization` header.
     pub fn take(&mut self, url: &mut Url) {
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         if !url.username().is_empty() || url.password().is_some() {
@@ -42,14 +42,11 @@ impl Credentials {
         }
     }
 
-    /// A token, unless a header `authorization` is given.
+    /// Sets a bearer token, unless there is an `authorization` header.
     pub fn bearer(&mut self, token: &str) -> Result<()> {
         if !self.headers.contains_key(AUTHORIZATION) {
             let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                Error::new(
-                    Code::InvalidArg,
-                    "the token of the hub (HF_TOKEN) has characters that no token has",
-                )
+                Error::new(Code::InvalidArg, "the token of the hub (HF_TOKEN) contains invalid characters")
             })?;
             value.set_sensitive(true);
             self.headers.insert(AUTHORIZATION, value);
@@ -57,7 +54,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// Whether they tell a server who asks.
+    /// Returns whether they identify the user to a server.
     pub fn identifies(&self) -> bool {
         self.basic.is_some() || self.headers.contains_key(AUTHORIZATION)
     }
@@ -73,15 +70,15 @@ impl Credentials {
     }
 }
 
-/// A file or answer of a server, as it is first asked for.
+/// A file or API resource of a server, as first requested.
 #[derive(Clone)]
 pub struct Target {
     /// Without name and password.
     pub url: Url,
-    /// Its path, as errors show it.
+    /// Its path in error messages.
     pub path: String,
     pub credentials: Arc<Credentials>,
-    /// The page of its repository, if it is of the hub.
+    /// The page of its repository, if it is on the hub.
     pub hub: Option<Arc<str>>,
 }
 
@@ -92,13 +89,13 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Where one request goes.
+/// The destination of one request.
 #[derive(Clone)]
 pub struct Hop {
     pub url: Url,
-    /// Whether it is the first origin, which gets the credentials.
+    /// Whether it is the first origin, which receives the credentials.
     trusted: bool,
-    /// Whether a public server led here, so that only public addresses are connected to.
+    /// Whether a public server led here, so that only public addresses may be contacted.
     pub guarded: bool,
     pub redirects: u8,
 }
@@ -115,23 +112,21 @@ impl Hop {
         Self { url: target.url.clone(), trusted: true, guarded: false, redirects: 0 }
     }
 
-    /// Where an answer from here leads. `guarded`: whether only public addresses may follow.
+    /// Returns the destination of a redirect. `guarded`: whether only public addresses may follow.
     pub fn next(&self, target: &Target, location: &str, guarded: bool) -> Result<Self> {
         let refused = |what: String| errors::about(&target.path, format!("the server redirects {what}"));
         if self.redirects >= REDIRECTS {
             return Err(refused(format!("more than {REDIRECTS} times")));
         }
-        let mut url = self.url.join(location).map_err(|_| refused("to what is no URL".to_owned()))?;
+        let mut url = self.url.join(location).map_err(|_| refused("to an invalid URL".to_owned()))?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             let scheme = short(url.scheme(), 40);
             return Err(refused(format!(
-                "to a URL of the scheme {scheme:?}; only https: and http: are followed"
+                "to a URL with the scheme {scheme:?}; only https: and http: are followed"
             )));
         }
         if self.url.scheme() == "https" && url.scheme() == "http" {
-            return Err(refused(
-                "from https: to http:, which anybody on the way can read and change".to_owned(),
-            ));
+            return Err(refused("from https: to http:, which can be read and changed in transit".to_owned()));
         }
         url.set_fragment(None);
         without_credentials(&mut url);
@@ -142,7 +137,7 @@ impl Hop {
         Ok(Self { url, trusted, guarded, redirects: self.redirects + 1 })
     }
 
-    /// The request, with the credentials if it may have them.
+    /// Builds the request, with credentials if permitted.
     pub fn request(&self, target: &Target, request: RequestBuilder) -> RequestBuilder {
         if self.trusted { target.credentials.apply(request) } else { request }
     }
@@ -152,12 +147,12 @@ impl Hop {
     }
 }
 
-/// The hub's own hosts. Its stores of large files are others, below these as well, and never see a token.
+/// The hub's own hosts. Its large-file storage uses other hosts, including subdomains of these, and never receives a token.
 const HUB: [&str; 4] =
     ["https://huggingface.co", "https://www.huggingface.co", "https://hf.co", "https://www.hf.co"];
 
 impl Target {
-    /// Whether a URL is of those that may see the credentials.
+    /// Returns whether a URL may receive the credentials.
     fn is_home(&self, url: &Url) -> bool {
         let is_hub = |url: &Url| HUB.contains(&&*url.origin().ascii_serialization());
         url.origin() == self.url.origin() || (self.hub.is_some() && is_hub(&self.url) && is_hub(url))
@@ -224,7 +219,7 @@ mod tests {
             ("file:///etc/passwd", false, "\"file\""),
             ("data:,x", false, "\"data\""),
             ("ftp://h/x", false, "\"ftp\""),
-            ("https://", false, "no URL"),
+            ("https://", false, "invalid URL"),
             ("https://127.0.0.1/x", true, "127.0.0.1"),
             ("https://[::1]/x", true, "allowPrivate"),
             ("https://localhost/x", true, "allowPrivate"),
@@ -237,12 +232,12 @@ mod tests {
                 "{location}: {error}"
             );
         }
-        let mut place = first;
+        let mut hop = first;
         for _ in 0..10 {
-            place = place.next(&target, "/x", false).unwrap();
+            hop = hop.next(&target, "/x", false).unwrap();
         }
-        assert!(place.next(&target, "/x", false).unwrap_err().message().contains("more than 10 times"));
-        assert_eq!(format!("{place:?}"), "https://h/x");
+        assert!(hop.next(&target, "/x", false).unwrap_err().message().contains("more than 10 times"));
+        assert_eq!(format!("{hop:?}"), "https://h/x");
     }
 
     #[test]

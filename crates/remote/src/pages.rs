@@ -1,4 +1,4 @@
-//! The pages of a list, which a server may send without an end.
+//! Pagination of lists, which a server may continue endlessly.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::options::Options;
 
 /// The pages of one list.
 pub struct Pages<'p> {
-    /// Who sends them, in a text.
+    /// Who sends them, for messages.
     who: &'static str,
     path: &'p str,
-    /// Pages that are asked for, and those of them in a row that may hold nothing new.
+    /// Maximum pages, and maximum consecutive pages without new entries.
     most: usize,
     most_empty: usize,
-    /// How long pages in a row may hold nothing new: they are worth no more time than requests that fail.
+    /// How long consecutive pages may lack new entries: as long as failing requests are retried.
     patience: Duration,
     seen: HashSet<u64>,
     empty: usize,
-    /// When the last page came that held something new.
+    /// When the last page with new entries arrived.
     since: Instant,
 }
 
@@ -37,12 +37,12 @@ impl<'p> Pages<'p> {
         Self { who, path, most, most_empty, patience, seen: HashSet::new(), empty: 0, since: Instant::now() }
     }
 
-    /// Goes on to the page that `token` names, after one that held something new or did not.
+    /// Continues with the page that `token` names. `grew`: whether the previous page had new entries.
     pub fn next(&mut self, token: &str, grew: bool) -> Result<()> {
         let Self { who, path, most, .. } = *self;
-        // A hash takes little memory, and a server chooses its tokens by itself.
+        // A hash takes little memory; the server chooses the tokens.
         if !self.seen.insert(xxh3(token.as_bytes())) {
-            return Err(errors::about(path, format!("{who} lists the same page again and again")));
+            return Err(errors::about(path, format!("{who} repeatedly lists the same page")));
         }
         if grew {
             (self.empty, self.since) = (0, Instant::now());
@@ -51,14 +51,13 @@ impl<'p> Pages<'p> {
         }
         let empty = self.empty;
         if empty >= self.most_empty || (empty > 0 && self.since.elapsed() > self.patience) {
-            let message = format!(
-                "{who} sends a list of pages without end, the last {empty} of them without anything new"
-            );
+            let message =
+                format!("{who} sends an endless list of pages, the last {empty} of them without new entries");
             return Err(errors::about(path, message));
         }
         if self.seen.len() >= most {
             let message = format!(
-                "the list of the folder has more than {most} pages, as many as are looked at: name a file of it"
+                "the list of the folder has more than {most} pages, the maximum that is read: specify a file in it"
             );
             return Err(Error::new(Code::Limit, message).file(Path::new(path)));
         }
@@ -92,7 +91,7 @@ mod tests {
             list.next(token, grew).unwrap();
         }
         let says = |result: Result<()>| result.unwrap_err().message().to_owned();
-        assert!(says(list.next("d", true)).ends_with("the store lists the same page again and again"));
-        assert!(says(list.next("f", false)).contains("without end, the last 3 of them"));
+        assert!(says(list.next("d", true)).ends_with("the store repeatedly lists the same page"));
+        assert!(says(list.next("f", false)).contains("endless list of pages, the last 3 of them"));
     }
 }

@@ -1,4 +1,4 @@
-//! Proxies, by the variables that curl goes by.
+//! Proxies from the environment variables that curl uses.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
@@ -15,7 +15,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Those that are looked at.
+    /// The variables that are read.
     pub const VARIABLES: [&str; 9] = [
         "HTTPS_PROXY",
         "https_proxy",
@@ -28,14 +28,14 @@ impl Proxies {
         "REQUEST_METHOD",
     ];
 
-    /// Those of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in capitals or not. Fails with `ZT_INVALID_ARG` for
-    /// one that cannot be used, since to go without it could tell others what is read.
+    /// Reads `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in upper or lower case. Fails with `ZT_INVALID_ARG` for an unusable
+    /// proxy, because bypassing it could disclose what is read.
     pub fn new(options: &Options) -> Result<Self> {
         let of = |name: String| options.variable(&name).map(|value| (name, value));
         let small = |name: &str| of(name.to_lowercase());
         let either = |name: &str| of(name.to_owned()).or_else(|| small(name));
         let all = either("ALL_PROXY");
-        // A web server gives its scripts the header "Proxy" of a request as HTTP_PROXY.
+        // CGI scripts receive the request header "Proxy" as HTTP_PROXY.
         let scripted = options.variable("REQUEST_METHOD").is_some();
         let http = if scripted { small("HTTP_PROXY") } else { either("HTTP_PROXY") };
         let [http, https] = [http, either("HTTPS_PROXY")]
@@ -48,17 +48,17 @@ impl Proxies {
         Ok(Self { urls, none, matcher })
     }
 
-    /// Whether there are any.
+    /// Returns whether any proxy is configured.
     pub fn exist(&self) -> bool {
         self.urls.iter().any(Option::is_some)
     }
 
-    /// Whether requests for a URL go by one.
+    /// Returns whether requests for a URL use a proxy.
     pub fn serve(&self, url: &Url) -> bool {
         url.as_str().parse().is_ok_and(|uri| self.matcher.intercept(&uri).is_some())
     }
 
-    /// Has all requests for which there is a proxy go by it.
+    /// Configures a client to use the proxies.
     pub fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder> {
         let made = |proxy: reqwest::Result<Proxy>| {
             proxy.map_err(|_| Error::new(Code::InvalidArg, "a proxy of the environment cannot be used"))
@@ -76,14 +76,14 @@ impl Proxies {
     }
 }
 
-/// The URL that a variable holds, with or without a scheme. An error does not show it, since it may hold a password.
+/// Parses the URL in a variable, with or without a scheme. An error does not show it, because it may contain a password.
 fn parsed(name: &str, value: &str) -> Result<Url> {
     let refused = |why: &str| Error::new(Code::InvalidArg, format!("the variable {name} {why}"));
     let url = if value.contains("://") { Url::parse(value) } else { Url::parse(&format!("http://{value}")) };
-    let url = url.map_err(|_| refused("is no URL of a proxy: http://host:port is one"))?;
+    let url = url.map_err(|_| refused("is not a proxy URL such as http://host:port"))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
-        _ => Err(refused("names a proxy that is not of HTTP: only http:// and https:// can be used")),
+        _ => Err(refused("names a proxy with an unsupported scheme: use http:// or https://")),
     }
 }
 

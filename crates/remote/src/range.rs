@@ -1,4 +1,4 @@
-//! One range of a file, of the version that was opened: tried again where that may help, going on after the bytes that came.
+//! Reads one range of a file, of the version that was opened. Retries transient failures, continuing after the bytes that arrived.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,15 +19,15 @@ use crate::runtime;
 use crate::source::Ranges;
 use crate::version::Version;
 
-/// A file of a server, as the first answer described it.
+/// A remote file, as described by the first response.
 pub struct Opened {
     pub client: Arc<Client>,
     pub target: Target,
     pub length: u64,
     pub version: Version,
-    /// Where redirects led, which is asked first until it says no: its URL may be signed for a while.
-    pub place: Mutex<Option<Hop>>,
-    /// Bytes of it that count as held whole.
+    /// The redirect target, which is used until it fails: its URL may be signed for a limited time.
+    pub hop: Mutex<Option<Hop>>,
+    /// Bytes of it held in memory in full.
     pub held: u64,
 }
 
@@ -55,14 +55,14 @@ impl Ranges for Opened {
     }
 }
 
-/// The header that asks for a range, both ends included.
+/// Returns the header that requests a range, both ends inclusive.
 pub fn header(first: u64, last: u64) -> Result<(http::HeaderName, HeaderValue)> {
     let value = HeaderValue::try_from(format!("bytes={first}-{last}"));
     Ok((RANGE, value.map_err(|_| Error::new(Code::Internal, "a range has no text"))?))
 }
 
 impl Opened {
-    /// Fills a buffer from an offset, in pieces that are asked for at once.
+    /// Fills a buffer from an offset, with concurrent requests.
     async fn pieces(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let options = &self.client.options;
         let pieces = buffer.chunks_mut(options.piece_bytes).scan(offset, |next, piece| {
@@ -70,38 +70,38 @@ impl Opened {
             *next += piece.len() as u64;
             Some(self.piece(first, piece))
         });
-        // All of them are dropped, and their connections closed, with the first that fails.
+        // The first failure drops all of them, which closes their connections.
         stream::iter(pieces).buffer_unordered(options.concurrency).try_collect().await
     }
 
-    async fn piece(&self, offset: u64, room: &mut [u8]) -> Result<()> {
+    async fn piece(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut got = 0;
-        retrying(&self.client.options, async || self.attempt(offset, room, &mut got).await).await
+        retrying(&self.client.options, async || self.attempt(offset, buffer, &mut got).await).await
     }
 
-    /// Asks for what is left of a range.
+    /// Requests the rest of a range.
     async fn attempt(
         &self,
         offset: u64,
-        room: &mut [u8],
+        buffer: &mut [u8],
         got: &mut usize,
     ) -> std::result::Result<(), Failure> {
-        if *got == room.len() {
+        if *got == buffer.len() {
             return Ok(());
         }
-        let (first, last) = (offset + *got as u64, offset + room.len() as u64 - 1);
+        let (first, last) = (offset + *got as u64, offset + buffer.len() as u64 - 1);
         let mut answer = self.ask(first, last).await?;
         self.check(&answer, first, last)?;
         let path = &*self.target.path;
         answer::pour(&self.client.options, path, &mut answer, |bytes| {
             let end = *got + bytes.len();
-            room.get_mut(*got..end).ok_or_else(|| answer::too_long(path))?.copy_from_slice(bytes);
+            buffer.get_mut(*got..end).ok_or_else(|| answer::too_long(path))?.copy_from_slice(bytes);
             *got = end;
             Ok(())
         })
         .await?;
-        if *got < room.len() {
-            let message = format!("the server ended its answer {} bytes early", room.len() - *got);
+        if *got < buffer.len() {
+            let message = format!("the response of the server ended {} bytes early", buffer.len() - *got);
             return Err(Failure::passing(errors::about(path, message)));
         }
         Ok(())
@@ -110,7 +110,7 @@ impl Opened {
     async fn ask(&self, first: u64, last: u64) -> std::result::Result<Answer<'_>, Failure> {
         let mut headers: HeaderMap = [header(first, last)?].into_iter().collect();
         self.version.demand(&mut headers);
-        let known = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.hop.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known {
             let asked = self.client.get(&self.target, Some(known), &headers).await;
             let expired = match &asked {
@@ -123,12 +123,12 @@ impl Opened {
             }
         }
         let answer = self.client.get(&self.target, None, &headers).await?;
-        let led = (answer.place.redirects > 0).then(|| answer.place.clone());
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = led;
+        let led = (answer.hop.redirects > 0).then(|| answer.hop.clone());
+        *self.hop.lock().unwrap_or_else(PoisonError::into_inner) = led;
         Ok(answer)
     }
 
-    /// Checks that an answer is the range that was asked for.
+    /// Checks that a response is the requested range.
     fn check(&self, answer: &Answer<'_>, first: u64, last: u64) -> std::result::Result<(), Failure> {
         let (path, headers) = (&*self.target.path, answer.response.headers());
         let status = answer.response.status().as_u16();
@@ -146,13 +146,13 @@ impl Opened {
         let held = if status == 206 {
             answer::held(headers)
         } else {
-            // The whole file is what was asked for where that is the range.
+            // The whole file is acceptable if it is the requested range.
             Some(Held { first: 0, last: self.length.saturating_sub(1), total: self.length })
         };
         match held {
             Some(held) if held == wanted => {}
             Some(_) if status == 200 => {
-                let message = "the server sends the whole file (200) for a part of it, which it did send when the file was opened";
+                let message = "the server sends the whole file (200) instead of a range, although it supported ranges when the file was opened";
                 return Err(errors::about(path, message).into());
             }
             Some(held) if held.total != self.length => return Err(errors::changed(path).into()),
@@ -166,12 +166,12 @@ impl Opened {
     }
 }
 
-/// An answer of other bytes than those that were asked for.
+/// Builds the error for a response with a different range.
 pub fn other_range(path: &str, wanted: Held, held: Option<Held>) -> Error {
     let Held { first, last, .. } = wanted;
     let sent = match held {
         Some(Held { first, last, total }) => format!("{first}-{last} of {total}"),
-        None => "a range that it does not name (Content-Range)".to_owned(),
+        None => "a range without a valid Content-Range".to_owned(),
     };
-    errors::about(path, format!("the server sends {sent}, asked for the bytes {first}-{last}"))
+    errors::about(path, format!("the server sends {sent} instead of the requested bytes {first}-{last}"))
 }

@@ -1,4 +1,4 @@
-//! What is tried again, and when: with waits that double, and as the server wishes.
+//! Retries: with exponential backoff, and as requested by the server.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -10,16 +10,16 @@ use ztensor_core::error::{Error, Result};
 use crate::errors::{Failure, Passing};
 use crate::options::Options;
 
-/// The longest wait between two tries of our own.
+/// Maximum delay between two attempts, unless the server asks for more.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The longest wait that a server may ask for: the hub counts requests by five minutes and asks for less.
+/// Maximum delay that a server may ask for: the hub limits rates per five minutes and asks for less.
 const ASKED: Duration = Duration::from_secs(120);
-/// The longest that all such waits of one request may come to.
+/// Maximum total of such delays for one request.
 const ASKED_IN_ALL: Duration = Duration::from_secs(300);
-/// Tries beyond the first where no connection came about. A wrong port or name is to be told soon.
+/// Maximum retries if no connection is established, so that a wrong port or name is reported soon.
 const UNCONNECTED: u32 = 2;
 
-/// Makes tries until one succeeds, fails for good, or no more are left.
+/// Attempts an operation until it succeeds, fails permanently, or no retries are left.
 pub async fn retrying<T>(
     options: &Options,
     mut attempt: impl AsyncFnMut() -> std::result::Result<T, Failure>,
@@ -50,10 +50,10 @@ pub async fn retrying<T>(
     }
 }
 
-/// From half of the doubled wait up to all of it, so that readers that failed together do not come back together.
+/// Returns a random delay between half and all of the doubled delay, so that readers that failed together do not retry together.
 fn backoff(first: Duration, retried: u32) -> Duration {
     let most = first.saturating_mul(1 << retried.min(16)).min(LONGEST);
-    // A hasher of random keys is what the standard library has of chance.
+    // A randomly keyed hasher is the standard library's only source of randomness.
     let chance = RandomState::new().hash_one(retried) % 1024;
     let half = most / 2;
     half + half.mul_f64(f64::from(u32::try_from(chance).unwrap_or_default()) / 1024.0)
@@ -68,11 +68,11 @@ fn gave_up(error: Error, retried: u32) -> Error {
 }
 
 fn asks_too_much(error: &Error, after: Duration) -> Error {
-    let message = format!("{}; it asks to be asked again in {} s", error.message(), after.as_secs());
+    let message = format!("{}; it asks for a retry after {} s", error.message(), after.as_secs());
     said_of(Error::new(error.code(), message), error)
 }
 
-/// The error in other words: of the same path and answer.
+/// Replaces the message of an error and retains its path and status.
 fn said_of(made: Error, from: &Error) -> Error {
     let made = made.answered(from.status());
     match from.path() {
@@ -81,11 +81,11 @@ fn said_of(made: Error, from: &Error) -> Error {
     }
 }
 
-/// When a server wants to be asked again: seconds from now, or a date (RFC 9110 §10.2.3). A date that is past is now.
+/// Returns when the server wants to be asked again: seconds from now, or a date (RFC 9110 §10.2.3). A past date means now.
 pub fn asked_for(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More seconds than a number holds are more than anybody waits.
+        // A number of seconds that overflows is longer than any accepted delay.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = httpdate::parse_http_date(text).ok()?;

@@ -1,4 +1,4 @@
-//! The threads that wait for sockets, and how a call waits for them.
+//! The network threads, and how blocking calls wait for them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,14 +10,14 @@ use tokio::time::timeout;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::work::Stop;
 
-/// Between two looks at the stop flag, which wakes nobody.
+/// The interval at which the stop flag, which does not wake waiters, is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Two threads move bytes between sockets and the calling threads, which copy them to where they belong: one gives 1.2 GB/s
-/// without TLS and a third of that with it.
+/// Two threads move bytes between sockets and the calling threads, which copy them to their destination: one reaches 1.2 GB/s without TLS
+/// and a third of that with it.
 const THREADS: usize = 2;
 
-/// The runtime, which the first call starts and which stays.
+/// Returns the runtime, which the first call starts and which is never shut down.
 pub fn handle() -> Result<Handle> {
     static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,13 +30,12 @@ pub fn handle() -> Result<Handle> {
         .enable_all()
         .build();
     let made = made.map_err(|error| {
-        Error::new(Code::Limit, format!("the system has no threads for the network: {error}"))
+        Error::new(Code::Limit, format!("the system cannot start network threads: {error}"))
     })?;
     Ok(runtime.insert(made).handle().clone())
 }
 
-/// Does asynchronous work on the calling thread, until it is done or the flag is set; then it is dropped, which closes its
-/// sockets.
+/// Runs asynchronous work on the calling thread until it is done or the flag is set. Then it is dropped, which closes its sockets.
 pub fn wait<T>(stop: &Stop, work: impl Future<Output = Result<T>>) -> Result<T> {
     stop.check()?;
     let handle = handle()?;

@@ -1,4 +1,4 @@
-//! A file of a server, or of a store of objects, as a source of bytes.
+//! A file on a server or in an object store, as a byte source.
 
 use std::sync::Arc;
 
@@ -12,34 +12,34 @@ use ztensor_core::work::Stop;
 
 use crate::options::Options;
 
-/// Bytes between two ranges that are read for nothing: a request to a store far away costs as much as 1 to 3 MiB of its stream.
+/// Maximum gap between two ranges that is read along: a request to a distant store costs as much as 1 to 3 MiB of its stream.
 const GAP: u64 = 1 << 20;
 
-/// A file somewhere else, of one version, of which ranges can be asked for.
+/// A remote file of one version that supports ranges.
 pub trait Ranges: Send + Sync {
     fn length(&self) -> u64;
 
-    /// Another number for another version: 0 where versions are not told apart.
+    /// A number that differs between versions: 0 if versions cannot be distinguished.
     fn version(&self) -> u64;
 
     fn options(&self) -> &Options;
 
-    /// Fills a buffer from an offset; all of it is in the file. Ends with `ZT_ABORTED` soon after the flag is set.
+    /// Fills a buffer from an offset within the file. Fails with `ZT_ABORTED` soon after the flag is set.
     fn fill(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()>;
 }
 
-/// Such a file as a source, of which small reads are served from larger ones.
+/// A source over such a file that serves small reads from larger ones.
 pub struct Remote<R: Ranges> {
     file: R,
-    /// All bytes, where they came at once.
+    /// All bytes, if they arrived with the first response.
     whole: Option<Vec<u8>>,
     blocks: Arc<Blocks>,
-    /// Among those of the blocks.
+    /// The number of the source in the block cache.
     number: u64,
 }
 
 impl<R: Ranges> Remote<R> {
-    /// `head`: the first bytes. `whole`: whether they are all, and nothing is to be asked for.
+    /// `head`: the first bytes. `whole`: whether they are the whole file, so that nothing needs to be requested.
     pub fn new(file: R, head: Vec<u8>, whole: bool, blocks: &Arc<Blocks>) -> Self {
         let number = Blocks::number();
         if !whole {
@@ -75,7 +75,7 @@ impl<R: Ranges> ReadAt for Remote<R> {
         let total = self.file.length();
         if checked::end_within(offset, length, total).is_none() {
             let message =
-                format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
+                format!("{length} bytes are needed at offset {offset}, but the file has {total} in total");
             return Err(Error::new(Code::Truncated, message).at(offset));
         }
         if let Some(whole) = &self.whole {
@@ -103,7 +103,7 @@ impl<R: Ranges> ReadAt for Remote<R> {
         Ok(())
     }
 
-    /// Never but for a file that came whole: so that all requests that may be under way are.
+    /// False unless the file arrived in full, so that the maximum number of concurrent requests is used.
     fn is_cached(&self, _offset: u64, _length: u64) -> bool {
         self.whole.is_some()
     }

@@ -1,5 +1,5 @@
-//! Stores of objects: S3 and what speaks as it does, Google Cloud Storage, Azure's blobs. Their clients are those of `object_store`,
-//! over connections of ours.
+//! Object stores: S3 and compatible ones, Google Cloud Storage, Azure Blob Storage. Uses the clients of `object_store` over this crate's
+//! connections.
 
 mod connector;
 mod profile;
@@ -43,32 +43,32 @@ use crate::runtime;
 use crate::source::{Ranges, Remote};
 use connector::Connector;
 
-/// Objects and folders of a list that are looked at for the names of a folder.
-const LOOKED_AT: usize = 200_000;
-/// Pages of such a list, and those of them in a row that hold nothing new: stores may send empty ones.
+/// Maximum listed objects and folders that are read for the names of a folder.
+const MAX_LISTED: usize = 200_000;
+/// Maximum pages of such a list, and consecutive pages without new entries: stores may send empty ones.
 const PAGES: usize = 1000;
 const EMPTY_PAGES: usize = 100;
-/// Bytes of the text by which a store names its next page, which goes into a URL.
+/// Maximum bytes of a page token, which becomes part of a URL.
 const TOKEN: usize = 8 << 10;
-/// The most that a store may want a reader to wait between two tries of a request that writes.
+/// Maximum delay between two attempts of a writing request, as requested by a store.
 const LONGEST: Duration = Duration::from_secs(10);
 
-const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for what everybody may read";
+const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for public data";
 
-/// How to reach a store, where the environment does not say. Its `Debug` shows no secret.
+/// Access to an object store, unless set by the environment. Its `Debug` shows no secret.
 #[derive(Clone, Default)]
 pub struct StoreOptions {
     pub region: Option<String>,
-    /// The URL of another store that speaks the same.
+    /// The URL of a compatible store.
     pub endpoint: Option<String>,
     pub allow_http: bool,
     pub virtual_hosted_style: bool,
-    /// Sign nothing: for what everybody may read.
+    /// Sign no requests: for public data.
     pub anonymous: bool,
     pub access_key_id: Option<String>,
     pub secret_access_key: Option<String>,
     pub session_token: Option<String>,
-    /// Of Azure.
+    /// For Azure.
     pub account: Option<String>,
     pub account_key: Option<String>,
 }
@@ -83,44 +83,44 @@ impl fmt::Debug for StoreOptions {
     }
 }
 
-/// A bucket, or a container of Azure's.
+/// A bucket, or an Azure container.
 struct Bucket {
     store: Arc<dyn ObjectStore>,
-    /// The same store; `None` of one that is not listed.
+    /// The same store as a lister; `None` if it is never listed.
     lists: Option<Arc<dyn PaginatedListStore>>,
     /// `s3://bucket/`.
     root: String,
     options: Options,
     blocks: Arc<Blocks>,
-    /// A folder that could not be listed, and why.
+    /// A folder that could not be listed, and the error.
     unlisted: Mutex<Option<(PathBuf, Error)>>,
-    /// An object that could not be opened, and the status that said so.
+    /// An object that could not be opened, and the status of the response.
     unopened: Mutex<Option<(PathBuf, Option<u16>)>>,
-    /// Held so that others find it.
+    /// Held so that others share it.
     #[expect(dead_code)]
     pool: Arc<Pool>,
 }
 
-/// The places of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
+/// Returns the filesystem of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
 pub fn filesystem(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
     let (bucket, path) = bucket(scheme, url, Connector::reading(options)?)?;
     Ok((Arc::new(bucket), path))
 }
 
-/// Takes files for the store of such a URL.
+/// Returns the uploads for the store of such a URL.
 pub fn uploads(
     scheme: &str,
     url: &str,
     options: &Options,
     overwrite: bool,
 ) -> Result<(Arc<dyn Uploads>, PathBuf)> {
-    // Google's store refuses preconditions of what comes in parts, and Azure's key signs them.
+    // Google's store rejects preconditions on multipart uploads, and Azure's keys sign them.
     let create = !overwrite && scheme == "s3";
     let (bucket, path) = bucket(scheme, url, Connector::writing(options, create)?)?;
     Ok((Arc::new(upload::Store::new(bucket, overwrite)), path))
 }
 
-/// The bucket of a URL, and the path of its object.
+/// Returns the bucket of a URL and the path of its object.
 fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, PathBuf)> {
     let options = &connector.options.clone();
     options.check()?;
@@ -128,12 +128,12 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-$".contains(c);
     if bucket.is_empty() || !bucket.chars().all(plain) {
-        let message = format!("{:?} names no bucket: {scheme}://bucket/key is meant", short(rest, 160));
+        let message = format!("{:?} names no bucket: expected {scheme}://bucket/key", short(rest, 160));
         return Err(Error::new(Code::InvalidArg, message));
     }
     let plain = |url: &String| url.to_ascii_lowercase().starts_with("http:");
     if options.store.endpoint.as_ref().is_some_and(plain) && !options.store.allow_http {
-        let message = "the endpoint of the store is http:, which anybody on the way can read and change: if that is right, set the option store.allowHttp";
+        let message = "the endpoint of the store is http:, which can be read and changed in transit: if this is intended, set the option store.allowHttp";
         return Err(Error::new(Code::InvalidArg, message));
     }
     let pool = Arc::clone(&connector.pool);
@@ -151,7 +151,7 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
     Ok((bucket, path.into()))
 }
 
-/// A store, as what it does beside lists and as what lists.
+/// A store in its two roles: object access and listing.
 type Made = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
 
 fn made<T: ObjectStore + PaginatedListStore>(store: T) -> Made {
@@ -239,7 +239,7 @@ fn azure(container: &str, connector: Connector) -> Result<Made> {
     Ok(made(builder.build().map_err(|error| refused("az", &error))?))
 }
 
-/// A builder with what the variables that begin so say, of those that it knows.
+/// Configures a builder with the environment variables that have a prefix and that it supports.
 fn with_variables<B, K: FromStr>(
     builder: B,
     options: &Options,
@@ -254,14 +254,14 @@ fn with_variables<B, K: FromStr>(
     })
 }
 
-/// What tells an object from all others: its URL, and which server that is of. No secret is in it.
-fn where_it_is(url: &str, options: &Options) -> String {
+/// Returns what identifies an object: its URL and the server. Contains no secret.
+fn location_of(url: &str, options: &Options) -> String {
     let own = [&options.store.endpoint, &options.store.account].map(|text| text.clone().unwrap_or_default());
     let variables = ENDPOINTS.map(|name| options.variable(name).unwrap_or_default());
     [url].into_iter().chain(own.iter().chain(&variables).map(String::as_str)).collect::<Vec<_>>().join("\n")
 }
 
-/// Variables that choose a server.
+/// Variables that select a server.
 const ENDPOINTS: [&str; 7] = [
     "AWS_ENDPOINT",
     "AWS_ENDPOINT_URL",
@@ -272,7 +272,7 @@ const ENDPOINTS: [&str; 7] = [
     "STORAGE_EMULATOR_HOST",
 ];
 
-/// How often the client of a store tries again by itself: never where it reads. Readers do that in one place, with what they have got so far.
+/// Returns the retry policy of a store's client: none for reads, which are retried in one place and continue after the bytes received.
 fn retries(connector: &Connector) -> RetryConfig {
     let options = &connector.options;
     RetryConfig {
@@ -291,10 +291,10 @@ fn refused(scheme: &str, error: &object_store::Error) -> Error {
     Error::new(Code::InvalidArg, message)
 }
 
-/// A text without the queries of its URLs, which may be signatures.
+/// Removes the queries of URLs from a text, because they may be signatures.
 fn scrubbed(text: &str) -> String {
     let mut words = text.split_inclusive(char::is_whitespace).map(|word| match word.split_once('?') {
-        Some((place, _)) if place.contains("://") => format!("{place}?… "),
+        Some((url, _)) if url.contains("://") => format!("{url}?… "),
         _ => word.to_owned(),
     });
     let text: String = words.by_ref().collect();
@@ -306,7 +306,7 @@ impl Bucket {
         let text = path.to_string_lossy();
         let key = text.strip_prefix(&self.root).unwrap_or_default();
         Key::parse(key).map_err(|_| {
-            let message = format!("{:?} is no key of an object", short(key, 160));
+            let message = format!("{:?} is not a valid object key", short(key, 160));
             Error::new(Code::InvalidArg, message)
         })
     }
@@ -319,18 +319,18 @@ impl Bucket {
         self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the keys of objects in a folder begin with.
+    /// Returns the key prefix of the objects in a folder.
     fn under(&self, folder: &Path) -> Result<String> {
         let key = self.key(folder)?;
         Ok(if key.as_ref().is_empty() { String::new() } else { format!("{key}/") })
     }
 
-    /// The length, the version and the first bytes of an object.
+    /// Returns the length, the version and the first bytes of an object.
     async fn first(&self, key: &Key, path: &str) -> std::result::Result<(Facts, Vec<u8>), Failure> {
         let first = GetOptions { range: Some(GetRange::Bounded(0..FIRST)), ..GetOptions::default() };
         let result = match self.store.get_opts(key, first).await {
             Ok(result) => result,
-            // Of an empty object there is no range.
+            // An empty object has no range.
             Err(error) if may_be_empty(&error) => match self.store.head(key).await {
                 Ok(meta) if meta.size == 0 => {
                     return Ok((Facts { length: 0, tag: meta.e_tag }, Vec::new()));
@@ -346,10 +346,10 @@ impl Bucket {
         Ok((Facts { length, tag }, head))
     }
 
-    /// The names in a folder, up to `most` of them and one more. A list that is cut short is an error: what is missing cannot be told.
+    /// Returns the names in a folder, up to `most` + 1. A truncated list is an error, because what is missing is unknown.
     async fn names(&self, path: &str, prefix: &str, most: usize) -> Result<BTreeSet<String>> {
         let Some(lists) = &self.lists else {
-            return Err(Error::new(Code::Internal, "a store that is not listed"));
+            return Err(Error::new(Code::Internal, "listing is not enabled for this store"));
         };
         let (mut names, mut token, mut looked) = (BTreeSet::new(), None::<String>, 0);
         let mut pages = Pages::new("the store", path, &self.options, (PAGES, EMPTY_PAGES));
@@ -378,13 +378,13 @@ impl Bucket {
             }
             let Some(next) = page.page_token.filter(|next| !next.is_empty()) else { return Ok(names) };
             if next.len() > TOKEN {
-                let message = format!("the store names the next page of its list by {} bytes", next.len());
+                let message = format!("the store sends a page token of {} bytes", next.len());
                 return Err(errors::about(path, message));
             }
             looked += count;
-            if looked >= LOOKED_AT {
+            if looked >= MAX_LISTED {
                 let message = format!(
-                    "the folder has more than {LOOKED_AT} objects and folders, as many as are looked at: name a file of it"
+                    "the folder has more than {MAX_LISTED} objects and folders, the maximum that is read: specify a file in it"
                 );
                 return Err(Error::new(Code::Limit, message).file(Path::new(path)));
             }
@@ -394,7 +394,8 @@ impl Bucket {
     }
 }
 
-/// Whether a range may have been refused since the object has no bytes: what neither the connection nor the status says otherwise.
+/// Returns whether a range may have been rejected because the object is empty: unless a connection problem or the status indicates
+/// otherwise.
 fn may_be_empty(error: &object_store::Error) -> bool {
     let is_other = matches!(error, object_store::Error::Generic { .. });
     is_other
@@ -417,15 +418,15 @@ impl Filesystem for Bucket {
         let whole = head.len() as u64 == object.length;
         let (store, options) = (Arc::clone(&self.store), self.options.clone());
         let version = object.tag.clone().filter(|tag| tag.starts_with('"'));
-        let place = where_it_is(&text, &options);
+        let location = location_of(&text, &options);
         let object = Object { store, key, path: text, facts: object, options };
         let source = Remote::new(object, head, whole, &self.blocks);
         let version = version.as_ref().map(String::as_bytes);
-        Ok(cache::through(source, &place, version, &self.options))
+        Ok(cache::through(source, &location, version, &self.options))
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
-        // A store that does not answer for an object is not asked for a folder as well: its first error says what is wrong.
+        // If a store did not respond for an object, its folder is not requested as well: the first error is the relevant one.
         let unopened = self.unopened().take_if(|(unopened, _)| unopened == path);
         let status = unopened.map_or(Some(404), |(_, status)| status);
         if !matches!(status, Some(400 | 401 | 403 | 404)) {
@@ -433,13 +434,13 @@ impl Filesystem for Bucket {
         }
         match self.list(path, 1, stop) {
             Ok(names) => !names.is_empty(),
-            // A store that does not list says no more of a path than that nothing can be read there.
+            // A store that does not allow listing provides no more information than that nothing can be read there.
             Err(error)
                 if status != Some(404) || matches!(error.status(), Some(401 | 403 | 404 | 405 | 501)) =>
             {
                 false
             }
-            // Whoever lists the folder next is to know why that failed, at no further request.
+            // The next listing of the folder reports why it failed without another request.
             Err(error) => {
                 *self.unlisted() = Some((path.to_owned(), error));
                 true
@@ -462,14 +463,14 @@ impl Filesystem for Bucket {
     }
 }
 
-/// What the first answer said of an object.
+/// The properties of an object from the first response.
 struct Facts {
     length: u64,
-    /// Which version it is: asked for with each range.
+    /// The version tag, which is sent with each range request.
     tag: Option<String>,
 }
 
-/// An object of one version.
+/// One version of an object.
 struct Object {
     store: Arc<dyn ObjectStore>,
     key: Key,
@@ -479,22 +480,22 @@ struct Object {
 }
 
 impl Object {
-    async fn piece(&self, offset: u64, room: &mut [u8]) -> Result<()> {
+    async fn piece(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut got = 0;
-        retrying(&self.options, async || self.attempt(offset, room, &mut got).await).await
+        retrying(&self.options, async || self.attempt(offset, buffer, &mut got).await).await
     }
 
-    /// Asks for what is left of a range.
+    /// Requests the rest of a range.
     async fn attempt(
         &self,
         offset: u64,
-        room: &mut [u8],
+        buffer: &mut [u8],
         got: &mut usize,
     ) -> std::result::Result<(), Failure> {
-        if *got == room.len() {
+        if *got == buffer.len() {
             return Ok(());
         }
-        let range = offset + *got as u64..offset + room.len() as u64;
+        let range = offset + *got as u64..offset + buffer.len() as u64;
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: self.facts.tag.clone(),
@@ -505,7 +506,7 @@ impl Object {
         if result.meta.size != self.facts.length || result.meta.e_tag != self.facts.tag {
             return Err(errors::changed(&self.path).into());
         }
-        pour(&self.path, result, range, room, got, self.options.timeout).await
+        pour(&self.path, result, range, buffer, got, self.options.timeout).await
     }
 }
 
@@ -516,7 +517,7 @@ impl Ranges for Object {
 
     fn version(&self) -> u64 {
         let Some(tag) = &self.facts.tag else { return 0 };
-        // FNV-1a: the same in every process.
+        // FNV-1a, which is the same in every process.
         tag.bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
@@ -536,17 +537,17 @@ impl Ranges for Object {
     }
 }
 
-/// Fills a buffer, from what it has got on, with the range that was asked for, which an answer has to be.
+/// Fills a buffer, from `got` on, from a response that must be the requested range.
 async fn pour(
     path: &str,
     result: GetResult,
     range: Range<u64>,
-    room: &mut [u8],
+    buffer: &mut [u8],
     got: &mut usize,
     limit: Duration,
 ) -> std::result::Result<(), Failure> {
     if result.range != range {
-        return Err(errors::about(path, "the store sent another range than it was asked for").into());
+        return Err(errors::about(path, "the store sent a different range than requested").into());
     }
     let mut body = result.into_stream();
     let mut pace = Pace::new(limit);
@@ -555,21 +556,21 @@ async fn pour(
         let next =
             next.map_err(|_| Failure::passing(errors::about(path, format!("the store {}", pace.slow()))))?;
         let Some(bytes) = next.transpose().map_err(|error| failed(path, &error))? else { break };
-        let Some(part) = room.get_mut(*got..got.saturating_add(bytes.len())) else {
-            return Err(errors::about(path, "the store sent more than it was asked for").into());
+        let Some(part) = buffer.get_mut(*got..got.saturating_add(bytes.len())) else {
+            return Err(errors::about(path, "the store sent more than requested").into());
         };
         part.copy_from_slice(&bytes);
         *got += bytes.len();
         pace.came(bytes.len());
     }
-    if *got < room.len() {
-        let message = format!("the store ended its answer {} bytes early", room.len() - *got);
+    if *got < buffer.len() {
+        let message = format!("the response of the store ended {} bytes early", buffer.len() - *got);
         return Err(Failure::passing(errors::about(path, message)));
     }
     Ok(())
 }
 
-/// What a store says of a request that reads, and whether another try may do better.
+/// Converts a store's error for a read into a failure, which may be transient.
 fn failed(path: &str, error: &object_store::Error) -> Failure {
     let passing = |after, unconnected| Passing { error: failure(path, error), after, unconnected };
     match (connector::problem(error), connector::broken(error)) {
@@ -579,7 +580,7 @@ fn failed(path: &str, error: &object_store::Error) -> Failure {
     }
 }
 
-/// What a store says, without what may be secret in it.
+/// Describes a store's error without secrets.
 fn failure(path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
     if let Some(problem) = connector::problem(error).filter(|problem| !problem.is_absent) {
@@ -593,7 +594,7 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
         }
         other => {
             let text = chain(other);
-            // Where nothing else has them, the machine's own service of credentials is asked.
+            // Without other credentials, the machine's metadata service is asked.
             if text.contains("169.254.169.254") {
                 NO_CREDENTIALS.to_owned()
             } else if let Some(detail) = connector::detail(&text) {
@@ -607,12 +608,12 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
     errors::about(path, message).answered(status(error))
 }
 
-/// Whether a store denies access. The end of an upload gives the status in a text alone.
+/// Returns whether a store denies access. The end of an upload reports the status only as text.
 fn denies(error: &object_store::Error) -> bool {
     matches!(status(error), Some(401 | 403))
 }
 
-/// The status that a store answered with. Its client gives it as a kind of error, or in a text.
+/// Returns the status of a store's response. Its client reports it as an error variant or as text.
 fn status(error: &object_store::Error) -> Option<u16> {
     use object_store::Error as Store;
     if let Some(problem) = connector::problem(error) {
@@ -630,7 +631,7 @@ fn status(error: &object_store::Error) -> Option<u16> {
     }
 }
 
-/// The texts of an error and of what caused it.
+/// Joins the messages of an error and its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

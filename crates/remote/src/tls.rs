@@ -1,4 +1,4 @@
-//! TLS by rustls, with the roots that this machine trusts and those that the user names to Node.
+//! TLS with rustls, using the roots trusted by this machine and those configured for Node.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -13,8 +13,8 @@ use ztensor_core::error::{Code, Error, Result};
 
 use crate::options::Options;
 
-/// The configuration of connections. The roots are read with the first one: that takes some ms, and a machine without any still
-/// reads over plain HTTP.
+/// Returns the TLS configuration. The roots are loaded with the first connection: that takes some ms, and a machine without roots can still
+/// use plain HTTP.
 pub fn config(options: &Options) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let extra = options.path("NODE_EXTRA_CA_CERTS").map(|path| certificates(&path)).unwrap_or_default();
@@ -25,12 +25,12 @@ pub fn config(options: &Options) -> Result<ClientConfig> {
     Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(roots)).with_no_client_auth())
 }
 
-/// The certificates of a file; none where it cannot be read, as in Node, which only warns.
+/// Returns the certificates of a file; none if it cannot be read, as in Node, which only warns.
 fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).map(|found| found.flatten().collect()).unwrap_or_default()
 }
 
-/// The platform's verifier, made when it is first needed.
+/// The platform's verifier, created when it is first needed.
 #[derive(Debug)]
 struct Roots {
     provider: Arc<CryptoProvider>,

@@ -1,10 +1,10 @@
-//! Which version of a file an answer is of: by its entity tag, else by its date (RFC 9110 §8.8).
+//! Identifies the version of a file by its entity tag or date (RFC 9110 §8.8).
 
 use http::header::{ETAG, IF_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use ztensor_core::codecs::digest::xxh3;
 
-/// What the first answer said of itself. Every later one must say the same.
+/// The version in the first response. Every later one must match.
 #[derive(Clone, Debug, Default)]
 pub struct Version {
     tag: Option<HeaderValue>,
@@ -17,8 +17,8 @@ impl Version {
         Self { tag: header(ETAG), modified: header(LAST_MODIFIED) }
     }
 
-    /// Has the server itself refuse to send another version: by a strong tag, which alone may be compared so (§13.1.1), else
-    /// by the date.
+    /// Adds a precondition so that the server rejects other versions: a strong tag, the only kind that allows this comparison (§13.1.1),
+    /// otherwise the date.
     pub fn demand(&self, headers: &mut HeaderMap) {
         match (&self.tag, &self.modified) {
             (Some(tag), _) if tag.as_bytes().starts_with(b"\"") => {
@@ -31,8 +31,8 @@ impl Version {
         }
     }
 
-    /// Whether an answer is of this version, as far as both say. One that no longer says what the first one did could be of
-    /// any, unless the other of the two still agrees. A tag that was made weak on the way is the same tag.
+    /// Returns whether a response has this version, as far as both state it. If a field of the first response is missing, the other one
+    /// must match. A tag that became weak in transit is the same tag.
     pub fn is_of(&self, headers: &HeaderMap) -> bool {
         let other = Self::of(headers);
         let same = |one: &Option<HeaderValue>, other: &Option<HeaderValue>| match (one, other) {
@@ -46,15 +46,14 @@ impl Version {
         }
     }
 
-    /// What only this version has: its strong tag, else its date. `None` where neither is sent.
+    /// Returns what identifies this version: its strong tag, otherwise its date. `None` if there is neither.
     pub fn sure(&self) -> Option<Vec<u8>> {
         let tag = self.tag.as_ref().map(HeaderValue::as_bytes).filter(|tag| tag.starts_with(b"\""));
         let modified = self.modified.as_ref().map(HeaderValue::as_bytes);
         tag.map(|tag| [b"tag ", tag].concat()).or_else(|| Some([b"date ", modified?].concat()))
     }
 
-    /// A number that another version does not have, the same in each process: 0 where the server tells versions apart by
-    /// nothing.
+    /// Returns a number that differs between versions and is the same in each process: 0 if the server does not identify versions.
     pub fn number(&self) -> u64 {
         self.tag.as_ref().map(strong).or(self.modified.as_ref().map(HeaderValue::as_bytes)).map_or(0, xxh3)
     }

@@ -1,4 +1,4 @@
-//! Files of an HTTP server: known by their URLs alone, since no server lists what it has in a way that all share.
+//! Files of an HTTP server, identified by their URLs only, because there is no common way to list files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::opening;
 use crate::options::Options;
 use crate::origin::{Credentials, Target};
 
-/// The files of the server that a URL names, and those beside its file.
+/// The file that a URL names, and its sibling files.
 struct Web {
     client: Arc<Client>,
     blocks: Arc<Blocks>,
     credentials: Arc<Credentials>,
-    /// The file's own URL with its query, which signs it alone, and without name and password.
+    /// The URL of the file including its query, which may contain its signature, without name and password.
     url: Url,
-    /// The same without its query.
+    /// The URL without its query.
     path: String,
 }
 
@@ -41,13 +41,13 @@ pub fn filesystem(url: &str, options: &Options) -> Result<(Arc<dyn Filesystem>, 
     Ok((Arc::new(web), path.into()))
 }
 
-/// A URL. An error does not show it, since it may hold a password or a signature.
+/// Parses a URL. An error does not show it, because it may contain a password or a signature.
 fn parsed(text: &str) -> Result<Url> {
     let url = Url::parse(text)
-        .map_err(|error| Error::new(Code::InvalidArg, format!("this is no URL that can be read: {error}")))?;
+        .map_err(|error| Error::new(Code::InvalidArg, format!("this is not a valid URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         let scheme = short(url.scheme(), 40).into_owned();
-        return Err(Error::new(Code::InvalidArg, format!("{scheme:?} is no scheme of a web server")));
+        return Err(Error::new(Code::InvalidArg, format!("{scheme:?} is not the scheme of a web server")));
     }
     Ok(url)
 }
@@ -55,7 +55,7 @@ fn parsed(text: &str) -> Result<Url> {
 fn check_file(url: &Url, path: &str) -> Result<()> {
     if url.path().ends_with('/') {
         let message = format!(
-            "{} is a folder of a web server, which cannot be listed: name a file, or the index of a set (model.safetensors.index.json)",
+            "{} is a folder of a web server, which cannot be listed: specify a file, or the index of a set (model.safetensors.index.json)",
             short(path, 160)
         );
         return Err(Error::new(Code::InvalidArg, message));
@@ -64,13 +64,13 @@ fn check_file(url: &Url, path: &str) -> Result<()> {
 }
 
 impl Web {
-    /// The URL of a path: that of the file itself, one of its folder, or any other.
+    /// Returns the URL of a path: the file itself, a sibling, or any other.
     fn url(&self, path: &str) -> Result<Url> {
         if path == self.path {
             return Ok(self.url.clone());
         }
         let folder = self.path.rfind('/').and_then(|slash| self.path.get(..=slash)).unwrap_or_default();
-        // Names as they are: '%', '?' and '#' stand for themselves in them.
+        // Names are literal: '%', '?' and '#' have no special meaning.
         let Some(names) = path.strip_prefix(folder).filter(|_| !folder.is_empty()) else {
             return parsed(path);
         };
@@ -83,7 +83,7 @@ impl Web {
         let mut segments = url.path_segments_mut().map_err(|()| out())?;
         segments.pop();
         for name in names.split('/') {
-            // Control characters are dropped from a URL when it is made.
+            // URL parsing drops control characters.
             if matches!(name, "" | "." | "..") || name.bytes().any(|byte| byte.is_ascii_control()) {
                 return Err(out());
             }
@@ -98,7 +98,7 @@ impl Filesystem for Web {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         let path = text(path)?;
         let mut url = self.url(&path)?;
-        // Another server's file has no right to the credentials of this one.
+        // A file on another server must not receive the credentials of this one.
         let mut credentials =
             if url.origin() == self.url.origin() { Arc::clone(&self.credentials) } else { Arc::default() };
         Arc::make_mut(&mut credentials).take(&mut url);
@@ -113,7 +113,7 @@ impl Filesystem for Web {
 
     fn list(&self, folder: &Path, _most: usize, _stop: &Stop) -> Result<Vec<OsString>> {
         let folder = folder.to_string_lossy();
-        Err(errors::about(&folder, "a web server cannot be asked for the files of a folder"))
+        Err(errors::about(&folder, "the folders of a web server cannot be listed"))
     }
 
     fn is_file(&self, _path: &Path) -> bool {
@@ -121,16 +121,16 @@ impl Filesystem for Web {
     }
 }
 
-/// A path as texts show it: one that a caller gives may hold a query.
+/// Formats a path for messages: one given by a caller may contain a query.
 fn shown_of(url: &Url, path: &str) -> String {
     if path.contains(['?', '#', '@']) { shown(url) } else { path.to_owned() }
 }
 
-/// A path as the text of a URL. Joining names puts backslashes on Windows.
+/// Returns a path as a URL. Joining names uses backslashes on Windows.
 pub fn text(path: &Path) -> Result<String> {
     let text = path
         .to_str()
-        .ok_or_else(|| Error::new(Code::InvalidArg, "a URL has to be valid Unicode").file(path))?;
+        .ok_or_else(|| Error::new(Code::InvalidArg, "a URL must be valid Unicode").file(path))?;
     Ok(if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() })
 }
 

@@ -80,13 +80,13 @@ fn statuses_say_what_to_do() {
         ("404 Not Found", "check the name", 1),
         ("407 Proxy Authentication Required", "HTTPS_PROXY", 1),
         ("410 Gone", "check the name", 1),
-        ("416 Range Not Satisfiable", "does not read in parts", 1),
+        ("416 Range Not Satisfiable", "cannot be read in parts", 1),
         ("418 I'm a teapot", "answered 418", 1),
         ("204 No Content", "answered 204", 1),
         ("304 Not Modified", "answered 304", 1),
         ("501 Not Implemented", "answered 501", 1),
         ("408 Request Timeout", "answered 408", 2),
-        ("429 Too Many Requests", "asked too often", 2),
+        ("429 Too Many Requests", "received too many requests", 2),
         ("500 Internal Server Error", "answered 500 (Internal Server Error); tried 2 times", 2),
         ("503 Service Unavailable", "answered 503", 2),
         ("504 Gateway Timeout", "answered 504", 2),
@@ -143,10 +143,10 @@ fn other_ranges_are_refused() {
         reading(name, answer, Code::Io, hint, 1);
     }
     for (name, answer, hint) in [
-        ("shifted", ranged(1, 100, "1000", ""), "sends 1-100 of 1000, asked for the bytes 0-"),
+        ("shifted", ranged(1, 100, "1000", ""), "sends 1-100 of 1000 instead of the requested bytes 0-"),
         ("short", ranged(0, 99, "1000", ""), "sends 0-99 of 1000"),
         ("too long", ranged(0, 600_000, "1000000", ""), "sends 0-600000"),
-        ("of no length", ranged(0, 99, "*", ""), "does not name"),
+        ("of no length", ranged(0, 99, "*", ""), "without a valid Content-Range"),
         ("of more than any file", ranged(0, (512 << 10) - 1, "9007199254740993", ""), "2^53"),
     ] {
         let code = if hint == "2^53" { Code::Limit } else { Code::Io };
@@ -247,8 +247,8 @@ fn bodies_that_go_on_are_cut_off() {
         assert!(sent < 64 * MIB, "the reader went on reading");
         false
     };
-    opening("endless", endless, Code::Io, "more bytes than were asked for", 1);
-    reading("endless", endless, Code::Io, "more bytes than were asked for", 1);
+    opening("endless", endless, Code::Io, "more bytes than requested", 1);
+    reading("endless", endless, Code::Io, "more bytes than requested", 1);
     let long = |request: &Request, stream: &mut TcpStream| {
         let (first, last) = request.range().unwrap();
         let range =
@@ -256,8 +256,8 @@ fn bodies_that_go_on_are_cut_off() {
         head(stream, "206 Partial Content", &range);
         hold(stream)
     };
-    opening("long", long, Code::Io, "more bytes than were asked for", 1);
-    reading("long", long, Code::Io, "more bytes than were asked for", 1);
+    opening("long", long, Code::Io, "more bytes than requested", 1);
+    reading("long", long, Code::Io, "more bytes than requested", 1);
     // A whole file without an end: as many bytes as may be held, and no more.
     let server = Server::new(|_: &Request, stream: &mut TcpStream| {
         head(stream, "200 OK", "Connection: close\r\n");
@@ -335,6 +335,6 @@ fn redirects_without_end_end() {
     {
         opening(to, move |_: &Request, stream: &mut TcpStream| redirect(stream, to), Code::Io, hint, 1);
     }
-    opening("nowhere", says("302 Found", "", b""), Code::Io, "without saying where to", 1);
+    opening("nowhere", says("302 Found", "", b""), Code::Io, "without a valid Location header", 1);
     opening("no URL", says("302 Found", "Location: http://[\r\n", b""), Code::Io, "no URL", 1);
 }

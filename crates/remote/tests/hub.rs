@@ -182,8 +182,8 @@ fn refusals_say_what_to_do() {
 #[test]
 fn answers_of_something_else_are_refused() {
     for (headers, body, says) in [
-        ("", &b"not json"[..], "answers as no hub does"),
-        ("", br#"{"sha":"main"}"#, "answers as no hub does"),
+        ("", &b"not json"[..], "does not respond like a hub"),
+        ("", br#"{"sha":"main"}"#, "does not respond like a hub"),
         ("", b"\xff", "no text"),
         ("Content-Type: text/html\r\n", b"<html>", "web page"),
         ("Content-Encoding: gzip\r\n", b"{}", "Content-Encoding"),

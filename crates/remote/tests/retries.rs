@@ -57,7 +57,7 @@ fn a_server_that_wants_long_is_not_waited_for() {
         });
         let error = refusal(open(&server.url("/m")));
         assert_eq!((error.code(), server.count()), (Code::Io, 1));
-        assert!(error.message().contains("429") && error.message().contains("asked again in"), "{error}");
+        assert!(error.message().contains("429") && error.message().contains("a retry after"), "{error}");
     }
 }
 

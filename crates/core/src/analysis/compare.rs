@@ -1,4 +1,4 @@
-//! How far the elements of two tensors are apart.
+//! Element-wise comparison of two tensors.
 #![forbid(unsafe_code)]
 
 mod pairs;
@@ -12,27 +12,27 @@ use crate::inject;
 use crate::model::DType;
 use crate::work::Watch;
 
-/// Which distances count as none: `|a - b| <= absolute + relative * max(|a|, |b|)`.
+/// The tolerance for differences: `|a - b| <= absolute + relative * max(|a|, |b|)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tolerance {
     pub absolute: f64,
     pub relative: f64,
 }
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The same dtype and the same bits.
+    /// Whether dtype and all bits are equal.
     pub identical: bool,
-    /// Elements further apart than the tolerance, or NaN on one side alone.
+    /// Elements that differ by more than the tolerance, or are NaN on only one side.
     pub differing: u64,
-    /// The first of them.
+    /// The index of the first of them.
     pub first: Option<u64>,
-    /// Elements that are NaN on one side alone.
+    /// Elements that are NaN on only one side.
     pub unmatched_nan: u64,
-    /// The largest `|a - b|`; that of an infinity and anything else is infinite.
+    /// The maximum `|a - b|`; infinite if one of them is an infinity and the other differs.
     pub max_absolute: f64,
-    /// The largest `|a - b| / max(|a|, |b|)`; infinite where the distance is.
+    /// The maximum `|a - b| / max(|a|, |b|)`; infinite if the difference is.
     pub max_relative: f64,
 }
 
@@ -66,13 +66,13 @@ impl Comparison {
         self.first.get_or_insert(at);
     }
 
-    /// Takes in two elements.
-    fn add(&mut self, at: u64, apart: Apart, tolerance: Tolerance) {
-        let Apart { distance, magnitude, scale } = apart;
+    /// Adds two elements.
+    fn add(&mut self, at: u64, difference: Difference, tolerance: Tolerance) {
+        let Difference { distance, magnitude, scale } = difference;
         let infinite = distance.is_infinite();
         self.max_absolute = self.max_absolute.max(distance / scale);
         self.max_relative = self.max_relative.max(if infinite { distance } else { distance / magnitude });
-        // An infinite magnitude has no tolerance either, where none is asked for.
+        // An infinite magnitude yields no tolerance either unless a relative one is requested.
         let relative = if tolerance.relative > 0.0 { tolerance.relative * magnitude } else { 0.0 };
         if infinite || distance > tolerance.absolute * scale + relative {
             self.differs(at);
@@ -80,7 +80,7 @@ impl Comparison {
     }
 
     fn add_number(&mut self, at: u64, a: f64, b: f64, tolerance: Tolerance) {
-        #[expect(clippy::float_cmp)] // infinities of one sign are as far apart as equal numbers
+        #[expect(clippy::float_cmp)] // infinities of one sign count as equal numbers
         if a == b || (a.is_nan() && b.is_nan()) {
             return;
         }
@@ -88,14 +88,14 @@ impl Comparison {
             self.unmatched_nan += 1;
             return self.differs(at);
         }
-        let apart = |scale: f64| {
+        let difference = |scale: f64| {
             let (a, b) = (a * scale, b * scale);
-            Apart { distance: (a - b).abs(), magnitude: a.abs().max(b.abs()), scale }
+            Difference { distance: (a - b).abs(), magnitude: a.abs().max(b.abs()), scale }
         };
-        self.add(at, Apart::finite(apart), tolerance);
+        self.add(at, Difference::finite(difference), tolerance);
     }
 
-    /// Complex numbers are as far apart as the absolute value of their difference; one with a NaN is NaN.
+    /// The difference of complex numbers is the absolute value of their difference; one with a NaN is NaN.
     fn add_complex(&mut self, at: u64, a: [f64; 2], b: [f64; 2], tolerance: Tolerance) {
         let is_nan = |number: [f64; 2]| number[0].is_nan() || number[1].is_nan();
         #[expect(clippy::float_cmp)]
@@ -106,21 +106,21 @@ impl Comparison {
             self.unmatched_nan += 1;
             return self.differs(at);
         }
-        let apart = |scale: f64| {
+        let difference = |scale: f64| {
             let (a, b) = (a.map(|part| part * scale), b.map(|part| part * scale));
-            // Equal infinities are no distance.
+            // Equal infinities have no difference.
             #[expect(clippy::float_cmp)]
             let part = |at: usize| if a[at] == b[at] { 0.0 } else { a[at] - b[at] };
             let magnitude = a[0].hypot(a[1]).max(b[0].hypot(b[1]));
-            Apart { distance: part(0).hypot(part(1)), magnitude, scale }
+            Difference { distance: part(0).hypot(part(1)), magnitude, scale }
         };
-        self.add(at, Apart::finite(apart), tolerance);
+        self.add(at, Difference::finite(difference), tolerance);
     }
 }
 
-/// How far two elements are apart.
+/// The difference between two elements.
 #[derive(Clone, Copy)]
-struct Apart {
+struct Difference {
     distance: f64,
     /// The larger of the two magnitudes.
     magnitude: f64,
@@ -128,24 +128,24 @@ struct Apart {
     scale: f64,
 }
 
-impl Apart {
-    /// Finite numbers can be further apart than float64 reaches, and complex ones larger. They are scaled down then.
-    fn finite(apart: impl Fn(f64) -> Self) -> Self {
-        let plain = apart(1.0);
-        if plain.distance.is_finite() && plain.magnitude.is_finite() { plain } else { apart(0.25) }
+impl Difference {
+    /// The difference of finite numbers may exceed float64, as may the magnitude of complex ones. They are then scaled down.
+    fn finite(difference: impl Fn(f64) -> Self) -> Self {
+        let plain = difference(1.0);
+        if plain.distance.is_finite() && plain.magnitude.is_finite() { plain } else { difference(0.25) }
     }
 }
 
-/// Elements of one item of work: what is found of several is joined exactly.
+/// Elements per work item: results of several items are combined exactly.
 const STRETCH: u64 = 16 * STEP;
 
 const fn is_complex(dtype: DType) -> bool {
     matches!(dtype, DType::Complex64 | DType::Complex128)
 }
 
-/// Compares two tensors of as many elements, several stretches at once. Where bits differ, numbers are compared: as
-/// float64, or exactly where both are integers. Fails with `BadDtype` where a dtype has no numbers here (6-bit
-/// floats of other bits) or only one side is complex, with `BadShape` where the counts differ.
+/// Compares two tensors with the same number of elements, several stretches at once. Elements with different bits are compared as numbers:
+/// as float64, or exactly if both are integers. Fails with `BadDtype` if a dtype is not numeric here (6-bit floats with different bits) or
+/// only one side is complex, and with `BadShape` if the counts differ.
 pub fn compare(
     a: &Elements<'_>,
     b: &Elements<'_>,
@@ -163,13 +163,13 @@ pub fn compare(
     }
     watch.expect(a.byte_length().saturating_add(b.byte_length()), 1);
     let found = stretches_of(STRETCH, a.count, watch, |first, count| {
-        let (mut room_a, mut room_b) = (Vec::new(), Vec::new());
+        let (mut buffer_a, mut buffer_b) = (Vec::new(), Vec::new());
         let mut numbers = Pair::default();
         let mut found = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };
         for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
             let count = STEP.min(first + count - at);
-            let bytes_a = a.read(at, count, &mut room_a)?;
-            let bytes_b = b.read(at, count, &mut room_b)?;
+            let bytes_a = a.read(at, count, &mut buffer_a)?;
+            let bytes_b = b.read(at, count, &mut buffer_b)?;
             watch.did_bytes((bytes_a.len() + bytes_b.len()) as u64);
             if a.dtype == b.dtype && bytes_a == bytes_b {
                 continue;
@@ -185,7 +185,7 @@ pub fn compare(
     Ok(found.into_iter().fold(none, Comparison::join))
 }
 
-/// Space for the numbers of both sides.
+/// Buffers for the numbers of both sides.
 #[derive(Default)]
 struct Pair {
     decoder: Decoder,
@@ -210,7 +210,7 @@ impl Pair {
                     #[expect(clippy::cast_precision_loss)] // exact until here
                     let (distance, magnitude) =
                         (a.abs_diff(b) as f64, a.unsigned_abs().max(b.unsigned_abs()) as f64);
-                    found.add(at, Apart { distance, magnitude, scale: 1.0 }, tolerance);
+                    found.add(at, Difference { distance, magnitude, scale: 1.0 }, tolerance);
                 }
             }
             return Ok(());
@@ -250,7 +250,7 @@ fn collect(
     })
 }
 
-/// Integers of any dtype, exactly.
+/// Returns integers of any dtype, exactly.
 fn integers((dtype, bytes): (DType, &[u8])) -> impl Iterator<Item = i128> + '_ {
     let signed = matches!(dtype, DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8);
     bytes.chunks_exact(dtype.element_bytes()).map(move |bytes| {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_distance_apart() {
+    fn numbers_without_difference() {
         let none = Tolerance::default();
         let same = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, 1.5];
         assert_eq!(of(&same, &[-f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5], none).differing, 0);
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn complex_numbers_beyond_float64_are_compared() {
         let infinite = f64::INFINITY;
-        // Of the first two the magnitude is infinite, as a sum of squares or as it stands.
+        // For the first two the magnitude is infinite, as a sum of squares or directly.
         for (a, b, largest) in [
             ([1.7e308, 1.7e308], [1.7e308, 1e308], 1.7e308 - 1e308),
             ([infinite, 1.0], [infinite, 2.0], 1.0),

@@ -1,4 +1,4 @@
-//! The elements of a tensor in order, in pieces of any size, whatever its layout and encoding.
+//! Sequential access to the elements of a tensor, in pieces of any size, regardless of layout and encoding.
 #![forbid(unsafe_code)]
 
 use crate::checked::{bytes_of, index, product, slice};
@@ -16,8 +16,8 @@ use crate::sources::owned::Owned;
 use crate::work::Stop;
 use crate::work::{self, Watch};
 
-/// Elements between two looks at the stop flag, and of one item of work: results are gathered from these, in
-/// their order, so that they do not depend on the number of threads.
+/// Elements per work item and between two checks of the stop flag. Results are combined in the order of items, so they do not depend on the
+/// number of threads.
 pub const STRETCH: u64 = 1 << 22;
 /// Elements read at once: at 4 bytes each they stay in a core's own cache.
 pub const STEP: u64 = 1 << 16;
@@ -30,17 +30,17 @@ pub struct Elements<'a> {
 }
 
 enum Bytes<'a> {
-    /// As they stand in the file, read when asked for.
+    /// As stored in the file, read on request.
     Stored { source: &'a dyn ReadAt, offset: u64, stop: &'a Stop },
-    /// Quantized, decoded when asked for.
+    /// Quantized, decoded on request.
     Blocks(StoredBlocks<'a>),
     /// Decoded.
     Owned(Owned),
 }
 
 impl<'a> Elements<'a> {
-    /// The elements of a tensor: those of a dense one, all of a sparse one (zeros included, up to [`DENSE_BYTES`]),
-    /// float32 of a quantized one. The digests of what is read as it stands in the file are not checked.
+    /// Returns the elements of a tensor: all of a dense one, all of a sparse one (including zeros, up to [`DENSE_BYTES`]), float32 of a
+    /// quantized one. Digests of data read directly from the file are not verified.
     pub fn of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
         let opened = match tensor.layout() {
             Layout::Dense => match tensor.data() {
@@ -53,7 +53,7 @@ impl<'a> Elements<'a> {
         opened.map_err(|error| error.tensor(tensor.name()))
     }
 
-    /// The elements that a tensor stores: the same, except the values alone of a sparse one.
+    /// Returns the stored elements of a tensor: for a sparse one only its values.
     pub fn stored_of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
         match (tensor.layout(), tensor.component(Label::VALUES)) {
             (Layout::SparseCsr | Layout::SparseCoo, Some(values)) => {
@@ -63,15 +63,15 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The elements of one component; its bytes where its dtype is not known.
+    /// Returns the elements of one component, or its bytes if its dtype is unknown.
     pub fn of_component(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
         Self::open(reading, tensor, component).map_err(|error| error.tensor(tensor.name()))
     }
 
-    /// The elements of a component whose dtype has to be known.
+    /// Returns the elements of a component, whose dtype must be known.
     fn known(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
         if component.dtype.is_none() {
-            return Err(Error::new(Code::BadDtype, "the element type is not known here"));
+            return Err(Error::new(Code::BadDtype, "the element type is unknown"));
         }
         Self::open(reading, tensor, component)
     }
@@ -113,7 +113,7 @@ impl<'a> Elements<'a> {
 
     fn densified(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
         let parts = sparse_parts(tensor)?;
-        let unknown = || Error::new(Code::BadDtype, "the type of the values is not known");
+        let unknown = || Error::new(Code::BadDtype, "the type of the values is unknown");
         let dtype = tensor.dtype().ok_or_else(unknown)?;
         let shape = tensor.shape();
         let count = product(shape).ok_or_else(too_many)?;
@@ -139,8 +139,8 @@ impl<'a> Elements<'a> {
         Ok(Self { dtype, count, bytes: Bytes::Owned(output) })
     }
 
-    /// The bytes of `count` elements from `first` on, which for packed types is at a whole byte. `buffer` holds
-    /// them where they have to be read.
+    /// Returns the bytes of `count` elements from `first` on, which must begin at a whole byte for packed types. `buffer` holds them if
+    /// they must be read.
     pub fn read<'b>(&'b self, first: u64, count: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let bits = u64::from(self.dtype.bits());
         let start = first.checked_mul(bits).ok_or_else(too_many)? / 8;
@@ -160,14 +160,14 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Bytes of all elements.
+    /// Returns the bytes of all elements.
     pub fn byte_length(&self) -> u64 {
         bytes_of(self.count, self.dtype.bits()).unwrap_or(self.count)
     }
 }
 
-/// Elements of a component as the index has them, where it says so: of a dense tensor's data by the shape, of a sparse tensor's
-/// values by its index arrays. It says nothing of other components.
+/// Returns the number of elements of a component according to the index, if stated: for the data of a dense tensor by its shape, for the
+/// values of a sparse tensor by its index arrays.
 fn declared(tensor: Tensor<'_>, component: &Component) -> Option<u64> {
     let indices = |role: Label, of_each: u64| {
         let indices = tensor.component(role)?;
@@ -186,8 +186,8 @@ fn too_many() -> Error {
     Error::new(Code::Limit, "more elements than this platform can address")
 }
 
-/// Calls `work` for each [`STRETCH`] of `count` elements, several at once, with its first element and its length.
-/// Gives the results in their order, or the error of the first stretch that has one.
+/// Calls `work` for each [`STRETCH`] of `count` elements, several at once, with its first element and its length. Returns the results in
+/// order, or the error of the first stretch that fails.
 pub fn stretches<T: Send>(
     count: u64,
     watch: &Watch,
@@ -196,7 +196,7 @@ pub fn stretches<T: Send>(
     stretches_of(STRETCH, count, watch, work)
 }
 
-/// The same with stretches of another length.
+/// Calls `work` for each stretch of a given length, like [`stretches`].
 pub fn stretches_of<T: Send>(
     stretch: u64,
     count: u64,

@@ -1,4 +1,4 @@
-//! Elements of any dtype as numbers to reckon with: float32 where that holds them all, float64 otherwise.
+//! Converts elements of any dtype to floats: float32 if it represents all values, float64 otherwise.
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
@@ -15,7 +15,7 @@ pub enum Numbers<'a> {
     Double(&'a [f64]),
 }
 
-/// Whether every value of the dtype is a float32.
+/// Returns whether every value of the dtype is representable as float32.
 pub const fn fit_float32(dtype: DType) -> bool {
     !matches!(
         dtype,
@@ -23,7 +23,7 @@ pub const fn fit_float32(dtype: DType) -> bool {
     )
 }
 
-/// Space for a block of numbers.
+/// A buffer for a block of numbers.
 pub struct Decoder {
     wide: [u8; BLOCK * 4],
     single: [f32; BLOCK],
@@ -37,8 +37,8 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Calls `each` with `count` little-endian elements in blocks of [`BLOCK`]. 64-bit integers round to the nearest
-    /// float64. A complex number is two; `count` is of numbers then. Fails with `BadDtype` for 6-bit types.
+    /// Calls `each` with `count` little-endian elements in blocks of [`BLOCK`]. 64-bit integers are rounded to the nearest float64. A
+    /// complex number counts as two. Fails with `BadDtype` for 6-bit types.
     pub fn each(
         &mut self,
         dtype: DType,

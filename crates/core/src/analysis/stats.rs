@@ -1,8 +1,8 @@
-//! What the elements of a tensor are like: extremes, mean, spread, counts, a histogram.
+//! Statistics of the elements of a tensor: extremes, mean, spread, counts, a histogram.
 //!
-//! Sums are kept in float64, of differences from the first element of each block of 1024, and joined pairwise as
-//! Chan, Golub and `LeVeque` do, in the order of the elements: the result is the same for any number of threads. Elements of
-//! 8 and 16 bits are counted by their bit patterns instead.
+//! Sums are computed in float64, of differences from the first element of each block of 1024, and combined pairwise like those of Chan,
+//! Golub and `LeVeque`, in the order of the elements: the result does not depend on the number of threads. Elements of 8 and 16 bits are
+//! counted by bit pattern instead.
 #![forbid(unsafe_code)]
 
 mod histogram;
@@ -25,17 +25,16 @@ use crate::inject;
 use crate::model::{DType, Tensor};
 use crate::read::Reading;
 
-/// What to find out besides the moments.
+/// What to compute in addition to the moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
     /// Bins of the histogram; 0 for none.
     pub bins: u32,
-    /// The range that they cover, first and last edge; that of the finite elements where it is not given, which takes a
-    /// second pass.
+    /// The range of the bins, first and last edge; by default that of the finite elements, which takes a second pass.
     pub range: Option<(f64, f64)>,
 }
 
-/// What was found out. Extremes, mean and spread are those of the finite elements, NaN where there are none.
+/// The result. Extremes, mean and spread are those of the finite elements, NaN if there are none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
     pub count: u64,
@@ -46,14 +45,14 @@ pub struct Stats {
     pub min: f64,
     pub max: f64,
     pub mean: f64,
-    /// The standard deviation of the whole (divided by the count, as NumPy does unless told otherwise).
+    /// The population standard deviation (divided by the count, NumPy's default).
     pub std: f64,
     pub histogram: Option<Histogram>,
 }
 
 impl Reading<'_> {
-    /// Statistics of a tensor: of the stored values where it is sparse, of the float32 values where it is quantized.
-    /// Fails with `BadDtype` for complex and 6-bit types.
+    /// Returns statistics of a tensor: of the stored values if it is sparse, of the float32 values if it is quantized. Fails with
+    /// `BadDtype` for complex and 6-bit types.
     pub fn stats(&self, tensor: Tensor<'_>, request: &Request) -> Result<Stats> {
         inject::panic_at("stats");
         let elements = Elements::stored_of_tensor(self, tensor)?;
@@ -129,7 +128,7 @@ impl Reading<'_> {
         Ok(moments.finish(elements.count, histogram))
     }
 
-    /// Calls `each` with the bytes of some elements, and how many they are, from one end of a stretch to the other.
+    /// Calls `each` with bytes and number of elements, for consecutive pieces of a stretch.
     fn pieces_of_stretch(
         &self,
         elements: &Elements<'_>,
@@ -147,7 +146,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// One walk over all elements: a `T` for each stretch.
+    /// Performs one pass over all elements: returns a `T` for each stretch.
     fn pass<T: Default + Send>(
         &self,
         elements: &Elements<'_>,

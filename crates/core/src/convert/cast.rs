@@ -1,4 +1,4 @@
-//! Casts on the way from one file to another.
+//! Casts during conversion.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ pub struct Casts {
 }
 
 impl Casts {
-    /// `ZT_BAD_DTYPE` where a pair cannot be cast, `ZT_INVALID_ARG` where a type stands twice.
+    /// Fails with `ZT_BAD_DTYPE` if a cast is not possible, and with `ZT_INVALID_ARG` if a dtype occurs twice.
     pub fn new(pairs: Vec<(DType, DType)>) -> Result<Self> {
         for (at, &(from, to)) in pairs.iter().enumerate() {
             if !can_cast(from, to) {
@@ -81,8 +81,8 @@ impl Casts {
         self.pairs.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
     }
 
-    /// The type that a component gets: elements of dense tensors and values of sparse ones are cast, what belongs to any
-    /// other layout is not, since only that layout knows what its bytes mean.
+    /// Returns the dtype that a component is converted to: elements of dense tensors and values of sparse ones are cast, components of
+    /// other layouts are not, because only the layout defines the meaning of their bytes.
     pub fn component(&self, tensor: Tensor<'_>, part: &Component) -> Option<DType> {
         let elements = match tensor.layout() {
             Layout::Dense => part.role == Label::DATA,
@@ -92,7 +92,7 @@ impl Casts {
         if elements { part.dtype.map(|dtype| self.target(dtype)) } else { part.dtype }
     }
 
-    /// The type that a tensor gets.
+    /// Returns the dtype that a tensor is converted to.
     pub fn tensor(&self, tensor: Tensor<'_>) -> Option<DType> {
         if let Some(dtype) = self.dequantized(tensor) {
             return Some(dtype);
@@ -106,7 +106,7 @@ impl Casts {
     }
 }
 
-/// Bytes that `length` bytes become.
+/// Returns the size after casting `length` bytes.
 pub fn cast_length(from: Option<DType>, to: Option<DType>, length: u64) -> Result<u64> {
     let (Some(from), Some(to)) = (from, to) else { return Ok(length) };
     if from == to {
@@ -152,11 +152,11 @@ impl Array for CastArray {
 /// Elements cast at a time: their bytes stay in the second-level cache.
 const ELEMENTS: usize = 32 << 10;
 
-/// Pushes elements into a writer, cast where that is asked for.
+/// Passes elements to a writer, cast if requested.
 pub struct Pushing<'w> {
     writer: &'w mut Writer,
     cast: Option<(DType, DType)>,
-    /// The beginning of an element whose end has not come yet.
+    /// The beginning of an incomplete element.
     begun: Vec<u8>,
     output: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Which tensors of a file are converted, and under which names.
+//! The tensors of a file to be converted, and their names.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -8,17 +8,17 @@ use crate::error::{Code, Error, Result, short};
 use crate::model::{Catalog, Tensor};
 use crate::read::staging::stored_bytes;
 
-/// Characters of a name in a message.
+/// Maximum characters of a name in a message.
 const NAME: usize = 100;
 
-/// What the tensors are called in the target.
+/// The names of the tensors in the target.
 #[derive(Clone, Debug, Default)]
 enum Names {
     #[default]
     Own,
     /// A name for each.
     Given(Vec<Box<str>>),
-    /// Their places, since the target has no names.
+    /// Their positions, because the target has no names.
     Numbers,
 }
 
@@ -30,12 +30,12 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// None, for a target without names.
+    /// Creates an empty selection for a target without names.
     pub fn numbered() -> Self {
         Self { names: Names::Numbers, ..Self::default() }
     }
 
-    /// Takes further tensors; `names`: what they are to be called, as many or none at all.
+    /// Adds tensors; `names`: their new names, either one for each or none.
     pub fn take(&mut self, ordinals: &[u32], names: Vec<String>) {
         self.ordinals.extend_from_slice(ordinals);
         if names.is_empty() {
@@ -60,7 +60,7 @@ impl Chosen {
         self.ordinals.is_empty()
     }
 
-    /// What the tensor at a place is called.
+    /// Returns the name of the tensor at a position.
     pub fn name<'a>(&'a self, at: usize, tensor: Tensor<'a>) -> Cow<'a, str> {
         match &self.names {
             Names::Own => tensor.name().into(),
@@ -69,18 +69,18 @@ impl Chosen {
         }
     }
 
-    /// The tensors with their places.
+    /// Returns the tensors with their positions.
     pub fn tensors<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (usize, Tensor<'a>)> + Clone {
         let tensors = self.ordinals.iter().enumerate();
         tensors.filter_map(|(at, &ordinal)| Some((at, catalog.tensor(ordinal as usize)?)))
     }
 
-    /// Stored bytes of all of them.
+    /// Returns the stored bytes of all of them.
     pub fn stored(&self, catalog: &Catalog) -> u64 {
         self.tensors(catalog).map(|(_, tensor)| stored_bytes(tensor)).fold(0, u64::saturating_add)
     }
 
-    /// Refuses a name that was given twice.
+    /// Rejects duplicate names.
     pub fn check_names(&self, catalog: &Catalog) -> Result<()> {
         let Names::Given(names) = &self.names else { return Ok(()) };
         let mut seen = HashSet::with_capacity(names.len());
@@ -93,31 +93,31 @@ impl Chosen {
         Ok(())
     }
 
-    /// Leaves out the tensors at some places, which rise.
-    pub fn leave_out(&mut self, places: &[usize]) {
-        fn left<T>(all: &mut Vec<T>, places: &[usize]) {
-            let (mut at, mut places) = (0, places.iter().copied().peekable());
+    /// Removes the tensors at some positions, which must be ascending.
+    pub fn leave_out(&mut self, positions: &[usize]) {
+        fn left<T>(all: &mut Vec<T>, positions: &[usize]) {
+            let (mut at, mut positions) = (0, positions.iter().copied().peekable());
             all.retain(|_| {
-                let stays = places.next_if_eq(&at).is_none();
+                let stays = positions.next_if_eq(&at).is_none();
                 at += 1;
                 stays
             });
         }
-        left(&mut self.ordinals, places);
+        left(&mut self.ordinals, positions);
         if let Names::Given(names) = &mut self.names {
-            left(names, places);
+            left(names, positions);
         }
     }
 
-    /// Puts them in another order: `places` are those that they have now.
-    pub fn arrange(&mut self, places: &[usize]) {
-        self.ordinals = places.iter().filter_map(|&at| self.ordinals.get(at).copied()).collect();
+    /// Reorders them: `positions` are their current positions.
+    pub fn arrange(&mut self, positions: &[usize]) {
+        self.ordinals = positions.iter().filter_map(|&at| self.ordinals.get(at).copied()).collect();
         if let Names::Given(names) = &mut self.names {
-            *names = places.iter().filter_map(|&at| names.get_mut(at).map(std::mem::take)).collect();
+            *names = positions.iter().filter_map(|&at| names.get_mut(at).map(std::mem::take)).collect();
         }
     }
 
-    /// Puts them in the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end.
+    /// Sorts them in the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end.
     pub fn sort(&mut self, catalog: &Catalog) {
         let own = |ordinal: u32| catalog.tensor(ordinal as usize).map_or("", Tensor::name);
         match &mut self.names {

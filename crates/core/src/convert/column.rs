@@ -1,4 +1,4 @@
-//! One array of a sparse tensor in a nameless file, read block by block.
+//! One array of a sparse tensor in an unnamed temporary file, read block by block.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -15,10 +15,10 @@ use crate::write::sparse::Array;
 /// Bytes of records read at once.
 const RECORDS: u64 = 4 << 20;
 
-/// Where the array stands in its blob.
+/// The location of the array in its blob.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// From this byte on.
+    /// Contiguous from this byte on.
     Run(u64),
     Records(Records),
 }
@@ -32,13 +32,13 @@ struct Records {
     count: u64,
 }
 
-/// One array of the tensor, wherever it lies in the spool.
+/// One array of the tensor in the spool.
 pub struct Column {
     spool: Arc<Spool>,
-    /// The blob in the spool.
+    /// The range of the blob in the spool.
     start: u64,
     end: u64,
-    place: Layout,
+    layout: Layout,
     dtype: DType,
     big: bool,
     /// Bytes of the array.
@@ -46,24 +46,24 @@ pub struct Column {
 }
 
 impl Column {
-    /// The array that a component is of the blob that stands in a spool from `start` to `end`.
+    /// Creates the array for a component whose blob is at `start` to `end` of a spool.
     pub fn new(spool: Arc<Spool>, part: &Component, (start, end): (u64, u64)) -> Result<Self> {
         let total = end - start;
         let view = match &part.view {
             View::Counted(counted) => counted.view(total)?,
             view => view.clone(),
         };
-        let (place, length) = match &view {
+        let (layout, length) = match &view {
             View::Strided(strided) => (Self::layout(strided)?, strided.byte_length()),
             View::Whole | View::Counted(_) => (Layout::Run(0), Some(total)),
         };
         let dtype =
-            part.dtype.ok_or_else(|| Error::new(Code::BadDtype, "the type of an array is not known"))?;
+            part.dtype.ok_or_else(|| Error::new(Code::BadDtype, "the type of an array is unknown"))?;
         let length = length.ok_or_else(outside)?;
-        Ok(Self { spool, start, end, place, dtype, big: part.is_swapped(), length })
+        Ok(Self { spool, start, end, layout, dtype, big: part.is_swapped(), length })
     }
 
-    /// Fails where the array is neither a run nor fields of records, field by field: no format has sparse tensors so.
+    /// Fails if the array is neither contiguous nor fields of records, field by field: no format stores sparse tensors otherwise.
     fn layout(strided: &Strided) -> Result<Layout> {
         if let Some((start, _)) = strided.run() {
             return Ok(Layout::Run(start));
@@ -72,7 +72,7 @@ impl Column {
             [(_, width), (count, stride)] if width == strided.run => {
                 Ok(Layout::Records(Records { start: strided.start, stride, width, count }))
             }
-            _ => Err(Error::new(Code::Internal, "the indices of a sparse tensor stand in another order")),
+            _ => Err(Error::new(Code::Internal, "the indices of a sparse tensor have an unsupported order")),
         }
     }
 
@@ -82,14 +82,14 @@ impl Column {
         self.spool.read_at(at, bytes)
     }
 
-    /// Elements stand field by field, each field in `count` records.
+    /// Elements are stored field by field, each field in `count` records.
     fn gather(&self, records: Records, first: u64, mut out: &mut [u8]) -> Result<()> {
         let mut at = first;
         while !out.is_empty() {
             let (field, record) = (at / records.count.max(1), at % records.count.max(1));
             let wanted = out.len() as u64 / records.width.max(1);
-            let room = (RECORDS / records.stride.max(1)).max(1);
-            let count = (records.count - record).min(wanted).min(room);
+            let capacity = (RECORDS / records.stride.max(1)).max(1);
+            let count = (records.count - record).min(wanted).min(capacity);
             let begin = record.checked_mul(records.stride).and_then(|at| at.checked_add(records.start));
             let begin = begin.and_then(|at| at.checked_add(field * records.width)).ok_or_else(outside)?;
             let length = (count - 1) * records.stride + records.width;
@@ -117,7 +117,7 @@ impl Array for Column {
     fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
         let bits = u64::from(self.dtype.bits());
         let mut bytes = vec![0; checked::index((count * bits).div_ceil(8), "a block")?];
-        match self.place {
+        match self.layout {
             Layout::Records(records) => self.gather(records, first, &mut bytes)?,
             Layout::Run(start) => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
         }

@@ -1,5 +1,4 @@
-//! What a target cannot hold of a tensor for its data, which only reading it tells: told before anything is written too, so
-//! that it can be left out.
+//! Determines whether the data of a tensor prevents its conversion, before anything is written, so that the tensor can be omitted.
 #![forbid(unsafe_code)]
 
 use super::{Casts, Wanted, sparse_tensor};
@@ -13,14 +12,14 @@ use crate::sources::read_ahead::ReadAhead;
 use crate::write::Writer;
 use crate::write::sparse::NewSpool;
 
-/// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
+/// Returns the rule that the elements of a component must satisfy for reading or for writing.
 fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<DataRule> {
     let bools = wanted.format.profiles && wanted.casts.component(tensor, part) == Some(DType::Bool);
     let own = part.rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
     own.or_else(|| bools.then_some(DataRule::Bool))
 }
 
-/// Whether the data decides if a tensor can be held. It does not for dense tensors, except of bools.
+/// Returns whether the data determines if a tensor can be held. It does not for dense tensors, except of bools.
 pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
     if wanted.casts.dequantized(tensor).is_some() {
         return false;
@@ -29,8 +28,8 @@ pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
         || tensor.components().iter().any(|part| rule(tensor, part, wanted).is_some())
 }
 
-/// Of which of some tensors, by their places among these ordinals, the data cannot be held, and why. Fails where data cannot be
-/// read, or is not what its digest says.
+/// Returns which of some tensors, by their positions among these ordinals, cannot be held because of their data, and why. Fails if data
+/// cannot be read or does not match its digest.
 pub fn unfit(
     reading: Reading<'_>,
     ordinals: &[u32],
@@ -57,7 +56,8 @@ pub fn unfit(
     Ok(found)
 }
 
-/// Fails as copying the tensor would for its data. `room` makes a nameless file for what is too large to be held in memory.
+/// Fails if copying the tensor would fail because of its data. `spool` creates an unnamed temporary file for data that is too large for
+/// memory.
 fn judge(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -77,7 +77,7 @@ fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: 
     let Some(rule) = rule(tensor, part, wanted) else { return Ok(()) };
     let mut elements = RuleCheck::new(Some(rule));
     let mut broken = Ok(());
-    // Of what is damaged the digest says it, whatever rules it breaks.
+    // For damaged data the digest is reported, whatever rules it violates.
     let unruled = Component { rule: None, ..part.clone() };
     reading.pieces(tensor, &unruled, |piece| {
         if broken.is_ok() {
@@ -89,7 +89,7 @@ fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: 
     broken.and_then(|()| elements.finish()).map_err(named)
 }
 
-/// Whether an error says that data breaks a rule, not that it is lost or damaged.
+/// Returns whether an error means that data violates a rule, not that it is missing or damaged.
 fn is_of_data(code: Code) -> bool {
     matches!(code, Code::BadSparse | Code::BadDtype | Code::BadShape | Code::BadLayout)
 }

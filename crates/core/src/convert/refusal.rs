@@ -1,4 +1,4 @@
-//! What a target cannot hold of a file, told before anything is written.
+//! Determines what a target cannot hold of a file, before anything is written.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -16,7 +16,7 @@ use crate::read::sparse_parts;
 use crate::write::sparse::IndexTypes;
 use crate::write::{WriteFormat, check};
 
-/// What is made of a file.
+/// The requested conversion.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     pub format: &'static WriteFormat,
@@ -25,7 +25,7 @@ pub struct Wanted<'a> {
     pub casts: &'a Casts,
 }
 
-/// Why a tensor cannot be held as it is, under a name.
+/// Returns why a tensor cannot be held under a name.
 pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
     let Wanted { format, casts, .. } = wanted;
     if let Some(dtype) = casts.dequantized(tensor) {
@@ -44,15 +44,15 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     } else if let Some(error) = lost_dtypes(catalog, tensor, format) {
         Some(error)
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
-        Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
+        Some(Error::new(Code::BadDtype, "the type of its elements is unknown"))
     } else if tensor.components().iter().any(|part| !part.is_decodable()) {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
     } else if attributes.is_some() && !format.tensor_attributes {
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", format.title)))
     } else if let Err(error) = announced(catalog, tensor, name, wanted) {
         Some(error)
-    } else if matches!(format.names, Names::Except(kept) if kept == name) {
-        Some(Error::new(Code::InvalidArg, format!("{} keeps this name for its metadata", format.title)))
+    } else if matches!(format.names, Names::Except(reserved) if reserved == name) {
+        Some(Error::new(Code::InvalidArg, format!("{} reserves this name for its metadata", format.title)))
     } else if let Some(dtype) = tensor.data().and_then(|data| casts.component(tensor, data))
         && !format.profiles
         && !fills_bytes(tensor, dtype)
@@ -108,12 +108,12 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static Writ
     let roles: Vec<_> = roles.filter(|_| !format.other_components).take(NAMED).collect();
     let message = || {
         let (layout, roles) = (tensor.layout_name(), roles.join(", "));
-        format!("{} cannot hold components beside those of the layout {layout:?}: {roles}", format.title)
+        format!("{} cannot hold components other than those of the layout {layout:?}: {roles}", format.title)
     };
     (!roles.is_empty()).then(|| Error::new(Code::BadLayout, message()))
 }
 
-/// Dtypes without which the elements could not be decoded again, where the target does not keep those of components.
+/// Rejects dtypes that are required for decoding, if the target does not store dtypes of components.
 fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let (name, layout) = (format.title, tensor.layout_name());
     let is_other = matches!(tensor.layout(), Layout::Other(_));
@@ -124,7 +124,7 @@ fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteForm
             format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it{help}");
         return Some(Error::new(Code::BadLayout, message));
     }
-    // Bytes are bytes without a dtype, too.
+    // Bytes without a dtype are still bytes.
     let typed =
         |part: &Component| part.dtype.filter(|&dtype| dtype != DType::Uint8).map(|dtype| (part.role, dtype));
     if let Some((role, dtype)) =
@@ -143,10 +143,10 @@ fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteForm
     })
 }
 
-/// Components that a refusal names.
+/// Maximum number of components that an error names.
 const NAMED: usize = 8;
 
-/// What the format alone asks of it.
+/// Checks the requirements of the format itself.
 fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Result<()> {
     let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
     (wanted.format.check_announced)(&Announced {
@@ -163,7 +163,7 @@ fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
     product(tensor.shape()).is_none_or(|elements| bytes_of(elements, dtype.bits()).is_some())
 }
 
-/// What the writer would say of the entry, as far as lengths are known.
+/// Checks the entry like the writer, as far as lengths are known.
 fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result<()> {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components();
@@ -192,7 +192,7 @@ fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result
     check::entry(format, tensor.layout_name(), casts.attributes(tensor), &mut written)
 }
 
-/// The types that the target must know: not those of index arrays, which become unsigned integers that every target knows.
+/// Returns the dtypes that the target must support: not those of index arrays, which become unsigned integers that every target supports.
 fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DType> + 'a {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let indices = move |part: &Component| sparse && part.role != Label::VALUES && tensor.is_own(part);
@@ -200,7 +200,7 @@ fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DTyp
     parts.filter_map(move |part| casts.component(tensor, part))
 }
 
-/// What of a file's own attributes the format cannot hold.
+/// Returns why the format cannot hold a file's own attributes.
 pub fn attribute_refusal(
     attributes: &Attributes,
     format: &'static WriteFormat,
@@ -218,17 +218,17 @@ pub fn attribute_refusal(
             FileAttributes::None => false,
         };
     let message =
-        || format!("{} cannot hold the file's attributes; attributes: {{}} leaves them out", format.title);
+        || format!("{} cannot hold the file's attributes; attributes: {{}} omits them", format.title);
     if held && count(&values) > u64::from(ATTRIBUTE_VALUES) {
         let message = format!(
-            "the file's attributes have more than the {ATTRIBUTE_VALUES} values that readers take; attributes: {{}} leaves them out"
+            "the file's attributes have more values than the {ATTRIBUTE_VALUES} that readers accept; attributes: {{}} omits them"
         );
         return Some(Error::new(Code::Limit, message));
     }
     (!held).then(|| Error::new(Code::InvalidArg, message()))
 }
 
-/// Values of attributes, as [`Limits::max_attribute_values`](crate::limits::Limits) counts them.
+/// Counts attribute values like [`Limits::max_attribute_values`](crate::limits::Limits).
 fn count(entries: &[(Value, Value)]) -> u64 {
     fn of(value: &Value) -> u64 {
         match value {

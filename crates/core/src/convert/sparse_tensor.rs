@@ -1,4 +1,4 @@
-//! Sparse tensors on their way from one file to another: small ones in memory, large ones by way of a nameless file.
+//! Conversion of sparse tensors: small ones in memory, large ones via an unnamed temporary file.
 #![forbid(unsafe_code)]
 
 use super::cast::{CastArray, Casts};
@@ -10,16 +10,16 @@ use crate::read::{Reading, sparse_parts};
 use crate::write::sparse::{Array, Held, IndexTypes, NewSpool, Sparse, blocks};
 use crate::write::{Spec, WriteFormat, Writer};
 
-/// Sparse tensors up to this size are held whole while they are checked and arranged.
+/// Maximum size of sparse tensors that are held in memory while they are checked and arranged.
 const HELD: u64 = 8 << 20;
 
-/// Whether the arrays are too large to be held.
+/// Returns whether the arrays are too large for memory.
 fn is_spooled(parts: &[&Component]) -> bool {
     let length = parts.iter().try_fold(0_u64, |total, part| total.checked_add(part.byte_length()?));
     length.is_none_or(|length| length > HELD)
 }
 
-/// The tensor as the format asks for it, its values not cast yet.
+/// Returns the tensor in the form that the format requires, its values not yet cast.
 fn read(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -29,7 +29,7 @@ fn read(
     let (parts, stop) = (sparse_parts(tensor)?, &reading.watch.stop);
     let held = |part: &&Component| {
         let dtype = part.dtype.ok_or_else(|| {
-            Error::new(Code::BadDtype, "the type of an array is not known").tensor(tensor.name())
+            Error::new(Code::BadDtype, "the type of an array is unknown").tensor(tensor.name())
         })?;
         Ok(Box::new(Held::new(dtype, reading.component(tensor, part)?)) as Box<dyn Array>)
     };
@@ -45,7 +45,8 @@ fn read(
         .map_err(|error| error.tensor(tensor.name()))
 }
 
-/// Fails as [`copy`] would for the tensor's data. `rule`: what the target asks of the values; `room` makes a nameless file.
+/// Fails if [`copy`] would fail because of the tensor's data. `rule`: the target's requirement on the values; `spool` creates an unnamed
+/// temporary file.
 pub fn judge(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -62,7 +63,7 @@ pub fn judge(
     elements.finish()
 }
 
-/// Copies the arrays of a sparse tensor. `spec` has the components beside them, whose bytes come behind theirs.
+/// Copies the arrays of a sparse tensor. `spec` has the other components, whose bytes follow theirs.
 pub fn copy(
     reading: Reading<'_>,
     tensor: Tensor<'_>,

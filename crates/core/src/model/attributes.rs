@@ -1,4 +1,4 @@
-//! Attributes: free-form metadata of a file or a tensor, made into values when somebody asks.
+//! Attributes: free-form metadata of a file or a tensor, converted to values on request.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -10,15 +10,15 @@ use ciborium::Value;
 use crate::error::Result;
 use crate::syntax::values::{Tree, Visit, visit_entries};
 
-/// Keys and values, in the order of the file. Keys are unique.
+/// Keys and values, in file order. Keys are unique.
 pub type Entries = Vec<(Value, Value)>;
 
-/// Free-form metadata. A clone shares what it is made of.
+/// Free-form metadata. Clones share the underlying data.
 ///
-/// A format gives its attributes in one of two ways:
-/// - as values that it has made: `Attributes::from(entries)`, for a few;
-/// - as bytes that it has checked and a closure that reads them: [`Attributes::lazy`], for what may be many. Opening then
-///   costs the check alone, and whoever never asks pays for no values.
+/// A format provides its attributes in one of two ways:
+/// - as values: `Attributes::from(entries)`, for a few;
+/// - as validated bytes and a closure that decodes them: [`Attributes::lazy`], for possibly many. Opening then only costs the validation,
+/// and unused values are never created.
 #[derive(Clone, Default)]
 pub struct Attributes(Kind);
 
@@ -33,15 +33,14 @@ enum Kind {
 }
 
 impl Attributes {
-    /// Attributes that `tell` reads each time they are asked for, on any thread: it visits a key, its value, the next key and so
-    /// on, at least one of them. An array is `Event::Array`, its items and `Event::End`; a map has keys and values in turn.
+    /// Creates attributes that `read` decodes on each request, on any thread: it visits a key, its value, the next key and so on, at least
+    /// one of them. An array is `Event::Array`, its items and `Event::End`; a map has alternating keys and values.
     ///
-    /// `tell` owns the bytes that it reads (a private copy, or an `Arc` of what holds them). Check them when the file is opened:
-    /// syntax, UTF-8, unique keys, depth ([`limits::VALUE_DEPTH`](crate::limits::VALUE_DEPTH) at most) and the number of values
-    /// (`Limits::max_attribute_values`), so that a bad file fails then. An error of `tell` reaches whoever asks.
+    /// `read` owns the bytes that it decodes (a private copy, or an `Arc`). Validate them when the file is opened: syntax, UTF-8, unique
+    /// keys, depth (at most [`limits::VALUE_DEPTH`](crate::limits::VALUE_DEPTH)) and the number of values (`Limits::max_attribute_values`),
+    /// so that an invalid file fails then. An error of `read` is returned to the caller that requests the values.
     ///
-    /// Values cross to JavaScript in one buffer: a text costs a `str`, a number 16 bytes, 8 in a
-    /// list, and no allocation each.
+    /// Values cross to JavaScript in one buffer: a string costs a `str`, a number 16 bytes, 8 in a list, without individual allocations.
     ///
     /// ```
     /// # use ztensor_core::model::Attributes;
@@ -55,16 +54,16 @@ impl Attributes {
     /// });
     /// assert_eq!(attributes.values().unwrap()[0].1.as_array().unwrap().len(), 3);
     /// ```
-    pub fn lazy(tell: impl Fn(&mut dyn Visit) -> Result<()> + Send + Sync + 'static) -> Self {
-        Self(Kind::Lazy(Arc::new(tell)))
+    pub fn lazy(read: impl Fn(&mut dyn Visit) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self(Kind::Lazy(Arc::new(read)))
     }
 
-    /// Whether there are none. What is not made yet counts as some.
+    /// Returns whether there are none. Attributes not decoded yet count as some.
     pub fn is_empty(&self) -> bool {
         matches!(self.0, Kind::None)
     }
 
-    /// Tells all keys and values in turn.
+    /// Visits all keys and values in order.
     pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
         match &self.0 {
             Kind::None => Ok(()),
@@ -73,7 +72,7 @@ impl Attributes {
         }
     }
 
-    /// All keys and values. They are made anew each time, unless they were made at open.
+    /// Returns all keys and values. They are created on each call, unless they were provided as values.
     pub fn values(&self) -> Result<Cow<'_, [(Value, Value)]>> {
         Ok(match &self.0 {
             Kind::None => Cow::Borrowed(&[]),

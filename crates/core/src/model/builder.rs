@@ -1,4 +1,4 @@
-//! Builds a [`Catalog`] tensor by tensor, refusing a name that is there already.
+//! Builds a [`Catalog`] tensor by tensor, rejecting duplicate names.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
 use crate::limits::{self, Limits};
 
-/// What a parser says of one tensor.
+/// The description of one tensor by a parser.
 pub struct NewTensor<'a> {
     pub name: &'a str,
     pub shape: &'a [u64],
@@ -26,7 +26,7 @@ pub struct NewTensor<'a> {
     pub attributes: Option<Attributes>,
 }
 
-/// A catalog in the making.
+/// A catalog under construction.
 pub struct Builder {
     catalog: Catalog,
     shape_ids: HashMap<Box<[u64]>, u32>,
@@ -36,9 +36,9 @@ pub struct Builder {
     /// The first damage among them.
     unlisted_damage: Option<Damage>,
     warning_bytes: usize,
-    /// The emptied list of the last tensor, for the next: an allocation a tensor is a tenth of an opening.
+    /// The emptied list of the last tensor, reused for the next: an allocation per tensor takes a tenth of the time to open a file.
     unused: Vec<Component>,
-    /// Tensors that there may be, as a guess.
+    /// Estimated number of tensors.
     expected: usize,
     disjointness: Disjointness,
 }
@@ -76,8 +76,8 @@ impl Builder {
         }
     }
 
-    /// Makes room for so many tensors of one component, as a guess: memory that is not filled costs nothing, and
-    /// without it the lists are copied as they grow. Fails in silence.
+    /// Reserves capacity for this many tensors of one component, as an estimate: untouched memory costs nothing, and without it the lists
+    /// are copied as they grow. Failures are ignored.
     pub fn reserve(&mut self, tensors: usize) {
         let tensors = tensors.min(limits::RESERVED);
         self.expected = tensors;
@@ -86,12 +86,12 @@ impl Builder {
         let _ = self.catalog.table.try_reserve(tensors, |named| named.spread());
     }
 
-    /// An empty list for [`NewTensor::components`], with the memory of the last one.
+    /// Returns an empty list for [`NewTensor::components`], reusing the memory of the last one.
     pub fn no_components(&mut self) -> Vec<Component> {
         std::mem::take(&mut self.unused)
     }
 
-    /// What was added so far.
+    /// Returns the catalog so far.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
@@ -108,12 +108,12 @@ impl Builder {
         self.catalog.generator = Some(generator.into());
     }
 
-    /// The attributes of the file.
+    /// Sets the attributes of the file.
     pub fn set_attributes(&mut self, attributes: Attributes) {
         self.catalog.attributes = attributes;
     }
 
-    /// The file is one of a set, whose others are not in this catalog.
+    /// Records that the file belongs to a set whose other files are not in this catalog.
     pub fn set_part(&mut self, part: SetPart) {
         self.catalog.part = Some(part);
     }
@@ -131,14 +131,14 @@ impl Builder {
         self.catalog.labels.intern(text)
     }
 
-    /// The encoding of a name that nothing here decodes.
+    /// Returns the encoding for an unsupported name.
     pub fn unknown_encoding(&mut self, name: &str) -> Encoding {
         let name = self.intern(name);
         self.encoding(&[Filter::named(name)], false)
     }
 
-    /// The encoding of a list of filters, in the order in which they were applied when the bytes were written. `known` says
-    /// whether they can be decoded here.
+    /// Returns the encoding of a list of filters, in the order in which they were applied for writing. `known` states whether they are
+    /// supported.
     pub fn encoding(&mut self, filters: &[Filter], known: bool) -> Encoding {
         self.catalog.encodings.intern(filters, known)
     }
@@ -147,7 +147,7 @@ impl Builder {
         self.catalog.label(label)
     }
 
-    /// Adds a warning; past [`limits::WARNINGS`] or [`limits::WARNING_BYTES`] only their number is kept.
+    /// Adds a warning; beyond [`limits::WARNINGS`] or [`limits::WARNING_BYTES`] only their number is recorded.
     pub fn warn(
         &mut self,
         code: &'static str,
@@ -158,8 +158,8 @@ impl Builder {
         self.warn_damage(code, message, tensor, role, None);
     }
 
-    /// Adds a warning of damage that only the index shows: verification reports it as a failure. What a tensor's data refuses is
-    /// found by reading it, and needs a warning alone.
+    /// Adds a warning about damage that is visible only in the index, which verification reports as a failure. Damage that reading a tensor
+    /// detects needs only a warning.
     pub fn damaged(&mut self, code: &'static str, error: &Error, message: String, tensor: Option<&str>) {
         let damage = Damage { code: error.code(), offset: error.offset() };
         self.warn_damage(code, message, tensor, None, Some(damage));
@@ -193,7 +193,7 @@ impl Builder {
         });
     }
 
-    /// Adds a warning of one of several files.
+    /// Adds a warning about one of several files.
     pub(super) fn warn_of(&mut self, path: &str, warning: Warning) {
         let Warning { code, message, tensor, component, damage, .. } = warning;
         let listed = self.catalog.warnings.len();
@@ -203,7 +203,7 @@ impl Builder {
         }
     }
 
-    /// Tensors so far.
+    /// Returns the number of tensors so far.
     pub fn len(&self) -> usize {
         self.catalog.len()
     }
@@ -216,17 +216,17 @@ impl Builder {
         self.find(name).is_some()
     }
 
-    /// The ordinal of the tensor called `name`.
+    /// Returns the ordinal of the tensor named `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.catalog.find(name)
     }
 
-    /// Whether no two blobs overlap without being the same, and none does with `other`. Where that is not known, somebody has to look.
+    /// Returns whether all blobs are known to be identical or disjoint, including `other`. If unknown, a full check is needed.
     pub fn is_known_disjoint(&mut self, other: Option<Span>) -> bool {
         self.disjointness.is_sure(other)
     }
 
-    /// Takes notice of where the blobs of one more tensor are.
+    /// Records the blobs of another tensor.
     fn follow(&mut self, components: &[Component]) {
         let span = |component: &Component| match &component.data {
             Data::Blob(blob) => Some(Blob::span(blob)),
@@ -245,12 +245,12 @@ impl Builder {
         }
     }
 
-    /// Checks a shape as [`Builder::add_tensor`] will.
+    /// Checks a shape like [`Builder::add_tensor`].
     pub fn check_shape(&mut self, dims: &[u64]) -> Result<()> {
         self.shape(dims).map(drop)
     }
 
-    /// Adds a tensor after checking its name and shape. The layout's own rules are `layouts::check`'s.
+    /// Adds a tensor after checking its name and shape. The rules of the layout are checked by `layouts::check`.
     pub fn add_tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
@@ -258,7 +258,7 @@ impl Builder {
         let catalog = &mut self.catalog;
         let ordinal = small(catalog.entries.len(), "the number of tensors")?;
         if catalog.names.len() + name.len() > limits::NAMES_BYTES {
-            let message = format!("the names of all tensors have more than {} bytes", limits::NAMES_BYTES);
+            let message = format!("the names of all tensors exceed {} bytes in total", limits::NAMES_BYTES);
             return Err(Error::new(Code::Limit, message));
         }
         if new.components.len() > limits::COMPONENTS {
@@ -289,7 +289,7 @@ impl Builder {
         let same = |other: &Named| other.hash == named.hash && name_of(other.ordinal) == name;
         let slot = table.entry(named.spread(), same, |other| other.spread());
         match slot {
-            Slot::Occupied(_) => Err(Error::new(Code::BadIndex, "the name stands twice in the index")
+            Slot::Occupied(_) => Err(Error::new(Code::BadIndex, "the name occurs twice in the index")
                 .tensor(name)
                 .rule("unique names")),
             Slot::Vacant(vacant) => {
@@ -314,7 +314,7 @@ impl Builder {
         self.catalog
     }
 
-    /// The id of a shape. Tensors next to each other often share theirs.
+    /// Returns the id of a shape. Adjacent tensors often share their shape.
     fn shape(&mut self, dims: &[u64]) -> Result<u32> {
         if self.catalog.shapes.get(self.last_shape as usize).is_some_and(|last| **last == *dims) {
             return Ok(self.last_shape);
@@ -344,5 +344,5 @@ impl Builder {
 
 fn small(value: usize, what: &str) -> Result<u32> {
     u32::try_from(value)
-        .map_err(|_| Error::new(Code::Limit, format!("{what} is {value}, more than 2^32 - 1")))
+        .map_err(|_| Error::new(Code::Limit, format!("{what} is {value}, which exceeds 2^32 - 1")))
 }

@@ -1,4 +1,4 @@
-//! A named array of a tensor: its type, where its bytes are and how its elements stand in them.
+//! A named array of a tensor: its type, the location of its bytes and the arrangement of its elements.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -13,21 +13,20 @@ pub enum ByteOrder {
     Big,
 }
 
-/// A rule on the decoded elements of a component, which `load()` and `verify()` check and an alias does not.
+/// A rule on the decoded elements of a component, which `load()` and `verify()` check but an alias does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum DataRule {
     /// Each byte is 0 or 1 (2, Appendix A).
     Bool,
-    /// The half of the last byte that no element of 4 bits takes is 0 (2, Appendix A).
+    /// The unused half of the last byte of 4-bit elements is 0 (2, Appendix A).
     LastNibble,
-    /// Columns rise strictly within each row (`zt.sparse_csr/1`).
+    /// Columns strictly ascend within each row (`zt.sparse_csr/1`).
     RisingColumns,
     /// No two elements have the same coordinates (`zt.sparse_coo/1`).
     UniqueCells,
 }
 
-/// Which signs the elements have the other way round than the bytes that are stored: PyTorch negates and conjugates no sooner
-/// than elements are used.
+/// Sign changes between stored bytes and elements: PyTorch negates and conjugates lazily.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signs {
     /// Of real numbers, and of the real parts of complex ones.
@@ -41,19 +40,19 @@ impl Signs {
     }
 }
 
-/// Why elements do not stand in the file as they are in memory.
+/// Why elements in the file do not have the in-memory representation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyReason {
     Inline,
     Encoded,
-    /// In another order, or apart.
+    /// Their order or spacing differs.
     Reordered,
     ByteOrder,
-    /// They do; what else keeps them from being aliased is their place.
+    /// They do; only their address prevents aliasing.
     Misaligned,
 }
 
-/// Where stored bytes are, how they are read (of a grid by which index), what they must hash to and which rule they keep.
+/// Location of stored bytes, encoding (for a grid its index), expected digest and rule.
 pub type Key<'a> =
     (Span, Encoding, Option<u64>, Option<usize>, Option<&'a Digest>, Option<&'a Pieces>, Option<DataRule>);
 
@@ -61,18 +60,18 @@ pub type Key<'a> =
 #[derive(Clone, Debug)]
 pub struct Component {
     pub role: Label,
-    /// `None`: bytes whose meaning only the layout knows.
+    /// `None`: bytes whose meaning only the layout defines.
     pub dtype: Option<DType>,
     pub byte_order: ByteOrder,
     pub rule: Option<DataRule>,
     pub data: Data,
-    /// Where signs are changed, never all of the data ([`View::Whole`]).
+    /// If signs are changed, it covers less than all of the data (not [`View::Whole`]).
     pub view: View,
     pub signs: Signs,
 }
 
 impl Component {
-    /// Little-endian elements that are all of `data`.
+    /// Creates a component of little-endian elements that cover all of `data`.
     pub fn new(role: Label, dtype: Option<DType>, data: Data) -> Self {
         Self {
             role,
@@ -85,17 +84,17 @@ impl Component {
         }
     }
 
-    /// A component that is a whole raw blob.
+    /// Creates a component that is a whole raw blob.
     pub fn raw(role: Label, dtype: Option<DType>, offset: u64, length: u64) -> Self {
         Self::new(role, dtype, Data::Blob(Blob::raw(offset, length)))
     }
 
-    /// A component whose elements stand in the index, little-endian.
+    /// Creates a component whose elements are in the index, little-endian.
     pub fn inline(role: Label, dtype: Option<DType>, bytes: Vec<u8>) -> Self {
         Self::new(role, dtype, Data::Inline(bytes.into()))
     }
 
-    /// The one run of stored bytes that it is, or is a part of.
+    /// Returns the blob that contains it, if there is a single one.
     pub fn blob(&self) -> Option<&Blob> {
         match &self.data {
             Data::Blob(blob) => Some(blob),
@@ -110,7 +109,7 @@ impl Component {
         }
     }
 
-    /// The blobs that it is in pieces of.
+    /// Returns the blobs of a component in pieces.
     fn pieces(&self) -> Option<&Pieces> {
         match &self.data {
             Data::Pieces(pieces) => Some(pieces),
@@ -118,7 +117,7 @@ impl Component {
         }
     }
 
-    /// Which file of the name space holds the bytes, or the first of them.
+    /// Returns the number of the file that holds the bytes, or the first of them.
     pub fn file(&self) -> u32 {
         match &self.data {
             Data::Unread { file } => *file,
@@ -126,17 +125,17 @@ impl Component {
         }
     }
 
-    /// Where the bytes begin in their file, 0 where there are none.
+    /// Returns the offset of the bytes in their file, 0 if there are none.
     pub fn offset(&self) -> u64 {
         self.stored().map_or(0, |blob| blob.offset)
     }
 
-    /// Bytes in the files, the index of a grid included; 0 where there are none.
+    /// Returns the bytes in the files, including the index of a grid; 0 if there are none.
     pub fn stored_length(&self) -> u64 {
         self.pieces().map_or_else(|| self.stored().map_or(0, |blob| blob.stored), Pieces::stored)
     }
 
-    /// The blob, or the first one.
+    /// Returns the blob, or the first one.
     fn stored(&self) -> Option<&Blob> {
         match &self.data {
             Data::Blob(blob) | Data::Grid(blob, _) => Some(blob),
@@ -145,7 +144,7 @@ impl Component {
         }
     }
 
-    /// Bytes of the elements once they are decoded and in order; `None` where only decoding can tell.
+    /// Returns the bytes of the decoded and arranged elements; `None` if the size is unknown without decoding.
     pub fn byte_length(&self) -> Option<u64> {
         match (&self.view, &self.data) {
             (View::Strided(strided), _) => strided.byte_length(),
@@ -159,7 +158,7 @@ impl Component {
         }
     }
 
-    /// Notes what a whole blob decodes to, where its format does not say.
+    /// Sets the decoded size of a whole blob, if its format does not state it.
     pub fn decodes_to(&mut self, bytes: u64) {
         if let (View::Whole, Data::Blob(blob)) = (&self.view, &mut self.data) {
             blob.decoded = Some(bytes);
@@ -170,13 +169,13 @@ impl Component {
         self.blob()?.digest.as_ref()
     }
 
-    /// What the stored bytes went through; [`Encoding::RAW`] of what is no blob.
+    /// Returns the encoding of the stored bytes; [`Encoding::RAW`] if it is not a blob.
     pub fn encoding(&self) -> Encoding {
         let of_blob = || self.stored().map_or(Encoding::RAW, |blob| blob.encoding);
         self.pieces().map_or_else(of_blob, Pieces::encoding)
     }
 
-    /// Whether its bytes can be decoded here, as far as its encoding tells.
+    /// Returns whether its encoding is supported.
     pub fn is_decodable(&self) -> bool {
         self.pieces().map_or_else(
             || self.encoding().is_known(),
@@ -184,7 +183,7 @@ impl Component {
         )
     }
 
-    /// Whether its bytes have to be decoded, or put together from chunks or pieces, and can be.
+    /// Returns whether its bytes must be decoded or assembled from chunks or pieces, and can be.
     pub fn is_decoded(&self) -> bool {
         match &self.data {
             Data::Blob(blob) => blob.encoding.is_encoded() && blob.encoding.is_known(),
@@ -193,7 +192,7 @@ impl Component {
         }
     }
 
-    /// What is the same of components whose stored bytes have to be looked at once.
+    /// Returns a key that is equal for components whose stored bytes need to be checked only once.
     pub fn key(&self) -> Key<'_> {
         let decoded = self.blob().map_or_else(|| self.byte_length(), |blob| blob.decoded);
         let grid = match &self.data {
@@ -203,17 +202,17 @@ impl Component {
         (self.span(), self.encoding(), decoded, grid, self.digest(), self.pieces(), self.rule)
     }
 
-    /// Whether it is all of one blob, as it decodes.
+    /// Returns whether it is all of one blob, decoded.
     pub fn is_whole_blob(&self) -> bool {
         matches!((&self.view, &self.data), (View::Whole, Data::Blob(_)))
     }
 
-    /// Whether it is all of one blob of raw bytes.
+    /// Returns whether it is all of one raw blob.
     pub fn is_raw_blob(&self) -> bool {
         self.is_whole_blob() && self.encoding() == Encoding::RAW
     }
 
-    /// Whether a digest can be compared: its algorithm is known, and so are the bytes that it is over.
+    /// Returns whether its digest can be verified: the algorithm and the bytes it covers are known.
     pub fn has_checked_digest(&self) -> bool {
         let is_checked = |digest: Option<&Digest>| {
             digest.is_some_and(|digest| {
@@ -226,24 +225,23 @@ impl Component {
         }
     }
 
-    /// The blob in its file, the first one of several.
+    /// Returns the file range of the blob, or of the first one.
     pub fn span(&self) -> Span {
         self.stored().map_or(Span { file: self.file(), offset: 0, length: 0 }, Blob::span)
     }
 
-    /// The stored bytes, of each blob.
+    /// Returns the file ranges of all blobs.
     pub fn spans(&self) -> impl Iterator<Item = Span> {
         let first = self.pieces().is_none().then(|| self.span());
         first.into_iter().chain(self.pieces().into_iter().flat_map(Pieces::spans))
     }
 
-    /// Whether the bytes of its elements have to be turned around to be little-endian.
+    /// Returns whether the bytes of its elements must be swapped to be little-endian.
     pub fn is_swapped(&self) -> bool {
         self.byte_order == ByteOrder::Big && self.dtype.is_some_and(|dtype| dtype.element_bytes() > 1)
     }
 
-    /// Where the component's elements stand in the file, little-endian and in order, if they do:
-    /// `(absolute offset, bytes)`.
+    /// Returns the location of the component's elements in the file, if they are little-endian and in order: `(absolute offset, bytes)`.
     pub fn plain_range(&self) -> Option<(u64, u64)> {
         if self.signs.are_changed() {
             return None;
@@ -260,12 +258,12 @@ impl Component {
         }
     }
 
-    /// Of big-endian bytes without a type nobody knows how to turn them.
+    /// Big-endian bytes without a dtype cannot be swapped.
     fn is_swapped_or_bytes(&self) -> bool {
         self.byte_order == ByteOrder::Big && self.dtype.is_none_or(|dtype| dtype.element_bytes() > 1)
     }
 
-    /// Whether a slice of a tensor of this shape reads and decodes only the bytes, frames or chunks that it touches.
+    /// Returns whether a slice of a tensor of this shape reads and decodes only the bytes, frames or chunks that it overlaps.
     pub fn is_sliceable(&self, shape: &[u64]) -> bool {
         let placed = match &self.view {
             View::Whole => true,
@@ -281,7 +279,7 @@ impl Component {
         }
     }
 
-    /// Why the elements are not [`plain_range`](Self::plain_range), on a host of the given byte order.
+    /// Returns why the elements are not [`plain_range`](Self::plain_range), on a host of the given byte order.
     pub fn copy_reason(&self, little_endian: bool) -> CopyReason {
         if matches!(self.data, Data::Inline(_)) {
             return CopyReason::Inline;

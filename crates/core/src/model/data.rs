@@ -1,4 +1,4 @@
-//! Where the bytes of a component are stored.
+//! The storage location of the bytes of a component.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -8,15 +8,15 @@ use super::{Encoding, Pieces};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 
-/// Where a component's bytes are.
+/// The location of a component's bytes.
 #[derive(Clone, Debug)]
 pub enum Data {
     /// In the index itself: little-endian elements.
     Inline(Box<[u8]>),
     Blob(Blob),
-    /// Chunks of an array, which lie in a run of bytes of a file. Encoding and digest are those of each chunk by itself.
+    /// Chunks of an array within a range of a file. Encoding and digest apply to each chunk separately.
     Grid(Blob, Arc<Grid>),
-    /// Several runs of bytes, of one file or of several.
+    /// Several ranges of one or more files.
     Pieces(Arc<Pieces>),
     /// Only the file is known, which was not read.
     Unread {
@@ -25,7 +25,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// Moves it into a larger name space: its files get numbers from `first` on, its encoding another number.
+    /// Moves it to a larger name space: its files are numbered from `first` on, and its encoding is mapped.
     pub(super) fn renumber(&mut self, first: u32, encoding: &mut dyn FnMut(Encoding) -> Encoding) {
         match self {
             Self::Inline(_) => {}
@@ -38,23 +38,23 @@ impl Data {
     }
 }
 
-/// A run of stored bytes.
+/// A range of stored bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Blob {
-    /// Which file of the name space holds it; 0 is the one that was opened.
+    /// The number of the file that holds it; 0 is the opened file.
     pub file: u32,
     pub encoding: Encoding,
     /// Offset in its file.
     pub offset: u64,
     /// Bytes in the file.
     pub stored: u64,
-    /// Bytes after decoding; `None` where only decoding can tell.
+    /// Bytes after decoding; `None` if unknown without decoding.
     pub decoded: Option<u64>,
     pub digest: Option<Digest>,
 }
 
 impl Blob {
-    /// Raw bytes.
+    /// Creates a raw blob.
     pub fn raw(offset: u64, length: u64) -> Self {
         Self { file: 0, encoding: Encoding::RAW, offset, stored: length, decoded: Some(length), digest: None }
     }
@@ -71,17 +71,17 @@ impl Blob {
     }
 }
 
-/// An array in chunks of equal shape, in row-major order within each.
+/// An array in chunks of equal shape, row-major within each.
 pub struct Grid {
-    /// Of the whole array, in elements.
+    /// Shape of the whole array, in elements.
     pub shape: Box<[u64]>,
-    /// Of a chunk, as many dimensions. Chunks at the far edges are stored whole.
+    /// Shape of a chunk, with the same rank. Chunks at the upper edges are stored whole.
     pub chunk: Box<[u64]>,
     /// Bytes of an element.
     pub width: u64,
-    /// The element of chunks that were never written. Empty: zeros.
+    /// The element of chunks that were never written. Empty means zeros.
     pub fill: Box<[u8]>,
-    /// Where the chunks are. Asked when data is first read.
+    /// Locates the chunks. Called when data is first read.
     pub chunks: Box<dyn Chunks>,
 }
 
@@ -96,31 +96,31 @@ impl fmt::Debug for Grid {
 pub struct Chunk {
     pub offset: u64,
     pub stored: u64,
-    /// A bit for each filter, from the lowest on, that this chunk did not go through.
+    /// A bit for each filter, from the lowest on, that was not applied to this chunk.
     pub skipped: u32,
 }
 
 /// Fills a buffer with the bytes of the grid's file from an offset on.
 pub type ReadIndex<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 
-/// The index of a grid, which its format knows how to read.
+/// The index of a grid, implemented by its format.
 pub trait Chunks: Send + Sync {
-    /// The chunk at a place, given in chunks from the beginning of each dimension; `None` where it was never written.
+    /// Returns the chunk at a position, in chunks from the beginning of each dimension; `None` if it was never written.
     fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>>;
 
-    /// The places of the chunks between two places, both of them included, that were written; `None` where asking for each is as
-    /// good. Of an array of which most was never written they are few.
+    /// Returns the positions of the written chunks between two positions, both inclusive; `None` if querying each is as good. For a
+    /// sparsely written array they are few.
     fn written(&self, _read: ReadIndex<'_>, _first: &[u64], _last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
         Ok(None)
     }
 
-    /// The bytes that chunks and index lie in, where these are in memory and not in the grid's file.
+    /// Returns the bytes that contain chunks and index, if they are in memory rather than in the grid's file.
     fn held(&self) -> Option<&[u8]> {
         None
     }
 }
 
-/// The chunks of an array whose index cannot be read: each of them is refused.
+/// The chunks of an array whose index cannot be read: each fails.
 struct Refused(Error);
 
 impl Chunks for Refused {
@@ -129,24 +129,24 @@ impl Chunks for Refused {
     }
 }
 
-/// An array stored in one run, of which the file holds only the beginning, in parts small enough that most of that can be read.
+/// A contiguous array whose file contains only the beginning, divided into parts small enough that most of it can be read.
 struct ShortSlice {
-    /// Of the array and of a part, in elements.
+    /// Shape of the array and of a part, in elements.
     shape: Box<[u64]>,
     part: Box<[u64]>,
     /// Bytes of an element, and of a part.
     width: u64,
     bytes: u64,
     offset: u64,
-    /// Bytes of the array that are there.
+    /// Bytes of the array that are present.
     held: u64,
 }
 
 impl ShortSlice {
-    /// Bytes of a part: what is lost at most of what is there.
+    /// Bytes of a part: the maximum of the present data that is lost.
     const PART: u64 = 4 << 10;
 
-    /// The shape of the parts: whole in the last dimensions, 1 in the first.
+    /// Returns the shape of the parts: whole in the last dimensions, 1 in the first.
     fn parts(shape: &[u64], width: u64) -> Box<[u64]> {
         let mut left = (Self::PART / width.max(1)).max(1);
         let mut part: Vec<u64> = shape
@@ -165,16 +165,20 @@ impl ShortSlice {
 }
 
 impl Chunks for ShortSlice {
-    fn find(&self, _: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
-        // Row-major, as the array itself. A part at the far edge of a dimension goes on into what follows it.
-        let at =
-            place.iter().zip(&self.part).zip(&self.shape).try_fold(0_u64, |at, ((&place, &part), &dim)| {
-                at.checked_mul(dim)?.checked_add(place.checked_mul(part)?)
+    fn find(&self, _: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>> {
+        // Row-major, like the array. A part at the upper edge of a dimension continues into what follows it.
+        let at = position
+            .iter()
+            .zip(&self.part)
+            .zip(&self.shape)
+            .try_fold(0_u64, |at, ((&position, &part), &dim)| {
+                at.checked_mul(dim)?.checked_add(position.checked_mul(part)?)
             });
         let at = at.and_then(|at| at.checked_mul(self.width));
         let at = at.filter(|&at| at.checked_add(self.bytes).is_some_and(|end| end <= self.held));
         let Some(at) = at else {
-            let message = format!("the file ends before the data does: {} bytes of it are there", self.held);
+            let message =
+                format!("the file ends before the data does: only {} bytes of it are present", self.held);
             return Err(Error::new(Code::Truncated, message).at(self.offset));
         };
         Ok(Some(Chunk { offset: self.offset.saturating_add(at), stored: self.bytes, skipped: 0 }))
@@ -182,7 +186,7 @@ impl Chunks for ShortSlice {
 }
 
 impl Data {
-    /// Data of an array that cannot be found: reading any of it fails with `error`, and so does verification.
+    /// Returns data of an array that cannot be located: reading any of it fails with `error`, as does verification.
     pub fn refused(file: u32, shape: &[u64], width: u64, error: Error) -> Self {
         let grid = Grid {
             shape: shape.into(),
@@ -194,8 +198,8 @@ impl Data {
         Self::Grid(Blob { file, decoded: None, ..Blob::raw(0, 0) }, Arc::new(grid))
     }
 
-    /// Raw data at `offset` of a file of `total` bytes, which ends before the data does. What is there can be read in slices; the rest is
-    /// `ZT_TRUNCATED`, and so is verification.
+    /// Returns raw data at `offset` of a file of `total` bytes, which ends before the data does. The present part can be read in slices;
+    /// the rest fails with `ZT_TRUNCATED`, as does verification.
     pub fn short_slice(file: u32, shape: &[u64], width: u64, offset: u64, total: u64) -> Self {
         let part = ShortSlice::parts(shape, width);
         let bytes = part.iter().fold(width, |bytes, &dim| bytes.saturating_mul(dim));
@@ -212,7 +216,7 @@ impl Data {
     }
 }
 
-/// A run of bytes of one file.
+/// A byte range of one file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Span {
     pub file: u32,
@@ -221,12 +225,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The offset behind the last byte.
+    /// Returns the offset after the last byte.
     pub fn end(self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 
-    /// The spans in the order of the files and their bytes, joined where they touch or overlap.
+    /// Returns the spans sorted by file and offset, and merged if adjacent or overlapping.
     pub fn joined(mut spans: Vec<Self>) -> Vec<Self> {
         spans.sort_unstable();
         spans.dedup_by(|next, last| {

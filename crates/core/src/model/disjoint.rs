@@ -1,19 +1,19 @@
-//! Whether the blobs of an index are disjoint, found out while it is read: to sort 100,000 of them afterwards takes a tenth as long as
-//! reading the index does.
+//! Determines whether the blobs of an index are disjoint while it is read: sorting 100,000 of them afterwards takes a tenth of the time of
+//! reading the index.
 #![forbid(unsafe_code)]
 
 use super::Span;
 
-/// Words of the marks that a small index may have, too.
+/// Minimum number of mark words, even for a small index.
 const LEAST_WORDS: usize = 1024;
-/// Shifts of the least and the most bytes that a mark stands for.
+/// Minimum and maximum shift of the bytes per mark.
 const GRAINS: std::ops::RangeInclusive<u32> = 6..=12;
 
-/// What is known of the blobs that came so far.
+/// The state for the blobs so far.
 pub enum Disjointness {
-    /// Each stands behind the one before it, or is the same: writers list what they write in the order in which they write it. The last.
+    /// Each follows the previous one or equals it: writers list blobs in the order of writing. Holds the last.
     Ordered(Span),
-    /// In another order, and each has marks of its own.
+    /// In a different order, with separate marks for each.
     Marked(Marks),
     Unknown,
 }
@@ -25,8 +25,8 @@ impl Default for Disjointness {
 }
 
 impl Disjointness {
-    /// Takes notice of one more blob. `before` are those that came already, and `expected` how many there may be in all: what the marks
-    /// may take grows with it, and not with what a file says of offsets.
+    /// Adds a blob. `before` are the previous ones, and `expected` their estimated total number: the size of the marks is proportional to
+    /// it, not to offsets stated by a file.
     pub fn add<I: Iterator<Item = Span> + Clone>(
         &mut self,
         next: Span,
@@ -53,7 +53,7 @@ impl Disjointness {
         }
     }
 
-    /// Whether no two blobs overlap, and none does with `other`. Where that is not known they may all the same not overlap.
+    /// Returns whether no two blobs are known to overlap, including `other`. If false, they may still be disjoint.
     pub fn is_sure(&mut self, other: Option<Span>) -> bool {
         let Some(other) = other else { return !matches!(self, Self::Unknown) };
         match self {
@@ -64,16 +64,16 @@ impl Disjointness {
     }
 }
 
-/// A bit for each grain of each file that a blob stands in.
+/// A bit for each grain of each file that a blob covers.
 pub struct Marks {
     files: Vec<Vec<u64>>,
     grain: u32,
-    /// Words that may be added yet.
+    /// Words that may still be added.
     left: usize,
 }
 
 impl Marks {
-    /// `None` where two of the spans may overlap, or are too far apart.
+    /// Returns `None` if two of the spans may overlap, or are too far from each other.
     fn of(spans: impl Iterator<Item = Span> + Clone, expected: usize) -> Option<Self> {
         let aligned = spans.clone().fold(0, |bits, span| bits | span.offset).trailing_zeros();
         let grain = aligned.clamp(*GRAINS.start(), *GRAINS.end());
@@ -82,7 +82,7 @@ impl Marks {
         spans.all(|span| marks.add(span)).then_some(marks)
     }
 
-    /// Marks what a blob takes. False where something of it is marked already, or there is no room for it.
+    /// Marks the range of a blob. Returns false if part of it is already marked, or the marks would become too large.
     fn add(&mut self, span: Span) -> bool {
         if span.length == 0 {
             return true;
@@ -103,7 +103,7 @@ impl Marks {
         true
     }
 
-    /// So many words of a file, if there is room for them.
+    /// Returns the words of a file, if they do not exceed the limit.
     fn words(&mut self, file: u32, count: usize) -> Option<&mut Vec<u64>> {
         let file = usize::try_from(file).ok()?;
         let files = file.checked_add(1)?;
@@ -127,11 +127,11 @@ mod tests {
     use super::*;
 
     fn found(spans: &[Span], expected: usize) -> Disjointness {
-        let mut apart = Disjointness::default();
+        let mut disjointness = Disjointness::default();
         for (at, &span) in spans.iter().enumerate() {
-            apart.add(span, expected, || spans[..at].iter().copied());
+            disjointness.add(span, expected, || spans[..at].iter().copied());
         }
-        apart
+        disjointness
     }
 
     fn overlap(a: Span, b: Span) -> bool {
@@ -141,30 +141,30 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sure_is_so(
-            places in prop::collection::vec((0..3_u32, 0..400_u64, 0..9_u64, 0..70_u64), 0..40),
+            ranges in prop::collection::vec((0..3_u32, 0..400_u64, 0..9_u64, 0..70_u64), 0..40),
             step in prop::sample::select(vec![1_u64, 64, 4096]),
             other in (0..3_u32, 0..400_u64, 0..9_u64),
         ) {
-            let spans: Vec<_> = places
+            let spans: Vec<_> = ranges
                 .iter()
                 .map(|&(file, at, length, odd)| Span { file, offset: at * step, length: length * step + odd * length.min(1) })
                 .collect();
             let other = Span { file: other.0, offset: other.1 * step, length: other.2 * step };
             let stored: Vec<_> = spans.iter().copied().filter(|span| span.length > 0).collect();
-            let apart = |a: &Span| stored.iter().all(|&b| !overlap(*a, b));
-            let all = stored.iter().all(apart);
+            let is_disjoint = |a: &Span| stored.iter().all(|&b| !overlap(*a, b));
+            let all = stored.iter().all(is_disjoint);
             if found(&spans, 0).is_sure(None) {
                 prop_assert!(all);
             }
             if found(&spans, 0).is_sure(Some(other)) {
-                prop_assert!(all && (other.length == 0 || apart(&other)));
+                prop_assert!(all && (other.length == 0 || is_disjoint(&other)));
             }
         }
 
         #[test]
         fn disjoint_blobs_in_any_order_are_sure(count in 1..200_u64, step in prop::sample::select(vec![64_u64, 4096]), turn in 1..200_u64) {
-            let place = |at: u64| Span { file: 0, offset: (at * 7919 + turn) % count * step, length: step };
-            let mut offsets: Vec<_> = (0..count).map(place).collect();
+            let span = |at: u64| Span { file: 0, offset: (at * 7919 + turn) % count * step, length: step };
+            let mut offsets: Vec<_> = (0..count).map(span).collect();
             offsets.sort_by_key(|span| span.offset);
             offsets.dedup();
             let turned = usize::try_from(turn).unwrap() % offsets.len();
@@ -179,17 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn far_offsets_take_no_memory() {
+    fn large_offsets_take_no_memory() {
         let near = Span { file: 0, offset: 4096, length: 1 };
-        for far in [
+        for distant in [
             Span { file: 0, offset: u64::MAX - 4096, length: 4096 },
             Span { file: 0, offset: 0, length: u64::MAX },
             Span { file: u32::MAX, offset: 64, length: 1 },
             Span { file: 0, offset: 1 << 40, length: 1 },
         ] {
-            // Ordered, and so known without marks.
-            assert!(far.offset == 0 || found(&[near, far], 0).is_sure(None));
-            assert!(!found(&[far, near], 0).is_sure(None), "{far:?}");
+            // Ordered, and therefore known without marks.
+            assert!(distant.offset == 0 || found(&[near, distant], 0).is_sure(None));
+            assert!(!found(&[distant, near], 0).is_sure(None), "{distant:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The element types that any of the formats can hold.
+//! The element types of all formats.
 #![forbid(unsafe_code)]
 
-/// An element type. The discriminant is what crosses into JavaScript, so the order is part of the binding.
+/// An element type. The discriminant is passed to JavaScript, so the order is part of the binding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum DType {
@@ -62,7 +62,7 @@ impl DType {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// Bits of one element; below 8 the elements are packed.
+    /// Returns the bits of one element; below 8 the elements are packed.
     pub const fn bits(self) -> u32 {
         match self {
             Self::Complex128 => 128,
@@ -75,7 +75,7 @@ impl DType {
         }
     }
 
-    /// Bytes of the scalar that byte order and alignment apply to: the part of a complex, 1 for packed types.
+    /// Returns the bytes of the scalar that byte order and alignment apply to: the part of a complex number, 1 for packed types.
     pub const fn element_bytes(self) -> usize {
         match self {
             Self::Complex64 => 4,
@@ -85,7 +85,7 @@ impl DType {
         }
     }
 
-    /// Whether elements can index rows and columns.
+    /// Returns whether elements can index rows and columns.
     pub const fn is_index(self) -> bool {
         matches!(
             self,
@@ -100,7 +100,7 @@ impl DType {
         )
     }
 
-    /// The canonical name, that of NumPy and `ml_dtypes`.
+    /// Returns the canonical name, as in NumPy and `ml_dtypes`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float64 => "float64",

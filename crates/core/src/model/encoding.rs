@@ -1,4 +1,4 @@
-//! What stored bytes went through: a list of named filters with parameters, kept once a catalog and named by a number.
+//! Encodings of stored bytes: lists of named filters with parameters, stored once per catalog and referred to by number.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -9,45 +9,45 @@ use super::{Label, Labels};
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Filter {
     pub name: Label,
-    /// As the format has them, where the codec takes any.
+    /// The parameters stored by the format, if the codec takes any.
     pub parameters: Box<[u32]>,
 }
 
 impl Filter {
-    /// A filter without parameters.
+    /// Creates a filter without parameters.
     pub fn named(name: Label) -> Self {
         Self { name, parameters: Box::default() }
     }
 }
 
-/// A list of filters in [`Encodings`].
+/// The number of a list of filters in [`Encodings`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Encoding(u32);
 
-/// Set in the number of an encoding that cannot be decoded here.
+/// Set in the number of an unsupported encoding.
 const UNKNOWN: u32 = 1 << 31;
 
 impl Encoding {
-    /// As the bytes are: no filter at all.
+    /// No filters.
     pub const RAW: Self = Self(0);
     pub const ZSTD: Self = Self(1);
-    /// Frames of zstd and a table of where they are (`zt.zstd-seekable/1`).
+    /// Zstd frames with a seek table (`zt.zstd-seekable/1`).
     pub const ZSTD_SEEKABLE: Self = Self(2);
     /// A bare deflate stream (RFC 1951).
     pub const DEFLATE: Self = Self(3);
 
-    /// Whether it can be decoded here; otherwise it is only listed.
+    /// Returns whether it can be decoded; otherwise it is only listed.
     pub const fn is_known(self) -> bool {
         self.0 & UNKNOWN == 0
     }
 
-    /// Whether the stored bytes have to be decoded, by whatever there is for that.
+    /// Returns whether the stored bytes must be decoded.
     pub const fn is_encoded(self) -> bool {
         self.0 != Self::RAW.0
     }
 }
 
-/// The lists of filters of one catalog; the constants of [`Encoding`] are always there.
+/// The lists of filters of one catalog; the constants of [`Encoding`] are always present.
 #[derive(Clone, Debug)]
 pub struct Encodings(Vec<Box<[Filter]>>);
 
@@ -59,23 +59,23 @@ impl Default for Encodings {
 }
 
 impl Encodings {
-    /// The encoding of a list of filters. `known` says whether all of them can be decoded here.
+    /// Returns the encoding of a list of filters. `known` states whether all of them are supported.
     pub fn intern(&mut self, filters: &[Filter], known: bool) -> Encoding {
         let at = self.0.iter().position(|other| **other == *filters).unwrap_or_else(|| {
             self.0.push(filters.into());
             self.0.len() - 1
         });
-        // A format has a handful of lists; as many as names fit in an index.
+        // A format has a handful of lists; at most as many as names fit in an index.
         let id = u32::try_from(at).unwrap_or(UNKNOWN - 1);
         Encoding(if known { id } else { id | UNKNOWN })
     }
 
-    /// In the order in which they were applied when the bytes were written.
+    /// Returns the filters in the order in which they were applied for writing.
     pub fn filters(&self, encoding: Encoding) -> &[Filter] {
         self.0.get((encoding.0 & !UNKNOWN) as usize).map_or(&[], |filters| filters)
     }
 
-    /// The names of the filters, as users see them.
+    /// Returns the names of the filters, as shown to users.
     pub fn name<'l>(&self, encoding: Encoding, labels: &'l Labels) -> Cow<'l, str> {
         match self.filters(encoding) {
             [] => Cow::Borrowed("raw"),

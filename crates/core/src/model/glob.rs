@@ -1,11 +1,11 @@
-//! Names by a pattern: `*` is any run of characters, `?` any single one, everything else itself.
+//! Name patterns: `*` matches any run of characters, `?` any single one, everything else itself.
 #![forbid(unsafe_code)]
 
-/// A pattern, taken apart at its stars, so that most names are told by their beginning or their end.
+/// A pattern, split at its stars, so that most names are decided by their beginning or end.
 #[derive(Clone, Debug)]
 pub struct Glob {
     first: Segment,
-    /// What stands behind each star.
+    /// The segments after each star.
     rest: Vec<Segment>,
 }
 
@@ -15,12 +15,12 @@ impl Glob {
         Self { first: segments.next().unwrap_or_else(|| Segment::new("")), rest: segments.collect() }
     }
 
-    /// Whether the whole name matches. Takes at most |name| × |pattern| steps.
+    /// Returns whether the whole name matches. Takes at most |name| × |pattern| steps.
     pub fn matches(&self, name: &str) -> bool {
         let Some(mut left) = self.first.behind(name) else { return false };
         let Some((last, middle)) = self.rest.split_last() else { return left.is_empty() };
         for segment in middle {
-            // The first place leaves most for those that follow.
+            // The first match leaves most for the following segments.
             let Some(behind) = segment.behind_first(left) else { return false };
             left = behind;
         }
@@ -28,7 +28,7 @@ impl Glob {
     }
 }
 
-/// What stands between two stars.
+/// A segment between two stars.
 #[derive(Clone, Debug)]
 enum Segment {
     Plain(String),
@@ -44,7 +44,7 @@ impl Segment {
         Self::Plain(text.to_owned())
     }
 
-    /// What follows the segment in a text that begins with it.
+    /// Returns what follows the segment in a text that begins with it.
     fn behind<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Self::Plain(plain) => text.strip_prefix(plain.as_str()),
@@ -58,7 +58,7 @@ impl Segment {
         }
     }
 
-    /// What follows the first place of the segment in a text.
+    /// Returns what follows the first match of the segment in a text.
     fn behind_first<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Self::Plain(plain) => text.find(plain.as_str()).and_then(|at| text.get(at + plain.len()..)),
@@ -66,7 +66,7 @@ impl Segment {
         }
     }
 
-    /// Whether a text ends with the segment.
+    /// Returns whether a text ends with the segment.
     fn ends(&self, text: &str) -> bool {
         match self {
             Self::Plain(plain) => text.ends_with(plain.as_str()),

@@ -11,20 +11,20 @@ use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::syntax::values::{Event, visit};
 
-/// A catalog on its way into a larger one.
+/// A catalog to be joined.
 pub struct Joining {
     pub catalog: Catalog,
-    /// What its own file 0 is called in messages.
+    /// The name of its own file 0 in messages.
     pub name: String,
     /// The number that its own file 0 gets; its other files follow.
     pub first_file: u32,
 }
 
-/// One catalog of all, its tensors in the order of the catalogs, and a problem for each name that stands twice.
-/// Its attributes are those of the first file of a set, else those, of text keys, that all of the catalogs agree on.
+/// Joins catalogs, with tensors in the order of the catalogs, and returns a problem for each duplicate name. The attributes are those of
+/// the first file of a set, otherwise the entries with text keys that all catalogs agree on.
 ///
-/// `is_stale` says of a file and a tensor in it that another file has the tensor that is meant: such a tensor is left out, with a
-/// warning.
+/// `is_stale` returns for a file and a tensor in it whether another file has the current version of the tensor: a stale tensor is omitted
+/// with a warning.
 pub fn join(
     parts: Vec<Joining>,
     limits: &Limits,
@@ -40,7 +40,7 @@ pub fn join(
     }
     builder.set_attributes(first_of_set(&parts).unwrap_or_else(|| shared_attributes(&parts)));
     let mut problems = Vec::new();
-    // Where each catalog's tensors begin, and its name.
+    // The first tensor and the name of each catalog.
     let mut starts: Vec<(usize, Rc<str>)> = Vec::new();
     for part in parts {
         let name = Rc::from(part.name);
@@ -74,14 +74,14 @@ pub fn join(
                 });
             }
             if is_stale(&name, tensor) {
-                let message = format!("the index has it in another file: the one in {name:?} is left out");
+                let message = format!("the index lists it in another file: the one in {name:?} is omitted");
                 builder.warn("ZT_WARN_STALE", message, Some(tensor), None);
                 continue;
             }
             if let Some(ordinal) = builder.find(tensor) {
                 let first = starts.partition_point(|(start, _)| *start <= ordinal).checked_sub(1);
                 let first = first.and_then(|at| starts.get(at)).map_or("", |(_, name)| name);
-                let message = format!("both {first:?} and {name:?} have it");
+                let message = format!("both {first:?} and {name:?} contain it");
                 problems.push(Error::new(Code::BadIndex, message).tensor(tensor));
                 continue;
             }
@@ -103,14 +103,14 @@ fn first_of_set(parts: &[Joining]) -> Option<Attributes> {
     parts.iter().find(first).map(|part| part.catalog.attributes.clone())
 }
 
-/// What all catalogs have in common.
+/// Returns the value that all catalogs have in common.
 fn common<T: PartialEq>(parts: &[Joining], of: impl Fn(&Catalog) -> T) -> Option<T> {
     let mut values = parts.iter().map(|part| of(&part.catalog));
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
 }
 
-/// The attributes that all catalogs agree on, found when they are asked for.
+/// Returns the attributes that all catalogs agree on, computed on request.
 fn shared_attributes(parts: &[Joining]) -> Attributes {
     let all: Vec<_> = parts.iter().map(|part| part.catalog.attributes.clone()).collect();
     if all.iter().any(Attributes::is_empty) {

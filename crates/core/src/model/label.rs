@@ -1,13 +1,13 @@
-//! Roles, layout names and encoding names: few distinct texts, many uses, so kept once and named by a number.
+//! Roles, layout names and encoding names: few distinct strings with many uses, stored once and referred to by number.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-/// A text in [`Labels`].
+/// The number of a string in [`Labels`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Label(pub(super) u32);
 
-/// The texts that every catalog starts with, in the order of the constants below.
+/// The strings that every catalog starts with, in the order of the constants below.
 const KNOWN: [&str; 13] = [
     "data",
     "values",
@@ -44,7 +44,7 @@ impl Label {
     }
 }
 
-/// The distinct texts of one catalog.
+/// The distinct strings of one catalog.
 #[derive(Clone, Debug)]
 pub struct Labels {
     texts: Vec<Box<str>>,
@@ -59,7 +59,7 @@ impl Default for Labels {
 }
 
 impl Labels {
-    /// The label of `text`, made where it is new.
+    /// Returns the label of `text`, creating it if it is new.
     pub fn intern(&mut self, text: &str) -> Label {
         if let Some(id) = (0_u32..).zip(KNOWN).find_map(|(id, known)| (known == text).then_some(id)) {
             return Label(id);
@@ -67,7 +67,7 @@ impl Labels {
         if let Some(&id) = self.ids.get(text) {
             return Label(id);
         }
-        // An index of at most 1 GiB (or what an option allows) cannot hold 2^32 distinct texts.
+        // An index of at most 1 GiB (or the limit set by an option) cannot contain 2^32 distinct strings.
         let id = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         self.texts.push(Box::from(text));
         self.ids.insert(Box::from(text), id);
@@ -83,14 +83,14 @@ impl Labels {
     }
 }
 
-/// How the components of a tensor make it up.
+/// How the components of a tensor form it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
     #[default]
     Dense,
     SparseCsr,
     SparseCoo,
-    /// A layout that only its file's own label names.
+    /// A custom layout, known only by the file's label.
     Other(Label),
 }
 
@@ -104,8 +104,8 @@ impl Layout {
         }
     }
 
-    /// The roles of the components that hold a tensor's elements; `None` where only the file's own layout knows, and
-    /// all of its components count. 1.0 to 1.2 allow any further components beside these.
+    /// Returns the roles of the components that hold a tensor's elements; `None` for a custom layout, for which all components count. 1.0
+    /// to 1.2 permit further components.
     pub const fn roles(self) -> Option<&'static [Label]> {
         match self {
             Self::Dense => Some(&[Label::DATA]),

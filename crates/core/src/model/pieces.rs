@@ -1,4 +1,4 @@
-//! Data that lies in several blobs.
+//! Data in several blobs.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -6,18 +6,19 @@ use std::sync::Arc;
 use super::{Blob, Data, Encoding, Span};
 use crate::error::{Code, Error, Result};
 
-/// One blob of several, which need not lie in one file nor be encoded alike.
+/// One of several blobs, which may be in different files and have different encodings.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Piece {
-    /// Decodes to `run` bytes for each row of the [`Pieces`], which it is taken to where it does not say. Its digest is over it alone.
+    /// Decodes to `run` bytes for each row of the [`Pieces`], which is assumed if the blob does not state a size. Its digest covers only
+    /// this blob.
     pub blob: Blob,
-    /// Bytes of a row.
+    /// Bytes per row.
     pub run: u64,
 }
 
-/// Data in several blobs: of each row the run of every piece, one after the other. An array that is divided along its first
-/// dimension, or flat, has one row: its pieces stand one behind the other. One that is divided along another dimension has as many
-/// rows as the dimensions before that come to.
+/// Data in several blobs: each row consists of the runs of all pieces. An array that is divided along its first dimension, or flat, has one
+/// row: its pieces are consecutive. An array that is divided along another dimension has as many rows as the product of the preceding
+/// dimensions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Pieces {
     rows: u64,
@@ -27,12 +28,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Data in pieces, in their order; a single piece is a blob.
+    /// Creates data from pieces, in order; a single piece becomes a blob.
     ///
     /// # Errors
     ///
-    /// [`Code::BadIndex`] where a blob has another length than its rows come to, or where two overlap in their file: what a
-    /// file claims to hold, it holds. [`Code::Limit`] for more than 2^64 bytes.
+    /// [`Code::BadIndex`] if the length of a blob does not match its rows, or if two overlap in their file, so that a file cannot claim
+    /// more data than it has. [`Code::Limit`] for more than 2^64 bytes.
     pub fn data(rows: u64, mut pieces: Vec<Piece>) -> Result<Data> {
         let too_many =
             || Error::new(Code::Limit, "the pieces of the data come to more than 2^64 bytes").of_item();
@@ -65,7 +66,7 @@ impl Pieces {
         self.rows
     }
 
-    /// Bytes of a row, of all pieces together.
+    /// Returns the total bytes of a row.
     pub fn row(&self) -> u64 {
         self.bytes.checked_div(self.rows).unwrap_or(0)
     }
@@ -86,7 +87,7 @@ impl Pieces {
         self.all.iter_mut().map(|piece| &mut piece.blob)
     }
 
-    /// The encoding of those that are encoded; pieces of one array mostly are alike.
+    /// Returns the encoding of the encoded pieces, which mostly have the same one.
     pub(super) fn encoding(&self) -> Encoding {
         self.blobs().map(|blob| blob.encoding).find(|encoding| encoding.is_encoded()).unwrap_or(Encoding::RAW)
     }

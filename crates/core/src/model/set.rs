@@ -1,4 +1,4 @@
-//! Files that say of themselves which of how many they are: what a set of them has to agree on.
+//! Checks that files which state their position in a set form a complete set.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -6,24 +6,23 @@ use std::collections::BTreeMap;
 use crate::error::{Code, Error, Result};
 
 const RULE: &str = "complete set of files";
-/// Names and numbers shown of what is missing.
+/// Maximum names and numbers listed for missing files.
 const SHOWN: u64 = 20;
 
-/// A file of a set of files that share one name space.
+/// The position of a file in a set that shares one name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetPart {
     /// From 0 on. The first has the attributes of the set.
     pub number: u64,
-    /// Files of the set.
+    /// Number of files of the set.
     pub count: u64,
-    /// Tensors of all files together, where the file says so.
+    /// Total tensors of all files, if stated.
     pub tensors: Option<u64>,
 }
 
-/// Checks files that are named in messages: they say the same of their set, none is there twice, none is missing, and together they
-/// have `tensors` tensors.
+/// Checks that named files describe the same set, that none is duplicated or missing, and that they have `tensors` tensors in total.
 ///
-/// Fails with `ZT_BAD_INDEX` where the files contradict each other, and with `ZT_INCOMPLETE`, naming the files, where some are missing.
+/// Fails with `ZT_BAD_INDEX` if the files contradict each other, and with `ZT_INCOMPLETE`, naming the files, if some are missing.
 pub fn check(parts: &[(&str, SetPart)], tensors: u64) -> Result<()> {
     let contradiction = |message: String| Err(Error::new(Code::BadIndex, message).rule(RULE));
     let Some(&(first_name, first)) = parts.first() else { return Ok(()) };
@@ -31,14 +30,14 @@ pub fn check(parts: &[(&str, SetPart)], tensors: u64) -> Result<()> {
     for &(name, part) in parts {
         if part.count != first.count {
             let message = format!(
-                "{first_name:?} says that its set has {} files, {name:?} says {}",
+                "{first_name:?} states a set of {} files, but {name:?} states {}",
                 first.count, part.count
             );
             return contradiction(message);
         }
         if let Some(other) = names.insert(part.number, name) {
             let message = format!(
-                "both {other:?} and {name:?} say that they are file {} of their set",
+                "both {other:?} and {name:?} state that they are file {} of their set",
                 part.number + 1
             );
             return contradiction(message);
@@ -53,26 +52,26 @@ pub fn check(parts: &[(&str, SetPart)], tensors: u64) -> Result<()> {
     }
     for &(name, part) in parts {
         if let Some(said) = part.tensors.filter(|&said| said != tensors) {
-            let message = format!("{name:?} says that its set has {said} tensors, the files have {tensors}");
+            let message = format!("{name:?} states a set of {said} tensors, but the files have {tensors}");
             return contradiction(message);
         }
     }
     Ok(())
 }
 
-/// The error of a set of `count` files, `missing` of which are not there; `names` are the first of these.
+/// Builds the error for a set of `count` files, `missing` of which do not exist; `names` are the first of these.
 pub fn incomplete(count: u64, missing: u64, names: &[String]) -> Error {
     let more = missing.saturating_sub(names.len() as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let are = if missing == 1 { "is" } else { "are" };
     let message = format!(
-        "{missing} of the {count} files of the set {are} missing: {}{more}. Get them, or open one file alone with shards: 'none'",
+        "{missing} of the {count} files of the set {are} missing: {}{more}. Add them, or open a single file with shards: 'none'",
         names.join(", ")
     );
     Error::new(Code::Incomplete, message).rule(RULE)
 }
 
-/// What the file of another number of the set is called, as far as the name of one of them tells.
+/// Returns the name of the file with another number, derived from the name of one of them.
 fn named(name: &str, part: SetPart, number: u64) -> String {
     let spelled = |number: u64| format!("-{:05}-of-{:05}", number + 1, part.count);
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);

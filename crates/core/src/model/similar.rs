@@ -1,23 +1,23 @@
-//! Names close to one that is not there, for the error that says so.
+//! Suggests similar names in the error for a missing one.
 #![forbid(unsafe_code)]
 
 use crate::model::Catalog;
 
-/// Names looked at; beyond that a typing mistake is not worth the time.
+/// Maximum names considered; beyond that a typing mistake is not worth the time.
 const NAMES: usize = 50_000;
-/// Characters compared of each name.
+/// Maximum characters compared of each name.
 const LENGTH: usize = 128;
-/// Pairs of characters compared in all, some 50 ms: names may be many, long and alike.
+/// Maximum character pairs compared in total, some 50 ms: there may be many long, similar names.
 const PAIRS: usize = 1 << 25;
-/// Suggestions given.
+/// Maximum suggestions.
 const COUNT: usize = 3;
 
-/// Up to three names of the catalog, the closest first: those that contain `wanted` or are contained in it,
-/// or that few edits turn into it.
+/// Returns up to three names of the catalog, closest first: those that contain `wanted` or are contained in it, or that differ by few
+/// edits.
 pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     let characters: Vec<char> = wanted.chars().take(LENGTH).collect();
     let most = characters.len() / 3 + 1;
-    // What is looked for within names: no more of a text without end than is compared otherwise.
+    // For the substring search, limit the length as for other comparisons.
     let start =
         wanted.char_indices().nth(LENGTH).map_or(wanted, |(end, _)| wanted.get(..end).unwrap_or(wanted));
     let mut left = PAIRS;
@@ -35,16 +35,16 @@ pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     close.into_iter().take(COUNT).map(|(.., name)| name).collect()
 }
 
-/// Edits that turn `name` into `wanted`, where they are at most `most`. Takes what it compares off `spare`, and is `None` when
-/// that is spent.
-fn distance(wanted: &[char], name: &str, most: usize, spare: &mut usize) -> Option<usize> {
+/// Returns the number of edits that turn `name` into `wanted`, if at most `most`. Deducts comparisons from `budget`, and returns `None`
+/// once it is spent.
+fn distance(wanted: &[char], name: &str, most: usize, budget: &mut usize) -> Option<usize> {
     let name: Vec<char> = name.chars().take(LENGTH).collect();
     if name.len().abs_diff(wanted.len()) > most {
         return None;
     }
     let mut row: Vec<usize> = (0..=name.len()).collect();
     for (at, &wanted) in wanted.iter().enumerate() {
-        *spare = spare.checked_sub(name.len())?;
+        *budget = budget.checked_sub(name.len())?;
         let mut diagonal = std::mem::replace(row.first_mut()?, at + 1);
         let mut left = at + 1;
         let mut best = left;
@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn distances() {
         let distance = |wanted: &str, name, most| {
-            let mut spare = usize::MAX;
-            distance(&wanted.chars().collect::<Vec<_>>(), name, most, &mut spare)
+            let mut budget = usize::MAX;
+            distance(&wanted.chars().collect::<Vec<_>>(), name, most, &mut budget)
         };
         assert_eq!(distance("weight", "wieght", 3), Some(2));
         assert_eq!(distance("weight", "weights", 3), Some(1));
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn names_are_compared_as_long_as_the_work_lasts() {
         let wanted: Vec<char> = "weight".chars().collect();
-        let mut spare = 2 * 36;
-        assert_eq!(distance(&wanted, "wieght", 3, &mut spare), Some(2));
-        assert_eq!(distance(&wanted, "wieght", 3, &mut spare), Some(2));
-        assert_eq!(distance(&wanted, "wieght", 3, &mut spare), None);
+        let mut budget = 2 * 36;
+        assert_eq!(distance(&wanted, "wieght", 3, &mut budget), Some(2));
+        assert_eq!(distance(&wanted, "wieght", 3, &mut budget), Some(2));
+        assert_eq!(distance(&wanted, "wieght", 3, &mut budget), None);
     }
 }

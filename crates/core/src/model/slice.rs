@@ -1,4 +1,4 @@
-//! Rectangular cuts of a dense row-major tensor, as runs of its bytes.
+//! Rectangular slices of a dense row-major tensor, as runs of its bytes.
 #![forbid(unsafe_code)]
 
 use super::Strided;
@@ -14,12 +14,12 @@ pub struct Range {
 }
 
 impl Range {
-    /// How many indices those are.
+    /// Returns the number of indices.
     pub fn count(self) -> u64 {
         self.stop.saturating_sub(self.start).div_ceil(self.step.max(1))
     }
 
-    /// The first of the indices that is `index` or more; `None` if there is none.
+    /// Returns the first index that is at least `index`; `None` if there is none.
     pub fn at_or_after(self, index: u64) -> Option<u64> {
         let step = self.step.max(1);
         let skipped = index.saturating_sub(self.start).div_ceil(step);
@@ -27,12 +27,12 @@ impl Range {
         (first < self.stop).then_some(first)
     }
 
-    /// The last of the indices; `None` if there is none.
+    /// Returns the last index; `None` if there is none.
     pub fn last(self) -> Option<u64> {
         self.count().checked_sub(1).map(|steps| self.start + steps * self.step.max(1))
     }
 
-    /// The same indices, spelled in one way: `stop` follows the last one, and fewer than two have no step.
+    /// Returns the normalized form with the same indices: `stop` follows the last one, and fewer than two have no step.
     #[must_use]
     pub fn normalized(self) -> Self {
         match self.last() {
@@ -43,7 +43,7 @@ impl Range {
         }
     }
 
-    /// The dimension that is left of all indices from `start` to `stop`, and the same range in it.
+    /// Returns the size of the dimension restricted to `start` to `stop`, and the range relative to it.
     pub fn rebased(self) -> (u64, Self) {
         let extent = self.stop.saturating_sub(self.start);
         (extent, Self { start: 0, stop: extent, step: self.step })
@@ -56,29 +56,29 @@ impl From<(u64, u64)> for Range {
     }
 }
 
-/// A repetition of what is inside it: `count` times, `stride` bytes apart.
+/// A repetition of its content: `count` times, `stride` bytes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Loop {
     pub(crate) count: u64,
     pub(crate) stride: u64,
 }
 
-/// The elements of a tensor whose index lies in a given range of each dimension, as runs of its decoded bytes.
+/// The elements of a tensor whose index is in a given range of each dimension, as runs of its decoded bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorSlice {
-    /// Of each dimension; none of what is no cut through a tensor.
+    /// The range of each dimension; empty if it does not represent a slice of a tensor.
     pub(crate) ranges: Vec<Range>,
     /// Byte offset of the first run.
     pub(crate) start: u64,
-    /// Bytes of each run; 0 for an empty cut.
+    /// Bytes of each run; 0 for an empty slice.
     pub(crate) run: u64,
-    /// Innermost first. Neighbours that repeat as one are one, dimensions of one index are not listed.
+    /// Innermost first. Mergeable adjacent loops are merged, and dimensions with one index are omitted.
     pub(crate) loops: Vec<Loop>,
     pub(crate) byte_length: u64,
 }
 
 impl TensorSlice {
-    /// The cut `ranges` (half-open, one a dimension) of a tensor of `shape` whose elements have `bits` bits.
+    /// Creates the slice `ranges` (half-open, one per dimension) of a tensor of `shape` whose elements have `bits` bits.
     pub fn new(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Result<Self> {
         Self::stepped(shape, &ranges.iter().copied().map(Range::from).collect::<Vec<_>>(), bits)
     }
@@ -94,9 +94,9 @@ impl TensorSlice {
         if u64::try_from(total_bits.div_ceil(8)).is_err() {
             return Err(too_large(shape));
         }
-        let cut_shape: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
+        let slice_shape: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
         let (asked, ranges) = (ranges, ranges.iter().map(|range| range.normalized()).collect::<Vec<_>>());
-        if cut_shape.contains(&0) || bits == 0 {
+        if slice_shape.contains(&0) || bits == 0 {
             return Ok(Self { ranges, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
         }
 
@@ -105,14 +105,14 @@ impl TensorSlice {
         let mut start = 0_u128;
         let mut run = u128::from(bits);
         let mut loops: Vec<(u64, u128)> = Vec::new();
-        for (&dim, (range, &count)) in shape.iter().zip(ranges.iter().zip(&cut_shape)).rev() {
+        for (&dim, (range, &count)) in shape.iter().zip(ranges.iter().zip(&slice_shape)).rev() {
             start += u128::from(range.start) * stride;
-            let apart = stride * u128::from(range.step);
+            let spacing = stride * u128::from(range.step);
             match loops.last_mut() {
                 _ if count == 1 => {}
-                None if apart == run => run *= u128::from(count),
-                Some(inner) if apart == inner.1 * u128::from(inner.0) => inner.0 *= count,
-                _ => loops.push((count, apart)),
+                None if spacing == run => run *= u128::from(count),
+                Some(inner) if spacing == inner.1 * u128::from(inner.0) => inner.0 *= count,
+                _ => loops.push((count, spacing)),
             }
             stride *= u128::from(dim);
         }
@@ -123,8 +123,8 @@ impl TensorSlice {
             return Err(Error::new(
                 Code::InvalidArg,
                 format!(
-                    "the cut {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} \
-                     bits are packed, cut them at whole bytes or read the whole tensor",
+                    "the slice {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} \
+                     bits are packed, so slice at whole bytes or read the whole tensor",
                     show(asked)
                 ),
             ));
@@ -139,10 +139,10 @@ impl TensorSlice {
         Ok(Self { ranges, start: bytes(start)?, run, loops, byte_length })
     }
 
-    /// All runs of nested loops. Fails with `ZT_LIMIT` where they or the offsets in them do not fit in 64 bits.
+    /// Creates all runs of nested loops. Fails with `ZT_LIMIT` if they or their offsets do not fit in 64 bits.
     pub fn strided(strided: &Strided) -> Result<Self> {
         let ranges = Vec::new();
-        let beyond = || Error::new(Code::Limit, "the strides of the data lead beyond 2^64 bytes").of_item();
+        let beyond = || Error::new(Code::Limit, "the strides of the data exceed 2^64 bytes").of_item();
         let byte_length = strided.byte_length().ok_or_else(beyond)?;
         strided.end().ok_or_else(beyond)?;
         if byte_length == 0 {
@@ -161,35 +161,35 @@ impl TensorSlice {
         Ok(Self { ranges, start: strided.start, run, loops, byte_length })
     }
 
-    /// The dimensions of the cut, as many as the tensor's.
+    /// Returns the shape of the slice, with the rank of the tensor.
     pub fn shape(&self) -> Vec<u64> {
         self.ranges.iter().map(|range| range.count()).collect()
     }
 
-    /// The ranges, one a dimension, each [normalized](Range::normalized).
+    /// Returns the ranges, one per dimension, each [normalized](Range::normalized).
     pub fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 
-    /// The bytes of the cut, packed.
+    /// Returns the packed bytes of the slice.
     pub fn byte_length(&self) -> u64 {
         self.byte_length
     }
 
-    /// Byte offset and length in the tensor of a cut that is one run. An empty cut is `(0, 0)`.
+    /// Returns byte offset and length in the tensor of a contiguous slice. An empty slice is `(0, 0)`.
     pub fn contiguous(&self) -> Option<(u64, u64)> {
         self.loops.is_empty().then_some((self.start, self.run))
     }
 
-    /// Byte offset and length in the tensor of each run, in the order of the cut. All have one length and
-    /// none can be joined with the next. An empty cut has none.
+    /// Returns byte offset and length in the tensor of each run, in slice order. All have the same length and none can be merged with the
+    /// next. An empty slice has none.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let run = self.run;
         Odometer::new(&self.loops, self.start, self.run == 0).map(move |offset| (offset, run))
     }
 }
 
-/// The byte offsets of nested loops, in order: one counter a loop and no allocation a step.
+/// The byte offsets of nested loops, in order: one counter per loop and no allocation per step.
 pub(crate) struct Odometer<'a> {
     loops: &'a [Loop],
     counters: Vec<u64>,
@@ -211,7 +211,7 @@ impl Iterator for Odometer<'_> {
             return None;
         }
         let offset = self.offset;
-        // Offsets stay inside the tensor, whose length is a u64: the arithmetic cannot wrap.
+        // Offsets stay inside the tensor, whose length is a u64, so the arithmetic cannot wrap.
         for (counter, l) in self.counters.iter_mut().zip(self.loops) {
             if *counter + 1 < l.count {
                 *counter += 1;
@@ -226,9 +226,8 @@ impl Iterator for Odometer<'_> {
     }
 }
 
-/// The ranges of one of `world_size` equal parts of dimension `dim`: what process `rank` holds in tensor
-/// parallelism. Refuses (`InvalidArg`) a dimension that does not divide evenly, and numbers that are out of
-/// range.
+/// Returns the ranges of one of `world_size` equal parts of dimension `dim`: the part of process `rank` in tensor parallelism. Fails with
+/// `InvalidArg` for a dimension that does not divide evenly, and numbers that are out of range.
 pub fn shard(shape: &[u64], dim: usize, rank: u64, world_size: u64) -> Result<Vec<(u64, u64)>> {
     let refuse = |message: String| Err(Error::new(Code::InvalidArg, message));
     let Some(&size) = shape.get(dim) else {
@@ -247,8 +246,8 @@ pub fn shard(shape: &[u64], dim: usize, rank: u64, world_size: u64) -> Result<Ve
     }
     // (rank + 1) * part is at most the dimension itself.
     let part = size / world_size;
-    let cut = (rank * part, (rank + 1) * part);
-    Ok(shape.iter().enumerate().map(|(d, &size)| if d == dim { cut } else { (0, size) }).collect())
+    let range = (rank * part, (rank + 1) * part);
+    Ok(shape.iter().enumerate().map(|(d, &size)| if d == dim { range } else { (0, size) }).collect())
 }
 
 fn check_ranges(shape: &[u64], ranges: &[Range]) -> Result<()> {
@@ -298,7 +297,7 @@ mod tests {
         TensorSlice::new(shape, ranges, bits).unwrap().runs().collect()
     }
 
-    /// Byte offsets of the elements of the cut, one by one, by the definition of row-major.
+    /// Returns byte offsets of the elements of the slice, one by one, by the definition of row-major.
     fn offsets(shape: &[u64], ranges: &[Range], width: u64) -> Vec<u64> {
         let mut offsets = vec![0];
         for (&dim, &Range { start, stop, step }) in shape.iter().zip(ranges) {
@@ -329,8 +328,8 @@ mod tests {
 
     #[test]
     fn repeating_dimensions_are_one_loop() {
-        let cut = TensorSlice::new(&[5, 6, 7, 8], &[(0, 5), (0, 6), (0, 7), (2, 4)], 8).unwrap();
-        assert_eq!(cut.loops, [Loop { count: 210, stride: 8 }]);
+        let slice = TensorSlice::new(&[5, 6, 7, 8], &[(0, 5), (0, 6), (0, 7), (2, 4)], 8).unwrap();
+        assert_eq!(slice.loops, [Loop { count: 210, stride: 8 }]);
     }
 
     #[test]
@@ -341,11 +340,11 @@ mod tests {
             TensorSlice::stepped(shape, &ranges, 8)
         };
         let columns = every(&[3, 6], &[(0, 3, 1), (0, 6, 2)]).unwrap();
-        // Six divides by two: all rows repeat as one.
+        // Two divides six: all rows repeat as one loop.
         assert_eq!((columns.shape(), columns.loops), (vec![3, 3], vec![Loop { count: 9, stride: 2 }]));
         let rows = every(&[7, 4], &[(1, 7, 3), (0, 4, 1)]).unwrap();
         assert_eq!(rows.runs().collect::<Vec<_>>(), [(4, 4), (16, 4)]);
-        // One index is no repetition, whatever the step.
+        // A single index is not a repetition, whatever the step.
         assert_eq!(every(&[7, 4], &[(1, 7, 9), (0, 4, 1)]).unwrap().contiguous(), Some((4, 4)));
         assert_eq!(every(&[7], &[(3, 3, 2)]).unwrap().shape(), [0]);
         assert_eq!(every(&[7], &[(0, 3, 0)]).unwrap_err().code(), Code::InvalidArg);
@@ -419,9 +418,9 @@ mod tests {
 
     #[test]
     fn the_largest_tensor_is_cut_lazily() {
-        let cut = TensorSlice::new(&[1 << 32, 1 << 31], &[(0, 1 << 32), (5, 6)], 8).unwrap();
-        assert_eq!(cut.byte_length(), 1 << 32);
-        assert_eq!(cut.runs().nth(2), Some((5 + (2 << 31), 1)));
+        let slice = TensorSlice::new(&[1 << 32, 1 << 31], &[(0, 1 << 32), (5, 6)], 8).unwrap();
+        assert_eq!(slice.byte_length(), 1 << 32);
+        assert_eq!(slice.runs().nth(2), Some((5 + (2 << 31), 1)));
         let empty = TensorSlice::new(&[u64::MAX, u64::MAX, 0], &[(0, u64::MAX), (0, 1), (0, 0)], 64).unwrap();
         assert_eq!((empty.byte_length(), empty.runs().count()), (0, 0));
     }
@@ -463,9 +462,9 @@ mod tests {
             (shape, ranges) in shape_and_ranges(),
             width in prop::sample::select(vec![1_u32, 2, 4, 8, 16]),
         ) {
-            let cut = TensorSlice::stepped(&shape, &ranges, width * 8).unwrap();
+            let slice = TensorSlice::stepped(&shape, &ranges, width * 8).unwrap();
             let counts: Vec<_> = ranges.iter().map(|range| range.count()).collect();
-            prop_assert_eq!(cut.shape(), counts);
+            prop_assert_eq!(slice.shape(), counts);
             let bytes = shape.iter().product::<u64>() * u64::from(width);
             let input: Vec<u8> = (0..bytes)
                 .map(|i| i.to_le_bytes().iter().fold(7, |hash: u8, b| hash.wrapping_mul(31) ^ b))
@@ -475,20 +474,20 @@ mod tests {
                 let at = usize::try_from(at).unwrap();
                 expected.extend(&input[at..at + width as usize]);
             }
-            prop_assert_eq!(cut.byte_length(), expected.len() as u64);
+            prop_assert_eq!(slice.byte_length(), expected.len() as u64);
             let mut out = vec![0; expected.len()];
-            cut.pack(&input, &mut out).unwrap();
+            slice.pack(&input, &mut out).unwrap();
             prop_assert_eq!(&out, &expected);
 
-            let runs: Vec<_> = cut.runs().collect();
+            let runs: Vec<_> = slice.runs().collect();
             let joined: Vec<u8> = runs.iter()
                 .flat_map(|&(at, len)| checked::slice(&input, at, len).unwrap().iter().copied()).collect();
             prop_assert_eq!(joined, expected);
             // Every second of three columns: the last of a row touches the first of the next.
-            let no_steps = u64::from(cut.ranges().iter().all(|range| range.step == 1));
-            let apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 + no_steps <= pair[1].0;
-            prop_assert!(runs.windows(2).all(apart));
-            prop_assert_eq!(cut.contiguous().is_some(), runs.len() <= 1);
+            let no_steps = u64::from(slice.ranges().iter().all(|range| range.step == 1));
+            let are_separate = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 + no_steps <= pair[1].0;
+            prop_assert!(runs.windows(2).all(are_separate));
+            prop_assert_eq!(slice.contiguous().is_some(), runs.len() <= 1);
         }
     }
 }

@@ -1,26 +1,26 @@
-//! How the elements of a component stand in its decoded bytes.
+//! The arrangement of a component's elements in its decoded bytes.
 #![forbid(unsafe_code)]
 
 use super::slice::{Range, TensorSlice};
 use crate::error::{Code, Error, Result};
 
-/// How elements stand in decoded bytes.
+/// The arrangement of elements in decoded bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum View {
-    /// They are all of the bytes, row-major.
+    /// All of the bytes, row-major.
     Whole,
     Strided(Box<Strided>),
     Counted(Box<Counted>),
 }
 
 impl View {
-    /// A run of bytes.
+    /// Creates a view of a byte range.
     pub fn range(start: u64, length: u64) -> Self {
         Self::Strided(Box::new(Strided { start, run: length, loops: Box::default() }))
     }
 
-    /// `fields` consecutive elements of `width` bytes in each of `count` records, which begin `stride` bytes apart, field by
-    /// field: all of the first field, then all of the next.
+    /// Creates a view of `fields` consecutive elements of `width` bytes in each of `count` records, which begin `stride` bytes apart, in
+    /// field order: all of the first field, then all of the next.
     pub fn records(start: u64, stride: u64, fields: u64, width: u64, count: u64) -> Self {
         let loops = Box::new([(fields, width), (count, stride)]);
         Self::Strided(Box::new(Strided { start, run: width, loops }))
@@ -34,12 +34,12 @@ pub struct Strided {
     pub start: u64,
     /// Bytes of a run.
     pub run: u64,
-    /// Count and stride in bytes of each loop, outermost first. Of a dense tensor one a dimension. A stride may be 0.
+    /// Count and stride in bytes of each loop, outermost first. For a dense tensor one per dimension. A stride may be 0.
     pub loops: Box<[(u64, u64)]>,
 }
 
 impl Strided {
-    /// Bytes of all runs; `None` beyond a u64.
+    /// Returns the bytes of all runs; `None` if they exceed u64.
     pub fn byte_length(&self) -> Option<u64> {
         if self.loops.iter().any(|&(count, _)| count == 0) {
             return Some(0);
@@ -47,7 +47,7 @@ impl Strided {
         self.loops.iter().try_fold(self.run, |bytes, &(count, _)| bytes.checked_mul(count))
     }
 
-    /// One past the last byte, 0 where there are none. `None` beyond a u64.
+    /// Returns the end of the last byte, 0 if there are none. `None` if it exceeds u64.
     pub fn end(&self) -> Option<u64> {
         if self.byte_length()? == 0 {
             return Some(0);
@@ -57,61 +57,61 @@ impl Strided {
         })
     }
 
-    /// Offset and length where it is one run.
+    /// Returns offset and length if it is contiguous.
     pub fn run(&self) -> Option<(u64, u64)> {
         TensorSlice::strided(self).ok()?.contiguous()
     }
 
-    /// Whether the loops are those of a tensor of that shape, one a dimension.
+    /// Returns whether the loops match a tensor of this shape, one per dimension.
     pub fn fits(&self, shape: &[u64]) -> bool {
         self.loops.len() == shape.len() && self.loops.iter().zip(shape).all(|((count, _), dim)| count == dim)
     }
 
-    /// The bytes of the elements whose index lies in the given ranges, one a dimension. `None` where the loops are not
-    /// those of a tensor of that shape, so that all has to be put in order first.
+    /// Returns the view of the elements in the given ranges, one per dimension. `None` if the loops do not match a tensor of this shape, in
+    /// which case all elements must be arranged first.
     pub fn slice(&self, shape: &[u64], ranges: &[Range]) -> Option<Result<TensorSlice>> {
         (self.fits(shape) && ranges.len() == shape.len()).then(|| {
             let mut start = self.start;
             let mut loops = Vec::with_capacity(shape.len());
             for (&(_, stride), range) in self.loops.iter().zip(ranges) {
-                let beyond = || Error::new(Code::OutOfBounds, "the slice leads beyond 2^64");
+                let beyond = || Error::new(Code::OutOfBounds, "the slice exceeds 2^64 bytes");
                 let skipped = range.start.checked_mul(stride).and_then(|bytes| start.checked_add(bytes));
                 start = skipped.ok_or_else(beyond)?;
-                let apart = if range.count() > 1 { stride.checked_mul(range.step) } else { Some(0) };
-                loops.push((range.count(), apart.ok_or_else(beyond)?));
+                let spacing = if range.count() > 1 { stride.checked_mul(range.step) } else { Some(0) };
+                loops.push((range.count(), spacing.ok_or_else(beyond)?));
             }
             TensorSlice::strided(&Self { start, run: self.run, loops: loops.into() })
         })
     }
 }
 
-/// An array of a blob whose decoded size is known only when it is decoded: `fixed` bytes, then `n` entries.
+/// An array of a blob whose decoded size is known only after decoding: `fixed` bytes, then `n` entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
-    /// Bytes that are there without any entry.
+    /// Bytes present without any entry.
     pub fixed: u64,
-    /// Bytes that each entry adds, in all arrays of the blob together.
+    /// Bytes that each entry adds to all arrays of the blob.
     pub entry: u64,
     pub place: ArrayLocation,
 }
 
-/// Where an array of such a blob stands.
+/// The location of an array in such a blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrayLocation {
-    /// One run; start and length have a part that grows with the number of entries.
+    /// Contiguous; start and length have a part proportional to the number of entries.
     Run { start: u64, start_each: u64, length: u64, length_each: u64 },
-    /// So many elements in a row of each entry.
+    /// Consecutive elements of each entry.
     Fields { start: u64, fields: u64, width: u64 },
 }
 
 impl Counted {
-    /// The view once the blob is known to have `total` decoded bytes. Fails with `ZT_BAD_SPARSE` where those are no whole number
-    /// of entries.
+    /// Returns the view once the blob is known to have `total` decoded bytes. Fails with `ZT_BAD_SPARSE` if those are not a whole number of
+    /// entries.
     pub fn view(&self, total: u64) -> Result<View> {
         let Self { fixed, entry, place } = *self;
         let bad = |message: String| Error::new(Code::BadSparse, message);
         let Some(rest) = total.checked_sub(fixed) else {
-            return Err(bad(format!("{total} bytes are too few: {fixed} stand before the first entry")));
+            return Err(bad(format!("{total} bytes are too few: {fixed} precede the first entry")));
         };
         if entry == 0 || !rest.is_multiple_of(entry) {
             return Err(bad(format!("{rest} bytes are not a whole number of entries of {entry} bytes")));

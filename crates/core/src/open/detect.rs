@@ -1,4 +1,4 @@
-//! Which format a file is of: by its bytes, never by its name.
+//! Detects the format of a file from its bytes, never from its name.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -14,17 +14,17 @@ use crate::open::foreign;
 use crate::sources::ReadAt;
 use crate::sources::files::Member;
 
-/// Reads the index of a file in memory, or of one of which only the catalog is of interest: files beside it are not looked at.
+/// Reads the index of a file in memory, or of one whose catalog alone is needed: sibling files are ignored.
 pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Catalog> {
     parse_alone(source, &Request { formats, limits: *limits, ..Request::default() })
 }
 
-/// Like [`parse`], as a request asks for it.
+/// Reads an index without siblings, with the options of a request.
 pub fn parse_alone(source: &dyn ReadAt, request: &Request) -> Result<Catalog> {
     parse_with_siblings(source, None, request).map(|(catalog, _)| catalog)
 }
 
-/// Reads the index of the file at a path that is one of several which the caller named.
+/// Reads the index of a file that the caller listed together with others.
 pub(super) fn parse_listed(
     source: &dyn ReadAt,
     path: &Path,
@@ -37,7 +37,7 @@ pub(super) fn parse_listed(
     })
 }
 
-/// Reads the index of the file at a path, and finds the files that it asks for: numbers 1 and up.
+/// Reads the index of the file at a path, and finds the files that it requests: numbers 1 and up.
 pub(super) fn parse_with_siblings(
     source: &dyn ReadAt,
     path: Option<&Path>,
@@ -50,7 +50,7 @@ pub(super) fn parse_with_siblings(
     })
 }
 
-/// The names of the files that the index of a file wants resolved, those included that are not there.
+/// Returns the names of the files that the index of a file refers to, including missing ones.
 pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Result<Vec<String>> {
     attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(Some(path), request);
@@ -58,7 +58,7 @@ pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Resu
         let mut names = neighbors.into_names();
         match parsed {
             Ok(catalog) => names.extend(catalog.shards.into_iter().map(|shard| shard.name.into_string())),
-            // It may need a file that only the answer to these names finds.
+            // It may need a file that is only found once these names are resolved.
             Err(_) if !names.is_empty() => {}
             Err(error) => return Err(error),
         }
@@ -66,8 +66,8 @@ pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Resu
     })
 }
 
-/// Reads a file as the format that was asked for, or the one that is surest of it. Those that only parsing can tell come last,
-/// and take what they can read.
+/// Reads a file as the requested format, or as the one detected with the highest confidence. Formats that only parsing can identify are
+/// tried last.
 fn attempt<T>(
     source: &dyn ReadAt,
     request: &Request,
@@ -81,18 +81,18 @@ fn attempt<T>(
     if source.length() < 8 {
         return Err(too_short(source.length()));
     }
-    let mut told: Vec<(Confidence, &Format)> = Vec::new();
+    let mut detected: Vec<(Confidence, &Format)> = Vec::new();
     for format in request.formats.iter() {
         match (format.detect)(&probe)? {
             Confidence::Certain => return read(format, &probe),
-            sure => told.push((sure, format)),
+            sure => detected.push((sure, format)),
         }
     }
-    if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Confidence::Likely) {
+    if let Some((_, likely)) = detected.iter().find(|(sure, _)| *sure == Confidence::Likely) {
         return named(read(likely, &probe), likely, &probe, request);
     }
-    told.sort_by_key(|(sure, _)| *sure);
-    for (_, format) in told.iter().filter(|(sure, _)| *sure == Confidence::Possible) {
+    detected.sort_by_key(|(sure, _)| *sure);
+    for (_, format) in detected.iter().filter(|(sure, _)| *sure == Confidence::Possible) {
         match read(format, &probe) {
             Err(error) if !matches!(error.code(), Code::Io | Code::Aborted) => {}
             done => return done,
@@ -101,22 +101,22 @@ fn attempt<T>(
     if let Some(message) = foreign::describe(&probe)? {
         return Err(Error::new(Code::BadMagic, message).at(0));
     }
-    let lacks: Vec<_> = told.iter().map(|(_, format)| format.lacks).collect();
+    let lacks: Vec<_> = detected.iter().map(|(_, format)| format.lacks).collect();
     let (last, others) =
         lacks.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
     let what = if others.is_empty() { last.to_owned() } else { format!("{}, and {last}", others.join(", ")) };
-    // Of a format without a signature the bytes may still be.
-    let asked = "If it is one all the same, name its format in the options";
+    // The file may still have a format without a signature.
+    let asked = "If it is one nevertheless, specify its format in the options";
     Err(Error::new(Code::BadMagic, format!("{}. {asked}", bad_magic(&what).message())).at(0))
 }
 
-/// Says what the file is where it was read as a format that it is not of: one without magic, or with one that others have too.
+/// Adds what the file is if it was read as a wrong format: one without magic, or whose magic others share.
 fn named<T>(parsed: Result<T>, format: &Format, probe: &Probe<'_>, request: &Request) -> Result<T> {
     let Err(error) = parsed else { return parsed };
     if !matches!(error.code(), Code::BadMagic | Code::Truncated) || probe.length() < 8 {
         return Err(error);
     }
-    // What is cut off is of its format all the same, though it may look like a file that is not read: a pickle, say.
+    // A truncated file still has its format, although it may look like an unsupported one, such as a pickle.
     if error.code() == Code::Truncated
         && matches!((format.detect)(probe)?, Confidence::Certain | Confidence::Likely)
     {
@@ -126,7 +126,7 @@ fn named<T>(parsed: Result<T>, format: &Format, probe: &Probe<'_>, request: &Req
         for other in request.formats.iter().filter(|format| format.name != wanted.name) {
             if matches!((other.detect)(probe)?, Confidence::Certain | Confidence::Likely) {
                 let message =
-                    format!("this is {}, not {}: leave out the option format", other.title, wanted.title);
+                    format!("this is {}, not {}: omit the option format", other.title, wanted.title);
                 return Err(Error::new(Code::BadMagic, message).at(0));
             }
         }

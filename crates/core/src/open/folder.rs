@@ -1,4 +1,4 @@
-//! What a folder holds that can be opened as one: an index, a numbered set of files, or a single tensor file.
+//! Finds what can be opened as one in a folder: an index, a numbered set of files, or a single tensor file.
 #![forbid(unsafe_code)]
 
 mod marked;
@@ -11,17 +11,17 @@ use crate::error::{Code, Error, Result};
 use crate::formats::Formats;
 use crate::limits;
 
-/// Names shown of what was found instead.
+/// Maximum names listed in an error.
 const SHOWN: usize = 20;
 
-/// What the names of indexes have in them, the preferred one first.
+/// Substrings of index names, the preferred one first.
 const INDEXES: [&str; 3] = [".safetensors.index.", ".bin.index.", ".weights.json"];
 
-/// Those that stand beside others, such as those of variants.
+/// Names of default indexes, preferred to others such as those of variants.
 const USUAL: [&str; 3] =
     ["model.safetensors.index.json", "pytorch_model.bin.index.json", "model.weights.json"];
 
-/// Endings that files have which are of no tensor format, too.
+/// Extensions that are also used by other formats.
 const VAGUE: [&str; 2] = ["bin", "index"];
 
 /// What to open.
@@ -29,18 +29,18 @@ const VAGUE: [&str; 2] = ["bin", "index"];
 pub enum Found {
     /// The index of a sharded checkpoint.
     Index(PathBuf),
-    /// Files that are numbered as parts of one set, in the order of the numbers.
+    /// Files that are numbered as parts of one set, in order.
     Set(Vec<PathBuf>),
     One(PathBuf),
 }
 
-/// Whether a path is that of an index of shards: no tensor file is called so.
+/// Returns whether a path has the name of a shard index: no tensor file has such a name.
 pub fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
 }
 
-/// Looks through a folder, not through those in it. An index comes before the file that a marker leads to, that before a numbered
-/// set (`…-00001-of-00003.…`), and that before a tensor file that is alone.
+/// Searches a folder, not recursively. An index takes precedence over the target of a marker, that over a numbered set
+/// (`…-00001-of-00003.…`), and that over a single tensor file.
 pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     let formats = request.formats;
     let Names { texts: names, others } = names(folder, request)?;
@@ -80,7 +80,7 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     match (sets.next(), sets.next(), &roots[..]) {
         (Some(((stem, total, extension), members)), None, _) => {
             let whole = complete(&format!("{stem}-…-of-….{extension}"), total, &members);
-            // The files that are there are all that is wanted.
+            // The caller wants only the files that exist.
             whole.or_else(|error| match (error.code(), &request.lookup) {
                 (Code::Incomplete, Lookup::Unread) => Ok(()),
                 _ => Err(error),
@@ -112,7 +112,7 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     }
 }
 
-/// Names the index of a file that is none of any format, where its name is that of bytes which have one.
+/// Adds to an error which index to open, if the file is a data file by its name.
 pub fn without_index(error: Error, path: &Path, request: &Request) -> Error {
     if !matches!(error.code(), Code::BadMagic | Code::Truncated) {
         return error;
@@ -126,7 +126,7 @@ type Set<'n> = (&'n str, u64, &'n str);
 /// The names in a folder.
 struct Names {
     texts: Vec<String>,
-    /// Those that are no UTF-8, with replacement characters. They are not looked at.
+    /// Names that are not UTF-8, with replacement characters. They are ignored.
     others: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ fn names(folder: &Path, request: &Request) -> Result<Names> {
     let entries = request.filesystem.list(folder, limits::FOLDER_ENTRIES, &request.stop)?;
     if entries.len() > limits::FOLDER_ENTRIES {
         let message =
-            format!("the folder has more than {} entries; name a file of it", limits::FOLDER_ENTRIES);
+            format!("the folder has more than {} entries; specify a file in it", limits::FOLDER_ENTRIES);
         return Err(Error::new(Code::Limit, message));
     }
     let mut names = Names { texts: Vec::new(), others: Vec::new() };
@@ -159,8 +159,8 @@ fn extension(name: &str, formats: Formats) -> Option<&str> {
     (!stem.is_empty() && !stem.starts_with('.') && known()).then_some(extension)
 }
 
-/// Whether a name is that of a shard of a zTensor 2 root in the same folder: `<stem>-<shard>.zt` beside
-/// `<stem>.zt` (2, Appendix B).
+/// Returns whether a name is that of a shard of a zTensor 2 root in the same folder: `<stem>-<shard>.zt` next to `<stem>.zt` (2, Appendix
+/// B).
 fn has_root(name: &str, names: &[String]) -> bool {
     let Some(stem) = name.strip_suffix(".zt") else { return false };
     stem.match_indices('-').any(|(at, _)| {
@@ -188,7 +188,7 @@ fn numbered(name: &str, formats: Formats) -> Option<Numbered<'_>> {
     Some(Numbered { name, stem, number: digits(number)?, total: digits(total)?, extension })
 }
 
-/// The problem of a set of names that are all of one numbered set, where some are missing.
+/// Returns the problem of names that all belong to one numbered set, if some are missing.
 pub fn gaps<'n>(names: impl Iterator<Item = &'n str>, formats: Formats) -> Option<Error> {
     let all: Vec<_> = names.map(|name| numbered(name, formats)).collect::<Option<_>>()?;
     let first = all.first()?;
@@ -200,7 +200,7 @@ pub fn gaps<'n>(names: impl Iterator<Item = &'n str>, formats: Formats) -> Optio
     one_set.then(|| complete(&what, first.total, &members).err()).flatten()
 }
 
-/// Refuses a set with gaps, naming all that is missing. Numbers begin at 1, or at 0.
+/// Rejects an incomplete set, naming the missing files. Numbers begin at 1, or at 0.
 fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
     let mut numbers: Vec<u64> = members.iter().map(|&(number, _)| number).collect();
     numbers.sort_unstable();
@@ -211,13 +211,16 @@ fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
     if let Some(pair) = numbers.windows(2).find(|pair| pair.first() == pair.get(1)) {
         return Err(problem(
             Code::BadIndex,
-            format!("has two files of the number {}", pair.first().unwrap_or(&0)),
+            format!("has two files with the number {}", pair.first().unwrap_or(&0)),
         ));
     }
     if let Some(beyond) = numbers.iter().find(|&&number| number >= total.saturating_add(first)) {
-        return Err(problem(Code::BadIndex, format!("has a file of the number {beyond}, and {total} files")));
+        return Err(problem(
+            Code::BadIndex,
+            format!("has a file with the number {beyond}, but only {total} files"),
+        ));
     }
-    // Now there are at most as many as the total says, so that the total is bounded by what is missing.
+    // Now there are at most as many files as the total, so the total is limited by the number of missing ones.
     let missing = total - numbers.len() as u64;
     if missing == 0 {
         return Ok(());
@@ -232,7 +235,7 @@ fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
     Err(problem(Code::Incomplete, message))
 }
 
-/// The name of another file of a numbered set.
+/// Returns the name of another file of a numbered set.
 fn renumbered(name: &str, number: u64) -> String {
     let parts = name.rsplit_once("-of-").and_then(|(before, after)| Some((before.rsplit_once('-')?, after)));
     match parts {

@@ -1,5 +1,5 @@
-//! What a file is that is no tensor file known here, told by its first and last 64 KiB: one table, a row for each kind. When a format
-//! becomes readable, its row goes.
+//! Identifies files that are not supported tensor files from their first and last 64 KiB: one table with a row for each kind. When a format
+//! becomes supported, its row is removed.
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::formats::Probe;
 use crate::sources::ReadAt;
 use crate::work::Stop;
 
-/// The ends of a file. They overlap where the file is short.
+/// The ends of a file. They overlap if the file is short.
 struct Ends<'f> {
     first: &'f [u8],
     last: &'f [u8],
@@ -23,12 +23,12 @@ impl Ends<'_> {
         self.first.get(offset..).is_some_and(|rest| rest.starts_with(magic))
     }
 
-    /// Whether a text stands in either end.
+    /// Returns whether a text occurs in either end.
     fn names(&self, text: &[u8]) -> bool {
         [self.first, self.last].iter().any(|end| end.windows(text.len()).any(|window| window == text))
     }
 
-    /// Whether the file begins with one of `words`, in any case, behind white space.
+    /// Returns whether the file begins with one of `words`, case-insensitively, after white space.
     fn opens_with(&self, words: &[&str]) -> bool {
         let start = self.first.trim_ascii_start();
         words.iter().any(|word| {
@@ -50,11 +50,11 @@ struct Foreign {
     detect: fn(&Ends<'_>) -> bool,
 }
 
-/// The kinds; the first that tells the file as its own is taken.
+/// The kinds; the first match is used.
 const FOREIGN: &[Foreign] = &[
     Foreign {
         is: "an image",
-        help: "Name the file that has the tensors",
+        help: "Specify the file with the tensors",
         detect: |ends| {
             let is_webp = ends.starts(&[b"RIFF"]) && ends.has(8, b"WEBP");
             ends.starts(&[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"]) || is_webp
@@ -62,12 +62,12 @@ const FOREIGN: &[Foreign] = &[
     },
     Foreign {
         is: "a PDF document",
-        help: "Name the file that has the tensors",
+        help: "Specify the file with the tensors",
         detect: |ends| ends.starts(&[b"%PDF-"]),
     },
     Foreign {
         is: "a program or library",
-        help: "Name the file that has the tensors",
+        help: "Specify the file with the tensors",
         detect: |ends| ends.starts(&[b"\x7fELF", b"MZ\x90\0", b"\xcf\xfa\xed\xfe"]),
     },
     Foreign {
@@ -76,7 +76,7 @@ const FOREIGN: &[Foreign] = &[
         detect: |ends| ends.starts(&[b"version https://git-lfs.github.com/spec/"]),
     },
     Foreign {
-        is: "an answer of the Hugging Face hub that was saved as the file",
+        is: "a response of the Hugging Face hub that was saved as the file",
         help: "Check the name, the revision and your access, and download it again",
         detect: |ends| {
             ends.length < 1024
@@ -95,13 +95,13 @@ const FOREIGN: &[Foreign] = &[
         detect: |ends| ends.opens_with(&["<!doctype html", "<html"]),
     },
     Foreign {
-        is: "an XML file, which object stores send when they refuse",
-        help: "Read it for the reason, and download the file again",
+        is: "an XML file, as object stores send for errors",
+        help: "It states the reason; download the file again",
         detect: |ends| ends.opens_with(&["<?xml", "<Error>"]),
     },
     Foreign {
         is: "a JSON error that a server sent",
-        help: "Read it for the reason, and download the file again",
+        help: "It states the reason; download the file again",
         detect: |ends| {
             let keys: [&[u8]; 4] = [b"\"error\"", b"\"errors\"", b"\"detail\"", b"\"message\""];
             let is_short = ends.opens_with(&["{"]) && ends.length <= 4096 && is_text(ends.first);
@@ -153,7 +153,7 @@ const FOREIGN: &[Foreign] = &[
     Foreign {
         is: "a zip archive",
         help: "Unpack it first: unzip",
-        // Archives of formats that are read say themselves what is wrong with them.
+        // Invalid archives of supported formats report their own errors.
         detect: |ends| ends.is_zip() && !ends.names(b".npy") && !ends.names(b"data.pkl"),
     },
     Foreign {
@@ -166,7 +166,7 @@ const FOREIGN: &[Foreign] = &[
         is: "a pickle of Python",
         help: "Load it with Python, only if you trust where it comes from, and save its tensors as safetensors",
         detect: |ends| {
-            // From protocol 4 on frames follow; of those before a first instruction, which is no zero.
+            // From protocol 4 on frames follow; earlier ones continue with an instruction, which is never zero.
             let begins = match ends.first {
                 [0x80, 2..=3, first, ..] => *first != 0,
                 [0x80, 4..=5, first, ..] => *first == 0x95,
@@ -177,17 +177,17 @@ const FOREIGN: &[Foreign] = &[
     },
     Foreign {
         is: "all zeros, at its beginning and its end",
-        help: "A download or copy was perhaps never filled in: fetch the file again",
+        help: "A download or copy may be incomplete: fetch the file again",
         detect: |ends| ends.first.iter().chain(ends.last).all(|byte| *byte == 0),
     },
     Foreign {
         is: "a JSON file",
-        help: "Name the file that has the tensors",
+        help: "Specify the file with the tensors",
         detect: |ends| ends.opens_with(&["{", "["]) && is_text(ends.first) && is_text(ends.last),
     },
     Foreign {
         is: "a text file",
-        help: "Name the file that has the tensors",
+        help: "Specify the file with the tensors",
         detect: |ends| is_text(ends.first) && is_text(ends.last),
     },
 ];
@@ -196,7 +196,7 @@ const TABLES: &str = "It holds a table: save its columns as tensors with Python:
 
 const INDEX: &str = "the index of a sharded checkpoint";
 
-/// What a file is and what to do about it, in sentences; `None` for a file that is of no kind known here.
+/// Returns what a file is and what to do about it, in sentences; `None` for an unknown kind.
 pub fn describe(probe: &Probe<'_>) -> Result<Option<String>> {
     let ends =
         Ends { first: probe.first(Probe::BYTES)?, last: probe.last(Probe::BYTES)?, length: probe.length() };
@@ -204,12 +204,12 @@ pub fn describe(probe: &Probe<'_>) -> Result<Option<String>> {
     Ok(kind.map(|kind| format!("this is {}. {}", kind.is, kind.help)))
 }
 
-/// The same of the bytes of a file that should be the index of a sharded checkpoint, and is `None` where it is one after all.
+/// Describes bytes that should be the index of a sharded checkpoint; `None` if they are one.
 pub fn describe_no_index(bytes: &[u8]) -> Option<String> {
     describe(&Probe::new(&bytes, &Stop::default())).ok().flatten().filter(|text| !text.contains(INDEX))
 }
 
-/// Whether bytes are UTF-8 without control characters that no text has. A character may be cut in two at either end.
+/// Returns whether bytes are UTF-8 without control characters that do not occur in text. A character may be truncated at either end.
 fn is_text(bytes: &[u8]) -> bool {
     let start = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     let bytes = bytes.get(start..).unwrap_or_default();

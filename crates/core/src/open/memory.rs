@@ -1,4 +1,4 @@
-//! An index in memory whose other files the caller gives: external data, shards, the files of a sharded checkpoint.
+//! An index in memory whose other files the caller provides: external data, shards, the files of a sharded checkpoint.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::sources::ReadAt;
 use crate::sources::filesystem::{Filesystem, LocalFiles};
 use crate::work::Stop;
 
-/// What the file in memory is called, and what an index of a sharded checkpoint is.
+/// The name of the file in memory, and of the index of a sharded checkpoint.
 const NAME: &str = "memory";
 const INDEX: &str = "memory.json";
 
@@ -24,18 +24,18 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// Fails where the bytes cannot be read.
+    /// Fails if the bytes cannot be read.
     pub fn new(source: Arc<dyn ReadAt>, request: &Request) -> Result<Self> {
         let is_index = is_index(&*source, request)?;
         Ok(Self { source, path: Path::new(if is_index { INDEX } else { NAME }) })
     }
 
-    /// The names of the files that it wants resolved.
+    /// Returns the names of the files that it refers to.
     pub fn names(&self, request: &Request) -> Result<Vec<String>> {
         names(self.path, &self.request(request))
     }
 
-    /// Opens it with the files that the request gives. No other file is opened.
+    /// Opens it with the files of the request. No other file is opened.
     pub fn open(&self, request: &Request) -> Result<Opened> {
         open(self.path, &self.request(request))
     }
@@ -50,7 +50,7 @@ impl InMemory {
     }
 }
 
-/// Whether the bytes are the index of a sharded checkpoint.
+/// Returns whether the bytes are the index of a sharded checkpoint.
 fn is_index(source: &dyn ReadAt, request: &Request) -> Result<bool> {
     let most = request.limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     let first = source.read_vec(0, source.length().min(64), &request.stop)?;
@@ -61,7 +61,7 @@ fn is_index(source: &dyn ReadAt, request: &Request) -> Result<bool> {
     Ok(weight_map::parse(&bytes, &request.limits).is_ok())
 }
 
-/// The file in memory, and the files that the caller gives. Nothing is beside it.
+/// The file in memory and the files that the caller provides. It has no siblings.
 struct Given {
     root: &'static Path,
     source: Arc<dyn ReadAt>,
@@ -77,7 +77,7 @@ impl Filesystem for Given {
             return Ok(Arc::clone(&self.source));
         }
         let message = format!(
-            "the data is in {:?}, which cannot be found from memory: let the option shards give its path",
+            "the data is in {:?}, which cannot be located for a file in memory: pass its path in the option shards",
             path.display().to_string()
         );
         Err(Error::new(Code::Io, message))

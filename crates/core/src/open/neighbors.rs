@@ -1,4 +1,4 @@
-//! The files that the parser of an index asked for.
+//! The files requested by the parser of an index.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -13,11 +13,11 @@ use crate::sources::ReadAt;
 use crate::sources::files::Member;
 use crate::sources::siblings::{Folder, Links, Neighbor, Siblings};
 
-/// Those of one index, in the order in which they were asked for.
+/// The files of one index, in request order.
 pub struct Neighbors<'r> {
-    /// `None` of an index in memory.
+    /// `None` for an index in memory.
     folder: Option<Folder>,
-    /// Whether the others of its set were named with it.
+    /// Whether the other files of its set were opened with it.
     listed: bool,
     request: &'r Request,
     asked: RefCell<Asked>,
@@ -25,13 +25,13 @@ pub struct Neighbors<'r> {
 
 #[derive(Default)]
 struct Asked {
-    /// By their paths: their filesystem among the members.
+    /// Index into the members, by path.
     known: HashMap<Box<str>, usize>,
     members: Vec<Member>,
 }
 
 impl<'r> Neighbors<'r> {
-    /// Of the index at a path, or in memory.
+    /// For the index at a path, or in memory.
     pub fn of(index: Option<&Path>, request: &'r Request) -> Self {
         Self {
             folder: index.map(|index| Folder::of(index, &*request.filesystem)),
@@ -41,20 +41,20 @@ impl<'r> Neighbors<'r> {
         }
     }
 
-    /// Of an index that was named with others: it has no name by which it would look for them.
+    /// For an index that was opened with others: it must not search for them by name.
     #[must_use]
     pub fn listed(self) -> Self {
         Self { listed: true, ..self }
     }
 
-    /// What the index calls them, in the order of their numbers.
+    /// Returns their names in the index, by number.
     pub fn into_names(self) -> Vec<String> {
         let mut names: Vec<_> = self.asked.into_inner().known.into_iter().collect();
         names.sort_unstable_by_key(|&(_, at)| at);
         names.into_iter().map(|(name, _)| name.into_string()).collect()
     }
 
-    /// The files, in the order of their numbers from 1 on.
+    /// Returns the files by number, from 1 on.
     pub fn into_members(self) -> Vec<Member> {
         self.asked.into_inner().members
     }
@@ -79,7 +79,7 @@ impl<'r> Neighbors<'r> {
             (None, Some(folder)) => folder.open(name, links, filesystem, stop),
             (None, None) => {
                 let message = format!(
-                    "the data is in {name:?}, which cannot be found from memory: open the index by its path"
+                    "the data is in {name:?}, which cannot be located for a file in memory: open the index by its path"
                 );
                 Err(Error::new(Code::Io, message))
             }
@@ -131,7 +131,7 @@ impl Siblings for Neighbors<'_> {
         let asked = self.asked.borrow();
         let member = (file as usize).checked_sub(1).and_then(|at| asked.members.get(at));
         let member =
-            member.ok_or_else(|| Error::new(Code::Internal, format!("no file {file} was asked for")))?;
+            member.ok_or_else(|| Error::new(Code::Internal, format!("the file {file} was not requested")))?;
         member.reopen()
     }
 }

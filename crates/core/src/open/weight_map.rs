@@ -1,6 +1,5 @@
-//! The index of a sharded checkpoint (`model.safetensors.index.json`, `pytorch_model.bin.index.json`): which tensor is in which file of the
-//! same folder, as Hugging Face writes it. Keras' (`model.weights.json`) says it of groups of tensors, by their paths, which may
-//! be in several files.
+//! The index of a sharded checkpoint (`model.safetensors.index.json`, `pytorch_model.bin.index.json`): maps tensors to files in the same
+//! folder, as written by Hugging Face. That of Keras (`model.weights.json`) maps groups of tensors, by path, which may span several files.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -14,25 +13,25 @@ use crate::model::Entries;
 use crate::syntax::json::{Reader, Unique};
 
 const RULE: &str = "index.json: weight_map";
-/// Counts of the metadata, which a reader can count itself.
+/// Counts in the metadata, which a reader can compute.
 const COUNTS: [&str; 2] = ["total_size", "total_parameters"];
 
-/// What an index says.
+/// The content of an index.
 #[derive(Debug)]
 pub struct WeightMap {
-    /// The metadata but for its counts.
+    /// The metadata without its counts.
     pub attributes: Entries,
     /// Bytes of all tensors.
     pub total_size: Option<u64>,
-    /// File names, in their own order: with padded numbers that is the order of the shards.
+    /// Sorted file names: with padded numbers this is the order of the shards.
     pub files: Vec<String>,
-    /// Name and number of the file of each tensor, in the order of the index.
+    /// Name and file number of each tensor, in index order.
     pub tensors: Vec<(String, u32)>,
-    /// Paths of groups of tensors, without the slash at their beginning.
+    /// Paths of groups of tensors, without the leading slash.
     pub groups: Vec<String>,
 }
 
-/// Reads an index. Its file names must be plain names: what is not in the index's own folder is not read.
+/// Reads an index. Its file names must be plain names: files outside the index's folder are not read.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Error::new(Code::BadIndex, "the index is not valid UTF-8").at(error.valid_up_to() as u64)
@@ -72,7 +71,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
 
 type Tensors = Vec<(String, u32)>;
 
-/// What is in a map, and the files in the order in which they are met.
+/// The content of a map, and the files in order of occurrence.
 #[derive(Default)]
 struct Listed {
     files: Vec<String>,
@@ -82,7 +81,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// The number of a file that something is in.
+    /// Returns the number of a file that contains something.
     fn file(&mut self, file: Cow<'_, str>, of: &str) -> Result<u32> {
         if let Some(&number) = self.numbers.get(&*file) {
             return Ok(number);
@@ -109,7 +108,7 @@ fn listed(reader: &mut Reader<'_>) -> Result<Listed> {
                 let file = reader.string(FILE)?;
                 listed.file(file, key).map(drop)
             })?;
-            // One in no file has no tensors.
+            // A group without files has no tensors.
             if files > 0 {
                 listed.groups.push(path.to_owned());
             }
@@ -126,26 +125,26 @@ fn listed(reader: &mut Reader<'_>) -> Result<Listed> {
 fn in_order(files: Vec<String>, mut tensors: Tensors) -> (Vec<String>, Tensors) {
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|&at| files.get(at));
-    let mut place = vec![0_u32; files.len()];
+    let mut rank = vec![0_u32; files.len()];
     for (new, &old) in (0_u32..).zip(&order) {
-        if let Some(place) = place.get_mut(old) {
-            *place = new;
+        if let Some(rank) = rank.get_mut(old) {
+            *rank = new;
         }
     }
     for (_, file) in &mut tensors {
-        *file = place.get(*file as usize).copied().unwrap_or_default();
+        *file = rank.get(*file as usize).copied().unwrap_or_default();
     }
     let mut files: Vec<_> = files.into_iter().collect();
     files.sort();
     (files, tensors)
 }
 
-/// Refuses whatever is more than the name of a file in the same folder, on any system.
+/// Rejects anything but the name of a file in the same folder, on any system.
 pub fn plain_name(name: &str) -> Result<()> {
     let separators = ['/', '\\', ':', '\0'];
     let bad = name.is_empty() || name == "." || name == ".." || name.contains(separators);
     if bad || name.len() > limits::FILE_NAME_BYTES {
-        let message = format!("{name:?} is not the plain name of a file beside the index");
+        let message = format!("{name:?} is not the plain name of a file in the folder of the index");
         return Err(Error::new(Code::BadIndex, message).rule(RULE));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Many dense tensors at once: small ones that are neighbours in the file come in one read and share a block, large
-//! ones are divided, and everything goes to all cores.
+//! Loads many dense tensors at once: small adjacent ones share one read and one block, large ones are divided, and the work is distributed
+//! to all cores.
 #![forbid(unsafe_code)]
 
 use std::sync::Mutex;
@@ -16,53 +16,53 @@ use crate::sources::owned::Owned;
 use crate::sources::{Costs, ReadAt};
 use crate::work;
 
-/// Where a tensor's elements are.
+/// The location of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Location {
-    /// The block, or `None` of a tensor without bytes.
+    /// The block, or `None` for a tensor without bytes.
     pub block: Option<u32>,
-    /// Bytes into the block.
+    /// Offset in the block.
     pub offset: u64,
 }
 
-/// What was loaded.
+/// The loaded tensors.
 pub struct Batch {
     pub blocks: Vec<Owned>,
-    /// One for each tensor asked for, in that order.
+    /// One for each requested tensor, in that order.
     pub locations: Vec<Location>,
 }
 
-/// What is read or decoded by itself.
+/// A unit of reading and decoding.
 enum Job<'a> {
-    /// Neighbours, in the order of their offsets, read in one go.
+    /// Adjacent tensors, sorted by offset, read at once.
     Span { file: u32, start: u64, end: u64, members: Vec<(Tensor<'a>, &'a Component)> },
-    /// One tensor, whatever it takes.
+    /// A single tensor of any kind.
     Whole(Tensor<'a>, &'a Component),
-    /// Parts of tensors that share a block of so many bytes, or one alone.
+    /// Parts of tensors that share a block of this size, or a single one.
     Parts(Vec<Part<'a>>, u64),
 }
 
-/// What a rank has of a tensor.
+/// A rank's part of a tensor.
 struct Part<'a> {
     tensor: Tensor<'a>,
     component: &'a Component,
-    cut: TensorSlice,
-    /// Bytes into the block.
+    slice: TensorSlice,
+    /// Offset in the block.
     at: u64,
 }
 
 /// Which parts of tensors are loaded.
 pub struct Division<'d> {
-    /// Of each tensor asked for the dimension that is divided; `None` for one that is loaded whole.
+    /// The divided dimension of each requested tensor; `None` for one that is loaded whole.
     pub dims: &'d [Option<usize>],
     pub rank: Rank,
 }
 
-/// Parts that share a block come to about so many bytes.
+/// Target size of blocks shared by parts.
 const SHARED: u64 = 1 << 20;
 
-/// Loads the elements of dense tensors, given by their ordinals, at most so many at once; of those that are divided the part of
-/// a rank. `finish` brings the bytes of a dtype into the order of the host. Fails with the first failure.
+/// Loads the elements of dense tensors, given by their ordinals, at most this many at once; for divided tensors only the part of a rank.
+/// `finish` converts the bytes of a dtype to the byte order of the host. Returns the first failure.
 pub fn load(
     reading: Reading<'_>,
     ordinals: &[u32],
@@ -86,7 +86,7 @@ pub fn load(
         }
         Ok(())
     };
-    // What is divided itself takes all threads, one after the other; the others go side by side.
+    // Jobs that divide their own read take all threads, one after the other; the others run concurrently.
     let (divided, whole): (Vec<usize>, Vec<usize>) = (0..plan.jobs.len()).partition(|&at| plan.divides(at));
     divided.into_iter().try_for_each(run)?;
     let threads = whole.first().and_then(|&at| plan.jobs.get(at)).map_or(1, |job| job.threads(reading));
@@ -101,7 +101,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Whether a job divides its own read.
+    /// Returns whether a job divides its own read.
     fn divides(&self, at: usize) -> bool {
         match self.jobs.get(at) {
             Some(Job::Whole(_, component)) => {
@@ -117,9 +117,9 @@ impl Plan<'_> {
 
 fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'_>>) -> Result<Plan<'a>> {
     let mut jobs: Vec<Job<'a>> = Vec::new();
-    let mut cuts = Cuts::default();
+    let mut slices = Slices::default();
     let mut locations = Vec::with_capacity(ordinals.len());
-    // What is near in the file that the last tensor is in.
+    // The read planner for the file of the last tensor.
     let mut last: Option<(u32, Near)> = None;
     for (nth, &ordinal) in ordinals.iter().enumerate() {
         let tensor = reading.catalog.tensor(ordinal as usize);
@@ -127,12 +127,12 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
         let (tensor, component) = found.ok_or_else(|| Error::new(Code::Internal, "no such dense tensor"))?;
         let part = division.and_then(|division| Some((division.rank, (*division.dims.get(nth)?)?)));
         if let Some((rank, dim)) = part {
-            let cut = cuts.of(tensor, dim, rank).map_err(|error| error.tensor(tensor.name()))?;
-            locations.push(part_location(&mut jobs, tensor, component, cut)?);
+            let slice = slices.of(tensor, dim, rank).map_err(|error| error.tensor(tensor.name()))?;
+            locations.push(part_location(&mut jobs, tensor, component, slice)?);
             continue;
         }
         let Some((offset, length)) = shareable(component) else {
-            // Of nothing there may still be a digest, and no bytes are no zstd frame.
+            // Empty data may still have a digest, and an empty input is not a zstd frame.
             let empty = component.plain_range().is_some_and(|(_, length)| length == 0)
                 && component.digest().is_none()
                 && component.byte_length() == Some(0);
@@ -144,7 +144,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
             continue;
         };
         let next = offset.saturating_add(length);
-        // What cannot be opened fails where it is read.
+        // A source that cannot be opened fails when it is read.
         let source = || reading.sources.source(component.file());
         let holds = |start: u64| source().map_or(true, |source| source.holds(start, next - start));
         let near = match &last {
@@ -156,7 +156,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
         };
         if let Some(Job::Span { file, start, end, members }) = jobs.last_mut()
             && *file == component.file()
-            // Never two tensors over the same bytes: what is loaded is the caller's own.
+            // Never two tensors over the same bytes: the caller owns what is loaded.
             && near.joins(&(*start..*end), &(offset..next))
             && holds(*start)
         {
@@ -168,7 +168,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
             });
             continue;
         }
-        // A block begins at a multiple of this in the file, so that what is aligned there is aligned in it.
+        // A block begins at a multiple of this in the file, so that data aligned in the file is aligned in the block.
         let start = Some(offset - offset % ALIGNMENT).filter(|&start| holds(start)).unwrap_or(offset);
         locations.push(Location { block: Some(number(jobs.len())?), offset: offset - start });
         jobs.push(Job::Span { file: component.file(), start, end: next, members: vec![(tensor, component)] });
@@ -181,9 +181,9 @@ fn part_location<'a>(
     jobs: &mut Vec<Job<'a>>,
     tensor: Tensor<'a>,
     component: &'a Component,
-    cut: TensorSlice,
+    slice: TensorSlice,
 ) -> Result<Location> {
-    let bytes = cut.byte_length();
+    let bytes = slice.byte_length();
     if bytes == 0 {
         return Ok(Location { block: None, offset: 0 });
     }
@@ -193,32 +193,32 @@ fn part_location<'a>(
     {
         let at = end.next_multiple_of(ALIGNMENT);
         *end = at + bytes;
-        parts.push(Part { tensor, component, cut, at });
+        parts.push(Part { tensor, component, slice, at });
         return Ok(Location { block: Some(number(jobs.len() - 1)?), offset: at });
     }
-    // One that is large fills its block.
+    // A large part fills its own block.
     let end = if bytes <= SMALL { bytes } else { bytes.max(SHARED) };
-    jobs.push(Job::Parts(vec![Part { tensor, component, cut, at: 0 }], end));
+    jobs.push(Job::Parts(vec![Part { tensor, component, slice, at: 0 }], end));
     Ok(Location { block: Some(number(jobs.len() - 1)?), offset: 0 })
 }
 
-/// The cut of the tensor before, of its shape, dimension and bits of an element: neighbours are mostly alike.
+/// Caches the slice of the previous tensor by shape, dimension and element size: adjacent tensors are mostly similar.
 #[derive(Default)]
-struct Cuts(Option<((u32, usize, u32), TensorSlice)>);
+struct Slices(Option<((u32, usize, u32), TensorSlice)>);
 
-impl Cuts {
+impl Slices {
     fn of(&mut self, tensor: Tensor<'_>, dim: usize, rank: Rank) -> Result<TensorSlice> {
         let bits = tensor.dtype().map_or(8, DType::bits);
         let key = (tensor.shape_id(), dim, bits);
-        if let Some((same, cut)) = &self.0
+        if let Some((same, slice)) = &self.0
             && *same == key
         {
-            return Ok(cut.clone());
+            return Ok(slice.clone());
         }
         let ranges = shard(tensor.shape(), dim, rank.rank, rank.world_size)?;
-        let cut = TensorSlice::new(tensor.shape(), &ranges, bits)?;
-        self.0 = Some((key, cut.clone()));
-        Ok(cut)
+        let slice = TensorSlice::new(tensor.shape(), &ranges, bits)?;
+        self.0 = Some((key, slice.clone()));
+        Ok(slice)
     }
 }
 
@@ -233,7 +233,7 @@ fn number(value: usize) -> Result<u32> {
     u32::try_from(value).map_err(|_| Error::new(Code::Limit, "more than 2^32 - 1 tensors at once"))
 }
 
-/// Where a small tensor stands, if a view of the file's own bytes is what is loaded.
+/// Returns the location of a small tensor, if its loaded form equals its bytes in the file.
 fn shareable(component: &Component) -> Option<(u64, u64)> {
     let (offset, length) = component.plain_range()?;
     let width = component.dtype.map_or(1, DType::element_bytes) as u64;
@@ -261,7 +261,7 @@ impl Job<'_> {
         }
     }
 
-    /// How many threads suit the batch, by its first job.
+    /// Returns the number of threads suitable for the batch, judging by its first job.
     fn threads(&self, reading: Reading<'_>) -> usize {
         let (file, offset, length) = match self {
             Job::Span { file, start, end, .. } => (*file, *start, *end - *start),
@@ -278,32 +278,34 @@ impl Job<'_> {
     }
 }
 
-/// Reads parts of tensors, each as a slice is read.
+/// Reads parts of tensors like slices.
 fn together(
     reading: Reading<'_>,
     parts: &[Part<'_>],
     end: u64,
     finish: &impl Fn(Option<DType>, &mut [u8]),
 ) -> Result<Owned> {
-    if let [Part { tensor, component, cut, .. }] = parts {
-        let mut bytes = reading.slice(*tensor, component, cut)?;
+    if let [Part { tensor, component, slice, .. }] = parts {
+        let mut bytes = reading.slice(*tensor, component, slice)?;
         finish(component.dtype, &mut bytes);
         return Ok(bytes);
     }
-    // What stands between the parts is seen by whoever has the block.
+    // Zeroed, because the gaps between the parts are visible to users of the block.
     let mut block = Owned::zeroed(end)?;
-    for Part { tensor, component, cut, at } in parts {
+    for Part { tensor, component, slice, at } in parts {
         reading.watch.stop.check()?;
-        let mut bytes = reading.slice(*tensor, component, cut)?;
+        let mut bytes = reading.slice(*tensor, component, slice)?;
         finish(component.dtype, &mut bytes);
         let at = index(*at, "a block")?;
-        let place = block.get_mut(at..at + bytes.len());
-        place.ok_or_else(|| Error::new(Code::Internal, "a part beyond its block"))?.copy_from_slice(&bytes);
+        let target = block.get_mut(at..at + bytes.len());
+        target
+            .ok_or_else(|| Error::new(Code::Internal, "a part is outside its block"))?
+            .copy_from_slice(&bytes);
     }
     Ok(block)
 }
 
-/// Reads neighbours and checks the digest of each.
+/// Reads adjacent tensors and verifies the digest of each.
 fn span(
     reading: Reading<'_>,
     file: u32,

@@ -1,4 +1,4 @@
-//! Tensors of ggml's blocks as float32: a block decodes alone, so that of a cut only the blocks are read that it touches.
+//! Dequantizes ggml blocks to float32: blocks decode independently, so only those that a slice overlaps are read.
 #![forbid(unsafe_code)]
 
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
 use crate::work::{self, Stop};
 
-/// The blocks of a tensor as they stand in a file, decoded when their elements are asked for.
+/// The blocks of a tensor as stored in a file, decoded on request.
 pub struct StoredBlocks<'a> {
     source: &'a dyn ReadAt,
     offset: u64,
@@ -25,7 +25,7 @@ pub struct StoredBlocks<'a> {
 }
 
 impl StoredBlocks<'_> {
-    /// Makes `out` the `count` elements from `first` on, as little-endian float32.
+    /// Sets `out` to the `count` elements from `first` on, as little-endian float32.
     pub fn read(&self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<()> {
         let BlockType { elements, bytes, .. } = self.block;
         let end = first.checked_add(count).ok_or_else(too_large)?;
@@ -45,7 +45,7 @@ impl StoredBlocks<'_> {
 }
 
 impl<'a> Reading<'a> {
-    /// The blocks of a tensor that stand in a file as they are; `None` of others. No digest is checked.
+    /// Returns the blocks of a tensor that are stored unencoded; `None` for others. No digest is verified.
     pub fn stored_blocks(&self, tensor: Tensor<'_>) -> Result<Option<StoredBlocks<'a>>> {
         if !tensor.layout_name().starts_with("gguf.") {
             return Ok(None);
@@ -58,7 +58,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The elements in a half-open range of each dimension, out of the blocks that hold them.
+    /// Returns the elements in a half-open range of each dimension, from the blocks that contain them.
     pub(super) fn blocks(
         &self,
         tensor: Tensor<'_>,
@@ -75,13 +75,14 @@ impl Reading<'_> {
         *dim /= block.elements;
         *last = (start / block.elements, stop.div_ceil(block.elements));
         let before = last.0 * block.elements;
-        let cut = TensorSlice::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
-        let elements = if start == stop { 0 } else { cut.byte_length() / block.bytes * block.elements };
+        let slice =
+            TensorSlice::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
+        let elements = if start == stop { 0 } else { slice.byte_length() / block.bytes * block.elements };
         let decoded = match elements {
             0 => return Owned::zeroed(0),
-            _ => self.decoded(tensor, block, (!is_whole).then_some(&cut), elements)?,
+            _ => self.decoded(tensor, block, (!is_whole).then_some(&slice), elements)?,
         };
-        let mut rows = cut.shape();
+        let mut rows = slice.shape();
         let mut wanted = all(&rows);
         if let (Some(dim), Some(last)) = (rows.last_mut(), wanted.last_mut()) {
             *dim *= block.elements;
@@ -93,27 +94,27 @@ impl Reading<'_> {
         packed(&TensorSlice::new(&rows, &wanted, 32)?, &decoded)
     }
 
-    /// All elements of a cut through the blocks.
+    /// Returns all elements of a slice of the blocks.
     fn decoded(
         &self,
         tensor: Tensor<'_>,
         block: BlockType,
-        cut: Option<&TensorSlice>,
+        slice: Option<&TensorSlice>,
         elements: u64,
     ) -> Result<Owned> {
         let component = self.component_of(tensor, Label::DATA)?;
         let bytes = self.float32_bytes(elements)?;
         let decode = |input: &[u8], out: &mut [u8]| block.fill(input, out);
         let unit = unit(block)?;
-        if let Some(stored) = widened::stored(component, cut) {
+        if let Some(stored) = widened::stored(component, slice) {
             let converted = self.convert_stored(component, stored, unit, elements, decode);
             return converted.map_err(|error| self.name(error, tensor, component));
         }
-        let stored = match (cut, component.plain_range()) {
-            (Some(cut), Some((offset, length))) => {
-                self.read_slice(self.source(component)?, offset, length, cut)?
+        let stored = match (slice, component.plain_range()) {
+            (Some(slice), Some((offset, length))) => {
+                self.read_slice(self.source(component)?, offset, length, slice)?
             }
-            (Some(cut), None) => packed(cut, &self.component(tensor, component)?)?,
+            (Some(slice), None) => packed(slice, &self.component(tensor, component)?)?,
             (None, _) => self.component(tensor, component)?,
         };
         let mut output = Owned::to_fill(bytes)?;

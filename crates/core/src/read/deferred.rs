@@ -1,6 +1,6 @@
-//! Elements that are not made until there is a place for them: memory of somebody else's, which only its own thread may write to. What
-//! is stored is read, and its digest checked, before that; but what is in the page cache as it is, and has no digest, is read only then,
-//! since that is the one copy that it needs.
+//! Elements that are produced only when their destination is available: memory of the caller, which only one thread may write to. Stored
+//! data is read and its digest verified beforehand, except data without a digest in the page cache, which is read only then, because that
+//! is the only copy needed.
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +15,17 @@ use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources};
 use crate::work::{self, Stop};
 
-/// Stored elements, and how they become what is asked for.
+/// Stored elements, and their conversion.
 pub struct Deferred {
     stored: Stored,
     kind: Kind,
-    /// Bytes that are made.
+    /// Bytes of the result.
     length: u64,
 }
 
 enum Stored {
     Here(Owned),
-    /// In the page cache: of the tensor of this name, a range of a file.
+    /// A range of a file in the page cache, with the name of the tensor.
     Cached {
         tensor: Box<str>,
         file: u32,
@@ -36,15 +36,15 @@ enum Stored {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// As float32.
+    /// Decoded to float32.
     Blocks(BlockType),
-    /// As float32.
+    /// Widened to float32.
     Dense(DType),
-    /// As they are.
+    /// Unchanged.
     Same,
 }
 
-/// What is done with elements on their way to their place, from what takes least to what takes most.
+/// The work per element while copying, from least to most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     Copy,
@@ -52,24 +52,24 @@ pub enum Work {
     Decode,
 }
 
-/// The least and the most bytes that one core makes in one go. The most still fit its cache with what they are made of.
+/// Minimum and maximum bytes that one core produces at a time. The maximum still fits its cache together with the input.
 const LEAST_PIECE: usize = 256 << 10;
 const MOST_PIECE: usize = 1 << 20;
-/// Pieces that each core gets where there are enough bytes, so that none waits long for another.
+/// Pieces per core if there are enough bytes, to balance the load.
 const PIECES: usize = 4;
 
-/// How far elements may be.
+/// Permitted locations of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// In the page cache: nothing is read, and nobody waits.
+    /// In the page cache: no read and no waiting.
     Cached,
-    /// Anywhere: what is not in the page cache is read at once.
+    /// Anywhere: uncached data is read at once.
     Anywhere,
 }
 
 impl Reading<'_> {
-    /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors, and where they are out of reach. Fails as
-    /// [`Reading::dequantize`] does.
+    /// Returns the elements of a tensor of ggml blocks as float32; `None` for other quantized tensors, and if they are out of reach. Fails
+    /// like [`Reading::dequantize`].
     pub fn deferred_blocks(&self, tensor: Tensor<'_>, reach: Reach) -> Result<Option<Deferred>> {
         if !tensor.layout_name().starts_with("gguf.") {
             return Ok(None);
@@ -83,8 +83,8 @@ impl Reading<'_> {
         Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
     }
 
-    /// The elements of a dense component as float32; `None` where its bytes are not what the shape asks for, have no float32 form, or are
-    /// out of reach.
+    /// Returns the elements of a dense component as float32; `None` if its size does not match the shape, its type has no float32 form, or
+    /// it is out of reach.
     pub fn deferred_float32(
         &self,
         tensor: Tensor<'_>,
@@ -102,7 +102,7 @@ impl Reading<'_> {
         Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
     }
 
-    /// The elements of a component as they are; `None` where they have to be read before.
+    /// Returns the elements of a component unchanged; `None` if they must be read first.
     pub fn deferred(&self, tensor: Tensor<'_>, component: &Component) -> Option<Deferred> {
         let is_in_order =
             cfg!(target_endian = "little") || component.dtype.is_none_or(|dtype| dtype.bits() <= 8);
@@ -123,7 +123,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Where elements stand that nobody has to look at, and that are in memory already: nobody but Linux tells.
+    /// Returns the location of elements that need no validation and are already in memory, which only Linux reports.
     fn cached(&self, tensor: Tensor<'_>, component: &Component) -> Option<Stored> {
         if !cfg!(target_os = "linux") {
             return None;
@@ -146,19 +146,19 @@ impl Stored {
     }
 }
 
-/// Some of what is stored.
+/// Part of the stored data.
 enum Input<'a> {
     Bytes(&'a [u8]),
     Range(&'a dyn ReadAt, u64),
 }
 
 impl Deferred {
-    /// Bytes of all elements.
+    /// Returns the bytes of all elements.
     pub fn byte_length(&self) -> u64 {
         self.length
     }
 
-    /// What has to be done with the elements.
+    /// Returns the work needed per element.
     pub fn work(&self) -> Work {
         match self.kind {
             Kind::Same => Work::Copy,
@@ -167,12 +167,13 @@ impl Deferred {
         }
     }
 
-    /// Makes the bytes from `start` on, as many as `out` has, in the byte order of the host, on all cores. `sources`: those of the
-    /// reading. Fails with `ZT_INVALID_ARG` where that is not within the elements, or does not begin and end between two blocks of them;
-    /// with `ZT_TRUNCATED` and `ZT_IO` where the file is not what it was.
+    /// Produces the bytes from `start` on into `out`, in the byte order of the host, on all cores. `sources`: those of the reading. Fails
+    /// with `ZT_INVALID_ARG` if the range is not within the elements or not aligned to blocks, and with `ZT_TRUNCATED` and `ZT_IO` if the
+    /// file changed.
     pub fn fill(&self, sources: &dyn Sources, start: u64, out: &mut [u8]) -> Result<()> {
-        let outside = || Error::new(Code::InvalidArg, "elements outside of a tensor, or within a block");
-        // Bits of what is stored for so many bytes that are made.
+        let outside =
+            || Error::new(Code::InvalidArg, "the range is outside the tensor, or not aligned to its blocks");
+        // Bits of stored data for a number of bytes produced.
         let (bits, bytes) = match self.kind {
             Kind::Blocks(block) => (block.bytes.saturating_mul(8), block.elements.saturating_mul(4)),
             Kind::Dense(dtype) => (u64::from(dtype.bits()).saturating_mul(8), 32),
@@ -253,14 +254,14 @@ mod tests {
         let length = whole.len() as u64;
         let nothing: &[u8] = &[];
         let here = Deferred { stored: Stored::Here(Owned::from(stored.to_vec())), kind, length };
-        // The same bytes in a file, behind some others.
+        // The same bytes in a file, after some others.
         let file = [&[9; 77], stored].concat();
         let range = Stored::Cached { tensor: "t".into(), file: 0, offset: 77, length: stored.len() as u64 };
         let there = Deferred { stored: range, kind, length };
         agree(&here, &nothing, &whole);
         agree(&there, &&*file, &whole);
-        let cut = there.fill(&&file[..file.len() - 1], 0, &mut vec![0; whole.len()]).unwrap_err();
-        assert_eq!(cut.tensor_name(), Some("t"));
+        let truncated = there.fill(&&file[..file.len() - 1], 0, &mut vec![0; whole.len()]).unwrap_err();
+        assert_eq!(truncated.tensor_name(), Some("t"));
     }
 
     fn agree(deferred: &Deferred, sources: &dyn Sources, whole: &[u8]) {
@@ -293,7 +294,7 @@ mod tests {
             let block = BlockType::of(name).unwrap();
             let count = noise.len() as u64 / block.bytes;
             let stored = &noise[..usize::try_from(count * block.bytes).unwrap()];
-            // NaN of noise would not equal itself as numbers; as bytes it does.
+            // As numbers, NaN would not equal itself; as bytes it does.
             agrees(stored, Kind::Blocks(block), count * block.elements);
         }
         agrees(&noise, Kind::Dense(DType::BFloat16), 450_000);

@@ -1,4 +1,4 @@
-//! Quantized tensors as float32: their components are read here and decoded by `kernels`.
+//! Dequantization to float32: reads components, which `kernels` decodes.
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, PoisonError};
@@ -13,18 +13,17 @@ use crate::sources::owned::Owned;
 use crate::work;
 
 impl Reading<'_> {
-    /// The elements of a quantized tensor, or those in a range of each dimension, as float32 in the byte order of
-    /// the host. The digests of components that are read whole are checked. Of ggml's blocks no more are read and decoded than
-    /// hold these elements, of other layouts no more pieces of some thousand elements decoded.
+    /// Returns the elements of a quantized tensor, or those in a range of each dimension, as float32 in the byte order of the host. Digests
+    /// of components that are read whole are verified. For ggml blocks only those that contain these elements are read and decoded; for
+    /// other layouts only the pieces of some thousand elements that contain them are decoded.
     ///
-    /// Fails with `BadLayout` for other layouts and for parameters that contradict each other, with `BadShape` where
-    /// a component's length is not what they ask for, and with `Limit` where the result would exceed
-    /// `maxDecodedBytes`.
+    /// Fails with `BadLayout` for other layouts and for contradictory parameters, with `BadShape` if the length of a component does not
+    /// match, and with `Limit` if the result would exceed `maxDecodedBytes`.
     pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[Range]>) -> Result<Owned> {
         let Some(ranges) = ranges else { return self.dequantize_run(tensor, None) };
-        let cut =
+        let slice =
             TensorSlice::stepped(tensor.shape(), ranges, 32).map_err(|error| error.tensor(tensor.name()))?;
-        let ranges = cut.ranges();
+        let ranges = slice.ranges();
         let around: Vec<_> = ranges.iter().map(|range| (range.start, range.stop)).collect();
         let elements = self.dequantize_run(tensor, Some(&around))?;
         if ranges.iter().all(|range| range.step == 1) {
@@ -34,7 +33,7 @@ impl Reading<'_> {
         packed(&TensorSlice::stepped(&shape, &steps, 32)?, &elements)
     }
 
-    /// All elements, or those in a half-open range of each dimension.
+    /// Returns all elements, or those in a half-open range of each dimension.
     fn dequantize_run(&self, tensor: Tensor<'_>, ranges: Option<&[(u64, u64)]>) -> Result<Owned> {
         let dequantized = Quantized::new(tensor).and_then(|quantized| match quantized {
             Some(quantized) => self.elements(tensor, &quantized, ranges),
@@ -43,19 +42,19 @@ impl Reading<'_> {
         dequantized.map_err(|error| error.tensor(tensor.name()))
     }
 
-    /// All elements, or those in a range of each dimension: pieces that none of these are in are not decoded.
+    /// Returns all elements, or those in a range of each dimension; pieces without such elements are not decoded.
     fn elements(
         &self,
         tensor: Tensor<'_>,
         quantized: &Quantized,
         ranges: Option<&[(u64, u64)]>,
     ) -> Result<Owned> {
-        let cut = ranges.map(|ranges| TensorSlice::new(tensor.shape(), ranges, 32)).transpose()?;
+        let slice = ranges.map(|ranges| TensorSlice::new(tensor.shape(), ranges, 32)).transpose()?;
         let run = match ranges {
             Some(ranges) => Run::around(tensor.shape(), ranges),
             None => Run { first: 0, count: quantized.elements, shape: Vec::new(), ranges: Vec::new() },
         };
-        self.float32_bytes(cut.as_ref().map_or(run.count, |cut| cut.byte_length() / 4))?;
+        self.float32_bytes(slice.as_ref().map_or(run.count, |slice| slice.byte_length() / 4))?;
         let before = run.first % PIECE as u64;
         let start = run.first - before;
         let bytes = self.float32_bytes(before + run.count)?;
@@ -69,7 +68,7 @@ impl Reading<'_> {
             quantized.decode(&parts, start + at as u64 * PIECE as u64, &mut piece)
         })?;
         drop(pieces);
-        if cut.is_none() || run.count == 0 {
+        if slice.is_none() || run.count == 0 {
             return Ok(output);
         }
         let decoded = checked::slice(&output, before * 4, run.count * 4).unwrap_or_default();
@@ -106,12 +105,12 @@ impl Reading<'_> {
         }
         let name = self.catalog.label(role);
         let message =
-            format!("{name} has {} bytes, not what the shape and the attributes ask for", bytes.len());
+            format!("{name} has {} bytes, which does not match the shape and the attributes", bytes.len());
         Err(Error::new(Code::BadShape, message).component(name))
     }
 }
 
-/// Elements one after the other that hold those of a cut, and the cut through them alone.
+/// A contiguous run of elements that contains a slice, and the slice relative to it.
 struct Run {
     first: u64,
     count: u64,
@@ -124,7 +123,7 @@ impl Run {
     fn around(shape: &[u64], ranges: &[(u64, u64)]) -> Self {
         let (mut shape, mut ranges, mut first) = (shape.to_vec(), ranges.to_vec(), 0);
         if ranges.iter().any(|(start, stop)| start == stop) {
-            // Without elements, the other dimensions may come to any number.
+            // Without elements, the other dimensions may have any size.
             return Self { first: 0, count: 0, shape, ranges };
         }
         loop {
@@ -142,9 +141,9 @@ impl Run {
     }
 }
 
-/// The elements of a cut through decoded bytes.
-pub(super) fn packed(cut: &TensorSlice, bytes: &[u8]) -> Result<Owned> {
-    let mut output = Owned::to_fill(cut.byte_length())?;
-    cut.pack_divided(bytes, &mut output)?;
+/// Returns the elements of a slice of decoded bytes.
+pub(super) fn packed(slice: &TensorSlice, bytes: &[u8]) -> Result<Owned> {
+    let mut output = Owned::to_fill(slice.byte_length())?;
+    slice.pack_divided(bytes, &mut output)?;
     Ok(output)
 }

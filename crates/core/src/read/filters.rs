@@ -1,4 +1,4 @@
-//! The filters of an encoding, taken back one after the other.
+//! Reverses the filters of an encoding.
 #![forbid(unsafe_code)]
 
 use super::Reading;
@@ -10,7 +10,7 @@ use crate::sources::owned::Owned;
 use crate::sources::scratch;
 use crate::work::Stop;
 
-/// A filter to take back, and what has to come of that.
+/// A filter to reverse, and the expected size of the result.
 pub(super) struct Step<'a> {
     codec: &'static Codec,
     filter: &'a Filter,
@@ -18,7 +18,7 @@ pub(super) struct Step<'a> {
 }
 
 impl Reading<'_> {
-    /// The bytes that a list of filters was applied to.
+    /// Reverses a list of filters.
     pub(super) fn unfiltered(&self, encoding: Encoding, stored: Owned, size: Size) -> Result<Owned> {
         let steps = self.steps(encoding, 0, size)?;
         match size {
@@ -35,7 +35,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The filters in the order in which they are taken back, but for those whose bit is set in `skipped`, from the lowest on.
+    /// Returns the filters in decoding order, without those whose bit is set in `skipped`, from the lowest on.
     pub(super) fn steps(&self, encoding: Encoding, skipped: u32, size: Size) -> Result<Vec<Step<'_>>> {
         let filters = self.catalog.filters(encoding);
         let mut steps = Vec::with_capacity(filters.len());
@@ -47,7 +47,7 @@ impl Reading<'_> {
             }
             let name = self.catalog.label(filter.name);
             let codec = codecs::named(name).filter(|_| encoding.is_known()).ok_or_else(|| {
-                let message = format!("the encoding {name:?} cannot be decoded here");
+                let message = format!("the encoding {name:?} is not supported");
                 Error::new(Code::UnsupportedEncoding, message)
             })?;
             steps.push(Step { codec, filter, size: before });
@@ -61,8 +61,8 @@ impl Reading<'_> {
     }
 }
 
-/// Takes filters back into memory that has to be filled to its last byte. What comes between two of them is in memory that the
-/// thread keeps: fresh pages for each chunk of an array took longer than decoding did.
+/// Reverses filters into memory that must be filled completely. Intermediate results are in per-thread scratch memory: fresh pages for each
+/// chunk of an array took longer than decoding.
 pub(super) fn take_back(steps: &[Step<'_>], input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     let Some((Step { codec, filter, size }, rest)) = steps.split_first() else {
         if input.len() != output.len() {

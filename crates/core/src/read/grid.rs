@@ -1,4 +1,4 @@
-//! Arrays in chunks: only the chunks that a cut touches are read and decoded, several at once, each into its place.
+//! Chunked arrays: only the chunks that a slice overlaps are read and decoded, several at once, directly into place.
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,25 +15,25 @@ use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, scratch};
 use crate::work;
 
-/// Chunks that are under way together: so many that no core waits long for the last of them.
+/// Number of chunks processed together: enough that no core waits long for the last of them.
 const GROUP: usize = 1024;
 
 impl Reading<'_> {
-    /// The elements of a grid whose index lies in the given ranges, one a dimension.
+    /// Returns the elements of a grid whose indices are in the given ranges, one per dimension.
     pub(super) fn grid(&self, blob: &Blob, grid: &Grid, ranges: &[Range]) -> Result<Owned> {
-        let cut: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
+        let slice: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
         let length =
-            product(&cut).and_then(|elements| elements.checked_mul(grid.width)).ok_or_else(too_many)?;
+            product(&slice).and_then(|elements| elements.checked_mul(grid.width)).ok_or_else(too_many)?;
         within(length, self.limits)?;
         let contradiction = |what: &str| Error::new(Code::BadIndex, format!("the chunks of the data {what}"));
         if grid.chunk.len() != grid.shape.len() || ranges.len() != grid.shape.len() {
-            return Err(contradiction("have another number of dimensions"));
+            return Err(contradiction("have a different number of dimensions"));
         }
         if grid.chunk.contains(&0) || grid.width == 0 {
             return Err(contradiction("have no elements"));
         }
         if !grid.fill.is_empty() && grid.fill.len() as u64 != grid.width {
-            return Err(contradiction("have a fill value of another size"));
+            return Err(contradiction("have a fill value of a different size"));
         }
         let held = grid.chunks.held();
         let source: &dyn ReadAt = match &held {
@@ -54,18 +54,19 @@ impl Reading<'_> {
         let all = ChunkIndices::new(grid, ranges);
         let written = grid.chunks.written(&read, &all.first, &all.last)?;
         if written.is_some() {
-            // There are less chunks than places.
+            // There are fewer chunks than positions.
             fill(&grid.fill, &mut output);
         }
-        let mut places: Box<dyn Iterator<Item = Vec<u64>>> = match written {
+        let mut positions: Box<dyn Iterator<Item = Vec<u64>>> = match written {
             Some(written) => Box::new(written.into_iter()),
             None => Box::new(all),
         };
         loop {
             self.watch.stop.check()?;
-            // Chunks that were written may lie between two steps.
-            let touched = places.by_ref().filter(|place| touches(grid, ranges, place));
-            let parts: Vec<_> = touched.take(GROUP).map(|place| Part::of(grid, ranges, place)).collect();
+            // Written chunks may lie between two steps.
+            let touched = positions.by_ref().filter(|position| touches(grid, ranges, position));
+            let parts: Vec<_> =
+                touched.take(GROUP).map(|position| Part::of(grid, ranges, position)).collect();
             if parts.is_empty() {
                 return Ok(output);
             }
@@ -74,7 +75,7 @@ impl Reading<'_> {
                 let band = owners.get(at).and_then(|&band| bands.get(band));
                 let Some((part, band)) = parts.get(at).zip(band) else { return Err(too_many()) };
                 self.watch.stop.check()?;
-                match grid.chunks.find(&read, &part.place)? {
+                match grid.chunks.find(&read, &part.position)? {
                     Some(chunk) => self.chunk(source, blob, grid, part, chunk, band),
                     None => part.each_run(&mut lock(band), |_, output| {
                         fill(&grid.fill, output);
@@ -85,7 +86,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Decodes a chunk, and puts what a cut has of it in its place.
+    /// Decodes a chunk, and copies its part of the slice into place.
     fn chunk(
         &self,
         source: &dyn ReadAt,
@@ -127,7 +128,7 @@ impl Reading<'_> {
     }
 }
 
-/// A run of the output, for whoever has a chunk of it.
+/// A range of the output, shared by the chunks in it.
 type Band<'o> = Mutex<&'o mut [u8]>;
 
 fn lock<'g, 'o>(band: &'g Band<'o>) -> MutexGuard<'g, &'o mut [u8]> {
@@ -140,25 +141,25 @@ fn fill(element: &[u8], output: &mut [u8]) {
         output.fill(element.first().copied().unwrap_or(0));
         return;
     }
-    output.chunks_exact_mut(element.len().max(1)).for_each(|place| place.copy_from_slice(element));
+    output.chunks_exact_mut(element.len().max(1)).for_each(|slot| slot.copy_from_slice(element));
 }
 
-/// The number of the chunk in its dimension that has the first index of the range at or after `index`; `None` if the range ends before.
+/// Returns the number of the chunk that contains the first index of the range at or after `index`; `None` if the range ends before.
 fn chunk_of(range: Range, chunk: u64, index: u64) -> Option<u64> {
     range.at_or_after(index).map(|index| index / chunk)
 }
 
-/// Whether a chunk has any index of each range.
-fn touches(grid: &Grid, ranges: &[Range], place: &[u64]) -> bool {
+/// Returns whether a chunk contains an index of each range.
+fn touches(grid: &Grid, ranges: &[Range], position: &[u64]) -> bool {
     let has = |(&at, (&range, &chunk)): (&u64, (&Range, &u64))| {
         at.checked_mul(chunk).and_then(|begin| chunk_of(range, chunk, begin)) == Some(at)
     };
-    place.len() == ranges.len() && place.iter().zip(ranges.iter().zip(&grid.chunk)).all(has)
+    position.len() == ranges.len() && position.iter().zip(ranges.iter().zip(&grid.chunk)).all(has)
 }
 
 /// The chunks that hold elements of a slice, in row-major order.
 struct ChunkIndices {
-    /// Range and size of a chunk, of each dimension.
+    /// Range and chunk size of each dimension.
     dims: Vec<(Range, u64)>,
     first: Vec<u64>,
     last: Vec<u64>,
@@ -166,7 +167,7 @@ struct ChunkIndices {
 }
 
 impl ChunkIndices {
-    /// Of a slice that is not empty.
+    /// Requires a nonempty slice.
     fn new(grid: &Grid, ranges: &[Range]) -> Self {
         let dims: Vec<_> = ranges.iter().copied().zip(grid.chunk.iter().copied()).collect();
         let first: Vec<_> = dims.iter().map(|&(range, chunk)| range.start / chunk).collect();
@@ -180,8 +181,8 @@ impl Iterator for ChunkIndices {
     type Item = Vec<u64>;
 
     fn next(&mut self) -> Option<Vec<u64>> {
-        let place = self.next.take()?;
-        let mut next = place.clone();
+        let position = self.next.take()?;
+        let mut next = position.clone();
         for ((at, &first), &(range, chunk)) in next.iter_mut().zip(&self.first).zip(&self.dims).rev() {
             let behind = at.checked_add(1).and_then(|at| at.checked_mul(chunk));
             if let Some(further) = behind.and_then(|index| chunk_of(range, chunk, index)) {
@@ -191,63 +192,63 @@ impl Iterator for ChunkIndices {
             }
             *at = first;
         }
-        Some(place)
+        Some(position)
     }
 }
 
-/// The elements of a slice that one chunk has. They lie in a band of the output: in all rows between two, along the first dimension of
-/// which the slice has more than one index. Bands are disjoint runs of the output, in the order of the chunks.
+/// The elements of a slice in one chunk. They lie in a band of the output: all rows from first to last along the first dimension in which
+/// the slice has more than one index. Bands are disjoint ranges of the output, in the order of the chunks.
 struct Part {
-    place: Vec<u64>,
+    position: Vec<u64>,
     dims: Vec<Dim>,
     width: u64,
-    /// Where the band begins in the output, and how many bytes it has.
+    /// Start and size of the band in the output.
     start: u64,
     length: u64,
-    /// The slice has all of the chunk.
+    /// Whether the slice contains the whole chunk.
     is_whole: bool,
 }
 
-/// Of a dimension: the first index of the slice that the chunk has, in the chunk and in the slice; how many it has, and how far apart
-/// they are in the chunk; the sizes of chunk and slice.
+/// One dimension: the first index of the slice that the chunk contains, relative to the chunk and to the slice; their number and step
+/// within the chunk; the sizes of chunk and slice.
 struct Dim {
     in_chunk: u64,
-    in_cut: u64,
+    in_slice: u64,
     count: u64,
     step: u64,
     chunk: u64,
-    cut: u64,
+    slice: u64,
 }
 
 impl Part {
-    /// Of a slice of a grid that fits in memory, so that nothing overflows. The chunk has elements of it.
-    fn of(grid: &Grid, ranges: &[Range], place: Vec<u64>) -> Self {
+    /// For a slice that fits in memory, so that nothing overflows, and a chunk that contains elements of it.
+    fn of(grid: &Grid, ranges: &[Range], position: Vec<u64>) -> Self {
         let dims: Vec<_> = ranges
             .iter()
-            .zip(place.iter().zip(&grid.chunk))
+            .zip(position.iter().zip(&grid.chunk))
             .map(|(&range, (&at, &chunk))| {
                 let begin = at.saturating_mul(chunk);
                 let first = range.at_or_after(begin).unwrap_or(range.stop);
                 let here = Range { start: first, stop: begin.saturating_add(chunk).min(range.stop), ..range };
                 Dim {
                     in_chunk: first.saturating_sub(begin),
-                    in_cut: (first - range.start) / range.step.max(1),
+                    in_slice: (first - range.start) / range.step.max(1),
                     count: here.count(),
                     step: range.step,
                     chunk,
-                    cut: range.count(),
+                    slice: range.count(),
                 }
             })
             .collect();
-        let axis = dims.iter().position(|dim| dim.cut > 1).unwrap_or(0);
-        let row = dims.iter().skip(axis + 1).map(|dim| dim.cut).product::<u64>() * grid.width;
-        let (first, rows) = dims.get(axis).map_or((0, 1), |dim| (dim.in_cut, dim.count));
+        let axis = dims.iter().position(|dim| dim.slice > 1).unwrap_or(0);
+        let row = dims.iter().skip(axis + 1).map(|dim| dim.slice).product::<u64>() * grid.width;
+        let (first, rows) = dims.get(axis).map_or((0, 1), |dim| (dim.in_slice, dim.count));
         let is_whole = dims.iter().all(|dim| dim.count == dim.chunk);
-        Self { place, width: grid.width, start: first * row, length: rows * row, is_whole, dims }
+        Self { position, width: grid.width, start: first * row, length: rows * row, is_whole, dims }
     }
 
-    /// Calls `each` for each run of elements that follow each other in chunk and output, with its offset in the chunk and its bytes
-    /// in the band.
+    /// Calls `each` for each run of elements that is contiguous in chunk and output, with its offset in the chunk and its bytes in the
+    /// band.
     fn each_run(&self, band: &mut [u8], mut each: impl FnMut(usize, &mut [u8]) -> Option<()>) -> Result<()> {
         let inner = self.dims.last().filter(|dim| dim.step == 1 || dim.count == 1);
         let run = index(inner.map_or(1, |dim| dim.count) * self.width, "a chunk")?;
@@ -259,7 +260,7 @@ impl Part {
             for (d, dim) in self.dims.iter().enumerate() {
                 let nth = counters.get(d).copied().unwrap_or(0);
                 from = from * dim.chunk + dim.in_chunk + nth * dim.step;
-                to = to * dim.cut + dim.in_cut + nth;
+                to = to * dim.slice + dim.in_slice + nth;
             }
             let to = (to * self.width).checked_sub(self.start).ok_or_else(too_many)?;
             let (from, to) = (index(from * self.width, "a chunk")?, index(to, "a chunk")?);
@@ -276,7 +277,7 @@ impl Part {
     }
 }
 
-/// Divides the output into the bands of some parts, which are in row-major order: the bands, and that of each part.
+/// Divides the output into the bands of some parts in row-major order: returns the bands, and that of each part.
 fn bands<'o>(parts: &[Part], output: &'o mut [u8]) -> Result<(Vec<Band<'o>>, Vec<usize>)> {
     let (mut bands, mut owners) = (Vec::new(), Vec::with_capacity(parts.len()));
     let (mut rest, mut at, mut last) = (output, 0, None);
@@ -309,13 +310,13 @@ mod tests {
     struct Held {
         counts: Vec<u64>,
         chunks: Vec<Option<Chunk>>,
-        /// Says at once which were written.
+        /// Whether it can list the written ones at once.
         lists: bool,
     }
 
     impl Chunks for Held {
-        fn find(&self, _: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
-            let nth = self.counts.iter().zip(place).fold(0, |nth, (count, at)| nth * count + at);
+        fn find(&self, _: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>> {
+            let nth = self.counts.iter().zip(position).fold(0, |nth, (count, at)| nth * count + at);
             Ok(self.chunks[usize::try_from(nth).unwrap()])
         }
 
@@ -323,7 +324,7 @@ mod tests {
             let dims =
                 first.iter().zip(last).map(|(&first, &last)| (Range::from((first, last + 1)), 1)).collect();
             let all = ChunkIndices { dims, first: first.into(), last: last.into(), next: Some(first.into()) };
-            let there = |place: &Vec<u64>| self.find(&|_, _| Ok(()), place).unwrap().is_some();
+            let there = |position: &Vec<u64>| self.find(&|_, _| Ok(()), position).unwrap().is_some();
             Ok(self.lists.then(|| all.filter(there).collect()))
         }
     }
@@ -380,20 +381,20 @@ mod tests {
                 fill: if zeros { Box::default() } else { fill.into() },
                 chunks: Box::new(Held { counts: counts.clone(), chunks, lists }),
             };
-            let cut = reading.grid(&blob, &grid, &ranges).unwrap();
+            let slice = reading.grid(&blob, &grid, &ranges).unwrap();
             let mut expected: Vec<u8> = Vec::new();
             let extent: Vec<_> = ranges
                 .iter()
                 .map(|range| (range.start..range.stop).step_by(usize::try_from(range.step).unwrap()).count() as u64)
                 .collect();
             for at in 0..extent.iter().product::<u64>() {
-                let (mut rest, mut place) = (at, vec![0; extent.len()]);
-                for (at, dim) in place.iter_mut().zip(&extent).rev() {
+                let (mut rest, mut position) = (at, vec![0; extent.len()]);
+                for (at, dim) in position.iter_mut().zip(&extent).rev() {
                     (*at, rest) = (rest % dim, rest / dim);
                 }
                 let (mut nth, mut within) = (0, 0);
-                for (((place, range), count), chunk) in place.iter().zip(&ranges).zip(&counts).zip(&chunk) {
-                    let at = range.start + place * range.step;
+                for (((position, range), count), chunk) in position.iter().zip(&ranges).zip(&counts).zip(&chunk) {
+                    let at = range.start + position * range.step;
                     (nth, within) = (nth * count + at / chunk, within * chunk + at % chunk);
                 }
                 let (nth, from) = (usize::try_from(nth).unwrap(), usize::try_from(within * width).unwrap());
@@ -403,7 +404,7 @@ mod tests {
                     expected.extend(fill);
                 }
             }
-            prop_assert!(*cut == *expected);
+            prop_assert!(*slice == *expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads of deflate streams, such as members of zip archives: straight into the memory that is returned.
+//! Reads of deflate streams, such as members of zip archives, directly into the returned memory.
 #![forbid(unsafe_code)]
 
 use super::{PIECE, Reading, claimable, is_over_decoded, stored_hasher};
@@ -10,12 +10,12 @@ use crate::model::{Blob, Encoding, View};
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
 
-/// What is decoded before or behind what is asked for, and stays in memory with it.
+/// Maximum decoded bytes before or after the requested ones that are retained with them.
 const ASIDE: u64 = 1 << 20;
 
 impl Reading<'_> {
-    /// One run of the decoded bytes of a blob, such as an array behind its header, after the digest of the whole was checked.
-    /// `None` where the view is no such run, or much of the blob is not in it.
+    /// Returns a contiguous range of the decoded bytes of a blob, such as an array after its header, after verifying the digest of the
+    /// whole. `None` if the view is not contiguous or excludes much of the blob.
     pub(super) fn inflated(&self, blob: &Blob, view: &View) -> Result<Option<Owned>> {
         if blob.encoding != Encoding::DEFLATE {
             return Ok(None);
@@ -48,8 +48,8 @@ impl Reading<'_> {
         Ok(Some(output))
     }
 
-    /// Calls `work` with the stored bytes of a blob, after their digest was checked. A few are read into memory that the thread
-    /// keeps: fresh pages for each member of an archive cost a twelfth of the whole.
+    /// Calls `work` with the stored bytes of a blob, after verifying their digest. Small blobs are read into per-thread scratch memory:
+    /// fresh pages for each member of an archive cost a twelfth of the total.
     fn with_stored<T>(&self, blob: &Blob, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         if blob.stored > PIECE as u64 || stored_hasher(blob).is_some() {
             return work(&self.stored(blob)?);

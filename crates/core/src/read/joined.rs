@@ -14,7 +14,7 @@ use crate::sources::owned::Owned;
 use crate::work::{self, Stop};
 
 impl Reading<'_> {
-    /// All bytes of an array in pieces, after the digest of each was checked.
+    /// Returns all bytes of an array in pieces, after verifying the digest of each.
     pub(super) fn joined(&self, pieces: &Pieces) -> Result<Owned> {
         within(pieces.byte_length(), self.limits)?;
         self.exist(pieces.blobs())?;
@@ -26,23 +26,23 @@ impl Reading<'_> {
         let (mut large, mut others) = (Vec::new(), Vec::new());
         let mut rest = &mut *output;
         for Piece { blob, run } in pieces.all() {
-            let (place, behind) = rest.split_at_mut_checked(index(*run, "a piece")?).ok_or_else(short)?;
+            let (target, behind) = rest.split_at_mut_checked(index(*run, "a piece")?).ok_or_else(short)?;
             rest = behind;
-            // A large read is divided itself and takes all threads; the others go side by side.
+            // A large read is divided itself and takes all threads; the others run concurrently.
             let is_large = blob.encoding == Encoding::RAW && *run >= parallel::FROM;
-            if is_large { &mut large } else { &mut others }.push(Mutex::new((blob, place)));
+            if is_large { &mut large } else { &mut others }.push(Mutex::new((blob, target)));
         }
         let fill = |slot: &Mutex<(&Blob, &mut [u8])>| {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            let (blob, place) = &mut *slot;
-            self.blob_into(blob, place)
+            let (blob, target) = &mut *slot;
+            self.blob_into(blob, target)
         };
         large.iter().try_for_each(fill)?;
         work::try_each_on(work::cores(), others.len(), |at| others.get(at).map_or(Ok(()), fill))?;
         Ok(output)
     }
 
-    /// Puts the rows of each piece beside those of the others, one piece in memory at a time.
+    /// Interleaves the rows of the pieces, with one piece in memory at a time.
     fn interleave(&self, pieces: &Pieces, output: &mut [u8]) -> Result<()> {
         let row = index(pieces.row(), "a row")?;
         let mut at = 0;
@@ -60,7 +60,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The decoded bytes of a blob, after its digest was checked, into memory of their length.
+    /// Decodes a blob into memory of the exact size, after verifying its digest.
     fn blob_into(&self, blob: &Blob, output: &mut [u8]) -> Result<()> {
         if blob.encoding == Encoding::RAW {
             let mut hasher = stored_hasher(blob);
@@ -77,12 +77,12 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The bytes of a cut through an array in pieces: of those that are raw only what it touches, the others whole.
-    pub(super) fn slice_pieces(&self, pieces: &Pieces, cut: &TensorSlice) -> Result<Owned> {
-        self.read_slice(&Joined::new(self, pieces), 0, pieces.byte_length(), cut)
+    /// Returns the bytes of a slice of an array in pieces: only the needed part of raw pieces, but encoded ones in full.
+    pub(super) fn slice_pieces(&self, pieces: &Pieces, slice: &TensorSlice) -> Result<Owned> {
+        self.read_slice(&Joined::new(self, pieces), 0, pieces.byte_length(), slice)
     }
 
-    /// Looks that the files have the stored bytes before memory is claimed for them.
+    /// Checks that the files have the stored bytes before memory is allocated for them.
     fn exist<'b>(&self, blobs: impl Iterator<Item = &'b Blob>) -> Result<()> {
         blobs
             .into_iter()
@@ -91,16 +91,16 @@ impl Reading<'_> {
 }
 
 fn short() -> Error {
-    Error::new(Code::Decode, "a piece of the data has another length than its rows come to")
+    Error::new(Code::Decode, "the length of a piece of the data does not match its rows")
 }
 
-/// An array in pieces as if it stood in one file.
+/// An array in pieces as if it were contiguous in one file.
 struct Joined<'a> {
     reading: &'a Reading<'a>,
     pieces: &'a Pieces,
-    /// Of each piece the offset in a row at which it begins.
+    /// The offset of each piece within a row.
     starts: Vec<u64>,
-    /// What was decoded, of the pieces that are encoded.
+    /// Decoded content of encoded pieces.
     decoded: Vec<Mutex<Option<Owned>>>,
 }
 
@@ -152,7 +152,7 @@ impl ReadAt for Joined<'_> {
         let (Some(mut number), Some(mut at)) = (offset.checked_div(row), offset.checked_rem(row)) else {
             return Ok(()); // no rows, nothing to fill
         };
-        // The last piece that begins there: those of no bytes begin where the next one does.
+        // The last piece that begins there: empty pieces begin where the next one does.
         let mut nth = self.starts.partition_point(|&start| start <= at).saturating_sub(1);
         while !buffer.is_empty() {
             let (Some(piece), Some(start)) = (self.pieces.all().get(nth), self.starts.get(nth)) else {

@@ -1,4 +1,4 @@
-//! One long read in pieces, several at once, hashed on the way where the digests of pieces combine.
+//! Divides one long read into concurrent pieces, hashed on arrival if the digests of pieces can be combined.
 #![forbid(unsafe_code)]
 
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::sources::{Costs, ReadAt};
 use crate::work::{self, Watch};
 
-/// Reads from here on are divided: below, starting the threads costs as much as they save.
+/// Minimum size of reads that are divided: below, starting the threads costs as much as they save.
 pub const FROM: u64 = 4 * Costs::LOCAL.piece as u64;
-/// Bytes of a read that are hashed as they arrive, while they are in the cache of the core that reads them.
+/// Bytes that are hashed as they arrive, while they are in the cache of the core that reads them.
 pub const HASHED: usize = 256 << 10;
 
-/// How many threads read a range: as many as there are cores for what is in memory, more where they would wait.
+/// Returns the number of threads for a range: the number of cores for data in memory, more if they would wait.
 pub fn threads(source: &dyn ReadAt, offset: u64, length: u64) -> usize {
     threads_if(source, source.is_cached(offset, length))
 }
@@ -23,7 +23,7 @@ fn threads_if(source: &dyn ReadAt, cached: bool) -> usize {
     if cached { work::cores() } else { source.costs().in_flight }
 }
 
-/// Fills `output` from `offset`. Gives its checksum where one is asked for.
+/// Fills `output` from `offset`. Returns its checksum if one is requested.
 pub fn fill(
     source: &dyn ReadAt,
     offset: u64,
@@ -57,7 +57,7 @@ pub fn fill(
     Ok(checksum.map_or(0, |checksum| combined(checksum, &hashes, one, length)))
 }
 
-/// The checksum of `length` bytes from those of their pieces, which have `piece` bytes each but for the last.
+/// Combines the checksums of the pieces of `length` bytes, which have `piece` bytes each except the last.
 pub fn combined(checksum: Checksum, hashes: &[AtomicU32], piece: usize, length: u64) -> u32 {
     let lengths =
         (0..length).step_by(piece).map(|at| usize::try_from(length - at).unwrap_or(piece).min(piece));

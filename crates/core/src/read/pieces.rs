@@ -1,4 +1,4 @@
-//! Components piece by piece: however large one is and however it is stored, little of it stands in memory at once.
+//! Reads components piece by piece: little of a component is in memory at once, regardless of its size and storage.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -14,14 +14,14 @@ use crate::sources::file::FileSource;
 use crate::sources::{ReadAt, scratch};
 use crate::work::PIECE;
 
-/// Blobs up to this size on both sides are decoded whole, as they are where they are loaded.
+/// Maximum stored and decoded size of blobs that are decoded whole, as in a load.
 const WHOLE: u64 = 16 << 20;
-/// Bytes that are decoded at once where they are only judged.
+/// Bytes that are decoded at once if they are only checked.
 const JUDGED: u64 = 8 << 20;
 
 impl Reading<'_> {
-    /// Calls `each` with the elements of a component, little-endian and in order. One of `zt.zstd-seekable/1` comes frame by
-    /// frame, any other one in pieces of whole elements. Digest and rules are checked on the way.
+    /// Calls `each` with the elements of a component, little-endian and in order: frame by frame for `zt.zstd-seekable/1`, otherwise in
+    /// pieces of whole elements. Digest and rules are checked on the way.
     pub fn pieces(
         &self,
         tensor: Tensor<'_>,
@@ -42,8 +42,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Calls `each` with the decoded bytes that a component is, or is a part of, as they stand there; of several blobs with
-    /// whole elements.
+    /// Calls `each` with the decoded bytes of the blobs that contain a component, unchanged; for several blobs, in pieces of whole
+    /// elements.
     pub fn blob_pieces(
         &self,
         component: &Component,
@@ -68,7 +68,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Bytes of the elements of a component. Where the index does not tell, it is decoded to count them.
+    /// Returns the bytes of the elements of a component. If the index does not state it, the component is decoded to count them.
     pub fn measured(&self, tensor: Tensor<'_>, component: &Component) -> Result<u64> {
         if let Some(length) = component.byte_length() {
             return Ok(length);
@@ -84,7 +84,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a component that has to be decoded, for nothing but what is wrong with it.
+    /// Decodes a component only to check it.
     pub(crate) fn judge(&self, component: &Component) -> Result<()> {
         match &component.data {
             Data::Blob(blob) if component.is_whole_blob() && blob.encoding == Encoding::ZSTD_SEEKABLE => {
@@ -116,8 +116,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable
-    /// one. Checks its digest and the rules on its elements on the way.
+    /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable one. Checks its digest
+    /// and the rules on its elements on the way.
     pub(crate) fn stored_pieces(
         &self,
         component: &Component,
@@ -136,7 +136,7 @@ impl Reading<'_> {
         stored.finish()
     }
 
-    /// Decodes the frames of a component and says how much that was.
+    /// Decodes the frames of a component and returns the number of bytes.
     fn frames(
         &self,
         component: &Component,
@@ -150,7 +150,7 @@ impl Reading<'_> {
         let refused =
             decoded.as_ref().err().is_some_and(|error| matches!(error.code(), Code::Decode | Code::Limit));
         if refused {
-            // Of what is damaged the digest says it first, as it does where all is loaded at once.
+            // For damaged data the digest is the first error, as in a load of everything at once.
             let mut rest = vec![0; PIECE];
             while stored.left() > 0 {
                 let count = usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE);
@@ -164,7 +164,7 @@ impl Reading<'_> {
     }
 }
 
-/// The blobs that a component is one behind the other, where none of them ends within an element.
+/// Returns the consecutive blobs of a component, if none of them ends within an element.
 fn in_order(component: &Component) -> Option<&Pieces> {
     let Data::Pieces(pieces) = &component.data else { return None };
     let width = component.dtype.map_or(1, |dtype| dtype.element_bytes().max(1)) as u64;
@@ -172,7 +172,7 @@ fn in_order(component: &Component) -> Option<&Pieces> {
     (is_whole && pieces.all().iter().all(|piece| piece.run.is_multiple_of(width))).then_some(pieces)
 }
 
-/// The stored bytes of a component that is a blob, read one after the other and hashed on the way.
+/// The stored bytes of a component that is a blob, read in sequence and hashed on the way.
 pub struct Stored<'a> {
     reading: Reading<'a>,
     source: &'a dyn ReadAt,
@@ -184,20 +184,20 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Fails where the component is not one run of stored bytes.
+    /// Fails if the component is not one contiguous blob.
     pub fn new(reading: Reading<'a>, component: &'a Component) -> Result<Self> {
-        let blob = component.blob().ok_or_else(|| Error::new(Code::Internal, "the data is no blob"))?;
+        let blob = component.blob().ok_or_else(|| Error::new(Code::Internal, "the data is not a blob"))?;
         let (hasher, rule) = (stored_hasher(blob), component.rule);
         let source = reading.source(component)?;
         Ok(Self { reading, source, blob, rule, hasher, elements: RuleCheck::new(rule), read: 0 })
     }
 
-    /// Bytes not yet read.
+    /// Returns the number of bytes not yet read.
     pub fn left(&self) -> u64 {
         self.blob.stored - self.read
     }
 
-    /// Fills `slot`, which must not be longer than what is left, with the next bytes.
+    /// Fills `slot`, which must not be longer than the rest, with the next bytes.
     pub fn read(&mut self, slot: &mut [u8]) -> Result<()> {
         self.reading.watch.stop.check()?;
         self.source.read_at(self.blob.offset.saturating_add(self.read), slot, &self.reading.watch.stop)?;
@@ -210,8 +210,8 @@ impl<'a> Stored<'a> {
         Ok(())
     }
 
-    /// Lets `copy` take the next bytes unread (from a file and offset, so many at most; it says how many), as long as it
-    /// takes any. Bytes that have to be hashed or judged on the way are left to [`Stored::read`].
+    /// Lets `copy` transfer the next bytes unread (given a file, an offset and a maximum; it returns the number copied), as long as it
+    /// transfers any. Bytes that must be hashed or checked are left to [`Stored::read`].
     pub fn hand_over(&mut self, mut copy: impl FnMut(&File, u64, u64) -> Result<u64>) -> Result<()> {
         let judged = self.hasher.is_some() || self.rule.is_some();
         let Some(file) = self.source.local().filter(|_| !judged).map(FileSource::file) else { return Ok(()) };
@@ -229,12 +229,12 @@ impl<'a> Stored<'a> {
         Ok(())
     }
 
-    /// Compares what was read with the component's digest and the rules on its elements.
+    /// Verifies the component's digest and the rules on its elements.
     pub fn finish(self) -> Result<()> {
         compare(self.blob, self.hasher)?;
         self.elements.finish()
     }
 }
 
-/// Bytes that the kernel copies between two looks at the stop flag.
+/// Bytes that the kernel copies between two checks of the stop flag.
 const HANDED: u64 = 8 << 20;

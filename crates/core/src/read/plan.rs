@@ -1,4 +1,4 @@
-//! Which bytes of the files one rank of a tensor-parallel group needs.
+//! Determines the byte ranges that one rank of a tensor-parallel group needs.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result, short};
@@ -8,39 +8,39 @@ use crate::model::glob::Glob;
 use crate::model::slice::{TensorSlice, shard};
 use crate::model::{Catalog, Span, Tensor};
 
-/// How a rule has a tensor divided.
+/// How a rule divides a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// The second-to-last dimension, the only one of a vector.
+    /// By the second-to-last dimension, or the only one of a vector.
     Column,
-    /// The last dimension, none of a vector.
+    /// By the last dimension; not for vectors.
     Row,
     Dim(usize),
-    /// Every rank has it whole.
+    /// Replicated to every rank.
     Replicate,
 }
 
-/// The names that a placement is for.
+/// A name pattern and its placement.
 pub type Rule = (Glob, Placement);
 
-/// Which rank of how many.
+/// A rank and the number of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rank {
     pub rank: u64,
     pub world_size: u64,
 }
 
-/// What a rank needs of a file.
+/// The part of a file that a rank needs.
 #[derive(Debug)]
 pub struct Plan {
-    /// The dimension that is divided of each tensor; `None` for one that every rank has whole.
+    /// The divided dimension of each tensor; `None` for one that every rank has whole.
     pub dims: Vec<Option<usize>>,
-    /// The bytes that loading its part reads, in the order of the files and joined where they touch. A tensor that is
-    /// stored encoded is needed whole, whatever part of it is wanted.
+    /// The byte ranges that loading its part reads, in file order and merged if adjacent. An encoded tensor is needed whole, whatever part
+    /// of it is wanted.
     pub spans: Vec<Span>,
 }
 
-/// Plans all tensors of a file: of each the first rule counts that its name matches.
+/// Plans all tensors of a file: the first rule whose pattern matches the name applies.
 pub fn plan(catalog: &Catalog, rules: &[Rule], rank: Rank) -> Result<Plan> {
     inject::panic_at("plan");
     let dims = dims(catalog, rules, rank)?;
@@ -48,16 +48,16 @@ pub fn plan(catalog: &Catalog, rules: &[Rule], rank: Rank) -> Result<Plan> {
     Ok(Plan { dims, spans })
 }
 
-/// Names that an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 20;
-/// Characters of each.
+/// Maximum characters of each.
 const NAME: usize = 100;
 
 fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> Result<Vec<Option<usize>>> {
     let mut dims = Vec::with_capacity(catalog.len());
     let mut unmatched = Vec::new();
     let mut missing = 0;
-    // Tensors of one shape mostly stand in a row, and those that divide evenly always do.
+    // Adjacent tensors mostly have the same shape, and one that divides evenly always does.
     let mut divides = None;
     for tensor in catalog.iter() {
         let Some(&(_, placement)) = rules.iter().find(|(names, _)| names.matches(tensor.name())) else {
@@ -88,7 +88,7 @@ fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> R
     Err(Error::new(Code::InvalidArg, message))
 }
 
-/// The dimension that a placement divides.
+/// Returns the dimension that a placement divides.
 fn dimension(tensor: Tensor<'_>, placement: Placement) -> Result<Option<usize>> {
     match (placement, tensor.shape().len()) {
         (Placement::Replicate, _) => Ok(None),
@@ -102,7 +102,7 @@ fn dimension(tensor: Tensor<'_>, placement: Placement) -> Result<Option<usize>> 
     }
 }
 
-/// The bytes that a rank needs of tensors, each divided along a dimension or whole.
+/// Returns the byte ranges that a rank needs of tensors, each divided along a dimension or whole.
 pub fn spans<'c>(
     planned: impl IntoIterator<Item = (Tensor<'c>, Option<usize>)>,
     rank: Rank,
@@ -110,7 +110,7 @@ pub fn spans<'c>(
     let mut spans = Spans::default();
     for (tensor, dim) in planned {
         if tensor.is_unread() {
-            let message = "where its bytes lie is not known: open the index without shards: 'none'";
+            let message = "the location of its bytes is unknown: open the index without shards: 'none'";
             return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
         }
         match dim {
@@ -127,16 +127,16 @@ pub fn spans<'c>(
     Ok(Span::joined(spans.all))
 }
 
-/// What was found to be needed.
+/// The ranges found to be needed.
 #[derive(Default)]
 struct Spans {
     all: Vec<Span>,
-    /// The cut of the tensor before, of its shape, dimension and bits of an element: neighbours are mostly alike.
-    cut: Option<((u32, usize, u32), TensorSlice)>,
+    /// Caches the slice of the previous tensor by shape, dimension and element size: adjacent tensors are mostly similar.
+    slice: Option<((u32, usize, u32), TensorSlice)>,
 }
 
 impl Spans {
-    /// Neighbours are one from the start: a file may have a million of them.
+    /// Adjacent ranges are merged immediately: a file may have a million of them.
     fn push(&mut self, span: Span) {
         match self.all.last_mut() {
             Some(last) if last.file == span.file && last.end() == span.offset => last.length += span.length,
@@ -153,8 +153,8 @@ impl Spans {
             return Err(Error::new(Code::BadLayout, message));
         };
         let key = (tensor.shape_id(), dim, dtype.bits());
-        let cut = match self.cut.take() {
-            Some((same, cut)) if same == key => cut,
+        let slice = match self.slice.take() {
+            Some((same, slice)) if same == key => slice,
             _ => {
                 let ranges = shard(tensor.shape(), dim, rank.rank, rank.world_size)?;
                 TensorSlice::new(tensor.shape(), &ranges, dtype.bits())?
@@ -164,13 +164,13 @@ impl Spans {
             tensor.own_spans().for_each(|span| self.push(span));
             return Ok(());
         };
-        for (start, length) in cut.runs() {
+        for (start, length) in slice.runs() {
             if self.all.len() > limits::PLAN_RANGES {
                 return Ok(());
             }
             self.push(Span { file: data.file(), offset: offset.saturating_add(start), length });
         }
-        self.cut = Some((key, cut));
+        self.slice = Some((key, slice));
         Ok(())
     }
 }

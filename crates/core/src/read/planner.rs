@@ -1,4 +1,4 @@
-//! Which ranges of a source are read together. All work that reads many ranges asks here; what differs is its [`Aim`].
+//! Decides which ranges of a source are read together. All operations that read many ranges use it with a different [`Aim`].
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -6,47 +6,45 @@ use std::ops::Range;
 use crate::model::Span;
 use crate::sources::Costs;
 
-/// What is done with the bytes between two ranges, and how long a read is good for the work. Figures are those of a local
-/// file; a source that is dearer to ask gets larger ones.
+/// How the bytes between two ranges are used, and what read size suits the work. The values are for a local file; a source with more
+/// expensive requests gets larger ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Aim {
-    /// Bytes between two ranges that are read with them.
+    /// Maximum gap between two ranges that are read together.
     gap: u64,
-    /// Whether no more than the next range has itself is read for nothing, padding aside.
+    /// Whether the gap may not exceed the size of the next range, except for padding.
     in_proportion: bool,
-    /// Bytes of a read to which nothing more is added.
+    /// Read size at which nothing more is added.
     full: u64,
 }
 
-/// Bytes between two tensors that are padding, whatever they have themselves: formats align them to as many. Memory for a
-/// read begins at a multiple of this in the file, too, so that what is aligned there is aligned in it.
+/// Maximum gap between two tensors that is always treated as padding: formats align them to this. Memory for a read also begins at a
+/// multiple of this in the file, so that data aligned in the file is aligned in memory.
 pub const ALIGNMENT: u64 = 64;
 
-/// Tensors up to this size are read with their neighbors. As with aliases: a buffer costs four times what a view of one does.
+/// Maximum size of tensors that are read with adjacent ones. As with aliases, a buffer costs four times as much as a view.
 pub const SMALL: u64 = 64 << 10;
 
 impl Aim {
-    /// Tensors that are kept in the memory they are read into: what lies between them stays in memory, too. A block of a MiB
-    /// is what a buffer of its own pays for.
+    /// Tensors that stay in the memory they are read into, together with the gaps between them. A block of 1 MiB is worth a separate
+    /// buffer.
     pub const KEPT: Self = Self { gap: SMALL, in_proportion: true, full: 1 << 20 };
-    /// The same of a file in somebody else's memory, of which whole batches are copied.
+    /// Tensors in the caller's memory, of which whole batches are copied.
     pub const COPIED: Self = Self { full: u64::MAX, ..Self::KEPT };
-    /// Small blobs that are hashed and let go of: they stay in the cache of the core that reads them, with 64 KiB to spare
-    /// for the last one.
+    /// Small blobs that are only hashed: they stay in the cache of the core that reads them, with 64 KiB left for the last one.
     pub const HASHED: Self = Self { gap: Costs::LOCAL.gap, in_proportion: false, full: 192 << 10 };
-    /// The runs of a cut: a call costs as much as copying 16 KiB.
+    /// The runs of a slice: a call costs as much as copying 16 KiB.
     pub const CUT: Self = Self { gap: 16 << 10, in_proportion: false, full: 1 << 20 };
-    /// Pages that are brought into memory, in reads of `piece` bytes: a gap of less than a page lies on pages that hold some
-    /// of the bytes.
+    /// Pages that are prefetched, in reads of `piece` bytes: a gap of less than a page lies on pages that contain some of the bytes.
     pub const fn brought(piece: u64) -> Self {
         Self { gap: 4095, in_proportion: false, full: piece }
     }
-    /// Pages of some tensors that the system may forget.
+    /// Pages of some tensors that the system may evict.
     pub const EVICTED: Self = Self::brought(u64::MAX);
-    /// The same of all tensors, so that there is only padding between them: no format aligns tensors further.
+    /// Pages of all tensors, so that there is only padding between them: no format aligns tensors further.
     pub const ALL_EVICTED: Self = Self { gap: 64 << 10, ..Self::EVICTED };
 
-    /// The figures for a source.
+    /// Returns the values for a source.
     pub fn on(self, costs: Costs) -> Near {
         let dearer = costs.gap.saturating_sub(Costs::LOCAL.gap);
         let full = if dearer > 0 { self.full.max(costs.piece as u64) } else { self.full };
@@ -54,28 +52,28 @@ impl Aim {
     }
 }
 
-/// Which ranges of one source are near each other.
+/// Decides which ranges of one source are close to each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Near {
     aim: Aim,
-    /// Bytes that are read for nothing beyond those of a local file.
+    /// Additional gap because of the source's request costs.
     dearer: u64,
 }
 
 impl Near {
-    /// Bytes between two ranges that are read with them, where the next has so many.
+    /// Returns the maximum gap before a range of `next` bytes.
     #[inline]
     pub fn gap(&self, next: u64) -> u64 {
         let own = if self.aim.in_proportion { ALIGNMENT + next.min(self.aim.gap) } else { self.aim.gap };
         own.saturating_add(self.dearer)
     }
 
-    /// Bytes of a read to which nothing more is added.
+    /// Returns the read size at which nothing more is added.
     pub fn full(&self) -> u64 {
         self.aim.full
     }
 
-    /// Whether a read takes the range `next` along, which does not begin before its end. Asked for each of many tensors.
+    /// Returns whether a read includes the range `next`, which does not begin before its end. Called for each of many tensors.
     #[inline]
     pub fn joins(&self, read: &Range<u64>, next: &Range<u64>) -> bool {
         read.end - read.start < self.aim.full
@@ -83,18 +81,18 @@ impl Near {
     }
 }
 
-/// A read of ranges that are near each other.
+/// A read of ranges that are close to each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Read {
     pub span: Span,
-    /// Bytes of the ranges.
+    /// Total bytes of the ranges.
     pub bytes: u64,
-    /// The places of the ranges among those that were given.
+    /// The indices of the ranges among those given.
     pub ranges: Range<usize>,
 }
 
-/// The reads for ranges, in their order. One that begins before the end of the last is read by itself; of ranges in the order
-/// of [`Span::joined`] none does. `near` says what is near in a file, and `whole` whether a range can be read in one go.
+/// Returns the reads for ranges, in order. A range that begins before the end of the previous one is read separately, which never happens
+/// in the order of [`Span::joined`]. `near` returns the planner of a file, and `whole` whether a range can be read at once.
 pub fn reads(
     ranges: impl IntoIterator<Item = Span>,
     near: impl Fn(u32) -> Near,
@@ -133,7 +131,7 @@ mod tests {
         Span { file: 0, offset, length }
     }
 
-    /// How many reads two ranges with a gap between them take, of a read of `first` bytes and one of `next`.
+    /// Returns the number of reads for two ranges with a gap between them, of `first` and `next` bytes.
     fn count(aim: Aim, costs: Costs, first: u64, gap: u64, next: u64) -> usize {
         reads([span(10, first), span(10 + first + gap, next)], |_| aim.on(costs), |_| true).len()
     }
@@ -151,12 +149,12 @@ mod tests {
             (Aim::EVICTED, 1, 4095, u64::MAX),
             (Aim::ALL_EVICTED, 1, 64 << 10, u64::MAX),
         ] {
-            let told = format!("{aim:?} {next}");
-            assert_eq!(count(aim, Costs::LOCAL, 100, gap, next), 1, "{told}");
-            assert_eq!(count(aim, Costs::LOCAL, 100, gap + 1, next), 2, "{told}");
+            let context = format!("{aim:?} {next}");
+            assert_eq!(count(aim, Costs::LOCAL, 100, gap, next), 1, "{context}");
+            assert_eq!(count(aim, Costs::LOCAL, 100, gap + 1, next), 2, "{context}");
             if full < u64::MAX {
-                assert_eq!(count(aim, Costs::LOCAL, full - 1, 0, next), 1, "{told}");
-                assert_eq!(count(aim, Costs::LOCAL, full, 0, next), 2, "{told}");
+                assert_eq!(count(aim, Costs::LOCAL, full - 1, 0, next), 1, "{context}");
+                assert_eq!(count(aim, Costs::LOCAL, full, 0, next), 2, "{context}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Hints about which pages will be needed, and which will not.
+//! Prefetching and evicting pages.
 #![forbid(unsafe_code)]
 
 use super::planner::{Aim, Read, reads};
@@ -11,16 +11,15 @@ use crate::sources::mapping::Mapping;
 use crate::sources::{Costs, ReadAt, Sources};
 use crate::work::{self, PIECE, Stop, Watch};
 
-/// Bytes under way at once where the caller sets no other bound: 16 reads of a piece each, past which no storage that
-/// was measured got faster.
+/// Default limit of bytes in flight: 16 reads of a piece each, beyond which no measured storage got faster.
 pub const IN_FLIGHT: u64 = 16 * PIECE as u64;
 
 fn tensors<'c>(catalog: &'c Catalog, ordinals: &'c [u32]) -> impl Iterator<Item = Tensor<'c>> {
     ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize))
 }
 
-/// Brings the tensors into memory: their pages into the mapping where there can be one, else into the page
-/// cache; several pieces at once, of at most `in_flight` bytes together. Returns when they are there.
+/// Reads the tensors into memory: their pages into the mapping if possible, otherwise into the page cache; several pieces at once, of at
+/// most `in_flight` bytes in total. Returns when they are in memory.
 pub fn prefetch(
     files: &Files,
     catalog: &Catalog,
@@ -30,13 +29,13 @@ pub fn prefetch(
 ) -> Result<()> {
     inject::panic_at("prefetch");
     for tensor in tensors(catalog, ordinals) {
-        // It has no ranges to bring, and they are not none: the error says why.
+        // Its ranges are unknown rather than empty: the error states why.
         if let Some(part) = tensor.components().first().filter(|_| tensor.is_unread()) {
             files.source(part.file()).map_err(|error| error.tensor(tensor.name()))?;
         }
     }
     let piece = in_flight.clamp(1 << 16, PIECE as u64);
-    // What cannot be opened fails where it is read.
+    // A source that cannot be opened fails when it is read.
     let costs = |file| files.source(file).map_or(Costs::LOCAL, ReadAt::costs);
     let pieces = pieces(tensors(catalog, ordinals).flat_map(Tensor::ranges), piece, costs);
     let at_once = pieces.first().map_or(1, |piece| costs(piece.span.file).in_flight);
@@ -61,20 +60,20 @@ pub fn prefetch(
     Ok(())
 }
 
-/// What is brought in at once, and how many of its bytes are of tensors.
+/// A range to prefetch, and how many of its bytes belong to tensors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Piece {
     span: Span,
     bytes: u64,
 }
 
-/// Pieces of about `length` bytes. Neighbours are one range: a page cache knows no tensors.
+/// Returns pieces of about `length` bytes. Adjacent tensors are merged: the page cache knows no tensors.
 fn pieces(spans: impl Iterator<Item = Span>, length: u64, costs: impl Fn(u32) -> Costs) -> Vec<Piece> {
     let reads = reads(spans, |file| Aim::brought(length).on(costs(file)), |_| true);
     reads.into_iter().flat_map(|read| divide(&read, length)).collect()
 }
 
-/// Pieces that end at multiples of their length: a copy is kept in blocks, and no two pieces ask for the same one.
+/// Returns pieces that end at multiples of their length: a cached copy consists of blocks, and no two pieces should request the same one.
 fn divide(&Read { span, bytes, .. }: &Read, length: u64) -> impl Iterator<Item = Piece> + use<> {
     let before = span.offset % length;
     (0..before.saturating_add(span.length).div_ceil(length)).map(move |number| {
@@ -87,7 +86,7 @@ fn divide(&Read { span, bytes, .. }: &Read, length: u64) -> impl Iterator<Item =
     })
 }
 
-/// Brings in one piece. Storage is read in whole pieces, which faults would do page by page.
+/// Prefetches one piece. Storage is read in whole pieces, where faults would read page by page.
 fn bring(source: &dyn ReadAt, span: Span, stop: &Stop) -> Result<()> {
     if source.local().is_none() {
         source.keep(span.offset, span.length, stop)?;
@@ -100,13 +99,13 @@ fn bring(source: &dyn ReadAt, span: Span, stop: &Stop) -> Result<()> {
     if cached && populated(mapping.as_deref(), span) {
         return Ok(());
     }
-    // Reading says where the file ends early, on every system.
+    // A read reports a file that ends early on every system.
     source.read_vec(span.offset, span.length, stop)?;
     populated(mapping.as_deref(), span);
     Ok(())
 }
 
-/// Whether the kernel brought a range into the mapping.
+/// Returns whether the kernel populated a range of the mapping.
 fn populated(mapping: Option<&Mapping>, span: Span) -> bool {
     #[cfg(target_os = "linux")]
     if let (Some(mapping), Ok(at), Ok(length)) =
@@ -119,13 +118,12 @@ fn populated(mapping: Option<&Mapping>, span: Span) -> bool {
     false
 }
 
-/// Lets the kernel take back the tensors' pages, as far as they were not written to, and forget what its page cache
-/// holds of them.
+/// Allows the kernel to reclaim the tensors' unmodified pages and to evict them from its page cache.
 pub fn evict(files: &Files, catalog: &Catalog, ordinals: &[u32]) {
     #[cfg(target_os = "linux")]
     for span in evicted(catalog, ordinals) {
         let Some(file) = files.opened(span.file) else { continue };
-        // Only hints: a kernel that does not know them keeps the pages.
+        // Only hints: a kernel that does not support them retains the pages.
         if let (Some(mapping), Ok(start), Ok(length)) =
             (file.mapped(), usize::try_from(span.offset), usize::try_from(span.length))
         {
@@ -137,7 +135,7 @@ pub fn evict(files: &Files, catalog: &Catalog, ordinals: &[u32]) {
     let _ = (files, catalog, ordinals);
 }
 
-/// What is evicted: few ranges, since each takes two system calls.
+/// Returns the ranges to evict: few ranges, because each takes two system calls.
 #[cfg(any(test, target_os = "linux"))]
 fn evicted(catalog: &Catalog, ordinals: &[u32]) -> Vec<Span> {
     let aim = if ordinals.len() == catalog.len() { Aim::ALL_EVICTED } else { Aim::EVICTED };
@@ -154,11 +152,11 @@ mod tests {
 
     #[test]
     fn a_file_of_many_tensors_is_evicted_by_few_calls() {
-        for apart in [16, 64, 4096, 65_536] {
-            let catalog = fixtures::row(1000, apart);
+        for stride in [16, 64, 4096, 65_536] {
+            let catalog = fixtures::row(1000, stride);
             let all: Vec<u32> = (0..1000).collect();
-            let whole = Span { length: 999 * apart + 16, ..SPAN };
-            assert_eq!(evicted(&catalog, &all), [whole], "{apart} bytes apart");
+            let whole = Span { length: 999 * stride + 16, ..SPAN };
+            assert_eq!(evicted(&catalog, &all), [whole], "{stride} bytes stride");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reads of `zt.zstd-seekable/1`: whole frames side by side, and for a cut only the frames that it touches.
+//! Reads of `zt.zstd-seekable/1`: whole frames in parallel, and only the needed frames of a slice.
 #![forbid(unsafe_code)]
 
 use std::slice::Iter;
@@ -16,19 +16,19 @@ use crate::sources::owned::Owned;
 use crate::sources::scratch;
 use crate::work;
 
-/// Decoded bytes that are held at a time to be judged only, or one frame of more.
+/// Decoded bytes held at a time while only checking, or one larger frame.
 const GROUP: u64 = 64 << 20;
-/// From this many decoded bytes on several threads decode.
+/// Minimum decoded bytes for multithreaded decoding.
 const PARALLEL: usize = 4 << 20;
 
 impl Reading<'_> {
-    /// The seek table of a component.
+    /// Returns the seek table of a component.
     fn seek_table(&self, blob: &Blob) -> Result<Frames> {
         let source = self.sources.source(blob.file)?;
         let (stored, end) = (blob.stored, blob.offset.saturating_add(blob.stored));
-        let decoded = blob
-            .decoded
-            .ok_or_else(|| Error::new(Code::Decode, "the index does not say how long the data is decoded"))?;
+        let decoded = blob.decoded.ok_or_else(|| {
+            Error::new(Code::Decode, "the index does not state the decoded size of the data")
+        })?;
         let footer =
             source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored), &self.watch.stop)?;
         let length = seekable::table_length(&footer, stored)?;
@@ -48,7 +48,7 @@ impl Reading<'_> {
         })
     }
 
-    /// All decoded bytes, after the digest over them was compared.
+    /// Returns all decoded bytes, after verifying the digest over them.
     pub(super) fn seekable(&self, blob: &Blob) -> Result<Owned> {
         let frames = self.seek_table(blob)?;
         let length = blob.decoded.unwrap_or_default();
@@ -60,7 +60,7 @@ impl Reading<'_> {
         Ok(bytes)
     }
 
-    /// Decodes all of a component, some frames at a time, and judges it on the way, without keeping it.
+    /// Decodes all of a component in groups of frames and checks it, without retaining it.
     pub(super) fn check_seekable(&self, component: &Component, blob: &Blob) -> Result<()> {
         if blob.decoded == Some(0) {
             return self.decoded_pieces(component, blob, |_| Ok(()));
@@ -73,7 +73,7 @@ impl Reading<'_> {
         let total = blob.decoded.unwrap_or_default();
         while at < total {
             let last = frames.frame(frames.at(at.saturating_add(GROUP - 1))).ok_or_else(too_many)?;
-            // Whole frames: the one that the group would end in is left to the next, unless it is the first.
+            // Whole frames: one that crosses the end of the group is left to the next group, unless it is the first.
             let end = if last.decoded.end - at > GROUP && last.decoded.start > at {
                 last.decoded.start
             } else {
@@ -95,8 +95,8 @@ impl Reading<'_> {
         elements.finish()
     }
 
-    /// Fills `output` with decoded bytes from `start` on. What is decoded is hashed in its order, by whichever thread has just
-    /// decoded a frame while no other is hashing, so that the digest need not wait for the end.
+    /// Fills `output` with decoded bytes from `start` on. Decoded frames are hashed in order by any thread that has just decoded one while
+    /// no other is hashing, so that hashing overlaps with decoding.
     fn run(
         &self,
         blob: &Blob,
@@ -142,7 +142,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The decoded bytes of a frame from `at` on.
+    /// Decodes a frame and copies its bytes from `at` on.
     fn decode_part(&self, blob: &Blob, frame: &Frame, at: u64, target: &mut [u8]) -> Result<()> {
         let bytes = frame.decoded.end - frame.decoded.start;
         if bytes == target.len() as u64 {
@@ -155,20 +155,20 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// A cut, from the frames that it touches.
-    pub(super) fn slice_seekable(&self, blob: &Blob, cut: &TensorSlice) -> Result<Owned> {
+    /// Returns a slice, from the frames that it overlaps.
+    pub(super) fn slice_seekable(&self, blob: &Blob, slice: &TensorSlice) -> Result<Owned> {
         let frames = self.seek_table(blob)?;
-        if let Some((start, length)) = cut.contiguous() {
+        if let Some((start, length)) = slice.contiguous() {
             within(length, self.limits)?;
             let mut output = Owned::to_fill(length)?;
             self.run(blob, &frames, start, &mut output, None)?;
             return Ok(output);
         }
-        within(cut.byte_length(), self.limits)?;
-        let mut output = Owned::to_fill(cut.byte_length())?;
+        within(slice.byte_length(), self.limits)?;
+        let mut output = Owned::to_fill(slice.byte_length())?;
         let mut filled = &mut *output;
         let mut held: Option<(usize, Frame, Owned)> = None;
-        for (start, bytes) in cut.runs() {
+        for (start, bytes) in slice.runs() {
             let (mut at, end) = (start, start.saturating_add(bytes));
             while at < end {
                 let wanted = frames.at(at);
@@ -192,7 +192,7 @@ impl Reading<'_> {
         Ok(output)
     }
 
-    /// Calls `each` with the decoded bytes, frame by frame, and judges them on the way.
+    /// Calls `each` with the decoded bytes, frame by frame, and checks them on the way.
     pub(super) fn decoded_pieces(
         &self,
         component: &Component,
@@ -205,7 +205,7 @@ impl Reading<'_> {
         let mut piece = Vec::new();
         for nth in 0..frames.len() {
             let frame = frames.frame(nth).ok_or_else(too_many)?;
-            // At most 16 MiB, as the table was read.
+            // At most 16 MiB, as checked when reading the table.
             piece.resize(index(frame.decoded.end - frame.decoded.start, "a frame")?, 0);
             self.decode_frame(blob, &frame, &mut piece)?;
             if let Some(hasher) = &mut hasher {
@@ -219,7 +219,7 @@ impl Reading<'_> {
     }
 }
 
-/// A frame, the first of its bytes that are wanted, and where they go.
+/// A frame, its first wanted byte, and the destination.
 struct Target<'o> {
     frame: Frame,
     at: u64,
@@ -227,10 +227,10 @@ struct Target<'o> {
     decoded: bool,
 }
 
-/// Hashes what follows and is decoded.
+/// Hashes the frames that are next in order and decoded.
 fn hash_decoded(hasher: &mut Hasher, waiting: &mut Iter<'_, Mutex<Target<'_>>>) {
     while let Some(target) = waiting.as_slice().first() {
-        // One that is locked is being decoded.
+        // A locked frame is being decoded.
         let Ok(target) = target.try_lock() else { return };
         if !target.decoded {
             return;

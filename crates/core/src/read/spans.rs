@@ -1,4 +1,4 @@
-//! How a cut is read out of a file: in spans that hold some of its runs, and little else.
+//! Divides the reading of a slice into spans that contain some of its runs, and little else.
 #![forbid(unsafe_code)]
 
 use super::planner::Near;
@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::model::slice::{Loop, TensorSlice};
 
 impl TensorSlice {
-    /// Calls `each` with the parts of the cut that are best read in one go, in order. Only a part that is one run has
-    /// a [`span`](Self::span) that is longer than a full read. The cut has to be [rising](Self::is_rising).
+    /// Calls `each` with the parts of the slice that are best read at once, in order. Only a contiguous part may have a
+    /// [`span`](Self::span) longer than a full read. The slice must be [rising](Self::is_rising).
     pub fn for_each_span(&self, near: Near, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
         let Some((&outermost, inner)) = self.loops.split_last() else {
             return if self.run == 0 { Ok(()) } else { each(self) };
@@ -26,26 +26,26 @@ impl TensorSlice {
                 loops,
                 byte_length: self.byte_length / outermost.count * count,
             };
-            // One loop less at each level, of as many as there are dimensions.
+            // One loop fewer at each level, of at most the number of dimensions.
             if count > 1 { each(&part) } else { part.for_each_span(near, each) }?;
             first += count;
         }
         Ok(())
     }
 
-    /// Offset in the tensor and length of all from the first to the last byte of the cut.
+    /// Returns the offset in the tensor and the length of the range from the first to the last byte of the slice.
     pub fn span(&self) -> (u64, u64) {
         let extent = |inner: u64, l: &Loop| inner + (l.count - 1) * l.stride;
         (self.start, self.loops.iter().fold(self.run, extent))
     }
 
-    /// The same cut through bytes that begin where its span does.
+    /// Returns the slice relative to the start of its span.
     #[must_use]
     pub fn rebased(&self) -> Self {
         Self { start: 0, ..self.clone() }
     }
 
-    /// Whether its runs stand in the order of their offsets, each behind the one before.
+    /// Returns whether its runs are sorted by offset and do not overlap.
     pub fn is_rising(&self) -> bool {
         let mut extent = self.run;
         self.loops.iter().all(|l| {
@@ -77,7 +77,7 @@ mod tests {
         Aim::CUT.on(Costs::LOCAL)
     }
 
-    /// Span and packed bytes of each part.
+    /// Returns span and packed bytes of each part.
     fn spans(shape: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
         let mut found = Vec::new();
         let each = &mut |part: &TensorSlice| {
@@ -98,9 +98,12 @@ mod tests {
             rows,
             [(0, mib, 256 * 2048), (1 << 20, mib, 256 * 2048), (2 << 20, 87 * 4096 + 2048, 88 * 2048)]
         );
-        let far = 1 << 15;
-        assert_eq!(spans(&[3, far], &[(0, 3), (5, 7)]), [(5, 2, 2), (far + 5, 2, 2), (2 * far + 5, 2, 2)]);
-        // Two planes far apart, of near runs each.
+        let stride = 1 << 15;
+        assert_eq!(
+            spans(&[3, stride], &[(0, 3), (5, 7)]),
+            [(5, 2, 2), (stride + 5, 2, 2), (2 * stride + 5, 2, 2)]
+        );
+        // Two distant planes of close runs each.
         assert_eq!(spans(&[2, 100, 1000], &[(0, 2), (0, 2), (1, 3)]), [(1, 1002, 4), (100_001, 1002, 4)]);
         assert_eq!(spans(&[1 << 40], &[(1, 1 << 39)]), [(1, (1 << 39) - 1, (1 << 39) - 1)]);
         assert_eq!(spans(&[3, 4], &[(1, 1), (0, 4)]), []);
@@ -119,9 +122,9 @@ mod tests {
             }).collect();
             shape.push(scale);
             ranges.push((scale / 3, scale / 2 + 1));
-            let cut = TensorSlice::new(&shape, &ranges, 8).unwrap();
+            let slice = TensorSlice::new(&shape, &ranges, 8).unwrap();
             let mut runs = Vec::new();
-            cut.for_each_span(near(), &mut |part| {
+            slice.for_each_span(near(), &mut |part| {
                 let (start, length) = part.span();
                 let inside: Vec<_> = part.rebased().runs().map(|(at, bytes)| (at + start, bytes)).collect();
                 prop_assert_within(&inside, start, length);
@@ -130,7 +133,7 @@ mod tests {
                 runs.extend(inside);
                 Ok(())
             }).unwrap();
-            prop_assert_eq!(runs, cut.runs().collect::<Vec<_>>());
+            prop_assert_eq!(runs, slice.runs().collect::<Vec<_>>());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which ranges of a file that somebody else holds in memory are copied at once, for work on many tensors.
+//! Selects the ranges of a file in the caller's memory that are copied at once, for work on many tensors.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -7,31 +7,31 @@ use super::planner::{ALIGNMENT, Aim, reads};
 use crate::model::{Catalog, Component, Span, Tensor};
 use crate::sources::Costs;
 
-/// Tensors that are staged together: a call and a copy of its own for each would cost 40 µs a tensor.
+/// Maximum tensors staged together: a separate call and copy for each would cost 40 µs per tensor.
 const TENSORS: usize = 10_000;
-/// Bytes that are staged together, but for what the last tensor adds.
+/// Maximum bytes staged together, not counting the last tensor.
 const BYTES: u64 = 16 << 20;
 
-/// Some tensors of many, and what has to be copied for them.
+/// Some of many tensors, and the ranges to copy for them.
 #[derive(Debug)]
 pub struct Batch {
-    /// The place behind the last of them.
+    /// The position after the last of them.
     pub end: usize,
-    /// Offset and length of each range, in order. None of them overlap.
+    /// Offset and length of each range, sorted and disjoint.
     pub ranges: Vec<(u64, u64)>,
-    /// Stored bytes of the tensors, those that several share counted for each.
+    /// Stored bytes of the tensors; shared bytes count for each.
     pub stored: u64,
 }
 
 /// Takes tensors, given by their ordinals, from the one at `from` on.
 pub fn next(catalog: &Catalog, ordinals: &[u32], from: usize) -> Batch {
-    // Ends by starts: what many tensors share is staged once.
+    // Ends by start: data shared by many tensors is staged once.
     let mut spans: HashMap<u64, u64> = HashMap::new();
     let (mut end, mut staged, mut stored) = (from, 0_u64, 0_u64);
     for &ordinal in ordinals.iter().skip(from).take(TENSORS) {
         end += 1;
         let Some(tensor) = catalog.tensor(ordinal as usize) else { continue };
-        // Only the index's own file is in memory; what lies in others is refused when it is read.
+        // Only the index's own file is in memory; data in other files is rejected when it is read.
         for span in tensor.spans().filter(|span| span.file == 0) {
             let known = spans.entry(span.offset).or_insert(span.offset);
             staged = staged.saturating_add(span.end().saturating_sub(*known));
@@ -45,12 +45,12 @@ pub fn next(catalog: &Catalog, ordinals: &[u32], from: usize) -> Batch {
     Batch { end, ranges: joined(spans.into_iter().collect()), stored }
 }
 
-/// Bytes of a tensor in its files.
+/// Returns the bytes of a tensor in its files.
 pub fn stored_bytes(tensor: Tensor<'_>) -> u64 {
     tensor.components().iter().map(Component::stored_length).fold(0, u64::saturating_add)
 }
 
-/// Ranges that begin where the blocks do that small tensors are loaded in.
+/// Merges ranges so that they begin like the blocks into which small tensors are loaded.
 fn joined(spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let span = |(start, end): (u64, u64)| Span { file: 0, offset: start, length: end.saturating_sub(start) };
     let spans = Span::joined(spans.into_iter().map(span).collect());
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn neighbours_are_one_range() {
-        for apart in [16, 64] {
+        for stride in [16, 64] {
             let all: Vec<u32> = (0..1000).collect();
-            let batch = next(&fixtures::row(1000, apart), &all, 0);
+            let batch = next(&fixtures::row(1000, stride), &all, 0);
             assert_eq!(batch.end, 1000);
-            assert_eq!(batch.ranges, [(0, 999 * apart + 16)]);
+            assert_eq!(batch.ranges, [(0, 999 * stride + 16)]);
             assert_eq!(batch.stored, 16_000);
         }
     }

@@ -1,5 +1,5 @@
-//! What work on many tensors comes to, held to a multiple of what their files hold: each of them may decode to far more than it
-//! takes, and below version 2 thousands may stand over the same bytes.
+//! Limits the total size of work on many tensors to a multiple of their files' size: each may decode to far more than its stored size, and
+//! before version 2 thousands may share the same bytes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -8,18 +8,18 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{Limits, TIMES_THE_FILES};
 use crate::model::{Catalog, Component, Tensor};
 
-/// What is done with tensors.
+/// The kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Their elements are loaded.
+    /// Loading elements.
     Load,
-    /// All of their components are copied.
+    /// Copying all components.
     Copy,
-    /// All of their components are verified; what several of them share is looked at once.
+    /// Verifying all components; shared ones are read once.
     Verify,
 }
 
-/// Refuses to work on tensors, given by their ordinals, that come to far more bytes than the `held` ones of their files.
+/// Rejects work on tensors, given by their ordinals, whose total size far exceeds the `held` bytes of their files.
 pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, work: Work) -> Result<()> {
     let most = limits.max_decoded_bytes.saturating_add(held.saturating_mul(TIMES_THE_FILES));
     let mut total = sum(catalog, limits, ordinals, |tensor, part| work != Work::Load || tensor.is_own(part));
@@ -33,14 +33,14 @@ pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, wo
         return Ok(());
     }
     let message = format!(
-        "these tensors come to {total} bytes, of {held} in the file: more than {TIMES_THE_FILES} times as much and the \
+        "these tensors have {total} bytes in total, but the file has {held}: more than {TIMES_THE_FILES} times as much and the \
          option maxDecodedBytes ({}); take fewer at a time, or raise it for a file that you trust",
         limits.max_decoded_bytes
     );
     Err(Error::new(Code::Limit, message))
 }
 
-/// Bytes that have to be hashed or made for the components that count. No more is made of one than is permitted.
+/// Returns the bytes to be hashed or produced for the relevant components, each up to the permitted maximum.
 fn sum<'a>(
     catalog: &'a Catalog,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! Elements as float32: what is stored as it is in memory is widened piece by piece as it is read.
+//! Widening to float32: unencoded data is converted piece by piece as it is read.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,27 +13,27 @@ use crate::model::{Component, DType, Tensor};
 use crate::sources::owned::Owned;
 use crate::work;
 
-/// Bytes widened by one core between two looks at the stop flag: of 16-bit elements a huge page of float32.
+/// Bytes widened by one core between two checks of the stop flag: for 16-bit elements a huge page of float32.
 const STEP: usize = 1 << 20;
 /// Bytes of one read from memory. They are still in the core's own cache when they are widened.
 const READ: usize = 256 << 10;
 
-/// Bytes of a file to make float32 of.
+/// Bytes of a file to convert to float32.
 pub(crate) struct Stored {
     offset: u64,
     length: u64,
-    /// Of all of them, where they have to be hashed.
+    /// Hasher of all of them, if they must be verified.
     hasher: Option<Hasher>,
 }
 
 impl Stored {
-    /// Offset and length, where nothing has to be hashed.
+    /// Returns offset and length, if nothing must be hashed.
     pub(crate) fn unhashed(&self) -> Option<(u64, u64)> {
         self.hasher.is_none().then_some((self.offset, self.length))
     }
 }
 
-/// The fewest bytes that can be converted alone, and the bytes of float32 that they become.
+/// The smallest convertible number of bytes, and the resulting bytes of float32.
 #[derive(Clone, Copy)]
 pub(crate) struct Unit {
     pub input: usize,
@@ -45,7 +45,7 @@ impl Unit {
         Self { input: dtype.bits().div_ceil(8) as usize, output: if dtype.bits() < 8 { 8 } else { 4 } }
     }
 
-    /// At most `most` bytes, in whole units, but at least one.
+    /// Returns at most `most` bytes, in whole units, but at least one unit.
     fn whole(self, most: usize) -> usize {
         (most / self.input).max(1) * self.input
     }
@@ -56,27 +56,27 @@ impl Unit {
 }
 
 impl Reading<'_> {
-    /// `elements` elements of a component, or of a cut through it, as float32 in the byte order of the host. The digest
-    /// of a whole component is checked.
+    /// Returns `elements` elements of a component, or of a slice of it, as float32 in the byte order of the host. The digest of a whole
+    /// component is verified.
     pub fn float32(
         &self,
         tensor: Tensor<'_>,
         component: &Component,
-        cut: Option<&TensorSlice>,
+        slice: Option<&TensorSlice>,
         dtype: DType,
         elements: u64,
     ) -> Result<Owned> {
-        if let Some(stored) = stored(component, cut) {
-            // Of no elements at all the type is refused, too.
+        if let Some(stored) = stored(component, slice) {
+            // The type is checked even if there are no elements.
             widen::to_float32(dtype, &[], &mut []).map_err(|error| self.name(error, tensor, component))?;
             let widen = |input: &[u8], out: &mut [u8]| widen::to_float32(dtype, input, out);
-            // Of no elements at all the type is refused, too.
+            // The type is checked even if there are no elements.
             let widened = widen(&[], &mut [])
                 .and_then(|()| self.convert_stored(component, stored, Unit::of(dtype), elements, widen));
             return widened.map_err(|error| self.name(error, tensor, component));
         }
-        let bytes = match cut {
-            Some(cut) => self.slice(tensor, component, cut),
+        let bytes = match slice {
+            Some(slice) => self.slice(tensor, component, slice),
             None => self.component(tensor, component),
         }?;
         let mut output = Owned::to_fill(float32_bytes(elements)?)?;
@@ -85,7 +85,7 @@ impl Reading<'_> {
         Ok(output)
     }
 
-    /// `elements` elements of float32 that `convert` makes of stored bytes, unit by unit, as they are read.
+    /// Returns `elements` float32 elements that `convert` produces from stored bytes, unit by unit, as they are read.
     pub(crate) fn convert_stored(
         &self,
         component: &Component,
@@ -113,11 +113,8 @@ impl Reading<'_> {
             let start = at as u64 * step as u64;
             let end = length.min(start.saturating_add(step as u64));
             if start >= end {
-                // Memory that was used before must not be given away unwritten.
-                return Err(Error::new(
-                    Code::InvalidArg,
-                    "the data has less elements than are to be widened",
-                ));
+                // Recycled memory must not be returned unwritten.
+                return Err(Error::new(Code::InvalidArg, "the data has fewer elements than requested"));
             }
             let mut output = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
             let mut buffer: Vec<u8> = lock().pop().unwrap_or_else(|| vec![0; read]);
@@ -151,15 +148,15 @@ impl Reading<'_> {
     }
 }
 
-/// Where the bytes stand that can be converted as they are read.
-pub(crate) fn stored(component: &Component, cut: Option<&TensorSlice>) -> Option<Stored> {
+/// Returns the location of bytes that can be converted as they are read.
+pub(crate) fn stored(component: &Component, slice: Option<&TensorSlice>) -> Option<Stored> {
     let (offset, length) = component.plain_range().filter(|_| component.rule.is_none())?;
-    if let Some(cut) = cut {
-        let (start, length) = cut.contiguous()?;
+    if let Some(slice) = slice {
+        let (start, length) = slice.contiguous()?;
         return Some(Stored { offset: offset.checked_add(start)?, length, hasher: None });
     }
     let hasher = component.blob().and_then(stored_hasher);
-    // A digest is over the whole blob, of which a part is not all.
+    // A digest covers the whole blob, so a part cannot be verified.
     let combines = |hasher: &Hasher| hasher.combines() && component.is_whole_blob();
     hasher.as_ref().is_none_or(combines).then_some(Stored { offset, length, hasher })
 }

@@ -1,5 +1,5 @@
-//! Who may do what with a file that is replaced, so that the same may do it with the new one: owner, group and permissions,
-//! and, where the system has them, access lists and extended attributes.
+//! Access rights of a file, transferred to the new file that replaces it: owner, group and permissions, and, where supported, access lists
+//! and extended attributes.
 #![forbid(unsafe_code)]
 
 use std::fs::{File, Metadata};
@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const ACCESS_LIST: &str = "system.posix_acl_access";
-/// Hashes and signatures of the old content, and a privilege that the system itself takes from a file that is written to.
+/// Hashes and signatures of the old content, and a privilege that the system itself removes on writing.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const OF_THE_CONTENT: [&str; 3] = ["security.ima", "security.evm", "security.capability"];
-/// The system allows no longer lists and values (xattr(7)).
+/// The system's maximum length of lists and values (xattr(7)).
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const MOST: usize = 64 << 10;
 
-/// What there is to keep of a file.
+/// The access rights of a file.
 pub struct Access {
     #[cfg_attr(unix, allow(dead_code))]
     metadata: Metadata,
@@ -25,7 +25,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Of the file at `path`; `None` where there is none.
+    /// Reads those of the file at `path`; `None` if it does not exist.
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = path.metadata().ok()?;
         Some(Self {
@@ -35,7 +35,7 @@ impl Access {
         })
     }
 
-    /// Gives it to a new file, as far as we are permitted. Nobody may do more with that than with the old one.
+    /// Applies them to a new file, as far as permitted. The new file never grants more than the old one.
     #[cfg(unix)]
     pub fn give(&self, file: &File) -> Result<()> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -54,7 +54,7 @@ impl Access {
         let old = self.metadata.mode() & 0o7777;
         let mut mode = if has_owner && has_group { old } else { old & 0o1777 };
         if !(self.give_access_list(file, has_group) && has_group) {
-            // What the old group could do, or the access list's mask allowed, is nothing to the new file's group.
+            // Permissions of the old group, or of the access list's mask, do not apply to the new file's group.
             mode &= !0o070 | ((old & 0o007) << 3);
         }
         if new.mode() & 0o7777 != mode {
@@ -65,15 +65,15 @@ impl Access {
         Ok(())
     }
 
-    /// What may be done with a file is all that other systems have.
+    /// Other systems only have permissions.
     #[cfg(not(unix))]
     pub fn give(&self, file: &File) -> Result<()> {
         let permissions = self.metadata.permissions();
         file.set_permissions(permissions).map_err(|error| Error::io("fchmod", &error))
     }
 
-    /// Gives the file the old one's access list; where that has none, or it names a group that the file is not of, takes away
-    /// one that came from the folder. False where the old one's could not be given.
+    /// Applies the old access list; if there is none, or it names a group that the file does not belong to, removes an inherited one.
+    /// Returns false if the old one could not be applied.
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     fn give_access_list(&self, file: &File, has_group: bool) -> bool {
         let old = self.attributes.iter().find(|(name, _)| name == ACCESS_LIST);
@@ -95,7 +95,7 @@ impl Access {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     fn give_attributes(&self, file: &File) {
         for (name, value) in self.attributes.iter().filter(|(name, _)| name != ACCESS_LIST) {
-            // Some are the system's own, some for root alone: those the new file goes without.
+            // Some belong to the system, some require root: the new file does without those.
             let _ = rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty());
         }
     }
@@ -112,14 +112,14 @@ mod extended {
 
     use super::{MOST, OF_THE_CONTENT};
 
-    /// Those that can be read of the file at `path`.
+    /// Returns the readable attributes of the file at `path`.
     pub fn all(path: &Path) -> Vec<(String, Vec<u8>)> {
         let mut names = vec![0_u8; MOST];
         let Ok(length) = listxattr(path, &mut names) else { return Vec::new() };
         let names = names.get(..length).unwrap_or_default().split(|byte| *byte == 0);
         let names = names.filter_map(|name| std::str::from_utf8(name).ok());
-        let kept = names.filter(|name| !name.is_empty() && !OF_THE_CONTENT.contains(name));
-        kept.filter_map(|name| Some((name.to_owned(), value(path, name)?))).collect()
+        let copied = names.filter(|name| !name.is_empty() && !OF_THE_CONTENT.contains(name));
+        copied.filter_map(|name| Some((name.to_owned(), value(path, name)?))).collect()
     }
 
     fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
@@ -149,7 +149,7 @@ mod tests {
         folder
     }
 
-    /// An access list in the kernel's form (`linux/posix_acl_xattr.h`): version 2, then tag, permissions and id of each entry.
+    /// Builds an access list in the kernel's form (`linux/posix_acl_xattr.h`): version 2, then tag, permissions and id of each entry.
     fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut bytes = 2_u32.to_le_bytes().to_vec();
         for (tag, permissions, id) in entries {
@@ -160,7 +160,7 @@ mod tests {
         bytes
     }
 
-    /// The owner may read and write, the user 12345 may read, the group and the mask read, others nothing.
+    /// Owner: read and write; user 12345: read; group and mask: read; others: nothing.
     fn shared() -> Vec<u8> {
         let none = u32::MAX;
         list(&[(1, 6, none), (2, 4, 12345), (4, 4, none), (16, 4, none), (32, 0, none)])
@@ -172,7 +172,7 @@ mod tests {
         Some(bytes[..length].to_vec())
     }
 
-    /// False where the file system has no such attribute, which is said.
+    /// Returns false, with a message, if the file system does not support the attribute.
     fn set(path: &Path, name: &str, value: &[u8]) -> bool {
         let done = setxattr(path, name, value, XattrFlags::empty());
         if let Err(error) = done {
@@ -213,7 +213,7 @@ mod tests {
             replace(&old);
             assert_eq!(value(&old, ACCESS_LIST), None);
             assert_eq!(old.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-            // But for a new one.
+            // Except for a new one.
             replace(&new);
             assert_eq!(value(&new, ACCESS_LIST).unwrap(), shared());
         }

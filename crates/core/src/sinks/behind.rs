@@ -13,22 +13,22 @@ use super::block::Block;
 use crate::error::{Code, Error, Result};
 use crate::sources::writeback;
 
-/// Blocks that may wait. One is written, one waits, one is filled: no more, since memory is bounded.
+/// Maximum blocks in flight: one is written, one waits, one is filled. No more, to limit memory.
 const WAITING: usize = 2;
 
-/// A block, and one behind it that is written as somebody made it.
+/// A block, and an optional caller-provided block after it.
 type Blocks = (Block, Option<Block>);
 
-/// Writes blocks in their order, at the file's own position.
+/// Writes blocks in order, at the file's own position.
 pub struct Behind {
     full: Option<Sender<Blocks>>,
     done: Receiver<(Blocks, std::io::Result<()>)>,
-    /// Blocks sent and not taken back.
+    /// Blocks sent and not returned yet.
     waiting: usize,
-    spare: Vec<Block>,
-    /// The file, as errors name it.
+    free: Vec<Block>,
+    /// The file, for error messages.
     target: Option<PathBuf>,
-    /// What went wrong first; nothing is written after it.
+    /// The first error; nothing is written after it.
     failed: Option<Error>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -43,7 +43,7 @@ fn write(file: &mut File, block: &Block) -> std::io::Result<()> {
 }
 
 impl Behind {
-    /// `None` where the system has no thread or handle left: then the caller writes itself.
+    /// Returns `None` if the system has no thread or handle left: then the caller writes itself.
     pub fn new(file: &File, target: Option<&Path>) -> Option<Self> {
         let mut file = file.try_clone().ok()?;
         let (full, blocks) = channel::<Blocks>();
@@ -65,11 +65,11 @@ impl Behind {
         };
         let thread = Builder::new().name("ztensor-write".to_owned()).spawn(work).ok()?;
         let thread = Some(thread);
-        let (spare, target) = (Vec::new(), target.map(Path::to_owned));
-        Some(Self { full: Some(full), done, waiting: 0, spare, target, failed: None, stop, thread })
+        let (free, target) = (Vec::new(), target.map(Path::to_owned));
+        Some(Self { full: Some(full), done, waiting: 0, free, target, failed: None, stop, thread })
     }
 
-    /// Whether a block can be taken without waiting for another one to be written.
+    /// Returns whether a block can be accepted without waiting for another one to be written.
     pub fn has_space(&mut self) -> bool {
         while let Ok(done) = self.done.try_recv() {
             self.take_back(done);
@@ -77,15 +77,15 @@ impl Behind {
         self.waiting < WAITING
     }
 
-    /// Takes the first `count` bytes of a block and leaves one behind that holds the others.
+    /// Takes the first `count` bytes of a block and leaves one that contains the rest.
     pub fn write(&mut self, block: &mut Block, count: usize) -> Result<()> {
         self.send(block, count, None)
     }
 
-    /// Takes all of a block, and one behind it; gives one in its place, if there is one to spare.
+    /// Takes all of a block, and one after it; returns a free block, if there is one.
     pub fn write_with(&mut self, block: &mut Block, whole: Block) -> Result<Option<Block>> {
         self.send(block, block.len(), Some(whole))?;
-        Ok(self.spare.pop())
+        Ok(self.free.pop())
     }
 
     fn send(&mut self, block: &mut Block, count: usize, whole: Option<Block>) -> Result<()> {
@@ -93,7 +93,7 @@ impl Behind {
             self.wait()?;
         }
         self.failure()?;
-        let mut next = self.spare.pop().unwrap_or_default();
+        let mut next = self.free.pop().unwrap_or_default();
         block.split(count, &mut next)?;
         std::mem::swap(block, &mut next);
         self.waiting += 1;
@@ -101,7 +101,7 @@ impl Behind {
         if sent { Ok(()) } else { self.drain() }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub fn drain(&mut self) -> Result<()> {
         while self.waiting > 0 {
             self.wait()?;
@@ -115,13 +115,13 @@ impl Behind {
             return self.failure();
         }
         self.failure()?;
-        Err(Error::new(Code::Internal, "the thread that writes is gone"))
+        Err(Error::new(Code::Internal, "the writer thread has ended"))
     }
 
     fn take_back(&mut self, ((block, whole), written): (Blocks, std::io::Result<()>)) {
         self.waiting -= 1;
         match written {
-            Ok(()) => self.spare.extend([Some(block), whole].into_iter().flatten()),
+            Ok(()) => self.free.extend([Some(block), whole].into_iter().flatten()),
             Err(error) => {
                 let error = Error::io("write", &error);
                 self.failed = Some(self.target.iter().fold(error, |error, target| error.file(target)));
@@ -159,8 +159,8 @@ mod tests {
         behind.write(&mut block, 1 << 20).unwrap();
         let stop = Arc::clone(&behind.stop);
         drop(behind);
-        assert!(stop.load(Ordering::Relaxed), "what waits is wanted by nobody");
-        assert_eq!(Arc::strong_count(&stop), 1, "its thread is gone");
+        assert!(stop.load(Ordering::Relaxed), "pending blocks are discarded");
+        assert_eq!(Arc::strong_count(&stop), 1, "its thread has ended");
         std::fs::remove_file(path).unwrap();
     }
 }

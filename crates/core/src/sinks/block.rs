@@ -1,4 +1,4 @@
-//! A block of bytes on its way into a file, in memory that is filled again and again without being cleared.
+//! A block of bytes to be written to a file, in memory that is reused without clearing.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -7,20 +7,19 @@ use std::io::{self, Seek, SeekFrom, Write};
 use crate::error::Result;
 use crate::sources::owned::refused;
 
-/// A block this full is worth writing: large pieces become large folios, which map cheaply.
+/// A block this full is written: large writes become large folios, which map cheaply.
 pub const FULL: usize = 8 << 20;
-/// Space beyond that for what comes in one piece, so that the memory need not move.
+/// Additional capacity for data that arrives at once, so that the memory need not move.
 const SLACK: usize = 1 << 20;
 
-/// Zeros of this length and more are left out of a file of ours, where a hole reads the same. Shorter ones are written: each hole
-/// is another two calls of the system.
+/// Minimum length of zeros that become a hole in our own file. Shorter ones are written: each hole takes two more system calls.
 const HOLE: usize = 32 << 10;
 
 #[derive(Default)]
 pub struct Block {
     bytes: Vec<u8>,
     used: usize,
-    /// Before which byte how many zeros are left out.
+    /// The position and length of each hole.
     holes: Vec<(usize, u64)>,
 }
 
@@ -33,7 +32,7 @@ impl Block {
         self.used == 0
     }
 
-    /// The bytes from `start` on.
+    /// Returns the bytes from `start` on.
     pub fn from(&self, start: usize) -> &[u8] {
         self.bytes.get(start..self.used).unwrap_or_default()
     }
@@ -48,7 +47,7 @@ impl Block {
         Ok(())
     }
 
-    /// Zeros that [`Block::write_to`] may leave out, and nothing but that can write.
+    /// Adds zeros that [`Block::write_to`] may turn into a hole; the block can only be written that way.
     pub fn hole(&mut self, count: usize) -> Result<()> {
         if count < HOLE {
             return self.zeros(count);
@@ -57,7 +56,7 @@ impl Block {
         Ok(())
     }
 
-    /// Writes the block at the file's own position. Where there are holes, nothing but zeros may be in the file from there on.
+    /// Writes the block at the file's own position. If there are holes, the file must contain only zeros from there on.
     pub fn write_to(&self, mut file: &File) -> io::Result<()> {
         let mut written = 0;
         for &(at, count) in &self.holes {
@@ -68,7 +67,7 @@ impl Block {
         file.write_all(self.from(written))
     }
 
-    /// The next `count` bytes, for the caller to fill: they hold anything before.
+    /// Returns the next `count` bytes for the caller to fill: their content is arbitrary.
     pub fn claim(&mut self, count: usize) -> Result<&mut [u8]> {
         let start = self.used;
         let end = start.saturating_add(count);
@@ -81,7 +80,7 @@ impl Block {
         Ok(self.bytes.get_mut(start..end).unwrap_or_default())
     }
 
-    /// Makes space for `count` more bytes.
+    /// Reserves capacity for `count` more bytes.
     pub fn reserve(&mut self, count: usize) -> Result<()> {
         let start = self.used;
         self.claim(count)?;
@@ -89,12 +88,12 @@ impl Block {
         Ok(())
     }
 
-    /// Bytes of memory.
+    /// Returns the capacity in bytes.
     pub fn space(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Gives the bytes from `start` on up again.
+    /// Removes the bytes from `start` on.
     pub fn truncate(&mut self, start: usize) {
         self.used = self.used.min(start);
         while self.holes.last().is_some_and(|&(at, _)| at > start) {
@@ -102,13 +101,13 @@ impl Block {
         }
     }
 
-    /// Gives all up.
+    /// Removes all bytes.
     pub fn clear(&mut self) {
         self.used = 0;
         self.holes.clear();
     }
 
-    /// The bytes and those of `next` behind them, in memory of their own.
+    /// Returns a copy of the bytes followed by those of `next`.
     pub fn joined(&self, next: &Self) -> Result<Vec<u8>> {
         let length = self.used + next.used;
         let mut bytes = Vec::new();
@@ -118,7 +117,7 @@ impl Block {
         Ok(bytes)
     }
 
-    /// Gives all bytes away.
+    /// Takes all bytes out.
     pub fn take(&mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.truncate(std::mem::take(&mut self.used));
@@ -126,7 +125,7 @@ impl Block {
         bytes
     }
 
-    /// Leaves the first `count` bytes here and moves the others to the beginning of `next`.
+    /// Retains the first `count` bytes and moves the others to the beginning of `next`.
     pub fn split(&mut self, count: usize, next: &mut Self) -> Result<()> {
         next.clear();
         next.extend(self.from(count))?;
@@ -160,7 +159,7 @@ mod tests {
                 block.extend(&[at; 3]).unwrap();
                 block.hole(gap).unwrap();
                 let length = block.len();
-                // What is taken back takes none of the holes before it along.
+                // Truncation preserves preceding holes.
                 block.extend(b"lost").unwrap();
                 block.hole(50_000).unwrap();
                 block.truncate(length);
@@ -201,7 +200,7 @@ mod tests {
             let mut block = Block::default();
             assert_eq!(block.claim(claimed).unwrap().len(), claimed);
             assert_eq!((block.len(), block.space()), (claimed, space));
-            // What fits is no reason to move the memory.
+            // The memory does not move if the bytes fit.
             block.reserve(space - claimed).unwrap();
             assert_eq!((block.len(), block.space()), (claimed, space));
         }

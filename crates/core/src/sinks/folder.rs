@@ -1,4 +1,4 @@
-//! The folder of a file, open before anything in it changes: what is needed to put a name on the disk is at hand then.
+//! The folder of a file, opened before anything in it changes, so that it can be synced afterwards.
 #![forbid(unsafe_code)]
 
 #[cfg(unix)]
@@ -18,20 +18,20 @@ use crate::error::Result;
 #[cfg(unix)]
 use crate::error::{Code, Error};
 
-/// Milliseconds that a lock is waited for.
+/// Milliseconds to wait for a lock.
 #[cfg(unix)]
 const TRIES: u32 = 5000;
 
-/// Windows has no way to sync a folder; there this does nothing.
+/// Windows cannot sync a folder; there this does nothing.
 pub struct Folder {
-    /// An error where we may write into the folder and not open it.
+    /// An error if the folder is writable but cannot be opened.
     #[cfg(unix)]
     handle: io::Result<File>,
 }
 
 #[cfg(unix)]
 impl Drop for Folder {
-    /// Closing alone would leave the lock to a process that is forked meanwhile.
+    /// Unlock explicitly: a process forked meanwhile would otherwise retain the lock.
     fn drop(&mut self) {
         if let Ok(folder) = &self.handle {
             leftovers::unlock(folder);
@@ -40,7 +40,7 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// The folder that `target` is in.
+    /// Opens the folder that contains `target`.
     #[cfg(unix)]
     pub fn of(target: &Path) -> Result<Self> {
         match File::open(folder_of(target)) {
@@ -57,7 +57,7 @@ impl Folder {
         Ok(Self {})
     }
 
-    /// Keeps other sets away as long as this lives. Their writers hold the lock for some renames and no longer.
+    /// Excludes other sets while this lives. Their writers hold the lock only during some renames.
     #[cfg(unix)]
     pub fn lock(&self) -> Result<()> {
         use rustix::fs::{FlockOperation, flock};
@@ -65,7 +65,7 @@ impl Folder {
 
         let Ok(folder) = &self.handle else { return Ok(()) };
         for _ in 0..TRIES {
-            // Where a file system has no locks, we go without.
+            // Proceed without a lock if the file system does not support locks.
             let Err(Errno::WOULDBLOCK) = flock(folder, FlockOperation::NonBlockingLockExclusive) else {
                 return Ok(());
             };
@@ -73,7 +73,7 @@ impl Folder {
         }
         Err(Error::new(
             Code::Io,
-            "another writer is putting files into the folder; try again when that has ended",
+            "another writer is putting files into the folder; try again when it has finished",
         ))
     }
 
@@ -83,10 +83,10 @@ impl Folder {
         Ok(())
     }
 
-    /// Puts the names of the folder on the disk.
+    /// Syncs the names in the folder.
     #[cfg(unix)]
     pub fn sync(&self) -> Result<()> {
-        // What cannot be opened is no reason to stop: it was so before anything was written.
+        // A folder that cannot be opened is not an error: it was so before anything was written.
         let synced = self.handle.as_ref().map_or(Ok(()), File::sync_all);
         synced.map_err(|error| Error::io("fsync", &error))
     }
@@ -97,7 +97,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The same once the file is under its name, which nothing takes back.
+    /// Syncs after the file was renamed into place, which is final.
     #[cfg(unix)]
     pub fn sync_behind(&self, target: &Path) -> Vec<Warning> {
         let synced = match &self.handle {
@@ -106,7 +106,7 @@ impl Folder {
         };
         let Err(error) = synced else { return Vec::new() };
         let message = format!(
-            "'{}' is complete and on the disk, but its name may not be: the folder could not be put there ({error}). After a \
+            "'{}' is complete and on the disk, but its name may not be: the folder could not be synced ({error}). After a \
              loss of power the path may lead to what was there before",
             target.display()
         );

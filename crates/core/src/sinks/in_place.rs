@@ -1,5 +1,5 @@
-//! A file that grows in place. Its old bytes are never touched, so giving it up is cutting it back, or, where Windows does not
-//! let a file be cut that somebody has mapped, writing its old index once more.
+//! A file that grows in place. Its old bytes are never changed, so aborting means truncating it, or, if Windows does not permit truncating
+//! a file that is mapped, writing its old index again.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -11,10 +11,10 @@ use crate::error::{Code, Error, Result};
 use crate::sources::ReadAt;
 use crate::work::Stop;
 
-/// Pages: whatever has to be aligned in a file is at these.
+/// Page size: the largest alignment of data in a file.
 const PAGE: u64 = 4096;
 
-/// The old file's index, and how it ends a file in which it stands at another place.
+/// The old file's index, and how to write it at a different position.
 pub struct OldIndex {
     pub range: Range<u64>,
     pub tail: fn(&[u8], u64) -> Vec<u8>,
@@ -29,7 +29,7 @@ pub struct InPlaceFile {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Untouched,
-    /// There may be more than before. The file's own position is the end.
+    /// It may have grown. The file's own position is the end.
     Growing,
     Committed,
 }
@@ -39,7 +39,7 @@ impl InPlaceFile {
         Self { original, index, state: State::Untouched }
     }
 
-    /// The file, once it has begun to grow.
+    /// Returns the file, once it has begun to grow.
     pub fn begun(&self) -> Option<&File> {
         (self.state == State::Growing).then(|| self.original.file())
     }
@@ -54,13 +54,16 @@ impl InPlaceFile {
         file.write_all(bytes).map_err(|error| Error::io("write", &error))
     }
 
-    /// Puts what was added on the disk.
+    /// Syncs what was added.
     pub fn commit(mut self) -> Result<()> {
         let mut file = self.original.file();
         let end = file.stream_position().map_err(|error| Error::io("lseek", &error))?;
         let length = file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
         if self.state == State::Growing && length != end {
-            return Err(Error::new(Code::Io, "somebody else wrote to the file while it was edited in place"));
+            return Err(Error::new(
+                Code::Io,
+                "the file was written by another process while it was edited in place",
+            ));
         }
         file.sync_all().map_err(|error| Error::io("fsync", &error))?;
         self.state = State::Committed;
@@ -69,7 +72,7 @@ impl InPlaceFile {
 }
 
 impl InPlaceFile {
-    /// Ends the file, behind whatever was added, with its old index.
+    /// Ends the file after the added data with its old index.
     fn end_as_before(&self) -> Result<()> {
         let mut file = self.original.file();
         let OldIndex { range, tail } = &self.index;
@@ -84,7 +87,7 @@ impl InPlaceFile {
 impl Drop for InPlaceFile {
     fn drop(&mut self) {
         if self.state == State::Growing {
-            // There is nobody to tell.
+            // There is no caller to report to.
             if self.original.file().set_len(self.original.length()).is_err() {
                 let _ = self.end_as_before();
             }
@@ -117,7 +120,7 @@ mod tests {
             let mut grown = InPlaceFile::new(original, index);
             grown.write(&[7; 5000]).unwrap();
             grown.end_as_before().unwrap();
-            // Not cut back: here that would be possible.
+            // Not truncated, although it would be possible here.
             grown.state = State::Committed;
             drop(grown);
             let after = fs::read(&path).unwrap();
@@ -141,11 +144,11 @@ mod tests {
             let index = OldIndex { range: 0..0, tail: |_, _| Vec::new() };
             InPlaceFile::new(Original::open(&path, true).unwrap(), index)
         };
-        let mut kept = grown(b"before");
-        assert!(kept.begun().is_none());
-        kept.write(b", after").unwrap();
-        assert!(kept.begun().is_some());
-        kept.commit().unwrap();
+        let mut committed = grown(b"before");
+        assert!(committed.begun().is_none());
+        committed.write(b", after").unwrap();
+        assert!(committed.begun().is_some());
+        committed.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"before, after");
         let mut given_up = grown(b"before");
         given_up.write(b", after").unwrap();

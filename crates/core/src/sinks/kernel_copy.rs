@@ -1,10 +1,10 @@
-//! Bytes that go from one file into another without passing through our memory.
+//! Copies bytes between files in the kernel.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
 
-/// Appends up to `length` bytes of `source` from `offset` on at the own position of `target`, and says how many: none
-/// where the kernel cannot or will not. Whatever its reason is, an ordinary write meets it too if it is one.
+/// Appends up to `length` bytes of `source` from `offset` on at the position of `target`, and returns their number: 0 if the kernel cannot
+/// or will not. An ordinary write will hit any actual error too.
 #[cfg(target_os = "linux")]
 pub fn append(source: &File, mut offset: u64, target: &File, length: u64) -> u64 {
     let length = usize::try_from(length).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! What writers that were killed have left in a folder: files of our names that no process holds any more.
+//! Removes temporary files that killed writers left in a folder: files with our names that no process locks.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -9,20 +9,19 @@ use std::time::{Duration, Instant};
 use super::temporary::folder_of;
 use crate::limits;
 
-/// `.ztensor-<process>-<number>.part`, and, of files that a set of others replaces, the same with `-<number>` behind it.
+/// `.ztensor-<process>-<number>.part`, with an additional `-<number>` for files that a set replaces.
 pub const PREFIX: &str = ".ztensor-";
 pub const SUFFIX: &str = ".part";
 
-/// A folder of more entries than this is looked through once a minute: writing one file after the other into it would
-/// otherwise take time in proportion to the square of their number.
+/// Number of entries beyond which a folder is searched only once a minute: writing many files to it would otherwise take quadratic time.
 const MANY: usize = 1000;
 const PAUSE: Duration = Duration::from_secs(60);
-/// Folders that are remembered for that.
+/// Maximum folders remembered for that.
 const REMEMBERED: usize = 64;
 
 static LARGE: Mutex<Vec<(PathBuf, Instant)>> = Mutex::new(Vec::new());
 
-/// Removes what is left over in a folder. Whatever fails, the next writer may succeed with.
+/// Removes leftovers in a folder. Errors are ignored, because the next writer may succeed.
 pub fn clear(folder: &Path) {
     let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
     large.retain(|(_, seen)| seen.elapsed() < PAUSE);
@@ -45,7 +44,7 @@ pub fn clear(folder: &Path) {
     }
 }
 
-/// The name of the file that is locked as long as one of this name is wanted; `None` for a name that is not ours.
+/// Returns the name of the file whose lock protects this one; `None` for a name that is not ours.
 fn guard(name: &str) -> Option<&str> {
     let rest = name.strip_prefix(PREFIX)?;
     let (numbers, behind) = rest.split_once(SUFFIX)?;
@@ -56,13 +55,13 @@ fn guard(name: &str) -> Option<&str> {
     (digits(process) && digits(number) && known).then_some(guard)
 }
 
-/// Where a file goes for the time being that the file at `guard`, which is locked, is about to replace.
+/// Returns the temporary path of a file that will be replaced, protected by the locked file at `guard`.
 pub fn aside(guard: &Path, number: usize) -> PathBuf {
     let name = guard.file_name().unwrap_or_default().to_string_lossy();
     folder_of(guard).join(format!("{name}-{number}"))
 }
 
-/// Removes the file at `path` unless somebody holds that at `guard`.
+/// Removes the file at `path` unless the one at `guard` is locked.
 fn remove(path: &Path, guard: &Path) {
     let regular = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_file());
     if path == guard {
@@ -74,19 +73,19 @@ fn remove(path: &Path, guard: &Path) {
     }
 }
 
-/// Opens and locks a file that nobody else has locked. The name may lead to another file by then.
+/// Opens and locks a file unless it is locked. By then the name may refer to another file.
 #[cfg(unix)]
 fn claim(path: &Path) -> Option<File> {
     use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-    // Network file systems lock only what is open for writing.
+    // Network file systems only lock files that are open for writing.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty()).ok()?);
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     is_at(&file, path).then_some(file)
 }
 
-/// Windows refuses to share a file that is open with somebody who asks for it alone.
+/// Windows does not permit exclusive access to a file that is open.
 #[cfg(windows)]
 fn claim(path: &Path) -> Option<File> {
     use std::os::windows::fs::OpenOptionsExt;
@@ -94,7 +93,7 @@ fn claim(path: &Path) -> Option<File> {
     std::fs::OpenOptions::new().write(true).share_mode(0).open(path).ok()
 }
 
-/// Locks a file as long as it is open. Where a file system has no locks, nothing is ever taken for a leftover.
+/// Locks a file as long as it is open. If the file system has no locks, nothing is considered a leftover.
 #[cfg(unix)]
 pub fn lock(file: &File) {
     let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
@@ -105,7 +104,7 @@ pub fn unlock(file: &File) {
     let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingUnlock);
 }
 
-/// Whether a path leads to an open file.
+/// Returns whether a path refers to an open file.
 #[cfg(unix)]
 pub fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -189,13 +188,13 @@ mod tests {
                 File::create(folder.join(name.to_string())).unwrap();
             }
             clear(&folder);
-            // In the place of another one, so that there are no more than before.
+            // Replaces another one, so that their number does not grow.
             std::fs::rename(folder.join("0"), folder.join(".ztensor-1-0.part")).unwrap();
             clear(&folder);
             assert_eq!(folder.join(".ztensor-1-0.part").exists(), !again, "{count}");
             std::fs::remove_dir_all(folder).unwrap();
         }
-        // Of many such folders only some are remembered.
+        // Only some of many such folders are remembered.
         let others = (0..2 * REMEMBERED).map(|name| (PathBuf::from(name.to_string()), Instant::now()));
         LARGE.lock().unwrap().extend(others);
         let folder = std::env::temp_dir().join(format!("ztensor-many-more-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! A file that is there and is about to be edited.
+//! An existing file that is about to be edited.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -11,10 +11,10 @@ use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
 use crate::sources::files::Identity;
 
-/// Openings before a file that changes all the time is given up, and looks at its lock.
+/// Attempts to open a file that keeps changing, and to get its lock.
 const TRIES: u32 = 16;
 
-/// The open file, with what it was when it was opened. No other edit of ours can begin while it lives.
+/// The open file and its identity. No other edit by this library can begin while it lives.
 pub struct Original {
     source: FileSource,
     path: PathBuf,
@@ -22,8 +22,8 @@ pub struct Original {
 }
 
 impl Original {
-    /// Opens the file at `path`, for writing too where it is to be edited in place. A link is followed. Fails with
-    /// `ZT_IO` where another edit is under way.
+    /// Opens the file at `path`, also for writing if it is edited in place. Follows links. Fails with `ZT_IO` if another edit is in
+    /// progress.
     pub fn open(path: &Path, in_place: bool) -> Result<Self> {
         let path = path.canonicalize().map_err(|error| Error::io("open", &error))?;
         let mut tries = 0;
@@ -38,8 +38,8 @@ impl Original {
         }
     }
 
-    /// The file that was opened and locked. Fails where an edit ended in between: it has put another file under the name, or
-    /// the file has grown, so that the length it was opened with leads to its old index.
+    /// Returns the opened and locked file. Fails if an edit finished in between: it has replaced the file, or the file has grown, so that
+    /// its previous length refers to its old index.
     fn locked(source: FileSource, path: PathBuf) -> Result<Self> {
         let identity = source.identity()?;
         let grown = identity.length != source.length();
@@ -63,14 +63,14 @@ impl Original {
         self.identity.length
     }
 
-    /// Looks for the last time before another file takes the path, and gives what must be kept until it has: on Unix the
-    /// lock. On Windows not every file system lets an open file be replaced.
+    /// Checks for the last time before another file replaces it, and returns what must be retained until then: the lock on Unix. On Windows
+    /// not every file system permits replacing an open file.
     pub fn last_look(self) -> Result<Option<Self>> {
         self.unchanged()?;
         Ok(cfg!(unix).then_some(self))
     }
 
-    /// Fails unless the file at the path is the one that was opened, as it was then.
+    /// Fails unless the file at the path is the opened one and unchanged.
     pub fn unchanged(&self) -> Result<()> {
         let now = self.path.metadata().map_err(|error| Error::io("stat", &error))?;
         if Identity::of(&now) == self.identity && self.source.identity()? == self.identity {
@@ -82,29 +82,28 @@ impl Original {
 
 #[cfg(unix)]
 impl Drop for Original {
-    /// Not only by closing: a process that is forked meanwhile has the descriptor, and with it the lock, until it is another
-    /// program.
+    /// Unlock explicitly: a process forked meanwhile has the descriptor, and with it the lock, until it executes another program.
     fn drop(&mut self) {
         leftovers::unlock(self.source.file());
     }
 }
 
 fn changed() -> Error {
-    let message = "the file was changed or replaced by somebody else since it was opened for an edit; nothing was \
+    let message = "the file was changed or replaced by another process since it was opened for editing; nothing was \
                    written, open it again";
     Error::new(Code::Io, message)
 }
 
-/// Takes the file's lock. Where a file system has none, `unchanged` has to do.
+/// Takes the file's lock. If the file system has no locks, `unchanged` must suffice.
 #[cfg(unix)]
 fn lock(file: &File) -> Result<()> {
-    // A writer that has just put the file there holds its lock for some microseconds more.
+    // A writer that has just renamed the file into place holds its lock for some microseconds longer.
     for _ in 0..TRIES {
         let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         let Err(rustix::io::Errno::WOULDBLOCK) = rustix::fs::flock(file, lock) else { return Ok(()) };
         std::thread::sleep(std::time::Duration::from_micros(100));
     }
-    Err(Error::new(Code::Io, "the file is being edited by another writer; try again when that has ended"))
+    Err(Error::new(Code::Io, "the file is being edited by another writer; try again when it has finished"))
 }
 
 #[cfg(not(unix))]
@@ -141,10 +140,10 @@ mod tests {
             assert_eq!((original.length(), original.path()), (10, &*path.canonicalize().unwrap()));
             assert_eq!(Original::open(&path, in_place).err().unwrap().code(), Code::Io, "the lock is held");
             assert!(original.unchanged().is_ok());
-            // The lock stays for as long as what is given is kept.
-            let kept = original.last_look().unwrap();
-            assert!(kept.is_some() && Original::open(&path, in_place).is_err());
-            drop(kept);
+            // The lock is held as long as the returned value.
+            let lock = original.last_look().unwrap();
+            assert!(lock.is_some() && Original::open(&path, in_place).is_err());
+            drop(lock);
             let original = Original::open(&path, in_place).unwrap();
             fs::write(&path, b"0123456789, and more").unwrap();
             assert_eq!(original.unchanged().unwrap_err().code(), Code::Io, "it grew");

@@ -1,4 +1,4 @@
-//! An edited file on a clone of the old one, which it replaces whole or not at all.
+//! An edited file based on a clone of the old one, which it replaces completely or not at all.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -8,33 +8,33 @@ use super::{AtomicFile, Warning};
 use crate::error::Result;
 use crate::work::Stop;
 
-/// Bytes that the kernel copies between two looks at the stop flag.
+/// Bytes that the kernel copies between two checks of the stop flag.
 const PIECE: u64 = 64 << 20;
 
-/// The clone is made when the first byte is written to it: an edit that is refused before costs nothing.
+/// The clone is created when the first byte is written to it: an edit that is rejected before costs nothing.
 pub struct Replacement {
     original: Original,
-    kept: u64,
+    prefix: u64,
     stop: Stop,
     file: Option<AtomicFile>,
 }
 
 impl Replacement {
-    /// Of `original` the first `kept` bytes stay; what is written comes behind them.
-    pub fn new(original: Original, kept: u64, stop: Stop) -> Self {
-        Self { original, kept, stop, file: None }
+    /// Retains the first `prefix` bytes of `original`; written data follows them.
+    pub fn new(original: Original, prefix: u64, stop: Stop) -> Self {
+        Self { original, prefix, stop, file: None }
     }
 
     fn begin(&self) -> Result<AtomicFile> {
         self.original.unchanged()?;
         let mut file = AtomicFile::create(self.original.path(), true)?;
-        if !file.share(self.original.file(), self.kept)? {
-            file.copy_pieces(self.original.file(), 0, self.kept, |_| self.stop.check())?;
+        if !file.share(self.original.file(), self.prefix)? {
+            file.copy_pieces(self.original.file(), 0, self.prefix, |_| self.stop.check())?;
         }
         Ok(file)
     }
 
-    /// The clone, once there is one.
+    /// Returns the clone, once it exists.
     pub fn begun(&self) -> Option<&File> {
         self.file.as_ref().map(AtomicFile::file)
     }
@@ -48,7 +48,7 @@ impl Replacement {
         self.file.insert(file).write(bytes)
     }
 
-    /// Puts it on the disk and in the old file's place, unless that has become another one meanwhile.
+    /// Syncs the clone and renames it over the old file, unless that was replaced meanwhile.
     pub fn commit(mut self) -> Result<Vec<Warning>> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -60,7 +60,7 @@ impl Replacement {
 }
 
 impl AtomicFile {
-    /// Appends `length` bytes of `source` from `offset` on, asking `between` before each piece, with its length.
+    /// Appends `length` bytes of `source` from `offset` on, calling `between` before each piece, with its length.
     pub fn copy_pieces(
         &mut self,
         source: &File,
@@ -78,8 +78,8 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Makes the first `length` bytes of `source` the beginning of this file, which is empty, without copying them.
-    /// False where the file system cannot share blocks.
+    /// Makes the first `length` bytes of `source` the beginning of this empty file, without copying them. Returns false if the file system
+    /// cannot share blocks.
     #[cfg(target_os = "linux")]
     fn share(&mut self, source: &File, length: u64) -> Result<bool> {
         use std::io::{Seek, SeekFrom};
@@ -92,7 +92,7 @@ impl AtomicFile {
         Ok(true)
     }
 
-    /// Only Linux is asked to share blocks.
+    /// Block sharing is only implemented on Linux.
     #[cfg(not(target_os = "linux"))]
     #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // as on Linux
     fn share(&mut self, _source: &File, _length: u64) -> Result<bool> {

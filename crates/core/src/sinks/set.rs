@@ -1,4 +1,4 @@
-//! Files that belong together, the last of which names the others: all of them appear, or what was there stays.
+//! Sets of files, the last of which names the others: either all of them appear, or the old ones remain.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -8,22 +8,19 @@ use super::folder::Folder;
 use super::{AtomicFile, Warning, leftovers, store};
 use crate::error::{Code, Error, Result};
 
-/// Old files of a set that is replaced. Those that are not there are passed over.
+/// Old files of a set that is replaced. Missing ones are ignored.
 #[derive(Default)]
 pub struct Old {
-    /// They go, in this order, before the first of the new ones appears: what old and new files would say together would be
-    /// a mixture.
+    /// Removed, in this order, before the first new file appears, because a mixture of old and new files would be inconsistent.
     pub before: Vec<PathBuf>,
-    /// They go, in this order, when the last of the new ones is there.
+    /// Removed, in this order, when the last new file is in place.
     pub after: Vec<PathBuf>,
 }
 
-/// Puts files under their names, then the one that names them. No step changes a name before every byte is on the disk.
-/// Where one fails, the steps before are undone; where the process dies in between, there is the old set, the new one, or a
-/// set with missing files.
+/// Renames files into place, then the one that names them. No name changes before every byte is synced. If a step fails, the previous ones
+/// are undone; if the process dies in between, the result is the old set, the new one, or a set with missing files.
 ///
-/// What is `old` is asked when no other set of the folder is put there at the same time. Of a store it is not: there no set
-/// replaces another.
+/// `old` is called while no other set is written to the folder. It is not called for a store, where no set replaces another.
 pub fn put(
     mut files: Vec<AtomicFile>,
     mut last: AtomicFile,
@@ -48,28 +45,31 @@ pub fn put(
     let mut warnings = folder.sync_behind(&last.target);
     let gone: Vec<&Path> =
         aside.iter().map(|(_, aside)| &**aside).chain(old.after.iter().map(|path| &**path)).collect();
-    let kept: Vec<String> = gone.iter().filter_map(|path| still_there(path)).collect();
-    if !kept.is_empty() {
-        let message = format!("files of the old set are left over and can be removed: {}", kept.join("; "));
+    let remaining: Vec<String> = gone.iter().filter_map(|path| still_there(path)).collect();
+    if !remaining.is_empty() {
+        let message = format!(
+            "files of the old set could not be removed and are no longer needed: {}",
+            remaining.join("; ")
+        );
         warnings.push(Warning { code: "ZT_WARN_LEFT_OVER", message });
     }
-    // They come back after a loss of power at worst.
+    // After a power failure they may reappear at worst.
     if !gone.is_empty() {
         let _ = folder.sync();
     }
     Ok(warnings)
 }
 
-/// Removes a file; says why where that fails.
+/// Removes a file; returns the reason if that fails.
 fn still_there(path: &Path) -> Option<String> {
     let error = std::fs::remove_file(path).err().filter(|error| error.kind() != io::ErrorKind::NotFound)?;
     Some(format!("'{}' ({error})", path.display()))
 }
 
-/// What was done so store.
+/// The steps done so far.
 struct Change<'f> {
     folder: &'f Folder,
-    /// Old files: where each belongs, and where it waits.
+    /// Old files: their original and temporary paths.
     aside: Vec<(PathBuf, PathBuf)>,
     placed: Vec<PathBuf>,
 }
@@ -77,7 +77,7 @@ struct Change<'f> {
 impl Change<'_> {
     fn make(&mut self, before: &[PathBuf], files: &mut [AtomicFile], last: &mut AtomicFile) -> Result<()> {
         for path in before.iter().filter(|path| path.symlink_metadata().is_ok()) {
-            // As long as it is not placed, the last file holds what waits: see `leftovers`.
+            // Until it is in place, the last file protects the temporary ones: see `leftovers`.
             let guard = last.temporary.name().map_err(|error| Error::io("link", &error))?;
             let aside = leftovers::aside(&guard, self.aside.len());
             std::fs::rename(path, &aside).map_err(|error| Error::io("rename", &error).file(path))?;
@@ -96,10 +96,10 @@ impl Change<'_> {
         last.place()
     }
 
-    /// Puts back what was there before.
+    /// Restores the previous state.
     fn undo(self, error: Error) -> Error {
         for path in &self.placed {
-            // What waits is put over it at any rate.
+            // The restored file would replace it anyway.
             let _ = std::fs::remove_file(path);
         }
         let lost: Vec<String> =
@@ -109,7 +109,7 @@ impl Change<'_> {
             return error;
         }
         let message = format!(
-            "{error}; and the old files could not be put back. Rename them before anything else is written into the folder: {}",
+            "{error}; and the old files could not be restored. Rename them before writing anything else to the folder: {}",
             lost.join("; ")
         );
         Error::new(Code::Io, message)

@@ -1,4 +1,4 @@
-//! Data on its way to a file whose index comes first, or that is put in another order.
+//! Temporary storage for data whose file begins with its index, or that is reordered.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::temporary::Temporary;
 use crate::error::{Error, Result};
 
-/// A file without a name in the target's folder, or in that for temporary files. Where an open file must have a name, it goes when this is dropped.
+/// An unnamed file in the target's folder or the temporary folder. If the system requires a name, the file is removed when this is dropped.
 pub struct Spool {
     temporary: Temporary,
-    /// What it is for, as errors name it.
+    /// The target, for error messages.
     target: PathBuf,
 }
 
@@ -22,7 +22,7 @@ impl Spool {
         Ok(Self { temporary, target: target.to_owned() })
     }
 
-    /// One in the folder for temporary files, for what goes elsewhere.
+    /// Creates a spool in the temporary folder, for other targets.
     pub fn in_temp_folder() -> Result<Self> {
         Self::in_folder_of(&std::env::temp_dir().join("ztensor"))
     }

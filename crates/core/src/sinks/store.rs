@@ -1,4 +1,4 @@
-//! Files for a store that are put together on this machine first, and sent when they are complete.
+//! Files for a store that are first assembled locally, and uploaded when they are complete.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::work::Stop;
 /// Bytes that are read and sent at once.
 const PIECE: usize = 1 << 20;
 
-/// The store that a file is for.
+/// The store that a file is uploaded to.
 #[derive(Clone)]
 pub(super) struct Store {
     uploads: Arc<dyn Uploads>,
@@ -21,8 +21,8 @@ pub(super) struct Store {
 }
 
 impl AtomicFile {
-    /// Begins a file for a store: in the folder for temporary files, without a name where the system can do that. Fails with
-    /// `ZT_EXISTS` where it is there already, unless it may be overwritten.
+    /// Begins a file for a store: in the temporary folder, unnamed if supported. Fails with `ZT_EXISTS` if it exists, unless it may be
+    /// overwritten.
     pub fn for_upload(uploads: &Arc<dyn Uploads>, target: &Path, stop: &Stop) -> Result<Self> {
         check_free(&**uploads, target, stop)?;
         Self::store(Store { uploads: Arc::clone(uploads), stop: stop.clone() }, target)
@@ -42,12 +42,12 @@ impl AtomicFile {
         })
     }
 
-    /// Whether it is for a store.
+    /// Returns whether it is for a store.
     pub fn is_remote(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Sends all bytes. Nobody sees them before the upload is complete.
+    /// Uploads all bytes. They are not visible before the upload is completed.
     fn send(&self, store: &Store) -> Result<Box<dyn Upload>> {
         let length = self.file().metadata().map_err(|error| Error::io("fstat", &error))?.len();
         let mut upload = store.uploads.begin(&self.target, &store.stop)?;
@@ -67,7 +67,7 @@ impl AtomicFile {
     }
 }
 
-/// Refuses a path that is taken, unless it may be overwritten.
+/// Rejects an existing path, unless it may be overwritten.
 pub fn check_free(uploads: &dyn Uploads, target: &Path, stop: &Stop) -> Result<()> {
     if !uploads.overwrites() && uploads.is_there(target, stop)? {
         return Err(exists(target));
@@ -75,8 +75,8 @@ pub fn check_free(uploads: &dyn Uploads, target: &Path, stop: &Stop) -> Result<(
     Ok(())
 }
 
-/// Sends the files, then puts one after the other under its name, the last one last. Where one is refused, those before it go
-/// again, unless they may have replaced others.
+/// Uploads the files, then completes one after the other, the last one last. If one fails, the previous ones are removed again, unless they
+/// may have replaced others.
 pub(super) fn put(store: &Store, files: &[AtomicFile], last: &AtomicFile) -> Result<Vec<Warning>> {
     let files: Vec<&AtomicFile> = files.iter().chain([last]).collect();
     let sent: Vec<Box<dyn Upload>> = files.iter().map(|file| file.send(store)).collect::<Result<_>>()?;
@@ -84,7 +84,7 @@ pub(super) fn put(store: &Store, files: &[AtomicFile], last: &AtomicFile) -> Res
     for (at, upload) in sent.into_iter().enumerate() {
         if let Err(error) = upload.complete() {
             for file in files.iter().take(at).filter(|file| !file.overwrite) {
-                // The first error counts.
+                // The first error is returned.
                 let _ = store.uploads.remove(&file.target);
             }
             return Err(error);
@@ -102,7 +102,7 @@ mod tests {
     use crate::error::Code;
     use crate::sinks::set::{self, Old};
 
-    /// A store in memory: its files, and what was done.
+    /// A store in memory: its files, and a log.
     #[derive(Default)]
     struct Memory {
         files: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -203,7 +203,7 @@ mod tests {
         put(&["1", "2"]).unwrap();
         let expected = ["sent 1", "sent 2", "sent index", "put 1", "put 2", "put index"];
         assert_eq!(*memory.log.lock().unwrap(), expected);
-        // A name that is taken meanwhile: those before it go again.
+        // A name that is taken meanwhile: the previous files are removed again.
         uploads.remove(Path::new("index")).unwrap();
         uploads.remove(Path::new("1")).unwrap();
         let files = vec![file(&uploads, "1"), file(&uploads, "3")];

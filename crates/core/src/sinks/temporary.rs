@@ -1,4 +1,4 @@
-//! A file on its way: without a name where the system has that, else under one that tells what it is.
+//! A temporary file: unnamed if the system supports it, otherwise with a recognizable name.
 #![forbid(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::leftovers;
 use crate::error::{Error, Result};
 
-/// An open file, which is gone when it is dropped unless it was put under a name.
+/// An open file, which is removed when dropped unless it was renamed into place.
 pub struct Temporary {
     file: File,
     folder: PathBuf,
@@ -17,8 +17,8 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// A new file in the folder of `target`. A `private` one is for its owner alone; any other has the permissions of every
-    /// new file there. First, what writers that were killed have left in the folder goes.
+    /// Creates a file in the folder of `target`. A `private` one is only accessible to its owner; any other has the default permissions.
+    /// First removes leftovers of killed writers in the folder.
     pub fn in_folder_of(target: &Path, private: bool) -> Result<Self> {
         let folder = folder_of(target);
         leftovers::clear(folder);
@@ -29,7 +29,7 @@ impl Temporary {
         Ok(Self { file, folder: folder.to_owned(), path: Some(path) })
     }
 
-    /// One in the folder for temporary files, for its owner alone.
+    /// Creates a private file in the temporary folder.
     pub fn in_temp_folder() -> Result<Self> {
         let target = std::env::temp_dir().join("ztensor");
         Self::in_folder_of(&target, true).map_err(|error| error.file(&target))
@@ -39,7 +39,7 @@ impl Temporary {
         &self.file
     }
 
-    /// Gives the file a name of its own, until it is placed.
+    /// Gives the file a temporary name, until it is placed.
     pub fn name(&mut self) -> io::Result<PathBuf> {
         if let Some(path) = &self.path {
             return Ok(path.clone());
@@ -48,21 +48,21 @@ impl Temporary {
         Ok(self.path.insert(path).clone())
     }
 
-    /// Takes the file's own name away, where an open file needs none: then even a kill leaves nothing.
+    /// Removes the temporary name, if the system permits that for open files: then even a kill leaves nothing behind.
     pub fn hide(&mut self) {
         if cfg!(unix) && self.path.as_deref().is_some_and(|path| std::fs::remove_file(path).is_ok()) {
             self.path = None;
         }
     }
 
-    /// Puts the file in the place of whatever `target` is.
+    /// Renames the file over `target`.
     pub fn rename_over(&mut self, target: &Path) -> io::Result<()> {
         std::fs::rename(self.name()?, target)?;
         self.placed();
         Ok(())
     }
 
-    /// Puts the file at `target`; `AlreadyExists` where anything is there.
+    /// Links the file at `target`; fails with `AlreadyExists` if it exists.
     pub fn link_new(&mut self, target: &Path) -> io::Result<()> {
         match self.path.clone() {
             None => link(&self.file, target)?,
@@ -74,7 +74,7 @@ impl Temporary {
 
     fn placed(&mut self) {
         self.path = None;
-        // The next edit of the file may begin while its folder is still put on the disk.
+        // The next edit of the file may begin while its folder is still being synced.
         leftovers::unlock(&self.file);
     }
 
@@ -94,25 +94,25 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // There is nobody to tell.
+            // There is no caller to report to.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// The folder that a path is in.
+/// Returns the folder that contains a path.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A name that nobody has yet. It does not hold the target's, which may be as long as names can be.
+/// Returns an unused name. It does not include the target's name, which may have the maximum length.
 fn next_name(folder: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     folder.join(format!("{}{}-{number}{}", leftovers::PREFIX, std::process::id(), leftovers::SUFFIX))
 }
 
-/// `None` where the file system has no such files, or where they could not be named later.
+/// Returns `None` if the file system has no unnamed files, or they could not be linked later.
 #[cfg(target_os = "linux")]
 fn nameless(folder: &Path, private: bool) -> Option<File> {
     use rustix::fs::{Mode, OFlags, open};
@@ -128,7 +128,7 @@ fn nameless(_folder: &Path, _private: bool) -> Option<File> {
     None
 }
 
-/// By which an open file is found without a name (open(2), `O_TMPFILE`).
+/// Returns the path of an open unnamed file (open(2), `O_TMPFILE`).
 #[cfg(target_os = "linux")]
 fn magic_link(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
@@ -160,7 +160,7 @@ fn named(folder: &Path, private: bool) -> Result<(File, PathBuf)> {
         match options.open(&path) {
             Ok(file) => {
                 leftovers::lock(&file);
-                // Another writer may have taken it for a leftover before it was locked.
+                // Another writer may have removed it as a leftover before it was locked.
                 if leftovers::is_at(&file, &path) {
                     return Ok((file, path));
                 }
@@ -171,7 +171,7 @@ fn named(folder: &Path, private: bool) -> Result<(File, PathBuf)> {
     }
 }
 
-/// Renames a file unless anything is at the new name.
+/// Renames a file unless the new name exists.
 fn rename_new(path: &Path, target: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
@@ -179,19 +179,19 @@ fn rename_new(path: &Path, target: &Path) -> io::Result<()> {
         use rustix::io::Errno;
 
         match renameat_with(CWD, path, CWD, target, RenameFlags::NOREPLACE) {
-            // The kernel or the file system does not have it.
+            // The kernel or the file system does not support it.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {}
             outcome => return Ok(outcome?),
         }
     }
     match std::fs::hard_link(path, target) {
         Ok(()) => {
-            // The file is where it belongs; a second name is a leftover like any other.
+            // The file is in place; a second name is removed like any leftover.
             let _ = std::fs::remove_file(path);
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // A file system without links: the window between look and move stays.
+        // A file system without links: a race between check and rename remains.
         Err(_) if target.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => std::fs::rename(path, target),
     }

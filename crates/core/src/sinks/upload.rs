@@ -1,4 +1,4 @@
-//! Where files go that are not put on this machine: objects of a store, which take bytes from front to back.
+//! Upload targets: objects of a store, which are written sequentially.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -6,35 +6,35 @@ use std::path::Path;
 use crate::error::Result;
 use crate::work::Stop;
 
-/// A store that takes files, by paths that are the texts of their URLs.
+/// A store that accepts files, by paths that are their URLs.
 pub trait Uploads: Send + Sync {
-    /// Whether a file that is there is replaced.
+    /// Returns whether existing files are replaced.
     fn overwrites(&self) -> bool;
 
     /// Begins a file. Nothing is sent yet.
     fn begin(&self, path: &Path, stop: &Stop) -> Result<Box<dyn Upload>>;
 
-    /// Whether there is a file. A store that does not tell says no: it refuses the upload at the end.
+    /// Returns whether a file exists. A store that does not report this returns false and rejects the upload at the end.
     fn is_there(&self, path: &Path, stop: &Stop) -> Result<bool>;
 
-    /// Removes a file that [`Upload::complete`] has put there.
+    /// Removes a file that [`Upload::complete`] has created.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Waits until uploads that were dropped are gone from the store, for a minute at most.
+    /// Waits until dropped uploads are removed from the store, at most for a minute.
     fn settle(&self);
 }
 
-/// A file on its way to a store. Nobody sees it there before it is complete; dropped before, it is given up.
+/// An upload in progress. It is not visible before it is completed; dropping it aborts it.
 pub trait Upload: Send {
-    /// Says how many bytes are to come in all, before the first of them. Only a hint.
+    /// Announces the total number of bytes before the first of them. Only a hint.
     fn expect(&mut self, length: u64);
 
-    /// Takes the next bytes. Waits where enough of them are under way.
+    /// Adds the next bytes. Waits if enough of them are in flight.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Sends all that was written, and waits until the store has it.
+    /// Sends everything written, and waits until the store has it.
     fn flush(&mut self) -> Result<()>;
 
-    /// Has the store put the file under its name. `ZT_EXISTS` where somebody has taken that, unless it may be replaced.
+    /// Completes the upload under its name. Fails with `ZT_EXISTS` if that exists, unless it may be replaced.
     fn complete(self: Box<Self>) -> Result<()>;
 }

@@ -1,5 +1,5 @@
-//! Small reads of a source that is dear to ask, served from larger ones: parsers read here and there by some bytes, and each request
-//! takes as long as some MiB do.
+//! Serves small reads of a source with expensive requests from larger ones: parsers read a few bytes here and there, and each request takes
+//! as long as several MiB.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -12,19 +12,19 @@ use crate::checked;
 use crate::error::Result;
 use crate::work::Stop;
 
-/// Reads up to this size are small: more is read with them, and kept.
+/// Maximum size of a small read: more is read along with it and cached.
 pub const SMALL: usize = 64 << 10;
-/// Bytes read with a small read of the beginning. The headers of safetensors of most models have some 10 to 300 KiB, and on a slow line
-/// of 10 MB/s this takes as long as half a round trip to another continent.
+/// Bytes read with a small read at the beginning. The safetensors headers of most models have some 10 to 300 KiB, and on a slow line of 10
+/// MB/s this takes as long as half a round trip to another continent.
 pub const HEAD: u64 = 512 << 10;
-/// Bytes read with a small read that stands alone.
+/// Bytes read with an isolated small read.
 const ALONE: u64 = 64 << 10;
-/// Bytes read where one small read follows the other: twice those of the last time, up to this.
+/// Bytes read for consecutive small reads: twice those of the last time, up to this.
 const IN_ROW: u64 = 1 << 20;
-/// Bytes read with a small read of the end, where zTensor, zip and Arrow have their index.
+/// Bytes read with a small read at the end, where zTensor, zip and Arrow have their index.
 const TAIL: u64 = 256 << 10;
-/// Bytes kept of all files of one place.
-const KEPT: usize = 16 << 20;
+/// Maximum cached bytes of all files of one filesystem.
+const CACHED: usize = 16 << 20;
 
 struct Block {
     file: u64,
@@ -38,33 +38,34 @@ impl Block {
     }
 }
 
-/// The blocks that were used last.
+/// A cache of the most recently used blocks.
 #[derive(Default)]
 pub struct Blocks {
-    /// The one used last is the last one.
-    kept: Mutex<VecDeque<Block>>,
+    /// Least recently used first.
+    cached: Mutex<VecDeque<Block>>,
 }
 
 impl Blocks {
-    /// A number for a file that no other has.
+    /// Returns a unique number for a file.
     pub fn number() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Block>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies as much of the beginning of a range as is kept. Gives the count of bytes.
+    /// Copies as much of the beginning of a range as is cached. Returns the number of bytes.
     pub fn copy(&self, file: u64, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
-        let mut kept = self.lock();
+        let mut cached = self.lock();
         while done < buffer.len() {
             let at = offset + done as u64;
-            let found =
-                kept.iter().position(|block| block.file == file && (block.start..block.end()).contains(&at));
-            let Some(block) = found.and_then(|found| kept.remove(found)) else { break };
+            let found = cached
+                .iter()
+                .position(|block| block.file == file && (block.start..block.end()).contains(&at));
+            let Some(block) = found.and_then(|found| cached.remove(found)) else { break };
             let from = usize::try_from(at - block.start).unwrap_or(usize::MAX);
             let bytes = block.bytes.get(from..).unwrap_or_default();
             let rest = buffer.get_mut(done..).unwrap_or_default();
@@ -73,16 +74,16 @@ impl Blocks {
                 rest.copy_from_slice(bytes);
             }
             done += count;
-            kept.push_back(block);
+            cached.push_back(block);
         }
         done
     }
 
-    /// What to read for a small read of which nothing is kept: a range around it, in a file of `length` bytes.
+    /// Returns the range to read for an uncached small read, in a file of `length` bytes.
     pub fn around(&self, file: u64, offset: u64, count: u64, length: u64) -> Range<u64> {
-        let kept = self.lock();
-        let before = kept.iter().filter(|block| block.file == file && block.start <= offset);
-        // Bytes up to here are kept already.
+        let cached = self.lock();
+        let before = cached.iter().filter(|block| block.file == file && block.start <= offset);
+        // Bytes up to here are already cached.
         let known = before.clone().map(Block::end).max().unwrap_or_default().min(offset);
         let in_row =
             before.filter(|block| block.end() + ALONE > offset).map(|block| block.bytes.len() as u64).max();
@@ -97,23 +98,22 @@ impl Blocks {
         offset..offset.saturating_add(ahead.max(count)).min(length)
     }
 
-    /// Keeps a block, in place of those that were not used for the longest time.
+    /// Caches a block, evicting the least recently used ones.
     pub fn keep(&self, file: u64, start: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        let mut kept = self.lock();
-        kept.push_back(Block { file, start, bytes: bytes.into() });
-        let mut total: usize = kept.iter().map(|block| block.bytes.len()).sum();
-        while total > KEPT
-            && let Some(block) = kept.pop_front()
+        let mut cached = self.lock();
+        cached.push_back(Block { file, start, bytes: bytes.into() });
+        let mut total: usize = cached.iter().map(|block| block.bytes.len()).sum();
+        while total > CACHED
+            && let Some(block) = cached.pop_front()
         {
             total -= block.bytes.len();
         }
     }
 
-    /// Fills a buffer from an offset of a file of `length` bytes, in which all of it is: from what is kept, or by `fetch`, which fills
-    /// another one from an offset.
+    /// Fills a buffer from an offset within a file of `length` bytes: from the cache, or with `fetch`, which fills a buffer from an offset.
     pub fn read(
         &self,
         file: u64,
@@ -123,9 +123,9 @@ impl Blocks {
         fetch: impl Fn(u64, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
         if buffer.len() > SMALL {
-            let kept = self.copy(file, offset, buffer);
-            return match buffer.get_mut(kept..).filter(|rest| !rest.is_empty()) {
-                Some(rest) => fetch(offset.saturating_add(kept as u64), rest),
+            let cached = self.copy(file, offset, buffer);
+            return match buffer.get_mut(cached..).filter(|rest| !rest.is_empty()) {
+                Some(rest) => fetch(offset.saturating_add(cached as u64), rest),
                 None => Ok(()),
             };
         }
@@ -148,13 +148,13 @@ impl Blocks {
         Ok(())
     }
 
-    /// Forgets a file.
+    /// Removes a file from the cache.
     pub fn forget(&self, file: u64) {
         self.lock().retain(|block| block.file != file);
     }
 }
 
-/// A source, small reads of which are served from blocks.
+/// A source that serves small reads from cached blocks.
 pub struct Small<S> {
     source: S,
     blocks: Arc<Blocks>,
@@ -178,7 +178,7 @@ impl<S: ReadAt> ReadAt for Small<S> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         let length = self.source.length();
-        // What ends beyond the source is its own to refuse.
+        // The source itself rejects ranges beyond its end.
         if checked::end_within(offset, buffer.len() as u64, length).is_none() {
             return self.source.read_at(offset, buffer, stop);
         }
@@ -221,8 +221,8 @@ mod tests {
             blocks.keep(file, 0, &vec![0; 1 << 20]);
             assert_eq!(blocks.copy(0, 0, &mut [0]), 1, "{file}");
         }
-        let kept = (0..20).filter(|&file| blocks.copy(file, 0, &mut [0]) == 1).collect::<Vec<_>>();
-        assert_eq!(kept, [0].into_iter().chain(5..20).collect::<Vec<_>>());
+        let cached = (0..20).filter(|&file| blocks.copy(file, 0, &mut [0]) == 1).collect::<Vec<_>>();
+        assert_eq!(cached, [0].into_iter().chain(5..20).collect::<Vec<_>>());
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(blocks.around(1, 10 * MIB, 8, length), 10 * MIB..10 * MIB + ALONE);
         assert_eq!(blocks.around(1, length - 8, 8, length), length - TAIL..length);
         assert_eq!(blocks.around(1, 600, 8, 1000), 0..1000);
-        // In a row, up to a bound.
+        // Consecutive reads, up to a limit.
         let mut next = 10 * MIB;
         for expected in [ALONE, 2 * ALONE, 4 * ALONE, 8 * ALONE, MIB, MIB] {
             let range = blocks.around(1, next, 8, length);
@@ -240,12 +240,12 @@ mod tests {
             blocks.keep(1, range.start, &vec![0; usize::try_from(range.end - range.start).unwrap()]);
             next = range.end;
         }
-        // The end, but for what is known.
+        // The end, except for what is cached.
         blocks.keep(3, 0, &[0; 900]);
         assert_eq!(blocks.around(3, 950, 8, 1000), 900..1000);
     }
 
-    /// Takes down what it is asked for.
+    /// Records the requested ranges.
     struct Asked {
         bytes: Vec<u8>,
         reads: Mutex<Vec<(u64, usize)>>,
@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(read, source.source.bytes[at..][..100]);
         }
         assert_eq!(*source.source.reads.lock().unwrap(), [(0, 512 << 10)]);
-        // The first half of it is kept.
+        // The first half of it is cached.
         let over = source.read_vec(HEAD - 5, 10, Stop::never()).unwrap();
         assert_eq!(over, source.source.bytes[(512 << 10) - 5..][..10]);
         assert_eq!(source.source.reads.lock().unwrap().last(), Some(&(512 << 10, 1 << 20)));
@@ -286,11 +286,11 @@ mod tests {
             Some(&((512 << 10) + (1 << 20) + 3, SMALL + 1))
         );
         assert_eq!(source.read_vec((2 << 20) - 4, 5, Stop::never()).unwrap_err().code(), Code::Truncated);
-        let (stop, far) = (Stop::default(), asked(10));
+        let (stop, remote) = (Stop::default(), asked(10));
         stop.set();
-        assert_eq!(far.read_vec(0, 4, &stop).unwrap_err().code(), Code::Aborted);
+        assert_eq!(remote.read_vec(0, 4, &stop).unwrap_err().code(), Code::Aborted);
         assert_eq!(
-            far.read_vec(0, 4, Stop::never()).unwrap().len(),
+            remote.read_vec(0, 4, Stop::never()).unwrap().len(),
             4,
             "a read that was stopped leaves nothing"
         );

@@ -1,4 +1,4 @@
-//! What of a file is in the page cache.
+//! Inspection and eviction of the page cache.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -6,13 +6,13 @@ use std::io::IoSliceMut;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-/// Bytes looked at, at even distances: each look is a system call.
+/// Number of evenly spaced samples: each is a system call.
 const SAMPLES: u64 = 8;
-/// Bytes that are in memory together.
+/// The page size used for sampling.
 const PAGE: u64 = 4096;
 
-/// Whether a range is in the page cache, by a few samples. What the file system will not say (some network ones)
-/// counts as not there.
+/// Estimates from a few samples whether a range is in the page cache. If the file system does not report this (some network ones), the
+/// range counts as missing.
 pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
     let step = (length / SAMPLES).max(PAGE);
     let samples = (0..SAMPLES.min(length.div_ceil(step))).map(|sample| offset.saturating_add(sample * step));
@@ -23,10 +23,10 @@ pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
     })
 }
 
-/// Lets the kernel forget a range that no process has mapped or written to.
+/// Allows the kernel to evict a range that no process has mapped or written to.
 pub fn forget(file: &File, offset: u64, length: u64) {
     let length = std::num::NonZero::new(length);
-    // Only a hint: where it is not taken the pages stay.
+    // Only a hint: if it is ignored, the pages stay.
     let _ = rustix::fs::fadvise(file, offset, length, rustix::fs::Advice::DontNeed);
 }
 
@@ -40,10 +40,10 @@ mod tests {
     use super::*;
 
     const LENGTH: usize = 4 << 20;
-    /// Where files have no place but memory (statfs(2)).
+    /// File systems that exist only in memory (statfs(2)).
     const TMPFS: u64 = 0x0102_1994;
 
-    /// Lets go of a file by `evict` and says whether the system has all of the bytes from `from` on still.
+    /// Evicts a file with `evict` and returns whether all bytes from `from` on are still in the page cache.
     fn stays(name: &str, from: usize, evict: impl FnOnce(&File)) -> Option<bool> {
         let path = std::env::temp_dir().join(format!("ztensor-{name}-{}", std::process::id()));
         fs::write(&path, vec![1; LENGTH]).unwrap();
@@ -55,14 +55,14 @@ mod tests {
         let stays = is_cached(&file, from as u64, (LENGTH - from) as u64);
         fs::remove_file(path).unwrap();
         if u64::try_from(fstatfs(&file).unwrap().f_type) == Ok(TMPFS) {
-            println!("not tried: the folder for temporary files is in memory");
+            println!("not tried: the temporary folder is in memory");
             return None;
         }
         Some(stays)
     }
 
     #[test]
-    fn a_range_that_is_forgotten_is_read_anew() {
+    fn an_evicted_range_leaves_the_page_cache() {
         assert_ne!(stays("kept", 0, |_| ()), Some(false));
         assert_ne!(stays("forgotten", 0, |file| forget(file, 0, LENGTH as u64)), Some(true));
     }

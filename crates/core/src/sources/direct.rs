@@ -1,4 +1,4 @@
-//! Reads past the page cache (`O_DIRECT`): for data that is used once, or does not fit into memory.
+//! Reads that bypass the page cache (`O_DIRECT`): for data that is used once or exceeds memory.
 #![forbid(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -9,24 +9,24 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use super::owned::Owned;
 use crate::error::{Error, Result};
 
-/// What offsets, lengths and addresses must be multiples of. Some devices take 512; all take this.
+/// Required alignment of offsets, lengths and addresses. Some devices accept 512; all accept this.
 const ALIGNMENT: usize = 4096;
-/// Bytes of one read into memory of ours, where the caller's is not aligned: file and memory seldom both are.
+/// Bytes per read into an aligned bounce buffer, if the caller's is not aligned: file and memory rarely both are.
 const BOUNCE: usize = 4 << 20;
 
-/// A file that is open a second time, for direct reads.
+/// A file that is opened a second time, for direct reads.
 pub struct Direct(File);
 
 impl Direct {
-    /// `None` where the file system has no direct reads.
+    /// Returns `None` if the file system does not support direct reads.
     pub fn new(file: &File) -> Option<Self> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECT);
-        // The very file that is open, whatever stands under its name by now.
+        // Reopens this very file, whatever its path refers to by now.
         options.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok().map(Self)
     }
 
-    /// Fills `buffer` from `offset`. False where the system will not, which it may say as late as here.
+    /// Fills `buffer` from `offset`. Returns false if the system refuses, which may become known only here.
     pub fn read(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<bool> {
         let mut bounce = None;
         while !buffer.is_empty() {
@@ -34,8 +34,8 @@ impl Direct {
             let aligned = skip == 0 && buffer.as_ptr().addr().is_multiple_of(ALIGNMENT);
             let whole = buffer.len() - buffer.len() % ALIGNMENT;
             let read = if aligned && whole > 0 {
-                // Memory that was used before may be marked for the kernel to take (`spare`), which kernels before 5.18 could do
-                // under a direct read. A write to each page ends that.
+                // Recycled memory may be marked for the kernel to reclaim (see `pool`), which kernels before 5.18 could do during a direct
+                // read. Writing to each page clears the mark.
                 buffer[..whole].iter_mut().step_by(ALIGNMENT).for_each(|byte| *byte = 0);
                 self.0.read_at(&mut buffer[..whole], offset)
             } else {
@@ -75,7 +75,7 @@ mod tests {
         let bytes: Vec<u8> = (0..9_000_001).map(|at: usize| u8::try_from((at >> 3) % 251).unwrap()).collect();
         std::fs::write(&path, &bytes).unwrap();
         let file = File::open(&path).unwrap();
-        // A file system without direct reads has none to test.
+        // A file system without direct reads has nothing to test.
         if let Some(direct) = Direct::new(&file) {
             let mut answers = Vec::new();
             for (from, to) in
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_an_error_and_not_tried_again() {
-        // The system reads no folder.
+        // Folders cannot be read.
         let folder = Direct(File::open(std::env::temp_dir()).unwrap());
         assert_eq!(folder.read(0, &mut [0; 10]).unwrap_err().code(), crate::error::Code::Io);
     }

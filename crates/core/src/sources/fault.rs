@@ -1,11 +1,11 @@
-//! What happens when a page of a mapped file cannot be had: a file that is cut short, a drive that fails. The system raises
-//! SIGBUS, on Windows an exception, at the first touch of the page, and a process without a handler dies of it.
+//! Handles pages of a mapped file that cannot be read: the file was truncated, or a drive failed. The system raises SIGBUS, or an exception
+//! on Windows, on the first access to the page, which kills a process without a handler.
 //!
-//! Every mapping of ours stands in a [`table`] that a handler can read. The handler ([`signal`], on Windows `exception`)
-//! puts zero pages where the file was lost, marks the mapping and wakes a thread ([`watch`]), which tells whoever listens.
-//! What is not about our mappings goes where it went before.
+//! Every mapping is in a [`table`] that a handler can read. The handler ([`signal`], on Windows `exception`) replaces the lost range with
+//! zero pages, marks the mapping and wakes a thread ([`watch`]), which notifies listeners. Faults outside our mappings are passed to the
+//! previous handler.
 //!
-//! Windows refuses to shorten a mapped file. A page can still fail to come from a drive, or over the network.
+//! Windows does not permit truncating a mapped file. A page can still fail to load from a drive or over the network.
 
 #[cfg(windows)]
 mod exception;
@@ -24,8 +24,7 @@ pub(super) use exception::{release, reserve};
 pub use table::{Entry, State, losses, state};
 pub use watch::{on_loss, wake};
 
-/// Puts the handler and the thread that tells of losses in place, unless they are there. False where the system refuses
-/// the handler.
+/// Installs the handler and starts the notification thread, unless they exist. Returns false if the system rejects the handler.
 pub fn arm() -> bool {
     let armed = handler::arm();
     if armed {

@@ -1,4 +1,4 @@
-//! A file that stays open: read at positions, mapped when somebody first asks for an alias.
+//! An open file: read at positions, and mapped on first request for an alias.
 #![forbid(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ pub struct FileSource {
     length: u64,
     map: Mutex<Map>,
     io: OnceLock<Io>,
-    /// The way past the page cache, where long reads take it.
+    /// The handle for long reads that bypass the page cache.
     #[cfg(target_os = "linux")]
     direct: OnceLock<Option<Direct>>,
 }
@@ -42,10 +42,10 @@ mod unlinked {
 
     use rustix::fs::{CWD, Mode, OFlags, openat};
 
-    /// Opens a file folder by folder, from the root on, and follows no link.
+    /// Opens a file folder by folder from the root, without following links.
     pub fn open(path: &Path) -> Result<File> {
         let folder_flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // A folder that may be passed and not listed can be opened so there.
+        // This opens folders that may be traversed but not listed.
         #[cfg(target_os = "linux")]
         let folder_flags = folder_flags | OFlags::PATH;
         let mut folder: OwnedFd = openat(CWD, "/", folder_flags, Mode::empty())?;
@@ -55,14 +55,17 @@ mod unlinked {
                 Component::RootDir => continue,
                 Component::Normal(name) => name,
                 Component::Prefix(_) | Component::CurDir | Component::ParentDir => {
-                    return Err(Error::new(ErrorKind::InvalidInput, "the path is not that of a file itself"));
+                    return Err(Error::new(
+                        ErrorKind::InvalidInput,
+                        "the path does not name a file directly",
+                    ));
                 }
             };
             if parts.peek().is_some() {
                 folder = openat(&folder, name, folder_flags, Mode::empty())?;
                 continue;
             }
-            // A named pipe must not block the opener before it is known to be none.
+            // A named pipe must not block opening before it is recognized as one.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             return Ok(openat(&folder, name, flags, Mode::empty())?.into());
         }
@@ -70,14 +73,14 @@ mod unlinked {
     }
 }
 
-/// Reads from here on may go past the page cache: shorter ones would wait for each block.
+/// Minimum size of reads that may bypass the page cache: shorter ones would wait for each block.
 #[cfg(target_os = "linux")]
 const LONG: usize = 1 << 20;
 
 enum Map {
     NotYet,
     Made(Arc<Mapping>),
-    /// The system refused (commit limit, `RLIMIT_AS`, 32 bits); positional reads serve instead.
+    /// The system refused (commit limit, `RLIMIT_AS`, 32 bits); positional reads are used instead.
     Refused,
     Closed,
 }
@@ -87,12 +90,11 @@ impl FileSource {
         Self::open_with(path, OpenOptions::new().read(true))
     }
 
-    /// Opens a file at an absolute path none of whose parts is a link: where one is, or has become one since somebody looked, it fails
-    /// with `ZT_IO`.
+    /// Opens a file at an absolute path without links. Fails with `ZT_IO` if any part of it is, or has become, a link.
     pub fn open_without_links(path: &Path) -> Result<Self> {
         #[cfg(unix)]
         return Self::of(unlinked::open(path).map_err(|error| Error::io("open", &error))?);
-        // Links need a privilege there. What was opened is compared with what stands at the path.
+        // On Windows, creating links requires a privilege. The opened file is compared with the one at the path.
         #[cfg(not(unix))]
         {
             let metadata = path.symlink_metadata().map_err(|error| Error::io("open", &error))?;
@@ -104,28 +106,28 @@ impl FileSource {
         }
     }
 
-    /// The same, of a file that will be written to as well.
+    /// Opens a file that will also be written to.
     pub fn open_writable(path: &Path) -> Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
-        // FILE_SHARE_READ and FILE_SHARE_DELETE: the system itself refuses a second writer.
+        // FILE_SHARE_READ and FILE_SHARE_DELETE: the system itself rejects a second writer.
         #[cfg(windows)]
         std::os::windows::fs::OpenOptionsExt::share_mode(&mut options, 1 | 4);
         Self::open_with(path, &mut options)
     }
 
     fn open_with(path: &Path, options: &mut OpenOptions) -> Result<Self> {
-        // A named pipe must not block the opener before it is known to be none.
+        // A named pipe must not block opening before it is recognized as one.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
         let opened = options.open(path);
-        // There opening a folder is refused as if it were forbidden.
+        // On Windows, opening a folder fails with a permission error.
         #[cfg(windows)]
         let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
         Self::of(opened.map_err(|error| Error::io("open", &error))?)
     }
 
-    /// A file that was opened for reading at least.
+    /// Wraps a file that was opened at least for reading.
     pub fn of(file: File) -> Result<Self> {
         let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
         if metadata.is_dir() {
@@ -147,19 +149,18 @@ impl FileSource {
         })
     }
 
-    /// Says how the bytes come into memory, before any do.
+    /// Sets how the bytes are read into memory; called before any read.
     pub fn set_io(&self, io: Io) {
-        // A second word changes nothing: what is mapped is mapped.
+        // Later calls have no effect, because the file may already be mapped.
         let _ = self.io.set(io);
     }
 
-    /// Whether the file may be mapped at all, as far as its opener and its file system are concerned.
+    /// Returns whether the file may be mapped, according to its opener and its file system.
     pub fn maps(&self) -> bool {
         self.io.get().copied().unwrap_or_default().maps(&self.file)
     }
 
-    /// The mapping, made at the first call. `None`: the system refuses to map this file, or it is
-    /// not to be mapped.
+    /// Returns the mapping, which the first call creates. `None` if the system refuses or the file must not be mapped.
     pub fn mapping(&self) -> Result<Option<Arc<Mapping>>> {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         match &*map {
@@ -169,7 +170,7 @@ impl FileSource {
                 return Err(lost());
             }
             Map::Made(mapping) => {
-                // Somebody may have listened to the signal meanwhile, which replaces the handler.
+                // A signal listener may have replaced the handler in the meantime.
                 fault::arm();
                 return Ok(Some(Arc::clone(mapping)));
             }
@@ -183,12 +184,12 @@ impl FileSource {
         Ok(made)
     }
 
-    /// Lets go of this file's share of the mapping. Positional reads still work for work under way.
+    /// Releases this file's reference to the mapping. Positional reads still work for pending work.
     pub fn release_mapping(&self) {
         *self.map.lock().unwrap_or_else(PoisonError::into_inner) = Map::Closed;
     }
 
-    /// The share of the mapping that exists already, without making one.
+    /// Returns the existing mapping without creating one.
     pub fn mapped(&self) -> Option<Arc<Mapping>> {
         match &*self.map.lock().unwrap_or_else(PoisonError::into_inner) {
             Map::Made(mapping) => Some(Arc::clone(mapping)),
@@ -196,19 +197,19 @@ impl FileSource {
         }
     }
 
-    /// Whether the file is shorter than it was. Costs a third of what `fstat` does, since it is asked at each alias.
+    /// Returns whether the file became shorter. Takes a third of the time of `fstat`, because it is called for each alias.
     #[cfg(unix)]
     fn ends_early(&self) -> bool {
         (&self.file).seek(SeekFrom::End(0)).is_ok_and(|end| end < self.length)
     }
 
-    /// Windows does not let a mapped file be cut.
+    /// Windows does not permit truncating a mapped file.
     #[cfg(not(unix))]
     fn ends_early(&self) -> bool {
         false
     }
 
-    /// Fails where the file is shorter than it was.
+    /// Fails if the file became shorter.
     fn measure(&self) -> Result<()> {
         let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
         if now < self.length {
@@ -218,7 +219,7 @@ impl FileSource {
         Ok(())
     }
 
-    /// A mapping of a file that a read found cut short is lost, whether or not anybody touches what is gone.
+    /// Marks a mapping as lost if a read found its file truncated, even if no lost page was accessed.
     fn note_loss<T>(&self, read: Result<T>) -> Result<T> {
         if read.as_ref().is_err_and(|error| error.code() == Code::Truncated)
             && let Some(mapping) = self.mapped()
@@ -228,7 +229,7 @@ impl FileSource {
         read
     }
 
-    /// Lets the kernel forget what the page cache holds of a range.
+    /// Allows the kernel to evict a range from the page cache.
     #[cfg(target_os = "linux")]
     pub fn forget(&self, offset: u64, length: u64) {
         super::cache::forget(&self.file, offset, length);
@@ -243,7 +244,7 @@ impl FileSource {
         self.direct.get_or_init(open).as_ref()
     }
 
-    /// Whether the file was cut short while it was mapped.
+    /// Returns whether the file was truncated while it was mapped.
     pub fn is_lost(&self) -> bool {
         self.mapped().is_some_and(|mapping| mapping.is_lost())
     }
@@ -279,7 +280,7 @@ impl ReadAt for FileSource {
         hasher: &mut Hasher,
         stop: &Stop,
     ) -> Result<()> {
-        // What is not in memory comes faster by reads, and page faults across a network are not to be waited for.
+        // Uncached data is read faster by reads, and page faults over a network must be avoided.
         let mapped = length >= window::FROM && self.maps() && self.is_cached(offset, length);
         if !mapped {
             return hash_read(self, offset, length, hasher, stop);
@@ -317,8 +318,8 @@ impl ReadAt for FileSource {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
         self.note_loss(read_at(&self.file, offset, buffer))?;
-        // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
-        // lets go of it, after it has set the new length.
+        // A read concurrent with a truncation can return zeros: the kernel clears the truncated part of a page before releasing it, after
+        // setting the new length.
         self.check_length()
     }
 }
@@ -348,20 +349,21 @@ pub fn read_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> Result<()
 
 fn failed_read(error: &std::io::Error, offset: u64) -> Error {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
-        return Error::new(Code::Truncated, "the file ends early: it was cut while it was open").at(offset);
+        return Error::new(Code::Truncated, "the file ends early: it was truncated while it was open")
+            .at(offset);
     }
     Error::io("read", error).at(offset)
 }
 
 fn lost() -> Error {
-    let message = "the file was cut short while it was mapped; what was lost reads as zeros. Open it again";
+    let message = "the file was truncated while it was mapped; lost data reads as zeros. Open it again";
     Error::new(Code::MappingLost, message)
 }
 
 fn is_a_directory() -> std::io::Error {
     #[cfg(unix)]
     let number = libc::EISDIR;
-    // ERROR_INVALID_FUNCTION, which libuv has for it: the system has no number of its own.
+    // ERROR_INVALID_FUNCTION, as in libuv: the system has no specific code.
     #[cfg(windows)]
     let number = 1;
     std::io::Error::from_raw_os_error(number)

@@ -1,5 +1,5 @@
-//! The files that one name space lies in: each opened when it is first read and kept, and found again by what it was
-//! when its index was read.
+//! The files of one name space: each is opened when it is first read and retained, and reopened only if its identity matches the time its
+//! index was read.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -14,32 +14,32 @@ use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::model::{self, Span};
 
-/// What tells a file from another one, or from an altered one, of the same name.
+/// What distinguishes a file from another or altered one with the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub length: u64,
-    /// Device and inode where there are any; elsewhere the time of making stands for them.
-    place: (u64, u64),
+    /// Device and inode if available; otherwise the creation time.
+    node: (u64, u64),
     /// Seconds and nanoseconds.
     modified: (i64, i64),
 }
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { length, place: (device, inode), modified: (seconds, nanoseconds) } = self;
+        let Self { length, node: (device, inode), modified: (seconds, nanoseconds) } = self;
         write!(f, "{length}-{device}-{inode}-{seconds}-{nanoseconds}")
     }
 }
 
 impl Identity {
-    /// Of bytes that nobody can change.
+    /// Returns the identity of immutable bytes.
     pub fn of_length(length: u64) -> Self {
         Self::of_version(length, 0)
     }
 
-    /// Of a source that has another `version` with each change: a number that is made of an entity tag, or of a date.
+    /// Returns the identity of a source whose `version` differs after each change: a number derived from an entity tag or a date.
     pub fn of_version(length: u64, version: u64) -> Self {
-        Self { length, place: (0, version), modified: (0, 0) }
+        Self { length, node: (0, version), modified: (0, 0) }
     }
 
     #[cfg(unix)]
@@ -47,7 +47,7 @@ impl Identity {
         use std::os::unix::fs::MetadataExt;
         Self {
             length: metadata.len(),
-            place: (metadata.dev(), metadata.ino()),
+            node: (metadata.dev(), metadata.ino()),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
@@ -61,7 +61,7 @@ impl Identity {
         let (made, modified) = (since(metadata.created()), since(metadata.modified()));
         Self {
             length: metadata.len(),
-            place: (made.as_secs(), u64::from(made.subsec_nanos())),
+            node: (made.as_secs(), u64::from(made.subsec_nanos())),
             modified: (modified.as_secs().cast_signed(), i64::from(modified.subsec_nanos())),
         }
     }
@@ -69,31 +69,31 @@ impl Identity {
 
 /// One file of a name space.
 pub struct Member {
-    /// `None` where it is not known.
+    /// `None` if unknown.
     path: Option<PathBuf>,
-    /// What it was when it was looked at; `None` for one that stayed open since, or was not looked at.
+    /// Its identity when it was inspected; `None` if it has stayed open since, or was not inspected.
     identity: Option<Identity>,
     length: u64,
     source: OnceLock<Arc<dyn ReadAt>>,
     /// Why it cannot be read.
     problem: Option<Error>,
-    /// What an index calls it, and the digest that it gives of all its bytes.
+    /// Its name in an index, and the index's digest of all its bytes.
     shard: Option<(Box<str>, Digest)>,
 }
 
 impl Member {
-    /// A file that stays open.
+    /// Adds a file that stays open.
     pub fn open(path: &Path, source: Arc<dyn ReadAt>) -> Self {
         Self { path: Some(path.to_owned()), ..Self::of(source) }
     }
 
-    /// A source of any kind.
+    /// Adds a source of any kind.
     pub fn of(source: Arc<dyn ReadAt>) -> Self {
         let length = source.length();
         Self { source: OnceLock::from(source), ..Self::unread(None, length) }
     }
 
-    /// A file of which some may be left unread: one of this machine is closed, and opened again when it is first read.
+    /// Adds one of many files, some of which may never be read: a local file is closed, and opened again when it is first read.
     pub fn one_of_many(path: &Path, source: Arc<dyn ReadAt>) -> Result<Self> {
         match source.local() {
             Some(file) => Ok(Self::later(path.to_owned(), file.identity()?)),
@@ -101,29 +101,29 @@ impl Member {
         }
     }
 
-    /// A file that is opened when it is first read, if it is the same one still.
+    /// Adds a file that is opened when it is first read, if its identity still matches.
     pub fn later(path: PathBuf, identity: Identity) -> Self {
         Self { identity: Some(identity), ..Self::unread(Some(path), identity.length) }
     }
 
-    /// A file of `length` bytes, as an index says, that was not looked at and is not read.
+    /// Adds a file of `length` bytes, according to an index, that is never read.
     pub fn unread(path: Option<PathBuf>, length: u64) -> Self {
         Self { path, identity: None, length, source: OnceLock::new(), problem: None, shard: None }
     }
 
-    /// A file that an index names and that cannot be read: whoever reads it gets `problem`.
+    /// Adds a file that an index names and that cannot be read: reads fail with `problem`.
     pub fn refused(path: Option<PathBuf>, problem: Error) -> Self {
         Self { problem: Some(problem), ..Self::unread(path, 0) }
     }
 
-    /// The same, known as a shard of a table.
+    /// Records that the file is a shard of a table.
     #[must_use]
     pub fn of_shard(mut self, shard: &model::Shard) -> Self {
         self.shard = Some((shard.name.clone(), shard.digest.clone()));
         self
     }
 
-    /// What an index calls it.
+    /// Returns its name in an index.
     pub fn name(&self) -> Option<&str> {
         self.shard.as_ref().map(|(name, _)| &**name)
     }
@@ -136,37 +136,37 @@ impl Member {
         self.length
     }
 
-    /// Whether it was looked at, and is there.
+    /// Returns whether it was inspected and exists.
     pub fn is_known(&self) -> bool {
         self.identity.is_some() || self.source.get().is_some()
     }
 
-    /// Why it cannot be read.
+    /// Returns why it cannot be read.
     pub fn problem(&self) -> Option<&Error> {
         self.problem.as_ref()
     }
 }
 
-/// The files of a name space, by their numbers.
+/// The files of a name space, by number.
 pub struct Files {
     members: Vec<Member>,
-    /// Whether the end has come. Held while a file is opened, so that none is opened twice or after the end.
+    /// Whether the files were closed. Locked while a file is opened, so that none is opened twice or after closing.
     closed: Mutex<bool>,
     io: OnceLock<Io>,
 }
 
 impl Files {
-    /// A name space that one open file holds.
+    /// A name space of one open file.
     pub fn lone(path: &Path, source: FileSource) -> Self {
         Self::new(vec![Member::open(path, Arc::new(source))])
     }
 
-    /// The files in the order of their numbers.
+    /// The files by number.
     pub fn new(members: Vec<Member>) -> Self {
         Self { members, closed: Mutex::new(false), io: OnceLock::new() }
     }
 
-    /// Says how the bytes of all files come into memory, before any do.
+    /// Sets how the bytes of all files are read into memory; called before any read.
     pub fn set_io(&self, io: Io) {
         let _ = self.io.set(io);
         for source in self.members.iter().filter_map(|member| member.source.get()) {
@@ -186,8 +186,8 @@ impl Files {
         self.members.iter()
     }
 
-    /// What each was when its index was read, or is now where it stayed open since. One that was not looked at is its
-    /// length.
+    /// Returns the identity of each file when its index was read, or its current one if it stayed open. A file that was not inspected is
+    /// identified by its length.
     pub fn identities(&self) -> Result<Vec<String>> {
         let identity = |member: &Member| match (member.identity, member.source.get()) {
             (Some(identity), _) => Ok(identity.to_string()),
@@ -197,22 +197,22 @@ impl Files {
         self.members.iter().map(identity).collect()
     }
 
-    /// Bytes of all of them.
+    /// Returns the total size of all files.
     pub fn total_length(&self) -> u64 {
         self.members.iter().fold(0, |total, member| total.saturating_add(member.length))
     }
 
-    /// The local file of a number, as [`Sources::source`] gives it; `None` of a source that is none.
+    /// Returns the local file with a number, as [`Sources::source`] does; `None` if the source is not a local file.
     pub fn local(&self, number: u32) -> Result<Option<&FileSource>> {
         Ok(self.any(number)?.local())
     }
 
-    /// The local file that holds all of a range, at the same offsets: `None` of one that is elsewhere and was not kept.
+    /// Returns the local file that holds all of a range, at the same offsets; `None` if it is remote and not cached.
     pub fn copied(&self, span: Span) -> Result<Option<&FileSource>> {
         Ok(self.any(span.file)?.copied(span.offset, span.length))
     }
 
-    /// What is of this machine of the files. Reads of it wait for no other.
+    /// Returns the locally available part of the files. Reads of it never wait for another machine.
     pub fn near(&self) -> Near<'_> {
         Near(self)
     }
@@ -236,28 +236,28 @@ impl Files {
         Ok(&**member.source.get_or_init(|| source))
     }
 
-    /// Whether some of the bytes are in no file of this machine, so that reading waits for somebody else.
+    /// Returns whether some of the bytes are in no local file, so that reads wait for another machine or the caller's code.
     pub fn are_remote(&self) -> bool {
         let is_remote = |member: &Member| member.source.get().is_some_and(|source| source.is_remote());
         self.members.iter().any(is_remote)
     }
 
-    /// The local file of a number, or the local copy, if it was opened already.
+    /// Returns the local file or copy with a number, if it is already open.
     pub fn opened(&self, number: u32) -> Option<&FileSource> {
         self.members.get(number as usize)?.copy()
     }
 
-    /// The local files, and the local copies, that were opened so far.
+    /// Returns the local files and copies opened so far.
     pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
         self.members.iter().filter_map(|member| Some((member.path.as_deref()?, member.copy()?)))
     }
 
-    /// The first file that was cut short while it was mapped.
+    /// Returns the first file that was truncated while it was mapped.
     pub fn lost(&self) -> Option<&Path> {
         self.all_opened().find_map(|(path, source)| source.is_lost().then_some(path))
     }
 
-    /// Lets go of all mappings. Positional reads still work for work under way.
+    /// Releases all mappings. Positional reads still work for pending work.
     pub fn close(&self) {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         for (_, source) in self.all_opened() {
@@ -267,12 +267,12 @@ impl Files {
 }
 
 impl Member {
-    /// The local file, or the local copy, if it was opened already.
+    /// Returns the local file or copy, if it is already open.
     fn copy(&self) -> Option<&FileSource> {
         self.source.get()?.copy()
     }
 
-    /// Its source: opened, if it is not open. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
+    /// Returns its source, opening it if necessary. Fails with `ZT_IO` if its identity changed or it was not looked up.
     pub fn reopen(&self) -> Result<Arc<dyn ReadAt>> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
@@ -286,7 +286,7 @@ impl Member {
                 || self.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
             let which = name.or_else(path).map_or_else(|| "its file".to_owned(), |name| format!("'{name}'"));
             let message = format!(
-                "{which} was not looked for: the index was opened alone (shards: 'none'); open it without that option to read or verify data"
+                "{which} was not looked up because the index was opened with shards: 'none'; open it without that option to read or verify data"
             );
             return Err(Error::new(Code::Io, message));
         };
@@ -299,20 +299,20 @@ impl Member {
     }
 }
 
-/// Local files, and local copies: of a copy only what was kept may be read, the rest are zeros.
+/// Local files and copies: only cached ranges of a copy may be read, the rest are zeros.
 #[derive(Clone, Copy)]
 pub struct Near<'f>(&'f Files);
 
 impl Sources for Near<'_> {
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         let copy = self.0.any(file)?.copy();
-        let message = "the file is not on this machine";
+        let message = "the file is not available locally";
         Ok(copy.ok_or_else(|| Error::new(Code::NotLocal, message))?)
     }
 }
 
 impl Sources for Files {
-    /// Opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose index was read.
+    /// Opens the file if necessary. Fails with `ZT_IO` if it is no longer the one whose index was read.
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         self.any(file)
     }
@@ -393,9 +393,9 @@ mod tests {
         assert_eq!(members.iter().map(Member::length).collect::<Vec<_>>(), [10, 10, 77]);
         let files = Files::new(members);
         assert_eq!((files.len(), files.is_empty(), files.iter().count()), (3, false, 3));
-        let told = identity.to_string();
-        assert!(told.starts_with("10-") && told.split('-').count() == 5, "{told}");
-        assert_eq!(files.identities().unwrap(), [told.clone(), told, "77".to_owned()]);
+        let text = identity.to_string();
+        assert!(text.starts_with("10-") && text.split('-').count() == 5, "{text}");
+        assert_eq!(files.identities().unwrap(), [text.clone(), text, "77".to_owned()]);
         files.set_io(Io::Read);
         assert!(!files.local(0).unwrap().unwrap().maps(), "it was open already");
         assert!(!files.local(1).unwrap().unwrap().maps(), "it was opened later");

@@ -1,4 +1,4 @@
-//! Where paths lead: to files of this machine, or into a tree of files that is elsewhere.
+//! File systems: local files, or a remote tree of files.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -10,30 +10,29 @@ use super::file::FileSource;
 use crate::error::{Error, Result};
 use crate::work::Stop;
 
-/// A tree of files that are opened by their paths. A path of what is elsewhere is the text that users see, such as
-/// `https://host/folder/model.safetensors`: neither credentials nor a query stand in it.
+/// A tree of files that are opened by path. A remote path is the text that users see, such as `https://host/folder/model.safetensors`,
+/// without credentials and query.
 pub trait Filesystem: Send + Sync {
-    /// Opens a file. Fails with `ZT_IO` where there is none, or where it is a folder.
+    /// Opens a file. Fails with `ZT_IO` if it does not exist or is a folder.
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>>;
 
-    /// Whether a path is that of a folder. Asked where it cannot be opened as a file.
+    /// Returns whether a path is a folder. Called if it cannot be opened as a file.
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool;
 
-    /// The names in a folder, not in those in it, up to `most` of them and one more.
+    /// Returns the names in a folder, not recursively, up to `most` + 1.
     fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>>;
 
-    /// Whether a path is that of a file. A place that has to be asked for each may say no: what is found so is better help
-    /// in a message, and nothing more.
+    /// Returns whether a path is a file. Where this requires a request, it may return false: it is only used to improve messages.
     fn is_file(&self, path: &Path) -> bool;
 
-    /// Whether the files are those of this machine: they can be looked through for little, links lead out of their folder,
-    /// and each is opened anew when it is needed, so that a set does not keep all of its files open.
+    /// Returns whether the files are local: listing is cheap, links may lead out of their folder, and files are reopened when needed, so
+    /// that a set does not keep all of its files open.
     fn is_local(&self) -> bool {
         false
     }
 }
 
-/// The files of this machine.
+/// The local files.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalFiles;
 

@@ -1,17 +1,17 @@
-//! How much memory and how many addresses may be retained without being in use. V8 ends the process if the system refuses it memory.
+//! Limits how much memory and address space may be retained without being used. V8 ends the process if the system refuses it memory.
 #![forbid(unsafe_code)]
 
-/// What the system may limit.
+/// The resource that the system may limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Addresses alone (`RLIMIT_AS`).
+    /// Address space only (`RLIMIT_AS`).
     Addresses,
-    /// Private memory, too (`RLIMIT_DATA`).
+    /// Private memory as well (`RLIMIT_DATA`).
     #[cfg(target_os = "linux")]
     Data,
 }
 
-/// Bytes that may be retained, given those that are: a quarter of what would be free without them.
+/// Returns the bytes that may be retained, given those already retained: a quarter of what would be free without them.
 pub fn allowance(kind: Kind, retained: usize) -> usize {
     let (addresses, data) = limits::found(kind);
     let quarter = |limit: Option<limits::Limit>| {
@@ -20,7 +20,7 @@ pub fn allowance(kind: Kind, retained: usize) -> usize {
     quarter(addresses).min(quarter(data))
 }
 
-/// Whether the system limits how much the process may take.
+/// Returns whether the system limits the memory of the process.
 pub fn is_limited() -> bool {
     #[cfg(target_os = "linux")]
     let kind = Kind::Data;
@@ -39,7 +39,7 @@ mod limits {
 
     use super::Kind;
 
-    /// What may be used, and what is.
+    /// A limit and the current use.
     pub struct Limit {
         most: usize,
         used: usize,
@@ -55,9 +55,9 @@ mod limits {
         getrlimit(resource).current.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
     }
 
-    /// The limits of addresses and of data; `None` for what is not limited.
+    /// Returns the limits of address space and of data; `None` if unlimited.
     pub fn found(kind: Kind) -> (Option<Limit>, Option<Limit>) {
-        // What 32 bits can address, less what systems keep for themselves.
+        // The 32-bit address space, less what systems reserve for themselves.
         let all = if usize::BITS < 64 { Some(2 << 30) } else { None };
         let addresses = [limit(Resource::As), all].into_iter().flatten().min();
         #[cfg(target_os = "linux")]
@@ -74,10 +74,10 @@ mod limits {
         (of(addresses, used.0), of(data, used.1))
     }
 
-    /// Bytes of addresses and of data in use; all where the system does not say.
+    /// Returns the bytes of address space and of data in use; the maximum if unknown.
     #[cfg(target_os = "linux")]
     fn used() -> (usize, usize) {
-        // In pages: all, and five numbers on data.
+        // In pages: the total, and the sixth number is data.
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let mut pages = statm.split(' ').map(|number| number.parse::<usize>().unwrap_or(usize::MAX));
         let mut bytes =
@@ -85,20 +85,20 @@ mod limits {
         (bytes(0), bytes(4))
     }
 
-    /// Not known: a quarter of the limit may be retained.
+    /// Unknown: a quarter of the limit may be retained.
     #[cfg(not(target_os = "linux"))]
     fn used() -> (usize, usize) {
         (0, 0)
     }
 
-    /// Whether private memory that can be written counts as used before anybody writes to it: where its size is limited, and
-    /// where the system promises no more than it has. `MAP_NORESERVE` changes nothing there.
+    /// Returns whether writable private memory counts as used before it is written: if its size is limited, and if the system does not
+    /// overcommit. `MAP_NORESERVE` does not change that.
     #[cfg(target_os = "linux")]
     pub fn counts_writable() -> bool {
         use std::sync::OnceLock;
 
         static STRICT: OnceLock<bool> = OnceLock::new();
-        // Where it cannot be read now, it is read the next time.
+        // If it cannot be read now, it is read the next time.
         let strict = STRICT.get().copied().or_else(|| {
             let mode = std::fs::read("/proc/sys/vm/overcommit_memory").ok()?;
             Some(*STRICT.get_or_init(|| mode.starts_with(b"2")))
@@ -125,7 +125,7 @@ mod limits {
         }
     }
 
-    /// Only their number of bits limits reserved addresses.
+    /// Reserved addresses are limited only by the address width.
     pub fn found(kind: Kind) -> (Option<Limit>, Option<Limit>) {
         match kind {
             Kind::Addresses => (None, None),

@@ -1,20 +1,20 @@
-//! How the bytes of a file come into memory: mapped, read through the page cache, or read past it.
+//! How the bytes of a file are read into memory: mapped, through the page cache, or bypassing it.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
 
-/// What an opener asks for.
+/// The mode requested by an opener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Io {
-    /// Mapped, but read on a file system of another machine or of a program, where each fault is a round trip and
-    /// a broken connection a signal; past the page cache what is loaded of a file that does not fit into memory.
+    /// Mapped, except on remote and user-space file systems, where each fault is a round trip and a broken connection a signal. Loads of a
+    /// file that exceeds memory bypass the page cache.
     #[default]
     Auto,
-    /// Mapped, wherever it lies.
+    /// Always mapped.
     Mmap,
     /// Never mapped.
     Read,
-    /// Mapped for aliases; what is loaded is read past the page cache.
+    /// Mapped for aliases; loads bypass the page cache.
     Direct,
 }
 
@@ -29,7 +29,7 @@ impl Io {
         }
     }
 
-    /// Whether a file may be mapped.
+    /// Returns whether a file may be mapped.
     pub fn maps(self, file: &File) -> bool {
         match self {
             Self::Auto => !is_remote(file),
@@ -38,7 +38,7 @@ impl Io {
         }
     }
 
-    /// Whether long reads of a file of `length` bytes go past the page cache.
+    /// Returns whether long reads of a file of `length` bytes bypass the page cache.
     #[cfg(target_os = "linux")]
     pub fn is_direct(self, file: &File, length: u64) -> bool {
         match self {
@@ -54,7 +54,7 @@ fn is_remote(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| REMOTE.contains(&magic(stat.f_type)))
 }
 
-/// The width and sign of the field differ by platform; all magics have 32 bits.
+/// Width and sign of the field differ by platform; all magics have 32 bits.
 #[cfg(target_os = "linux")]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
 fn magic(f_type: rustix::fs::FsWord) -> u32 {
@@ -66,7 +66,7 @@ fn is_remote(_file: &File) -> bool {
     false
 }
 
-/// The magics of statfs(2) of file systems behind which a network or a program stands.
+/// The statfs(2) magics of remote and user-space file systems.
 #[cfg(target_os = "linux")]
 const REMOTE: [u32; 10] = [
     0x6969,      // NFS
@@ -81,7 +81,7 @@ const REMOTE: [u32; 10] = [
     0x786f_4256, // VirtualBox
 ];
 
-/// Bytes that can be had without swapping, by the kernel's estimate and the limit of the control group.
+/// Returns the memory available without swapping, by the kernel's estimate and the limit of the control group.
 #[cfg(target_os = "linux")]
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(Io::from_name("dma"), None);
         assert!(Io::Auto.is_direct(&file, u64::MAX) || is_remote(&file));
         assert!(!Io::Auto.is_direct(&file, 1));
-        // The kernel's own file system is nobody else's.
+        // The kernel's own file system is not remote.
         let own = File::open("/proc/self/status").unwrap();
         assert!(!is_remote(&own) && Io::Auto.maps(&own));
         assert!(REMOTE.contains(&magic(0x6969)) && !REMOTE.contains(&magic(0x9fa0)));

@@ -1,4 +1,4 @@
-//! A private, copy-on-write mapping of a whole file, and its careful end.
+//! A private, copy-on-write mapping of a whole file, and its safe end.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -8,44 +8,43 @@ use memmap2::{MmapMut, MmapOptions};
 use super::fault::Entry;
 use super::{reclaim, retired};
 
-/// A mapped file. Writes into it stay in this process.
+/// A mapped file. Writes to it stay in this process.
 ///
-/// It ends in two steps: native code of others (a compression job on a view) may still be reading when the last share
-/// goes, so the range is first overlaid with zero pages, which frees the file and its pages at once, and only its
-/// addresses wait in a [`retired`] before they are given back.
+/// It ends in two steps: other native code (a compression job on a view) may still be reading when the last reference is dropped, so the
+/// range is first overlaid with zero pages, which frees the file and its pages at once, and its addresses are retained for a while
+/// ([`retired`]) before they are released.
 pub struct Mapping {
     map: Option<MmapMut>,
-    /// Its place among the ranges whose loss is survived; it leaves before the range can become another's.
+    /// Its entry in the table of fault-protected ranges, removed before the range can be reused.
     entry: Option<Entry>,
 }
 
 impl Mapping {
-    /// Maps `length` bytes of `file`, or gives `None` where the system refuses.
+    /// Maps `length` bytes of `file`, or returns `None` if the system refuses.
     pub fn new(file: &File, length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok().filter(|&length| length > 0)?;
         let mut options = MmapOptions::new();
         options.len(length).no_reserve_swap();
-        // SAFETY: the mapping is private and only ever handed out as raw memory that JavaScript may write
-        // and another process may change below us; no Rust reference to its bytes is kept across a call,
-        // and parsers and decoders read through the file, not through here.
+        // SAFETY: the mapping is private and only passed on as raw memory that JavaScript may write and another process may change; no Rust
+        // reference to its bytes is held across a call, and parsers and decoders read through the file instead.
         let map = reclaim::map_or_reclaim(|| unsafe { options.map_copy(file) }).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { map: Some(map), entry: Some(entry) })
     }
 
-    /// Whether the file was cut short below the mapping and pages were lost, which read as zeros now.
+    /// Returns whether the file was truncated and pages were lost, which now read as zeros.
     pub fn is_lost(&self) -> bool {
         self.entry.as_ref().is_some_and(Entry::is_lost)
     }
 
-    /// Marks it so, where the file was seen to be shorter: of a cut inside its last page the system says nothing.
+    /// Marks it as lost if the file was found to be shorter: the system does not report truncation within the last page.
     pub fn lose(&self) {
         if let Some(entry) = &self.entry {
             entry.lose();
         }
     }
 
-    /// Names the mapping for [`super::fault::state`].
+    /// Returns a number that identifies the mapping for [`super::fault::state`].
     pub fn token(&self) -> u64 {
         self.entry.as_ref().map_or(0, Entry::token)
     }
@@ -54,7 +53,7 @@ impl Mapping {
         self.map.as_ref().map_or(0, |map| map.len())
     }
 
-    /// The address of `offset`, where `length` bytes from there lie inside the mapping.
+    /// Returns the address of `offset`, if `length` bytes from there are within the mapping.
     pub fn address(&self, offset: u64, length: u64) -> Option<*mut u8> {
         let map = self.map.as_ref()?;
         crate::checked::end_within(offset, length, map.len() as u64)?;
@@ -62,7 +61,7 @@ impl Mapping {
         Some(map.as_ptr().cast_mut().wrapping_add(offset))
     }
 
-    /// Brings the pages of a range in. Fails, rather than raising a signal, where the file ends early.
+    /// Reads the pages of a range into memory. Fails, instead of raising a signal, if the file ends early.
     #[cfg(target_os = "linux")]
     pub fn populate(&self, offset: usize, length: usize) -> std::io::Result<()> {
         self.map
@@ -70,7 +69,7 @@ impl Mapping {
             .map_or(Ok(()), |map| map.advise_range(memmap2::Advice::PopulateRead, offset, length))
     }
 
-    /// Lets the kernel take the unmodified pages of a range back; pages that JavaScript wrote to stay.
+    /// Allows the kernel to reclaim the unmodified pages of a range; pages that JavaScript wrote to stay.
     #[cfg(target_os = "linux")]
     pub fn page_out(&self, offset: usize, length: usize) {
         let Some(map) = &self.map else { return };
@@ -80,8 +79,8 @@ impl Mapping {
         if start.checked_add(length).is_none_or(|end| end > map.len()) {
             return;
         }
-        // SAFETY: the range lies in our mapping; the advice drops no modified page. A kernel that does not
-        // know it says so, and the pages stay.
+        // SAFETY: the range is within our mapping; the advice drops no modified page. A kernel that does not support it returns an error,
+        // and the pages stay.
         unsafe {
             libc::madvise(map.as_ptr().cast_mut().wrapping_add(start).cast(), length, libc::MADV_PAGEOUT)
         };
@@ -90,7 +89,7 @@ impl Mapping {
 
 #[cfg(target_os = "linux")]
 fn page_size() -> libc::c_long {
-    // SAFETY: a plain question to the system.
+    // SAFETY: a plain system query.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }
 }
 

@@ -1,4 +1,4 @@
-//! Bytes in memory of our own.
+//! A file in private memory.
 #![forbid(unsafe_code)]
 
 use super::ReadAt;
@@ -10,7 +10,7 @@ use crate::work::Stop;
 pub struct Memory(Owned);
 
 impl Memory {
-    /// A copy of `bytes`. Fails with `ZT_LIMIT` where there is no memory for it.
+    /// Copies `bytes`. Fails with `ZT_LIMIT` if there is not enough memory.
     pub fn copy_of(bytes: &[u8]) -> Result<Self> {
         let mut copy = Owned::to_fill(bytes.len() as u64)?;
         copy.copy_from_slice(bytes);

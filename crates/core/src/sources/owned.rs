@@ -1,4 +1,4 @@
-//! Memory that we own and fill: decoded and loaded data.
+//! Owned memory for decoded and loaded data.
 #![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -9,17 +9,17 @@ use super::reclaim;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 
-/// From here on the memory comes from the kernel in whole zeroed pages, huge ones where it has them.
+/// From this size on memory is allocated from the kernel in whole zeroed pages, huge ones if available.
 const PAGES_FROM: usize = 1 << 20;
 
-/// Elements of any type may stand at an address that is a multiple of this; files align them so, too.
+/// The alignment of blocks, which suffices for elements of any type; files use the same alignment.
 const ALIGNMENT: usize = 64;
 
-/// Bytes that may wait beside long work.
+/// Maximum bytes retained for reuse during long work.
 #[cfg(target_os = "linux")]
 const TIDY: usize = 64 << 20;
 
-/// A block of bytes. Claiming it can fail, never abort.
+/// A block of bytes. Allocating it can fail, but never abort.
 pub struct Owned(Block);
 
 enum Block {
@@ -35,13 +35,13 @@ struct Pages {
 }
 
 impl Owned {
-    /// `length` zero bytes.
+    /// Allocates `length` zero bytes.
     pub fn zeroed(length: u64) -> Result<Self> {
         let length = checked::index(length, "a buffer")?;
         if length < PAGES_FROM { Self::heap(length) } else { Self::pages(length) }
     }
 
-    /// `length` bytes for a writer of all of them: zeros, or what an earlier block left.
+    /// Allocates `length` bytes that the caller overwrites in full: zeros, or the content of a recycled block.
     pub fn to_fill(length: u64) -> Result<Self> {
         let length = checked::index(length, "a buffer")?;
         if length < PAGES_FROM {
@@ -54,11 +54,11 @@ impl Owned {
         Self::pages(length)
     }
 
-    /// `length` of its bytes from `start` on, in the same memory, and aligned to [`ALIGNMENT`] bytes as a whole block is.
+    /// Returns the part of `length` bytes from `start` on, in the same memory, aligned to [`ALIGNMENT`] bytes like a whole block.
     pub fn part(mut self, start: u64, length: u64) -> Result<Self> {
         let (start, length) = (checked::index(start, "a buffer")?, checked::index(length, "a buffer")?);
         let end = start.checked_add(length).filter(|&end| end <= self.len());
-        let end = end.ok_or_else(|| Error::new(Code::Internal, "a part is beyond its block"))?;
+        let end = end.ok_or_else(|| Error::new(Code::Internal, "a part is outside its block"))?;
         match &mut self.0 {
             Block::Pages(pages) if start.is_multiple_of(ALIGNMENT) => {
                 (pages.start, pages.length) = (pages.start + start, length);
@@ -84,21 +84,20 @@ impl Owned {
 
     fn pages(length: usize) -> Result<Self> {
         let block = reclaim::map_or_reclaim(|| MmapMut::map_anon(length)).map_err(|_| refused(length))?;
-        // Only a hint: the first touch of fresh 4 KiB pages costs three times that of huge ones.
+        // Only a hint: the first access to fresh 4 KiB pages costs three times that of huge ones.
         #[cfg(target_os = "linux")]
         let _ = block.advise(memmap2::Advice::HugePage);
         Ok(Self(Block::Pages(Pages { block: Some(block), start: 0, length })))
     }
 }
 
-/// Gives back what waits for its next use beyond some 64 MiB. For long work that is to take little memory, and claims
-/// blocks of many sizes.
+/// Releases memory retained for reuse beyond some 64 MiB. For long work that should take little memory and allocates blocks of many sizes.
 pub fn tidy() {
     #[cfg(target_os = "linux")]
     super::pool::shrink(TIDY);
 }
 
-/// There is not so much memory.
+/// Builds the error for a failed allocation.
 pub fn refused(length: usize) -> Error {
     Error::new(Code::Limit, format!("not enough memory for {length} bytes"))
 }

@@ -1,4 +1,4 @@
-//! A file in somebody else's memory whose index is read without knowing where it is.
+//! A file in the caller's memory whose index is read in attempts, each with more staged ranges.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,19 +9,19 @@ use crate::checked::end_within;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Bytes at both ends of a file that are staged first: most indexes are in them.
+/// Bytes at both ends of a file that are staged first: they include most indexes.
 const END: u64 = 64 << 10;
-/// Bytes that are staged at least for a read beyond them, and twice as many each time.
+/// Minimum bytes staged for a read beyond them, doubled each time.
 const MORE: u64 = 1 << 20;
-/// Reads beyond what is staged, after which all of the file is: no format but a strange BTF file needs so many.
+/// Number of further reads after which the whole file is staged: only unusual BTF files need so many.
 const MOST: u32 = 8;
 
-/// The ranges of a file that are there. A read beyond them fails, and the next attempt has its range.
+/// The staged ranges of a file. A read beyond them fails, and the next attempt has its range.
 pub struct Partial {
     parts: Vec<Arc<Staged>>,
     total: u64,
     attempts: u32,
-    /// What the first read beyond the ranges asked for.
+    /// The range requested by the first read beyond the staged ones.
     missed: Mutex<Option<(u64, u64)>>,
 }
 
@@ -30,7 +30,7 @@ impl Partial {
         Self { parts: Vec::new(), total, attempts: 0, missed: Mutex::default() }
     }
 
-    /// Offset and length of what has to be staged for the next attempt.
+    /// Returns offset and length of the ranges to stage for the next attempt.
     pub fn wanted(&self) -> Vec<(u64, u64)> {
         match *self.locked() {
             None if self.total <= 2 * END => vec![(0, self.total)],
@@ -43,7 +43,7 @@ impl Partial {
         }
     }
 
-    /// Takes what was wanted.
+    /// Adds the ranges that were wanted.
     pub fn add(&mut self, part: Arc<Staged>) {
         if self.attempts > MOST {
             self.parts.clear();
@@ -51,7 +51,7 @@ impl Partial {
         self.parts.push(part);
     }
 
-    /// Reads with what is there; `None` where that is not enough.
+    /// Calls `read` with the staged ranges; `None` if they are not sufficient.
     pub fn attempt<T>(&mut self, read: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
         *self.locked() = None;
         self.attempts += 1;
@@ -78,7 +78,7 @@ impl ReadAt for Partial {
         if length == 0 {
             return Ok(());
         }
-        // What is not in the file can never be staged.
+        // A range outside the file can never be staged.
         if end_within(offset, length, self.total).is_none() {
             return Err(ends_early(offset, length, self.total));
         }
@@ -96,7 +96,7 @@ mod tests {
     use crate::checked;
     use crate::sources::owned::Owned;
 
-    /// Ranges of a file of these bytes as they are staged.
+    /// Stages ranges of a file with these bytes.
     fn staged(bytes: &[u8], ranges: &[(u64, u64)]) -> Arc<Staged> {
         let piece = |&(offset, length): &(u64, u64)| {
             (offset, Owned::from(checked::slice(bytes, offset, length).unwrap().to_vec()))
@@ -104,7 +104,7 @@ mod tests {
         Arc::new(Staged::new(ranges.iter().map(piece).collect(), bytes.len() as u64))
     }
 
-    /// Reads ranges one after the other, as often as it takes. Gives what was staged for that.
+    /// Reads ranges in sequence with as many attempts as needed. Returns the ranges staged for each.
     fn read(bytes: &[u8], ranges: &[(u64, u64)]) -> Vec<Vec<(u64, u64)>> {
         let mut partial = Partial::new(bytes.len() as u64);
         let mut all = Vec::new();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_what_is_there_is_told() {
+    fn errors_in_staged_data_are_returned() {
         let mut partial = Partial::new(100);
         partial.add(staged(&bytes(100), &[(0, 100)]));
         let outcome = partial.attempt(|source| source.read_vec(90, 20, Stop::never()));

@@ -1,5 +1,5 @@
-//! A pool of memory blocks that were freed and may be reused for a while. Their pages are present already; the kernel has to find and
-//! clear fresh ones.
+//! A pool of freed memory blocks that are retained for reuse for a while. Their pages are already present; fresh ones would have to be
+//! found and cleared by the kernel.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::reclaim::{self, Store};
 
 /// How long a block is retained.
 const RETENTION: Duration = Duration::from_secs(10);
-/// Bytes that are retained at most. The kernel may take their pages at any time, and counts them as available.
+/// Maximum bytes retained. The kernel may reclaim their pages at any time, and counts them as available.
 const MOST: usize = if usize::BITS >= 64 { 4 << 30 } else { 64 << 20 };
 
 struct Blocks {
-    /// Blocks and when they were freed, by their lengths.
+    /// Blocks and the times at which they were freed, by length.
     blocks: BTreeMap<usize, Vec<(MmapMut, Instant)>>,
     bytes: usize,
 }
@@ -44,7 +44,7 @@ impl Blocks {
         self.blocks.entry(length).or_default().push((block, now));
     }
 
-    /// Removes the largest blocks until no more than `most` bytes are left.
+    /// Removes the largest blocks until at most `most` bytes are left.
     fn take_beyond(&mut self, most: usize) -> Vec<(MmapMut, Instant)> {
         let mut gone = Vec::new();
         while self.bytes > most {
@@ -55,7 +55,7 @@ impl Blocks {
         gone
     }
 
-    /// Removes the blocks that were retained long enough.
+    /// Removes blocks that were retained long enough.
     fn take_old(&mut self, now: Instant) -> Vec<(MmapMut, Instant)> {
         let mut old = Vec::new();
         self.blocks.retain(|_, blocks| {
@@ -96,8 +96,7 @@ impl Store for Pool {
     }
 }
 
-/// Takes a block of `length` bytes, or at most an eighth more. It holds its last content or zeros, which may change until it is
-/// written.
+/// Takes a block of `length` bytes, or at most an eighth more. It contains old content or zeros, which may change until it is written.
 pub fn take(length: usize) -> Option<MmapMut> {
     lock().take(length)
 }
@@ -105,7 +104,7 @@ pub fn take(length: usize) -> Option<MmapMut> {
 /// Puts a block into the pool, or frees it if the pool is full.
 pub fn put(block: MmapMut) {
     let length = block.len();
-    // SAFETY: nobody reads the block before writing to it; see `take`.
+    // SAFETY: the block is not read before it is written; see `take`.
     if length > MOST || unsafe { block.unchecked_advise(UncheckedAdvice::Free) }.is_err() {
         return; // frees it: the kernel could not take it back under pressure (locked memory, an old kernel)
     }
@@ -121,12 +120,12 @@ pub fn put(block: MmapMut) {
     }
 }
 
-/// Bytes that may be retained, given those that are.
+/// Returns the bytes that may be retained, given those already retained.
 fn most(retained: usize) -> usize {
     headroom::allowance(headroom::Kind::Data, retained).min(MOST)
 }
 
-/// Frees the largest blocks until no more than `most` bytes are left.
+/// Frees the largest blocks until at most `most` bytes are left.
 pub fn shrink(most: usize) {
     let freed = lock().take_beyond(most);
     drop(freed); // outside of the lock: unmapping takes time
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_block_is_used_again_for_its_own_size_and_little_less() {
-        // A size that no other test asks for.
+        // A size that no other test uses.
         let length = (3 << 20) + 4096 * 7;
         let mut block = MmapMut::map_anon(length).unwrap();
         block.fill(7);

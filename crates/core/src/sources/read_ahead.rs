@@ -1,5 +1,5 @@
-//! Small reads one behind the other, served from larger ones: a read of the file, and the look at its length after it, cost
-//! more than the bytes of a small tensor.
+//! Serves consecutive small reads from larger ones: reading the file and then checking its length cost more than the bytes of a small
+//! tensor.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,20 +10,20 @@ use crate::work::Stop;
 
 /// Bytes read at once.
 const WINDOW: u64 = 256 << 10;
-/// Reads up to this size are small.
+/// Maximum size of a small read.
 const SMALL: u64 = 32 << 10;
-/// How far behind the last small read the next one may begin, to be one in a row: data is aligned.
+/// Maximum distance from the end of the last small read at which the next one counts as consecutive: data is aligned.
 const NEAR: u64 = 4 << 10;
-/// Files that get a view; further ones are read as they are.
+/// Maximum number of files that get a window; further ones are read directly.
 const MOST_FILES: usize = 1 << 12;
 
-/// The bytes read last, of whichever file that was.
+/// The bytes last read from any file.
 #[derive(Default)]
 struct Window {
     file: u32,
     start: u64,
     bytes: Vec<u8>,
-    /// Where the last small read ended.
+    /// The end of the last small read.
     end: u64,
 }
 
@@ -34,7 +34,7 @@ impl Window {
     }
 }
 
-/// The places of a catalog, for somebody who reads one tensor after the other.
+/// The sources of a catalog, for reading one tensor after the other.
 pub struct ReadAhead<'a> {
     sources: &'a dyn Sources,
     views: Vec<OnceLock<View<'a>>>,
@@ -42,7 +42,7 @@ pub struct ReadAhead<'a> {
 }
 
 impl<'a> ReadAhead<'a> {
-    /// `files`: how many there are beside the first.
+    /// `files`: their number without the first.
     pub fn new(sources: &'a dyn Sources, files: usize) -> Self {
         let views = (0..=files.min(MOST_FILES)).map(|_| OnceLock::new()).collect();
         Self { sources, views, window: Arc::default() }
@@ -83,12 +83,12 @@ impl ReadAt for View<'_> {
             buffer.copy_from_slice(bytes);
             return Ok(());
         }
-        let room = self.source.length().saturating_sub(offset).min(WINDOW);
-        // What cannot be read as a part of more is read alone: then it is its own error.
+        let length_ahead = self.source.length().saturating_sub(offset).min(WINDOW);
+        // If the larger read fails, the small one is read alone and returns its own error.
         if in_row
-            && room >= length
-            && self.source.holds(offset, room)
-            && self.fill(&mut window, offset, room, stop).is_ok()
+            && length_ahead >= length
+            && self.source.holds(offset, length_ahead)
+            && self.fill(&mut window, offset, length_ahead, stop).is_ok()
             && let Some(bytes) = window.held(self.file, offset, buffer.len())
         {
             buffer.copy_from_slice(bytes);
@@ -116,7 +116,7 @@ mod tests {
     use crate::sources::file::FileSource;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts reads; those that reach the byte at `bad` fail.
+    /// Counts reads; those that include the byte at `bad` fail.
     struct Counted {
         bytes: Vec<u8>,
         bad: u64,
@@ -147,7 +147,7 @@ mod tests {
         }
 
         fn check_length(&self) -> Result<()> {
-            Err(Error::new(Code::Truncated, "cut"))
+            Err(Error::new(Code::Truncated, "truncated"))
         }
     }
 

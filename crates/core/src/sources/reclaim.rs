@@ -1,6 +1,6 @@
 //! Memory and addresses that are retained after their last use: blocks that the next read may reuse, and address ranges that native code
-//! may still read from. Each store registers here. One thread releases what was retained long enough, and a mapping that the system
-//! refuses is retried after everything was released.
+//! may still read from. Each store registers here. One thread releases what was retained long enough, and a mapping that the system refuses
+//! is retried after everything was released.
 #![forbid(unsafe_code)]
 
 use std::io::{ErrorKind, Result};
@@ -14,14 +14,14 @@ use crate::loaded;
 pub trait Store: Sync {
     fn is_empty(&self) -> bool;
 
-    /// Releases what was retained long enough by `now`, and what exceeds the store's bounds.
+    /// Releases what was retained long enough by `now`, and what exceeds the store's limits.
     fn release_old(&self, now: Instant);
 
     /// Releases everything.
     fn release_all(&self);
 }
 
-/// How often the thread looks. The headroom of the process can shrink at any time.
+/// How often the thread runs. The headroom of the process can shrink at any time.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 struct Registry {
@@ -37,8 +37,8 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has the thread release what `store` retains. Called after something was added, without the store's lock. Returns false if the system
-/// has no thread to give.
+/// Makes the thread release what `store` retains. Called after something was added, without the store's lock. Returns false if the system
+/// cannot start the thread.
 pub fn watch(store: &'static dyn Store) -> bool {
     let mut registry = registry();
     if !registry.stores.iter().any(|&known| std::ptr::addr_eq(known, store)) {
@@ -68,7 +68,7 @@ fn run() {
     }
 }
 
-/// Calls `map`. If the system lacks memory or addresses for it, releases all that is retained and calls it again.
+/// Calls `map`. If the system lacks memory or addresses for it, releases everything retained and calls it again.
 pub fn map_or_reclaim<T>(map: impl Fn() -> Result<T>) -> Result<T> {
     map().or_else(|error| {
         if error.kind() != ErrorKind::OutOfMemory {

@@ -1,4 +1,4 @@
-//! Mappings that have ended. Native code of others (a compression job on a view) may still be reading from their addresses, so zero pages
+//! Mappings that have ended. Other native code (a compression job on a view) may still be reading from their addresses, so zero pages
 //! replace the file there for a while.
 #![allow(unsafe_code)]
 
@@ -16,9 +16,9 @@ use crate::loaded;
 
 /// How long addresses are retained: a zlib thread finishes a GiB in that time.
 const RETENTION: Duration = Duration::from_secs(30);
-/// Ranges that are retained at most. The Linux kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
+/// Maximum number of ranges retained. The Linux kernel allows 65,530 maps per process, and adjacent anonymous ranges merge.
 const RANGES: usize = 1024;
-/// Bytes of addresses that are retained at most: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
+/// Maximum bytes of addresses retained: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
 const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
 
 struct Ranges {
@@ -68,7 +68,7 @@ impl Ranges {
         gone
     }
 
-    /// Removes what exceeds the bounds.
+    /// Removes what exceeds the limits.
     fn take_surplus(&mut self, now: Instant) -> Vec<Addresses> {
         let most = headroom::allowance(headroom::Kind::Addresses, self.bytes).min(BYTES);
         self.take_while(|retained, since| {
@@ -79,7 +79,7 @@ impl Ranges {
     }
 }
 
-/// Bytes from which on a thread of its own releases the pages: each takes some 0.1 µs, so that many GiB would block an event loop.
+/// Size from which on a separate thread releases the pages: each takes some 0.1 µs, so many GiB would block an event loop.
 const LONG: usize = 64 << 20;
 /// Bytes whose pages are released in one call: some 0.4 ms.
 #[cfg(target_os = "linux")]
@@ -94,7 +94,7 @@ fn running() -> MutexGuard<'static, usize> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The right to one of these threads. It ends with the thread's work, also after a panic: others wait for it.
+/// A permit for one of these threads. It ends with the thread's work, even after a panic: others wait for it.
 struct Claim;
 
 impl Claim {
@@ -123,7 +123,7 @@ pub fn retire(map: MmapMut, entry: Entry) {
     }
     let Some(claim) = Claim::take() else { return overlay(map, entry) };
     loaded::stay();
-    // If the system has no thread to give, it is taken back from here.
+    // If the system cannot start a thread, the mapping is taken back from here.
     let ended = Arc::new(Mutex::new(Some((map, entry, claim))));
     let take = |ended: &Mutex<Option<(MmapMut, Entry, Claim)>>| {
         let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -139,7 +139,7 @@ pub fn retire(map: MmapMut, entry: Entry) {
     }
 }
 
-/// Releases the pages piece by piece. During each call no other thread of the process can map anything, so that all of them at once would
+/// Releases the pages piece by piece. During each call no other thread of the process can map anything, so releasing all at once would
 /// block the next `open`.
 #[cfg(target_os = "linux")]
 fn take_pages(map: &MmapMut) {
@@ -150,7 +150,7 @@ fn take_pages(map: &MmapMut) {
     }
 }
 
-/// Waits until the threads have retired all mappings that ended so far.
+/// Waits until the threads have retired all mappings ended so far.
 fn settle() {
     drop(DONE.wait_while(running(), |running| *running > 0));
 }
@@ -165,7 +165,7 @@ fn overlay(map: MmapMut, entry: Entry) {
         retired.take_surplus(now)
     };
     drop(released); // outside of the lock: unmapping takes time
-    // Without a thread, only the bounds limit what is retained.
+    // Without a thread, only the limits restrict what is retained.
     reclaim::watch(&RETIRED);
 }
 
@@ -175,15 +175,15 @@ struct Addresses(MmapMut);
 
 #[cfg(unix)]
 impl Addresses {
-    /// `None` where the system has no such pages; the mapping is unmapped then.
+    /// Returns `None` if the system has no such pages; the mapping is unmapped then.
     fn of(map: MmapMut, entry: Entry) -> Option<Self> {
         let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // A late write to pages that are not writable would end the process. But if the system counts writable pages as memory in use,
-        // they would take it from the rest of the process.
+        // A late write to read-only pages would end the process. But if the system counts writable pages as used memory, they would reduce
+        // what is left for the process.
         let writable = if headroom::counts_writable() { 0 } else { libc::PROT_WRITE };
         let protection = libc::PROT_READ | writable;
-        // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
-        // it. A late reader gets zeros instead of the file.
+        // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly this range. A late reader gets
+        // zeros instead of the file.
         let overlaid =
             unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
         drop(entry); // from here on no signal handler touches the range
@@ -209,7 +209,7 @@ struct Addresses {
 
 #[cfg(windows)]
 impl Addresses {
-    /// `None` if the addresses were given to another allocation as the mapping left them.
+    /// Returns `None` if the addresses were taken by another allocation during unmapping.
     fn of(map: MmapMut, entry: Entry) -> Option<Self> {
         let start = map.as_ptr().addr();
         let range = start..start + map.len();
@@ -230,7 +230,7 @@ impl Addresses {
 #[cfg(windows)]
 impl Drop for Addresses {
     fn drop(&mut self) {
-        // From here on the handler does not touch the range.
+        // From here on the handler ignores the range.
         self.entry = None;
         super::fault::release(self.range.start);
     }
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_thread_that_panics() {
         let panics = || {
-            // Another test may have all of them for a moment.
+            // Another test may hold all permits for a moment.
             let _claim = std::iter::repeat_with(Claim::take).flatten().next();
             std::panic::resume_unwind(Box::new("as if overlaying did"))
         };

@@ -1,4 +1,4 @@
-//! Memory that a thread keeps from one piece of work to the next: fresh pages cost more than what is done with them.
+//! Scratch memory that a thread reuses: fresh pages cost more than the work on them.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -7,35 +7,35 @@ use super::owned::Owned;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 
-/// Longer buffers are given back at once.
-const KEPT: usize = 32 << 20;
-/// Less is not worth asking for again.
+/// Longer buffers are freed at once.
+const LONGEST: usize = 32 << 20;
+/// Smaller buffers are not worth retaining.
 const LEAST: u64 = 256 << 10;
 
-/// Buffers that a thread keeps: what is decoded in steps needs one for each.
+/// Maximum buffers retained per thread: multi-step decoding needs one per step.
 const BUFFERS: usize = 4;
 
-/// Calls `work` with `length` bytes of any content. Work within work gets memory of its own.
+/// Calls `work` with `length` bytes of arbitrary content. Nested calls get separate memory.
 pub fn with<T>(length: u64, work: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
     thread_local!(static SCRATCH: RefCell<Vec<Owned>> = const { RefCell::new(Vec::new()) });
     let too_many = || Error::new(Code::Limit, "more bytes than this platform can address");
     let wanted = checked::index(length, "a buffer")?;
-    let kept = SCRATCH.with_borrow_mut(|kept| {
-        let at = kept.iter().position(|memory| memory.len() >= wanted)?;
-        Some(kept.remove(at))
+    let retained = SCRATCH.with_borrow_mut(|retained| {
+        let at = retained.iter().position(|memory| memory.len() >= wanted)?;
+        Some(retained.remove(at))
     });
-    let mut memory = match kept {
+    let mut memory = match retained {
         Some(memory) => memory,
         None => Owned::to_fill(length.max(LEAST))?,
     };
     let done = work(memory.get_mut(..wanted).ok_or_else(too_many)?);
-    if memory.len() <= KEPT {
-        SCRATCH.with_borrow_mut(|kept| {
-            // By their lengths, so that each piece of work gets the shortest that is long enough.
-            let at = kept.partition_point(|other| other.len() < memory.len());
-            kept.insert(at, memory);
-            if kept.len() > BUFFERS {
-                kept.remove(0);
+    if memory.len() <= LONGEST {
+        SCRATCH.with_borrow_mut(|retained| {
+            // Sorted by length, so that each use gets the shortest sufficient buffer.
+            let at = retained.partition_point(|other| other.len() < memory.len());
+            retained.insert(at, memory);
+            if retained.len() > BUFFERS {
+                retained.remove(0);
             }
         });
     }
@@ -58,7 +58,7 @@ mod tests {
             Ok(outer.as_ptr().addr())
         });
         assert_eq!(with(5, |again| Ok(again.as_ptr().addr())).unwrap(), first.unwrap());
-        assert_eq!(with(KEPT as u64 + 1, |large| Ok(large.len())).unwrap(), KEPT + 1);
+        assert_eq!(with(LONGEST as u64 + 1, |large| Ok(large.len())).unwrap(), LONGEST + 1);
         assert!(with(u64::MAX, |_| Ok(())).is_err());
         for length in 1..20 {
             with(length << 20, |memory| {

@@ -1,4 +1,4 @@
-//! Files beside an index: how a parser asks for them, and the one check that a path which a file names leads nowhere else.
+//! Sibling files of an index: how a parser requests them, and the check that a path named by a file does not lead elsewhere.
 #![forbid(unsafe_code)]
 
 use std::path::{Component, Path, PathBuf};
@@ -10,47 +10,46 @@ use super::filesystem::Filesystem;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Where a link may lead to which stands in place of a file that an index names.
+/// Where a link may lead that replaces a file named by an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Links {
-    /// Not out of the folder: the bytes would be taken for elements, whatever they are.
+    /// Not out of the folder: its bytes would be used as elements without validation.
     Inside,
-    /// Anywhere, such as into a store with a folder for each file: what is there says itself what it is, and is refused if it is
-    /// something else.
+    /// Anywhere, such as into a store with a folder for each file: the content identifies itself, and is rejected if it does not match.
     Anywhere,
 }
 
-/// The files that an index may name. Whoever opens the index says where they are.
+/// The files that an index may name, provided by the opener of the index.
 pub trait Siblings {
-    /// The name of the index itself, where it is known and no other file of its set was named with it.
+    /// Returns the name of the index, if it is known and no other file of its set was opened with it.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// The name of the index itself, where it is known.
+    /// Returns the name of the index, if it is known.
     fn own_name(&self) -> Option<&str> {
         self.name()
     }
 
-    /// Gives the file at a relative path a number in the name space of the index; the same path has the same number. The
-    /// file need not be there: its data is refused when it is read. `path` separates folders with '/'.
+    /// Assigns the file at a relative path a number in the name space of the index; the same path gets the same number. A missing file is
+    /// an error only when its data is read. `path` separates folders with '/'.
     ///
     /// Fails with `ZT_LIMIT` for more files than a name space may have, and with `ZT_ABORTED`.
     fn find(&self, path: &str, links: Links) -> Result<Neighbor>;
 
-    /// The bytes of a file that was found, for a parser that has to read it. Fails as [`Neighbor::problem`] says, and with
-    /// `ZT_IO` where the file was changed meanwhile.
+    /// Returns the bytes of a file that was found, for a parser that has to read it. Fails with [`Neighbor::problem`], and with `ZT_IO` if
+    /// the file changed meanwhile.
     fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>>;
 }
 
-/// A file beside an index.
+/// A sibling file of an index.
 #[derive(Clone, Debug)]
 pub struct Neighbor {
-    /// What [`Component::file`](crate::model::Component::file) says of data in it.
+    /// The number for [`Component::file`](crate::model::Component::file) of data in it.
     pub file: u32,
-    /// Its bytes; `None` where it cannot be read, or was not looked for since the caller wants the index alone.
+    /// Its size; `None` if it cannot be read, or was not looked up because the caller wants only the index.
     pub length: Option<u64>,
-    /// Why it cannot be read: `ZT_OUT_OF_BOUNDS` for a path that leads out of the folder, `ZT_IO` for a file that is not there.
+    /// Why it cannot be read: `ZT_OUT_OF_BOUNDS` for a path that leads out of the folder, `ZT_IO` for a missing file.
     pub problem: Option<Error>,
 }
 
@@ -60,12 +59,12 @@ pub struct Folder {
     index: PathBuf,
     /// Whether links may lead out of it.
     has_links: bool,
-    /// Where it really is, and where the index really is that a link in it may lead to.
+    /// The resolved folder, and the resolved folder of the index, which a link in it may lead to.
     real: OnceLock<Vec<PathBuf>>,
 }
 
 impl Folder {
-    /// The folder that the file at `index` is in.
+    /// Returns the folder that contains the file at `index`.
     pub fn of(index: &Path, filesystem: &dyn Filesystem) -> Self {
         Self {
             path: index.parent().unwrap_or(Path::new("")).to_owned(),
@@ -75,16 +74,16 @@ impl Folder {
         }
     }
 
-    /// The name of the index.
+    /// Returns the name of the index.
     pub fn index_name(&self) -> Option<&str> {
         self.index.file_name()?.to_str()
     }
 
-    /// The path of the file that the index calls `name`: a relative path that stays in the folder. Fails with
-    /// `ZT_OUT_OF_BOUNDS` for any other. Links are not looked at, and the file need not be there.
+    /// Returns the path of the file that the index calls `name`: a relative path that stays in the folder. Fails with `ZT_OUT_OF_BOUNDS`
+    /// for any other. Links are not checked, and the file need not exist.
     pub fn find(&self, name: &str) -> Result<PathBuf> {
         let relative = relative(name)?;
-        // Parsers of URLs drop control characters, and code of callers may take a backslash for a separator.
+        // URL parsers drop control characters, and callers' code may treat a backslash as a separator.
         let is_odd = |byte: u8| byte == b'\\' || byte.is_ascii_control();
         if !self.has_links && name.bytes().any(is_odd) {
             return Err(leads_elsewhere(name));
@@ -92,12 +91,11 @@ impl Folder {
         Ok(self.path.join(relative))
     }
 
-    /// Opens a file that was [found](Self::find). Fails with `ZT_OUT_OF_BOUNDS` where a link on the way leads out of the folder and may
-    /// not, and with `ZT_IO` where the file is not there.
+    /// Opens a file that was [found](Self::find). Fails with `ZT_OUT_OF_BOUNDS` if a link leads out of the folder without permission, and
+    /// with `ZT_IO` if the file does not exist.
     ///
-    /// A cache of downloads links the index and the files that it names to one store of blobs, so that a link may always lead to the
-    /// folder that the index is linked to. What is opened is the very path that was looked at, without following any link: one that is
-    /// put there in between leads nowhere.
+    /// Download caches link the index and the files that it names to one blob store, so a link may always lead to the folder that the index
+    /// is linked to. The checked path itself is opened without following links, so a link created in between has no effect.
     pub fn open(
         &self,
         name: &str,
@@ -115,7 +113,7 @@ impl Folder {
         Ok((path, Arc::new(source)))
     }
 
-    /// Refuses a link that leads out of the folder.
+    /// Rejects a link that leads out of the folder.
     fn check(&self, name: &str, path: &Path, target: &Path) -> Result<()> {
         let real = self.real.get_or_init(|| {
             let index = self.index.canonicalize().ok();
@@ -127,7 +125,7 @@ impl Folder {
             return Ok(());
         }
         let message = format!(
-            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, set the option followLinks, or let the \
+            "the file names {name:?}, which links to '{}' outside its folder; to read it, set the option followLinks, or let the \
              option shards give its path",
             target.display()
         );
@@ -135,12 +133,12 @@ impl Folder {
     }
 }
 
-/// A path that a file names, if it stays in the file's own folder. `..` takes back the folder before it and never more, so that no
-/// link is followed up.
+/// Returns a path named by a file, if it stays in the file's folder. `..` removes only a preceding component, so that no link is followed
+/// upwards.
 fn relative(name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     let mut found = PathBuf::new();
-    // A colon names a drive or a stream of a file there.
+    // On Windows a colon denotes a drive or a stream of a file.
     let mut good = !(name.contains('\0') || cfg!(windows) && name.contains(':'));
     for component in path.components() {
         match component {
@@ -155,7 +153,7 @@ fn relative(name: &str) -> Result<PathBuf> {
 
 fn leads_elsewhere(name: &str) -> Error {
     let message = format!(
-        "the file names {name:?}, which is no relative path inside of its own folder: nothing else is opened"
+        "the file names {name:?}, which is not a relative path inside its folder: other files are not opened"
     );
     Error::new(Code::OutOfBounds, message)
 }
@@ -166,7 +164,7 @@ mod tests {
     use crate::sources::filesystem::LocalFiles;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("ztensor-beside-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("ztensor-siblings-{name}-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("inside/sub")).unwrap();
         std::fs::write(folder.join("inside/w"), b"w").unwrap();
         std::fs::write(folder.join("inside/sub/w"), b"w").unwrap();
@@ -212,12 +210,12 @@ mod tests {
         std::fs::remove_dir_all(root).unwrap();
     }
 
-    /// Files of another machine, or of code of the caller's.
+    /// Files on another machine or provided by the caller's code.
     struct Elsewhere;
 
     impl Filesystem for Elsewhere {
         fn open(&self, path: &Path, _: &Stop) -> Result<Arc<dyn ReadAt>> {
-            panic!("{} was asked for", path.display())
+            panic!("{} was requested", path.display())
         }
 
         fn is_folder(&self, _: &Path, _: &Stop) -> bool {

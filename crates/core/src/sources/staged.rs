@@ -1,4 +1,4 @@
-//! Pieces of memory that stand for ranges of a file.
+//! Memory copies of ranges of a file.
 #![forbid(unsafe_code)]
 
 use super::owned::Owned;
@@ -7,9 +7,9 @@ use crate::checked;
 use crate::error::Result;
 use crate::work::Stop;
 
-/// Ranges that were copied out of a file of `total` bytes held in memory by somebody else.
+/// Ranges copied from a file of `total` bytes in the caller's memory.
 pub struct Staged {
-    /// Offset and bytes of each, in the order of the offsets.
+    /// Offset and bytes of each, sorted by offset.
     pieces: Vec<(u64, Owned)>,
     total: u64,
 }
@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(read, expected.as_bytes());
             assert!(expected.is_empty() || staged.holds(offset, expected.len() as u64));
         }
-        // Before all, behind one, over the end, and across two that touch.
+        // Before all, after one, past the end, and across two adjacent ones.
         for (offset, length) in [(9, 2), (105, 1), (101, 5), (14, 2), (0, 1)] {
             assert!(!staged.holds(offset, length));
             let read = staged.read_at(offset, &mut vec![0; usize::try_from(length).unwrap()], Stop::never());

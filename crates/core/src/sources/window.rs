@@ -1,4 +1,4 @@
-//! Windows of a file, mapped for as long as they are hashed: what lies in the page cache is not copied first.
+//! Windows of a file that are mapped while they are hashed: data in the page cache is not copied first.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -13,19 +13,19 @@ use crate::checked;
 use crate::codecs::digest::Hasher;
 use crate::work;
 
-/// Bytes from which on page faults cost less than the copy that they save.
+/// Size from which on page faults cost less than the copy they avoid.
 pub const FROM: u64 = 512 << 10;
-/// Bytes of a window. Mapping the whole file would be faster by a hundredth and count all of it as resident; windows of
-/// 8 MiB are slower by a sixth, since the end of each interrupts all cores.
+/// Bytes of a window. Mapping the whole file would be faster by a hundredth but count all of it as resident; windows of 8 MiB are slower by
+/// a sixth, because unmapping each interrupts all cores.
 const LENGTH: u64 = 64 << 20;
 
-/// The windows of one file that were used last.
+/// The most recently used windows of one file.
 #[derive(Default)]
 pub struct MappedWindows(Mutex<VecDeque<Arc<MappedWindow>>>);
 
 impl MappedWindows {
-    /// Hashes bytes of `file`, which has `total`, and gives the offset up to which it did: the system may map no more.
-    /// False where pages were lost, for which zeros were hashed.
+    /// Hashes bytes of `file`, which has `total`, and returns the offset up to which it did: the system may refuse further mappings.
+    /// Returns false if pages were lost and zeros were hashed.
     pub fn hash(
         &self,
         file: &File,
@@ -34,7 +34,7 @@ impl MappedWindows {
         length: u64,
         hasher: &mut Hasher,
     ) -> (u64, bool) {
-        // Somebody may have listened to the signal since the window was mapped, which replaces the handler.
+        // A signal listener may have replaced the handler since the window was mapped.
         fault::arm();
         let (mut at, end) = (offset, offset.saturating_add(length).min(total));
         let mut whole = true;
@@ -60,34 +60,34 @@ impl MappedWindows {
         recent.push_back(Arc::clone(&window));
         let oldest = if recent.len() > work::cores() + 1 { recent.pop_front() } else { None };
         drop(recent);
-        // Its end takes time, and nobody has to wait for it.
+        // Unmapping takes time, and nothing needs to wait for it.
         drop(oldest);
         Some(window)
     }
 }
 
-/// A shared, read-only mapping. Nobody else gets at it, so it needs no retired.
+/// A shared, read-only mapping. Nothing else accesses it, so its addresses need not be retained afterwards.
 struct MappedWindow {
-    /// It leaves the table of ranges whose loss is survived before the range can become another's.
+    /// Removed from the table of fault-protected ranges before the range can be reused.
     entry: Entry,
     map: Mmap,
     start: u64,
 }
 
 impl MappedWindow {
-    /// Maps `length` bytes from `start`, or gives `None` where the system refuses.
+    /// Maps `length` bytes from `start`, or returns `None` if the system refuses.
     fn new(file: &File, start: u64, length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok().filter(|&length| length > 0)?;
-        // SAFETY: other processes may change the bytes meanwhile, or cut them off, which our handler of the signal
-        // survives. The bytes go to a hasher and nowhere else: it takes each as a number, once, and no address, length
-        // or branch of it depends on them, so a change makes another digest.
+        // SAFETY: other processes may change or truncate the bytes meanwhile, which our signal handler survives. The bytes are only passed
+        // to a hasher: it reads each once as a number, and no address, length or branch depends on them, so a change only changes the
+        // digest.
         let map = || unsafe { MmapOptions::new().offset(start).len(length).map(file) };
         let map = reclaim::map_or_reclaim(map).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { entry, map, start })
     }
 
-    /// Hashes bytes at an offset in the file. False where pages were lost, or the bytes lie elsewhere.
+    /// Hashes bytes at an offset in the file. Returns false if pages were lost, or the bytes are outside the window.
     fn hash(&self, offset: u64, length: u64, hasher: &mut Hasher) -> bool {
         let bytes = offset.checked_sub(self.start).and_then(|at| checked::slice(&self.map, at, length));
         bytes.map(|bytes| hasher.update(bytes)).is_some() && !self.entry.is_lost()
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_off_is_noticed() {
-        let path = std::env::temp_dir().join(format!("ztensor-window-cut-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("ztensor-window-truncated-{}", std::process::id()));
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         file.set_len(500_000).unwrap();
@@ -146,8 +146,9 @@ mod tests {
         for at in 0..count {
             crc32c(|hasher| assert!(windows.hash(&file, count * LENGTH, at * LENGTH, 1, hasher).1));
         }
-        let kept: Vec<u64> = windows.0.lock().unwrap().iter().map(|window| window.start / LENGTH).collect();
-        assert_eq!(kept, (2..count).collect::<Vec<_>>());
+        let retained: Vec<u64> =
+            windows.0.lock().unwrap().iter().map(|window| window.start / LENGTH).collect();
+        assert_eq!(retained, (2..count).collect::<Vec<_>>());
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Record batches (`Message.fbs`, `RecordBatch`): where the values of each column are, batch by batch.
+//! Record batches (`Message.fbs`, `RecordBatch`): locates the values of each column, batch by batch.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -19,16 +19,16 @@ use crate::names::Names;
 
 const RULE: &str = "Arrow Columnar Format: RecordBatch message";
 
-/// What was found of a column.
+/// What was found for a column.
 #[derive(Default)]
 struct Found {
     pieces: Vec<Piece>,
     elements: u64,
-    /// Values that are null, of the column or of what it is in.
+    /// Number of nulls in the column or in its parents.
     nulls: u64,
-    /// Where it says which of its own are, where no other batch has any.
+    /// The column's own validity bitmap, if no other batch has one.
     validity: Option<Blob>,
-    /// Why its values cannot be found in a batch.
+    /// Why its values cannot be located in a batch.
     lost: Option<Error>,
 }
 
@@ -36,12 +36,12 @@ struct Found {
 pub struct Columns {
     schema: Schema,
     found: Vec<Found>,
-    /// Elements and nulls of each slot in the batch that is read.
+    /// Elements and nulls of each slot in the current batch.
     slots: Vec<(u64, u64)>,
     rows: u64,
     batches: u64,
-    /// That batches have metadata was said.
-    is_told: bool,
+    /// Whether the warning about batch metadata was emitted.
+    has_warned: bool,
 }
 
 /// The compression of a batch.
@@ -53,15 +53,15 @@ struct Packing {
 impl Columns {
     pub fn new(schema: Schema) -> Self {
         let found = schema.columns.iter().map(|_| Found::default()).collect();
-        Self { schema, found, slots: Vec::new(), rows: 0, batches: 0, is_told: false }
+        Self { schema, found, slots: Vec::new(), rows: 0, batches: 0, has_warned: false }
     }
 
-    /// Adds where a batch has the values.
+    /// Adds the locations of a batch's values.
     pub fn add(&mut self, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
         let at = message.at;
-        if message.has_metadata && !self.is_told {
-            self.is_told = true;
-            builder.warn("ZT_WARN_SKIPPED", "batches have metadata of their own", None, None);
+        if message.has_metadata && !self.has_warned {
+            self.has_warned = true;
+            builder.warn("ZT_WARN_SKIPPED", "batches have custom metadata, which is not read", None, None);
         }
         self.batch(message, builder).map_err(|error| error.rule(RULE).at(at))
     }
@@ -80,11 +80,11 @@ impl Columns {
                 format!("a batch has {} nodes, the schema {}", nodes.count, self.schema.slots.len());
             return Err(bad(message));
         }
-        let mut views = flat.places(table, 4, 8)?;
+        let mut views = flat.positions(table, 4, 8)?;
         let mut next = 0_u64;
         self.slots.clear();
-        for (slot, place) in self.schema.slots.iter().zip(nodes.places()) {
-            let node: [u8; 16] = flat.array(place)?;
+        for (slot, position) in self.schema.slots.iter().zip(nodes.positions()) {
+            let node: [u8; 16] = flat.array(position)?;
             let (length, nulls) = pair(node);
             let length =
                 u64::try_from(length).map_err(|_| bad("a column has a negative length".to_owned()))?;
@@ -107,18 +107,20 @@ impl Columns {
                 Buffers::Count(count) => count,
                 Buffers::Union(count) => count + u64::from(message.version < 5),
                 Buffers::Views => {
-                    let count =
-                        views.next().map(|place| flat.array(place).map(i64::from_le_bytes)).transpose()?;
+                    let count = views
+                        .next()
+                        .map(|position| flat.array(position).map(i64::from_le_bytes))
+                        .transpose()?;
                     let count = count.and_then(|count| u64::try_from(count).ok());
                     let count = count.filter(|&count| count <= buffers.count);
                     2 + count.ok_or_else(|| {
-                        bad("a column of views does not say how many buffers it has".to_owned())
+                        bad("a column of views does not state its number of buffers".to_owned())
                     })?
                 }
             };
             if next > buffers.count {
                 return Err(bad(format!(
-                    "a batch has {} buffers, fewer than the schema asks for",
+                    "a batch has {} buffers, fewer than the schema requires",
                     buffers.count
                 )));
             }
@@ -126,7 +128,7 @@ impl Columns {
                 Buffers::Count(0) | Buffers::Union(_) => Buffer::default(),
                 _ => body.buffer(flat.array(buffers.at + first * 16)?)?,
             };
-            // Without the bit map nothing is null. A number below 0 is one that was not counted.
+            // Without a validity bitmap nothing is null. A negative count means that nulls were not counted.
             let own = if validity.length == 0 || nulls == 0 { 0 } else { nulls.unsigned_abs() };
             let around = parent.map_or(0, |((_, nulls), _)| *nulls);
             self.slots.push((length, own.saturating_add(around)));
@@ -157,7 +159,7 @@ impl Columns {
             }
         }
         if next != buffers.count {
-            return Err(bad(format!("a batch has {} buffers, the schema asks for {next}", buffers.count)));
+            return Err(bad(format!("a batch has {} buffers, the schema requires {next}", buffers.count)));
         }
         self.rows =
             self.rows.checked_add(rows).ok_or_else(|| bad("the table has more than 2^64 rows".to_owned()))?;
@@ -223,7 +225,7 @@ fn tensor(
     let mut layout = Layout::Dense;
     if found.nulls > 0 {
         let message = format!(
-            "{} values of the column are null, and what stands in their places means nothing: it has no values here, and its \
+            "{} values of the column are null, and the bytes at these positions are undefined: it has no values here, and its \
              components can be read",
             found.nulls
         );
@@ -244,7 +246,7 @@ fn tensor(
     builder.add_tensor(tensor)
 }
 
-/// How the elements of a tensor stand whose dimensions are in another order; the first is the rows.
+/// Returns the view of a tensor whose dimensions are stored in another order; the first is the rows.
 fn permuted(dims: &[u64], order: &[usize], width: u64) -> Result<View> {
     let too_large = || Error::new(Code::Limit, "the tensor has more than 2^64 bytes").of_item();
     let stride = |dim: usize| {
@@ -257,7 +259,7 @@ fn permuted(dims: &[u64], order: &[usize], width: u64) -> Result<View> {
     Ok(View::Strided(Box::new(Strided { start: 0, run: width, loops: loops.collect::<Result<_>>()? })))
 }
 
-/// Where the values of a column are in a batch; `None` where there are none.
+/// Returns where the values of a column are in a batch, or `None` if there are none.
 fn piece(
     element: Element,
     values: Buffer,
@@ -299,7 +301,7 @@ fn piece(
     Ok(Some(Piece { blob, run: bytes }))
 }
 
-/// Bytes that decode to so many.
+/// Returns a blob that decodes to this many bytes.
 fn blob(buffer: Buffer, bytes: u64, encoding: Option<Encoding>) -> Blob {
     match encoding {
         Some(encoding) => Blob { encoding, decoded: Some(bytes), ..Blob::raw(buffer.at, buffer.length) },
@@ -319,7 +321,7 @@ fn packing(flat: &mut Flat<'_>, table: Table, builder: &mut Builder) -> Result<O
     Ok(Some(Packing { values, bits: builder.encoding(&[bits, packed], known) }))
 }
 
-/// The two numbers of a node.
+/// Returns the two numbers of a node.
 fn pair(bytes: [u8; 16]) -> (i64, i64) {
     let both = u128::from_le_bytes(bytes);
     #[expect(clippy::cast_possible_truncation)] // each half by itself

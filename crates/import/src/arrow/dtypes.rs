@@ -6,49 +6,49 @@ use ztensor_core::model::DType;
 
 use crate::flatbuffer::{Flat, Table};
 
-/// A type, as far as it matters where its values are.
+/// A type, as far as it determines the location of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
-    /// Values of one size each, in a buffer behind the one of what is null.
+    /// Fixed-size values, in the buffer after the validity bitmap.
     Plain(Element),
     FixedSizeList(u64),
     Struct,
-    /// Of no fixed size: how many buffers it has, and how it is called.
+    /// Variable-size values: the number of buffers, and a description.
     Other(Buffers, &'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     Of(DType),
-    /// A bit each.
+    /// One bit each.
     Bool,
-    /// Of so many bytes, which have no dtype here.
+    /// This many bytes each, without a zTensor dtype.
     Untyped(u64, &'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buffers {
     Count(u64),
-    /// As many, and in version 4 a first one of what is null.
+    /// This many buffers, and in version 4 an additional validity bitmap before them.
     Union(u64),
-    /// Two and as many as the batch says.
+    /// Two, and as many more as the batch states.
     Views,
 }
 
-/// The type of a field or a tensor, whose number and table are in fields of `table`.
+/// Reads the type of a field or a tensor, whose type number and table are fields of `table`.
 pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
     use Buffers::{Count, Union, Views};
     let kind = flat.u8(table, number)?;
     let of = flat.table(table, number + 1)?;
     let number = |flat: &mut Flat<'_>, field, default: i32| match of {
         Some(of) => {
-            flat.place(of, field, 4)?.map_or(Ok(default), |at| flat.array(at).map(i32::from_le_bytes))
+            flat.position(of, field, 4)?.map_or(Ok(default), |at| flat.array(at).map(i32::from_le_bytes))
         }
         None => Ok(default),
     };
     let small = |flat: &mut Flat<'_>, field: u16, default: i16| match of {
         Some(of) => {
-            flat.place(of, field, 2)?.map_or(Ok(default), |at| flat.array(at).map(i16::from_le_bytes))
+            flat.position(of, field, 2)?.map_or(Ok(default), |at| flat.array(at).map(i16::from_le_bytes))
         }
         None => Ok(default),
     };
@@ -117,14 +117,14 @@ pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
         25 => Type::Other(Count(3), "list_view"),
         26 => Type::Other(Count(3), "large_list_view"),
         other => {
-            // How many buffers it has is not known, and so not where those of the next column are.
-            let message = format!("type {other} of the schema is not known here");
+            // The number of its buffers is unknown, so the buffers of later columns cannot be located.
+            let message = format!("the schema uses the unknown type {other}");
             return Err(Error::new(Code::UnsupportedVersion, message).rule(super::SCHEMA));
         }
     })
 }
 
-/// The dtype of a table `Int`.
+/// Returns the dtype of a table `Int`.
 pub fn integer(flat: &mut Flat<'_>, table: Table) -> Result<Option<DType>> {
     let signed = flat.u8(table, 1)? != 0;
     Ok(Some(match (flat.i32(table, 0)?, signed) {

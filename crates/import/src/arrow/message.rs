@@ -1,4 +1,4 @@
-//! Encapsulated messages (Columnar Format, "Encapsulated message format"): a length, a flatbuffer, and a body behind it.
+//! Encapsulated messages (Columnar Format, "Encapsulated message format"): a length, a flatbuffer, and a body.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked::end_within;
@@ -9,10 +9,10 @@ use crate::flatbuffer::{Flat, Table};
 use crate::limits::ARROW_INDEX_BYTES;
 
 pub const RULE: &str = "Arrow Columnar Format: Encapsulated message format";
-/// Stands before the length since Arrow 0.15.
+/// The marker before the length, used since Arrow 0.15.
 pub const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// What a message is about, by the number of its header.
+/// The type of a message, by the number of its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Schema,
@@ -29,38 +29,40 @@ pub struct Message<'s> {
     pub header: Table,
     /// From 1 on.
     pub version: u16,
-    /// Where it begins in the file, and its body does.
+    /// Positions of the message and its body in the file.
     pub at: u64,
     pub body: Body,
-    /// It has metadata of its own.
+    /// Whether it has custom metadata.
     pub has_metadata: bool,
 }
 
-/// The bytes behind the flatbuffer.
+/// The bytes after the flatbuffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Body {
     pub at: u64,
     pub length: u64,
 }
 
-/// A run of bytes of a body, as the message says.
+/// A byte range of a body, as stated by the message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Buffer {
-    /// In the file.
+    /// Position in the file.
     pub at: u64,
     pub length: u64,
 }
 
 impl Body {
-    /// Checks where a buffer is.
+    /// Validates the range of a buffer.
     pub fn buffer(self, bytes: [u8; 16]) -> Result<Buffer> {
         let ([offset, length], _) = bytes.as_chunks::<8>() else { return Ok(Buffer::default()) };
         let (offset, length) = (i64::from_le_bytes(*offset), i64::from_le_bytes(*length));
         let both = u64::try_from(offset).ok().zip(u64::try_from(length).ok());
         let both = both.filter(|&(offset, length)| end_within(offset, length, self.length).is_some());
         both.map(|(offset, length)| Buffer { at: self.at + offset, length }).ok_or_else(|| {
-            let message =
-                format!("a buffer of {length} bytes at {offset} is not in its body of {} bytes", self.length);
+            let message = format!(
+                "a buffer of {length} bytes at {offset} is outside its body of {} bytes",
+                self.length
+            );
             Error::new(Code::BadIndex, message).at(self.at).rule(RULE)
         })
     }
@@ -70,7 +72,7 @@ impl Body {
     }
 }
 
-/// Reads messages, whose flatbuffers together have a bounded size.
+/// Reads messages, limiting the total size of their flatbuffers.
 pub struct Messages<'i> {
     pub input: &'i Input<'i>,
     left: u64,
@@ -81,29 +83,29 @@ impl<'i> Messages<'i> {
         Self { input, left: input.limits.max_index_bytes.unwrap_or(ARROW_INDEX_BYTES) }
     }
 
-    /// Bytes of the index from `at` on.
+    /// Returns bytes of the index from `at` on.
     pub fn read(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
         if end_within(at, length, self.input.length()).is_none() {
-            let message = format!("{length} bytes at {at} go beyond the end of the file");
+            let message = format!("{length} bytes at {at} extend past the end of the file");
             return Err(Error::new(Code::Truncated, message).at(at).rule(RULE));
         }
         self.left = self.left.checked_sub(length).ok_or_else(|| {
             let message =
-                "the messages have more bytes beside their data than allowed (option maxIndexBytes)";
+                "the messages without their data have more bytes than allowed (option maxIndexBytes)";
             Error::new(Code::Limit, message).at(at)
         })?;
         self.input.stop.check()?;
         self.input.read_vec(at, length)
     }
 
-    /// The message at `at`; `None` where the stream ends there. `before_body` are the bytes before its body, where that is known.
+    /// Returns the message at `at`, or `None` at the end of the stream. `before_body`: the number of bytes before its body, if known.
     pub fn next(&mut self, at: u64, before_body: Option<u64>) -> Result<Option<Message<'i>>> {
         let bad = |code, message: String| Err(Error::new(code, message).at(at).rule(RULE));
-        let room = self.input.length().saturating_sub(at);
-        if room < 4 {
+        let available = self.input.length().saturating_sub(at);
+        if available < 4 {
             return bad(Code::Truncated, "the file ends before a message".to_owned());
         }
-        let start = self.read(at, room.min(8))?;
+        let start = self.read(at, available.min(8))?;
         let word = |from: usize| start.get(from..from + 4).and_then(|bytes| bytes.try_into().ok());
         let (prefix, length) = match word(0) {
             Some(CONTINUATION) => (8, word(4)),
@@ -122,9 +124,10 @@ impl<'i> Messages<'i> {
         let mut flat = Flat::of_bytes(self.read(from, length)?, from, self.input.stop);
         let table = flat.root()?;
         let version = flat.i16(table, 0)?;
-        // Before version 4, of 2017, metadata was spelled otherwise.
+        // Before version 4 (2017) metadata was encoded differently.
         if !(3..=4).contains(&version) {
-            let message = format!("the metadata has version {}, 4 and 5 are read", i32::from(version) + 1);
+            let message =
+                format!("the metadata has version {}, supported are 4 and 5", i32::from(version) + 1);
             return bad(Code::UnsupportedVersion, message);
         }
         let kind = match flat.u8(table, 1)? {
@@ -144,10 +147,13 @@ impl<'i> Messages<'i> {
         let before = before_body.unwrap_or(prefix + length);
         let body = at.checked_add(before).filter(|_| before >= prefix + length);
         let Some(body) = body else {
-            return bad(Code::BadIndex, format!("a message of {length} bytes has its body after {before}"));
+            return bad(
+                Code::BadIndex,
+                format!("a message of {length} bytes should have its body after {before}"),
+            );
         };
         if end_within(body, body_length, self.input.length()).is_none() {
-            let message = format!("a body of {body_length} bytes at {body} goes beyond the end of the file");
+            let message = format!("a body of {body_length} bytes at {body} extends past the end of the file");
             return bad(Code::Truncated, message);
         }
         let has_metadata = flat.vector(table, 4, 4)?.is_some_and(|entries| entries.count > 0);

@@ -1,5 +1,4 @@
-//! A schema (`Schema.fbs`), flattened: a slot for each field in the order of a batch's nodes, and a column for each tensor that
-//! comes of them.
+//! A schema (`Schema.fbs`), flattened: a slot for each field in the order of a batch's nodes, and a column for each resulting tensor.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -20,18 +19,18 @@ pub type Metadata = Vec<(Value, Value)>;
 /// A field of a batch: one node and some buffers.
 pub struct Slot {
     pub buffers: Buffers,
-    /// The slot that it is in, and how many elements it has for each of that one's; `None` where that differs.
+    /// The parent slot, and the number of elements per parent element; `None` if that varies.
     pub parent: Option<(usize, Option<u64>)>,
     pub column: Option<usize>,
 }
 
-/// A column of numbers, or a part of a structure.
+/// A column of numbers, or a part of a struct column.
 pub struct Column {
     pub name: String,
     pub element: Element,
-    /// As the values stand, without the rows.
+    /// Dimensions in storage order, without the rows.
     pub dims: Vec<u64>,
-    /// Which of `dims` each dimension of the tensor is.
+    /// The index into `dims` of each dimension of the tensor.
     pub order: Vec<usize>,
     pub attributes: Metadata,
 }
@@ -43,16 +42,16 @@ pub struct Schema {
     pub metadata: Metadata,
 }
 
-/// Where a field is in a schema.
+/// The position of a field in a schema.
 struct Parent<'p> {
-    /// Of the field that it is in, with a dot.
+    /// The path of the parent field, followed by a dot.
     path: &'p str,
     parent: Option<(usize, Option<u64>)>,
     dims: Vec<u64>,
     order: Vec<usize>,
-    /// It has values of one size each, and so has all that it is in.
+    /// Whether it and all its parents have fixed-size values.
     is_regular: bool,
-    /// A list of fixed size has its child's values.
+    /// Whether its values belong to a parent list of fixed size.
     is_item: bool,
     attributes: Metadata,
     depth: u32,
@@ -67,7 +66,7 @@ struct Walk<'w, 's> {
 }
 
 impl Schema {
-    /// Reads the table `Schema`. What cannot be a tensor is warned of.
+    /// Reads the table `Schema`. Fields that cannot be tensors yield a warning.
     pub fn read(flat: &mut Flat<'_>, table: Table, builder: &mut Builder) -> Result<Self> {
         let limits = *builder.limits();
         let byte_order = match flat.i16(table, 0)? {
@@ -79,7 +78,7 @@ impl Schema {
             }
         };
         let metadata = metadata(flat, table, 2, builder)?;
-        let fields = flat.places(table, 1, 4)?;
+        let fields = flat.positions(table, 1, 4)?;
         let mut walk = Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
         for parent in fields {
             let field = walk.flat.table_at(parent)?;
@@ -108,7 +107,7 @@ impl Walk<'_, '_> {
         };
         let own = self.flat.text(field, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
         let name = if at.is_item { at.path.to_owned() } else { format!("{}{own}", at.path) };
-        // The paths of nested fields repeat the names around them.
+        // The paths of nested fields repeat the names of their parents.
         self.flat.charge(name.len() as u64)?;
         let mut kind = dtypes::read(self.flat, field, 2)?;
         let encoded = self.flat.table(field, 4)?.is_some();
@@ -139,18 +138,18 @@ impl Walk<'_, '_> {
                 }
             }
             Type::Other(_, what) if is_regular => {
-                let message = format!("the column {name:?} is {what}: it is no tensor");
+                let message = format!("the column {name:?} is {what}: it is not a tensor");
                 self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 is_regular = false;
             }
             Type::Plain(_) | Type::Other(..) => is_regular = false,
         }
-        // The values of a dictionary are in batches of its own.
+        // The values of a dictionary are in separate batches.
         if encoded {
             return Ok(());
         }
         let path = if is_item { name } else { format!("{name}.") };
-        for parent in self.flat.places(field, 5, 4)? {
+        for parent in self.flat.positions(field, 5, 4)? {
             let child = self.flat.table_at(parent)?;
             let at = Parent {
                 path: &path,
@@ -191,7 +190,7 @@ impl Walk<'_, '_> {
             }
             other => {
                 if other.is_some() {
-                    let message = format!("its shape is not one of {size} values: it is read as lists");
+                    let message = format!("its shape does not have {size} values: it is read as lists");
                     self.builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
                 }
                 at.order.push(first);
@@ -207,10 +206,10 @@ impl Walk<'_, '_> {
     }
 }
 
-/// What the extension type `arrow.fixed_shape_tensor` says.
+/// The shape stated by the extension type `arrow.fixed_shape_tensor`.
 enum Shaped {
     Is(Vec<u64>, Vec<usize>),
-    /// Its metadata is not as it must be.
+    /// Its metadata is invalid.
     Bad,
 }
 
@@ -247,11 +246,11 @@ fn shape_of(text: &str) -> Result<(Vec<u64>, Vec<usize>)> {
     Ok((dims, order))
 }
 
-/// Keys and values; of a key that stands twice the first.
+/// Returns keys and values. The first value of a duplicate key wins.
 pub fn metadata(flat: &mut Flat<'_>, table: Table, field: u16, builder: &mut Builder) -> Result<Metadata> {
     let mut entries = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for parent in flat.places(table, field, 4)? {
+    for parent in flat.positions(table, field, 4)? {
         let entry = flat.table_at(parent)?;
         if entries.len() >= builder.limits().max_attribute_values as usize {
             let message = "the metadata has more values than allowed (option maxAttributeValues)";
@@ -260,7 +259,7 @@ pub fn metadata(flat: &mut Flat<'_>, table: Table, field: u16, builder: &mut Bui
         let key = flat.text(entry, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
         let value = flat.bytes(entry, 1, ARROW_METADATA_BYTES)?.unwrap_or_default();
         if !seen.insert(key.clone()) {
-            let message = format!("the metadata key {key:?} stands twice: its first value is taken");
+            let message = format!("the metadata key {key:?} occurs twice: the first value is used");
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             continue;
         }

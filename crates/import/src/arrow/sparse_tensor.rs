@@ -1,4 +1,4 @@
-//! Messages of one sparse tensor (`SparseTensor.fbs`): COO and CSR as such, CSC and CSF by their components.
+//! Messages of one sparse tensor (`SparseTensor.fbs`): COO and CSR as sparse tensors, CSC and CSF by their components.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -22,7 +22,7 @@ pub fn add(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Resu
     sparse(message, builder, name).map_err(|error| error.tensor(name).rule(RULE).at(at))
 }
 
-/// A tensor's index, read.
+/// The index of a tensor.
 struct Index {
     layout: Layout,
     components: Vec<Component>,
@@ -46,7 +46,7 @@ fn sparse(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Resul
         2 => reader.compressed(&head, count, builder)?,
         3 => reader.fibers(&mut head, count, builder)?,
         other => {
-            let message = format!("{name:?} has an index of type {other}, which is not known here");
+            let message = format!("{name:?} has an index of type {other}, which is unknown");
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
@@ -73,19 +73,19 @@ struct Reader<'r, 's> {
 }
 
 impl Reader<'_, '_> {
-    /// `SparseTensorIndexCOO`: a matrix of a row a value, which is read a dimension after the other.
+    /// `SparseTensorIndexCOO`: a matrix with a row per value, which is read one dimension after another.
     fn coordinates(&mut self, head: &mut Head, count: u64) -> Result<Index> {
         let dtype = self.integer(0)?;
         let width = u64::from(dtype.bits() / 8);
         let rank = head.shape.len() as u64;
-        let place = buffer(self.flat, self.table, 2, self.body)?;
+        let position = buffer(self.flat, self.table, 2, self.body)?;
         let strides =
             strides(self.flat, self.table, 1)?.unwrap_or_else(|| vec![rank.saturating_mul(width), width]);
         let &[of_value, of_dim] = &*strides else {
             let message = format!("its coordinates have {} strides, not 2", strides.len());
             return Err(self.flat.error(Code::BadSparse, self.table.at, message));
         };
-        let coords = component(Label::COORDS, dtype, &[rank, count], Some(vec![of_dim, of_value]), place)?;
+        let coords = component(Label::COORDS, dtype, &[rank, count], Some(vec![of_dim, of_value]), position)?;
         let is_canonical = self.flat.u8(self.table, 3)? != 0;
         head.attributes.push((Value::from("is_canonical"), Value::from(is_canonical)));
         Ok(Index { layout: Layout::SparseCoo, components: vec![coords] })
@@ -100,10 +100,10 @@ impl Reader<'_, '_> {
         let by_rows = self.flat.i16(self.table, 0)? == BY_ROWS;
         let (pointers, indices) = (self.integer(1)?, self.integer(3)?);
         let lines = if by_rows { rows } else { columns }.saturating_add(1);
-        let place = buffer(self.flat, self.table, 2, self.body)?;
-        let indptr = component(Label::INDPTR, pointers, &[lines], None, place)?;
-        let place = buffer(self.flat, self.table, 4, self.body)?;
-        let indices = component(Label::INDICES, indices, &[count], None, place)?;
+        let position = buffer(self.flat, self.table, 2, self.body)?;
+        let indptr = component(Label::INDPTR, pointers, &[lines], None, position)?;
+        let position = buffer(self.flat, self.table, 4, self.body)?;
+        let indices = component(Label::INDICES, indices, &[count], None, position)?;
         let layout =
             if by_rows { Layout::SparseCsr } else { Layout::Other(builder.intern("arrow.sparse_csc/1")) };
         Ok(Index { layout, components: vec![indices, indptr] })
@@ -112,23 +112,24 @@ impl Reader<'_, '_> {
     /// `SparseTensorIndexCSF`: pointers and indices of each level of a tree.
     fn fibers(&mut self, head: &mut Head, count: u64, builder: &mut Builder) -> Result<Index> {
         let (pointers, indices) = (self.integer(0)?, self.integer(2)?);
-        let leaves = self.flat.vector(self.table, 3, 16)?.and_then(|levels| levels.places().last());
-        let leaves: [u8; 16] = leaves.map(|place| self.flat.array(place)).transpose()?.unwrap_or_default();
-        // Arrow C++ writes how many indices there are where the specification has their bytes.
+        let leaves = self.flat.vector(self.table, 3, 16)?.and_then(|levels| levels.positions().last());
+        let leaves: [u8; 16] =
+            leaves.map(|position| self.flat.array(position)).transpose()?.unwrap_or_default();
+        // Arrow C++ writes the number of indices where the specification requires their size in bytes.
         let counts = leaves.last_chunk::<8>().map(|&length| u64::from_le_bytes(length)) == Some(count);
         let mut components = Vec::new();
         for (field, dtype, role) in [(1, pointers, "indptr"), (3, indices, "indices")] {
             let width = u64::from(dtype.bits() / 8);
-            for (at, place) in self.flat.places(self.table, field, 16)?.enumerate() {
+            for (at, position) in self.flat.positions(self.table, field, 16)?.enumerate() {
                 if at >= head.shape.len() {
                     let message = format!("it has more {role} than the {} dimensions", head.shape.len());
                     return Err(self.flat.error(Code::BadSparse, self.table.at, message));
                 }
-                let Buffer { at: offset, length } = self.body.buffer(self.flat.array(place)?)?;
+                let Buffer { at: offset, length } = self.body.buffer(self.flat.array(position)?)?;
                 let bytes = length.saturating_mul(if counts { width } else { 1 });
                 if !bytes.is_multiple_of(width) || end_within(offset, bytes, self.body.end()).is_none() {
                     let message = format!(
-                        "{role} {at} has {bytes} bytes of {}, which are not in its body",
+                        "{role} {at} has {bytes} bytes of {}, which is outside its body",
                         dtype.name()
                     );
                     return Err(self.flat.error(Code::BadSparse, self.table.at, message));
@@ -138,23 +139,23 @@ impl Reader<'_, '_> {
             }
         }
         let mut order = Vec::new();
-        for place in self.flat.places(self.table, 4, 4)? {
+        for position in self.flat.positions(self.table, 4, 4)? {
             if order.len() >= head.shape.len() {
-                let message = "the order of its axes has more of them than the shape";
+                let message = "the axis order has more axes than the shape";
                 return Err(self.flat.error(Code::BadSparse, self.table.at, message));
             }
-            order.push(Value::from(i32::from_le_bytes(self.flat.array(place)?)));
+            order.push(Value::from(i32::from_le_bytes(self.flat.array(position)?)));
         }
         head.attributes.push((Value::from("axis_order"), Value::Array(order)));
         Ok(Index { layout: Layout::Other(builder.intern("arrow.sparse_csf/1")), components })
     }
 
-    /// The dtype of indices, whose table `Int` is in a field.
+    /// Returns the dtype of indices, whose table `Int` is in a field.
     fn integer(&mut self, field: u16) -> Result<DType> {
         let dtype = match self.flat.table(self.table, field)? {
             Some(table) => dtypes::integer(self.flat, table)?,
             None => None,
         };
-        dtype.ok_or_else(|| self.flat.error(Code::BadSparse, self.table.at, "its indices are no integers"))
+        dtype.ok_or_else(|| self.flat.error(Code::BadSparse, self.table.at, "its indices are not integers"))
     }
 }

@@ -16,7 +16,7 @@ use crate::limits::FLATBUFFER_NAME_BYTES;
 
 const RULE: &str = "Arrow Columnar Format: Tensor message";
 
-/// Type and shape, which dense and sparse tensors begin with.
+/// Type and shape, which begin both dense and sparse tensors.
 pub struct Head {
     pub dtype: DType,
     pub shape: Vec<u64>,
@@ -24,18 +24,18 @@ pub struct Head {
 }
 
 impl Head {
-    /// `None` where it is of no numbers, after a warning.
+    /// Returns `None`, after a warning, if the elements are not numbers.
     pub fn read(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Result<Option<Self>> {
         let (flat, table) = (&mut message.flat, message.header);
         let Type::Plain(Element::Of(dtype)) = dtypes::read(flat, table, 0)? else {
-            let message = format!("{name:?} has elements that are no numbers");
+            let message = format!("{name:?} has elements that are not numbers");
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(None);
         };
         let (mut shape, mut names) = (Vec::new(), Vec::new());
         let limits: Limits = *builder.limits();
-        for place in flat.places(table, 2, 4)? {
-            let dim = flat.table_at(place)?;
+        for position in flat.positions(table, 2, 4)? {
+            let dim = flat.table_at(position)?;
             let size = flat.i64(dim, 0)?;
             let size = u64::try_from(size)
                 .map_err(|_| flat.error(Code::BadShape, dim.at, format!("a dimension is {size}")))?;
@@ -51,30 +51,30 @@ impl Head {
     }
 }
 
-/// The buffer that a struct in a field of a table says.
+/// Returns the buffer described by a struct in a field of a table.
 pub fn buffer(flat: &mut Flat<'_>, table: Table, field: u16, body: Body) -> Result<Buffer> {
-    match flat.place(table, field, 16)? {
-        Some(place) => body.buffer(flat.array(place)?),
-        None => Err(flat.error(Code::BadIndex, table.at, "a tensor does not say where its data is")),
+    match flat.position(table, field, 16)? {
+        Some(position) => body.buffer(flat.array(position)?),
+        None => Err(flat.error(Code::BadIndex, table.at, "a tensor does not state the location of its data")),
     }
 }
 
-/// A list of strides, in bytes; `None` where the elements stand in row-major order or where the list is not there.
+/// Returns the strides in bytes, or `None` if the elements are in row-major order or the list is missing.
 pub fn strides(flat: &mut Flat<'_>, table: Table, field: u16) -> Result<Option<Vec<u64>>> {
     let Some(vector) = flat.vector(table, field, 8)?.filter(|vector| vector.count > 0) else {
         return Ok(None);
     };
     let mut strides = Vec::new();
-    for place in vector.places() {
-        let stride = i64::from_le_bytes(flat.array(place)?);
+    for position in vector.positions() {
+        let stride = i64::from_le_bytes(flat.array(position)?);
         let stride = u64::try_from(stride)
-            .map_err(|_| flat.error(Code::BadIndex, place, format!("a stride is {stride}")))?;
+            .map_err(|_| flat.error(Code::BadIndex, position, format!("a stride is {stride}")))?;
         strides.push(stride);
     }
     Ok(Some(strides))
 }
 
-/// The component whose elements stand in a buffer, at strides if there are any.
+/// Returns the component whose elements are in a buffer, with optional strides.
 pub fn component(
     role: Label,
     dtype: DType,

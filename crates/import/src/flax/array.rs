@@ -11,18 +11,18 @@ use crate::msgpack::{Reader, Run, Token};
 const NDARRAY: i8 = 1;
 pub const COMPLEX: i8 = 2;
 const SCALAR: i8 = 3;
-/// More dimensions than any limit allows.
+/// A limit above any allowed rank.
 const DIMS: u64 = 1024;
 /// Bytes of the longest name of a type.
 const NAME: u64 = 256;
 
-/// What an extension says of its array.
+/// The description of an array in an extension.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
     pub shape: Vec<u64>,
     /// As `numpy.dtype.name` spells it.
     pub spelling: String,
-    /// `None` where zTensor has no such type, or packs it otherwise.
+    /// `None` if zTensor has no such type or packs it differently.
     pub dtype: Option<DType>,
     pub byte_order: ByteOrder,
     /// The elements.
@@ -30,13 +30,13 @@ pub struct Array {
 }
 
 impl Array {
-    /// Whether an extension of this type is an array or a scalar.
+    /// Returns whether an extension of this type is an array or a scalar.
     pub fn is_kind(kind: i8) -> bool {
         matches!(kind, NDARRAY | SCALAR)
     }
 
-    /// The array of an extension; `None` where its body is no array. Of a type that is known the shape comes to just the bytes
-    /// that are there. Nothing of the elements is read. Fails where the bytes cannot be read, and with `ZT_LIMIT`.
+    /// Returns the array of an extension, or `None` if its body is not an array. For known types the shape must match the number of bytes.
+    /// No elements are read. Fails if the bytes cannot be read, and with `ZT_LIMIT`.
     pub fn read(reader: &mut Reader<'_>, body: Run) -> Result<Option<Self>> {
         match Self::of(reader, body) {
             Ok(array) => Ok(Some(array)),
@@ -45,11 +45,11 @@ impl Array {
         }
     }
 
-    /// The same, and says what is wrong with one that is none: `ZT_BAD_INDEX`, or `ZT_BAD_SHAPE` where shape, type and bytes do not fit
-    /// each other.
+    /// Parses an extension that must hold an array. Fails with `ZT_BAD_INDEX` if it does not, and with `ZT_BAD_SHAPE` if shape, type and
+    /// bytes do not match.
     pub fn of(reader: &mut Reader<'_>, body: Run) -> Result<Self> {
         Self::parts(reader, body).map_err(|error| match error.code() {
-            // The file goes on to the end of the extension: nothing is cut off.
+            // The file extends to the end of the extension, so nothing is truncated.
             Code::Truncated => malformed(body.at),
             _ => error,
         })
@@ -91,7 +91,7 @@ impl Array {
             return Ok(());
         }
         let message = format!(
-            "the shape {:?} of {} does not take the {} bytes of the array",
+            "the shape {:?} of {} does not match the {} bytes of the array",
             self.shape,
             self.spelling,
             self.data.length()
@@ -101,12 +101,12 @@ impl Array {
 }
 
 fn malformed(at: u64) -> Error {
-    Error::new(Code::BadIndex, "an array is not its shape, type and bytes").at(at)
+    Error::new(Code::BadIndex, "an array does not consist of a shape, a type and bytes").at(at)
 }
 
-/// Whether a run that the file ends in begins with an array whose bytes go beyond that end.
+/// Returns whether a range that ends with the file begins with an array that extends past that end.
 pub fn is_truncated(reader: &mut Reader<'_>, rest: Run) -> Result<bool> {
-    // Marker, length and type of the extension: 8, 16 or 32 bits. What it holds is a list of three, whose first is a list.
+    // Marker, length (8, 16 or 32 bits) and type of the extension. Its content is a list of three items, the first a list.
     let head = reader.bytes(Run { end: rest.end.min(rest.at.saturating_add(8)), ..rest })?;
     let kind = match head {
         [0xc7, _, kind, 0x93, 0x90..=0x9f, ..]
@@ -117,10 +117,10 @@ pub fn is_truncated(reader: &mut Reader<'_>, rest: Run) -> Result<bool> {
     Ok(Array::is_kind(kind.cast_signed()))
 }
 
-/// A type by its name, or by NumPy's array-protocol string, which others may write.
+/// Returns the type with this name or NumPy array-protocol string, which other writers may use.
 fn dtype_of(spelling: &str) -> (Option<DType>, ByteOrder) {
     let by_name = |name: &str| DType::ALL.into_iter().find(|dtype| dtype.name() == name);
-    // ml_dtypes gives types of 4 and 6 bits a byte each.
+    // ml_dtypes stores types of 4 and 6 bits in one byte each.
     if let Some(dtype) = by_name(spelling) {
         return ((dtype.bits() >= 8).then_some(dtype), ByteOrder::Little);
     }

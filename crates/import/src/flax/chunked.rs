@@ -1,4 +1,4 @@
-//! Arrays above 1 GiB: a map of the flattened array's chunks, each of them an array (`_chunk`).
+//! Arrays above 1 GiB: a map with the chunks of the flattened array, each of them an array (`_chunk`).
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked::product;
@@ -9,14 +9,14 @@ use super::RULE;
 use super::array::Array;
 use crate::msgpack::{Reader, Run, Token};
 
-/// The key that makes a map such an array.
+/// The key that marks a map as a chunked array.
 pub const MARKER: &str = "__msgpack_chunked_array__";
-/// More dimensions than any limit allows.
+/// A limit above any allowed rank.
 const DIMS: u64 = 1024;
-/// Bytes of the longest of its keys, and of the number of a chunk.
+/// Bytes of its longest key, and of a chunk number.
 const KEY: u64 = 25;
 
-/// An array in chunks.
+/// A chunked array.
 pub struct Chunked {
     pub shape: Vec<u64>,
     pub spelling: String,
@@ -25,14 +25,16 @@ pub struct Chunked {
     pub data: Data,
 }
 
-/// Reads the entries of a map that has the key [`MARKER`]. Fails with `ZT_BAD_INDEX` where chunks are missing
-/// or of several types, `ZT_BAD_SHAPE` where they do not come to the shape.
+/// Reads the entries of a map that has the key [`MARKER`]. Fails with `ZT_BAD_INDEX` if chunks are missing or have different types, and
+/// with `ZT_BAD_SHAPE` if they do not match the shape.
 pub fn read(reader: &mut Reader<'_>, entries: u64, rest: &mut Run) -> Result<Chunked> {
     let start = rest.at;
     let (mut shape, mut chunks) = (None, None);
     for _ in 0..entries {
-        let Token::Text(key) = reader.next(rest)? else { return Err(malformed("a key is no text", start)) };
-        let key = reader.text(key, KEY, "a key of an array in chunks")?.to_owned();
+        let Token::Text(key) = reader.next(rest)? else {
+            return Err(malformed("a key is not a string", start));
+        };
+        let key = reader.text(key, KEY, "a key of a chunked array")?.to_owned();
         match (&*key, reader.next(rest)?) {
             (MARKER, Token::Bool(_)) => {}
             ("shape", Token::Map(dims @ ..=DIMS)) if shape.is_none() => {
@@ -47,7 +49,7 @@ pub fn read(reader: &mut Reader<'_>, entries: u64, rest: &mut Run) -> Result<Chu
                     _ => Ok(None),
                 })?);
             }
-            _ => return Err(malformed("it has keys beside its shape and its chunks", start)),
+            _ => return Err(malformed("it has keys other than its shape and its chunks", start)),
         }
     }
     let (Some(shape), Some(chunks)) = (shape, chunks) else {
@@ -56,7 +58,7 @@ pub fn read(reader: &mut Reader<'_>, entries: u64, rest: &mut Run) -> Result<Chu
     assemble(shape, &chunks, start)
 }
 
-/// The values of a map whose keys are the numbers from 0 on, in any order.
+/// Returns the values of a map whose keys are the numbers from 0 on, in any order.
 fn numbered<T>(
     reader: &mut Reader<'_>,
     count: u64,
@@ -66,7 +68,9 @@ fn numbered<T>(
     let start = rest.at;
     let mut values = Vec::new();
     for _ in 0..count {
-        let Token::Text(key) = reader.next(rest)? else { return Err(malformed("a key is no text", start)) };
+        let Token::Text(key) = reader.next(rest)? else {
+            return Err(malformed("a key is not a string", start));
+        };
         let number = reader.text(key, KEY, "the number of a chunk")?;
         let number = number.parse::<u64>().ok().filter(|nth| *nth < count && nth.to_string() == number);
         let token = reader.next(rest)?;
@@ -92,19 +96,20 @@ fn assemble(shape: Vec<u64>, chunks: &[Array], start: u64) -> Result<Chunked> {
     for chunk in chunks {
         let [count] = *chunk.shape else { return Err(malformed("a chunk is not flat", chunk.data.at)) };
         if chunk.spelling != spelling {
-            return Err(malformed("its chunks are of several types", chunk.data.at));
+            return Err(malformed("its chunks have different types", chunk.data.at));
         }
         elements = elements.saturating_add(count);
         let run = chunk.data.length();
         pieces.push(Piece { blob: Blob::raw(chunk.data.at, run), run });
     }
     if product(&shape) != Some(elements) {
-        let message = format!("the chunks have {elements} elements together, the shape is {shape:?}");
+        let message =
+            format!("the chunks have {elements} elements in total, which does not match the shape {shape:?}");
         return Err(Error::new(Code::BadShape, message).at(start).rule(RULE));
     }
     Ok(Chunked { shape, spelling, dtype, byte_order, data: Pieces::data(1, pieces)? })
 }
 
 fn malformed(why: &str, at: u64) -> Error {
-    Error::new(Code::BadIndex, format!("an array in chunks is malformed: {why}")).at(at).rule(RULE)
+    Error::new(Code::BadIndex, format!("a chunked array is malformed: {why}")).at(at).rule(RULE)
 }

@@ -1,4 +1,4 @@
-//! What is no array, as attributes: the values of a map or list without its arrays.
+//! Values that are not arrays, as attributes: the content of a map or list without its arrays.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ciborium::Value;
 use ztensor_core::limits::Limits;
 
-/// How much of attributes may still be kept.
+/// The number of attribute values that may still be retained.
 pub struct Budget {
     values: u32,
     most: u32,
@@ -18,7 +18,7 @@ impl Budget {
         Self { values: limits.made_values(), most: limits.made_values(), is_spent: false }
     }
 
-    /// Takes a value off, or says for the first time that there are too many.
+    /// Deducts values. Fails the first time that there are too many.
     pub fn spend(&mut self, values: u32) -> Result<bool, String> {
         if let Some(left) = self.values.checked_sub(values) {
             self.values = left;
@@ -31,32 +31,32 @@ impl Budget {
     }
 }
 
-/// What is plain of a map, or of a list.
+/// The plain content of a map or a list.
 pub struct Plain {
-    /// Whether its keys are those of a map; of a list they are the numbers of its items.
+    /// Whether its keys are those of a map. Those of a list are the indices of its items.
     is_map: bool,
     entries: Vec<(Value, Value)>,
-    places: HashMap<String, usize>,
-    /// Whether it holds arrays, without which a list keeps the numbers of its items as keys.
+    positions: HashMap<String, usize>,
+    /// Whether it contains arrays. If so, a list stores the indices of its items as keys.
     holds: bool,
 }
 
 impl Plain {
     pub fn of(is_map: bool) -> Self {
-        Self { is_map, entries: Vec::new(), places: HashMap::new(), holds: false }
+        Self { is_map, entries: Vec::new(), positions: HashMap::new(), holds: false }
     }
 
-    /// Notes that an array is in it.
+    /// Records that it contains an array.
     pub fn holds(&mut self) {
         self.holds = true;
     }
 
-    /// Adds a value. Of a key that stands twice the last value counts, in the place of the first, as in Python.
+    /// Adds a value. As in Python, the last value of a duplicate key wins and takes the position of the first.
     pub fn add(&mut self, key: Value, shown: &str, value: Value) {
         if self.is_map {
             let next = self.entries.len();
-            let place = *self.places.entry(shown.to_owned()).or_insert(next);
-            if let Some(entry) = self.entries.get_mut(place) {
+            let position = *self.positions.entry(shown.to_owned()).or_insert(next);
+            if let Some(entry) = self.entries.get_mut(position) {
                 entry.1 = value;
                 return;
             }
@@ -64,7 +64,7 @@ impl Plain {
         self.entries.push((key, value));
     }
 
-    /// The value, and whether arrays are in it; no value where all of it is arrays.
+    /// Returns the value and whether it contains arrays. There is no value if all of it is arrays.
     pub fn into_value(self) -> (Option<Value>, bool) {
         let value = if self.entries.is_empty() && self.holds {
             None

@@ -1,4 +1,4 @@
-//! Walks the values of a checkpoint: arrays are tensors by their paths, what is plain is kept for the attributes.
+//! Walks the values of a checkpoint: arrays become tensors named by their paths, plain values become attributes.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -19,7 +19,7 @@ use crate::msgpack::{Reader, Run, Token};
 use crate::names::Names;
 use crate::repr;
 
-/// The name of a tensor that is all of the file, and the key of a value that is.
+/// The name of a tensor that is the whole file, and the key of a value that is.
 const ALONE: &str = "tensor";
 const ALONE_PLAIN: &str = "value";
 /// Characters of a path in a warning.
@@ -33,7 +33,7 @@ pub struct Tree<'s> {
     names: Names,
 }
 
-/// What a value came to: what of it is plain, and whether arrays are in it.
+/// The plain part of a value, and whether it contains arrays.
 type Read = (Option<Value>, bool);
 
 impl<'s> Tree<'s> {
@@ -46,7 +46,7 @@ impl<'s> Tree<'s> {
         self.builder.finish()
     }
 
-    /// Takes the root off a run.
+    /// Takes the root from a range.
     pub fn read(&mut self, rest: &mut Run) -> Result<()> {
         let (plain, _) = self.value(rest, 0)?;
         let entries = match plain {
@@ -72,8 +72,8 @@ impl<'s> Tree<'s> {
         {
             return self.extension(kind, body);
         }
-        let kept = match self.budget.spend(if holds { 3 } else { 1 }) {
-            Ok(kept) => kept,
+        let retained = match self.budget.spend(if holds { 3 } else { 1 }) {
+            Ok(retained) => retained,
             Err(message) => {
                 self.skip(&message);
                 false
@@ -82,14 +82,14 @@ impl<'s> Tree<'s> {
         let (value, holds) = match token {
             Token::Map(entries) => self.map(entries, rest, depth)?,
             Token::Array(items) => self.list(items, rest, depth)?,
-            _ if !kept => (None, false),
+            _ if !retained => (None, false),
             token => (self.plain(token)?, false),
         };
-        // Where there are too many to be kept, the arrays are listed all the same.
-        Ok((value.filter(|_| kept), holds))
+        // If there are too many values to retain, the arrays are listed nevertheless.
+        Ok((value.filter(|_| retained), holds))
     }
 
-    /// A value that holds no others; `None` where it is too long for an attribute.
+    /// Returns a value that is not a container, or `None` if it is too long for an attribute.
     fn plain(&mut self, token: Token) -> Result<Option<Value>> {
         Ok(Some(match token {
             Token::Nil => Value::Null,
@@ -97,7 +97,7 @@ impl<'s> Tree<'s> {
             Token::Int(number) => Integer::try_from(number).map_or(Value::Null, Value::Integer),
             Token::Float(number) => Value::Float(number),
             Token::Text(body) | Token::Bytes(body) if body.length() > FLAX_VALUE_BYTES => {
-                self.skip(&format!("a value of {} bytes is no attribute", body.length()));
+                self.skip(&format!("a value of {} bytes is too long for an attribute", body.length()));
                 return Ok(None);
             }
             Token::Text(body) => Value::Text(self.reader.text(body, FLAX_VALUE_BYTES, "a text")?.to_owned()),
@@ -106,7 +106,7 @@ impl<'s> Tree<'s> {
                 let read = self.complex(body);
                 return self.recover(read);
             }
-            // Lists and maps, which hold others.
+            // Lists and maps, which are containers.
             _ => return Ok(None),
         }))
     }
@@ -141,7 +141,7 @@ impl<'s> Tree<'s> {
         Ok(plain.into_value())
     }
 
-    /// Takes the value of a key off, whose part of the path is `part`.
+    /// Takes the value of a key, whose path component is `part`.
     fn entry(&mut self, plain: &mut Plain, key: Value, part: &str, rest: &mut Run, depth: u32) -> Result<()> {
         let length = self.path.len();
         if depth > 0 {
@@ -159,7 +159,7 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// A key, and how it is spelled in a path.
+    /// Returns a key and its form in a path.
     fn key(&mut self, rest: &mut Run) -> Result<(Value, String)> {
         let at = rest.at;
         let text = |text: String| (Value::Text(text.clone()), text);
@@ -178,7 +178,7 @@ impl<'s> Tree<'s> {
                 text(shown)
             }
             _ => {
-                let message = "a key is neither a text nor a number";
+                let message = "a key is neither a string nor a number";
                 return Err(Error::new(Code::BadIndex, message).at(at).rule(RULE));
             }
         })
@@ -186,10 +186,10 @@ impl<'s> Tree<'s> {
 
     fn extension(&mut self, kind: i8, body: Run) -> Result<Read> {
         if !Array::is_kind(kind) {
-            self.skip(&format!("Flax has no extension of type {kind}"));
+            self.skip(&format!("the extension type {kind} is not defined by Flax"));
             return Ok((None, false));
         }
-        // What is wrong with an array ends with its body.
+        // Damage in an array does not extend past its body.
         let added = self.array(body);
         self.recover(added)?;
         Ok((None, true))
@@ -202,21 +202,21 @@ impl<'s> Tree<'s> {
         self.tensor(&array.shape, &array.spelling, array.dtype, array.byte_order, data)
     }
 
-    /// An array in chunks: the entries of a map, which begin at `entries`.
+    /// Adds a chunked array: the entries of a map, which begin at `entries`.
     fn chunked(&mut self, count: u64, mut entries: Run) -> Result<()> {
         let Chunked { shape, spelling, dtype, byte_order, data } =
             chunked::read(&mut self.reader, count, &mut entries)?;
         self.tensor(&shape, &spelling, dtype, byte_order, data)
     }
 
-    /// Passes on what was read here, or records it as damage.
+    /// Returns what was read, or records the error as damage.
     fn recover<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
-        // A path may be long, and that of many values.
+        // A path may be long and belong to many values.
         let name = if read.is_err() { short(self.name(), NAME).into_owned() } else { String::new() };
         damage::recover(&mut self.builder, &name, read).map_err(|error| error.tensor(&name))
     }
 
-    /// A complex number of Python: its parts, as two floats.
+    /// Reads a Python complex number, stored as two floats.
     fn complex(&mut self, mut body: Run) -> Result<Value> {
         let start = body.at;
         let mut next = |body: &mut Run| match self.reader.next(body) {
@@ -245,12 +245,12 @@ impl<'s> Tree<'s> {
         let name = self.new_name();
         if dtype.is_none() {
             let guess = if matches!(spelling, "void16" | "V2" | "|V2") {
-                ": it may be bfloat16, whose name is lost"
+                ": it may be bfloat16, whose name is not stored"
             } else {
                 ""
             };
             let message = format!(
-                "{spelling:?} is no type of zTensor{guess}; the bytes can be read, the values cannot"
+                "{spelling:?} is not a zTensor type{guess}; the bytes can be read, the values cannot"
             );
             self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(&name), None);
         }
@@ -262,7 +262,7 @@ impl<'s> Tree<'s> {
         self.builder.add_tensor(tensor)
     }
 
-    /// The name of the tensor here, which no other has.
+    /// Returns a unique name for the current tensor.
     fn new_name(&mut self) -> String {
         let path = if self.path.is_empty() { ALONE } else { &self.path };
         self.names.unique(&mut self.builder, path)

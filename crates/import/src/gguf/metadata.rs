@@ -1,5 +1,5 @@
-//! The metadata of a GGUF file: keys and typed values, one after the other, without a table. They are walked over when the file is
-//! opened, and made into values when somebody asks.
+//! The metadata of a GGUF file: keys and typed values in sequence, without a table. They are skipped over when the file is opened and
+//! decoded on request.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -12,14 +12,14 @@ use ztensor_core::syntax::values::{Event, Visit};
 
 use super::window::{Spelling, Window};
 
-/// Arrays in arrays. Writers use one level, and two for a list of pairs.
+/// Maximum nesting of arrays. Writers use one level, and two for a list of pairs.
 const DEPTH: u32 = 32;
 const RULE: &str = "GGUF: metadata";
 
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 
-/// Bytes of a number of that type; `None` of what is no number.
+/// Returns the size of a number of this type, or `None` if the type is not a number.
 fn width(kind: u32) -> Option<u64> {
     match kind {
         0 | 1 | 7 => Some(1),
@@ -30,7 +30,7 @@ fn width(kind: u32) -> Option<u64> {
     }
 }
 
-/// All keys and values, whose lengths hold.
+/// All keys and values, whose lengths were validated.
 pub struct Metadata {
     bytes: Owned,
     spelling: Spelling,
@@ -42,11 +42,11 @@ struct Entry {
     kind: u32,
     at: usize,
     /// Whether its values are within the limit.
-    told: bool,
+    is_listed: bool,
 }
 
 impl Metadata {
-    /// Walks over `count` entries. Nothing is kept of values but where they begin; [`Metadata::keep`] brings the bytes.
+    /// Walks over `count` entries and records only where values begin; [`Metadata::keep`] adds the bytes.
     pub fn walk(window: &mut Window<'_>, count: u64, limits: &Limits) -> Result<Self> {
         let most = u64::from(limits.max_attribute_values);
         if count > most {
@@ -60,20 +60,20 @@ impl Metadata {
             let key = window.text("a key of the metadata").map_err(|error| error.rule(RULE))?.to_owned();
             let end = window.position();
             let (kind, at, held) = pass(window).map_err(|error| of_key(&key, &error))?;
-            let told = values.saturating_add(held) <= most;
-            if told {
+            let is_listed = values.saturating_add(held) <= most;
+            if is_listed {
                 values += held;
             }
-            entries.push(Entry { key: end - key.len()..end, kind, at, told });
+            entries.push(Entry { key: end - key.len()..end, kind, at, is_listed });
             if !keys.insert(key) {
-                let message = "a key of the metadata stands twice";
+                let message = "a key of the metadata occurs twice";
                 return Err(Error::new(Code::BadIndex, message).at(start as u64).rule(RULE));
             }
         }
         Ok(Self { bytes: Owned::from(Vec::new()), spelling: window.spelling(), entries })
     }
 
-    /// Takes the bytes that were walked over.
+    /// Stores the bytes that were walked over.
     #[must_use]
     pub fn keep(self, bytes: Owned) -> Self {
         Self { bytes, ..self }
@@ -83,16 +83,16 @@ impl Metadata {
         self.entries.is_empty()
     }
 
-    /// The keys whose values are too many to be told.
+    /// Returns the keys whose values are too many to be listed.
     pub fn unlisted(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().filter(|entry| !entry.told).map(|entry| self.key(entry))
+        self.entries.iter().filter(|entry| !entry.is_listed).map(|entry| self.key(entry))
     }
 
     fn key(&self, entry: &Entry) -> &str {
         self.bytes.get(entry.key.clone()).and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default()
     }
 
-    /// An integer that is not negative. Fails where the key has another value; `None` where it has none.
+    /// Returns a nonnegative integer. Fails if the key has another type of value; `None` if the key is missing.
     pub fn uint(&self, key: &str) -> Result<Option<u64>> {
         let Some(entry) = self.entries.iter().find(|entry| self.key(entry) == key) else { return Ok(None) };
         let mut found = One(None);
@@ -100,14 +100,14 @@ impl Metadata {
             self.value(entry, &mut found)?;
         }
         found.0.map(Some).ok_or_else(|| {
-            let message = format!("{key:?} must be an integer that is not negative");
+            let message = format!("{key:?} must be a nonnegative integer");
             Error::new(Code::BadIndex, message).at(entry.at as u64).rule(RULE)
         })
     }
 
-    /// Tells all keys and values in turn. A text that is not UTF-8 is told as bytes.
+    /// Visits all keys and values in order. A string that is not UTF-8 is passed as bytes.
     pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
-        for entry in self.entries.iter().filter(|entry| entry.told) {
+        for entry in self.entries.iter().filter(|entry| entry.is_listed) {
             to.visit(Event::Text(self.key(entry)))?;
             self.value(entry, to)?;
         }
@@ -120,7 +120,7 @@ impl Metadata {
     }
 }
 
-/// Takes one integer.
+/// Accepts one integer.
 struct One(Option<u64>);
 
 impl Visit for One {
@@ -132,7 +132,7 @@ impl Visit for One {
     }
 }
 
-/// Passes over a value: its type, where it begins and how many values it is.
+/// Skips a value and returns its type, its start and its number of values.
 fn pass(window: &mut Window<'_>) -> Result<(u32, usize, u64)> {
     let kind = window.u32()?;
     let at = window.position();
@@ -147,7 +147,7 @@ fn of_key(key: &str, error: &Error) -> Error {
     }
 }
 
-/// Passes over a value and gives how many it is, as `Limits::max_attribute_values` counts them.
+/// Skips a value and returns its number of values, as counted by `Limits::max_attribute_values`.
 fn skip(window: &mut Window<'_>, kind: u32, depth: u32) -> Result<u64> {
     if let Some(width) = width(kind) {
         return window.pass(width).map(|()| 1);
@@ -180,7 +180,7 @@ fn skip(window: &mut Window<'_>, kind: u32, depth: u32) -> Result<u64> {
     }
 }
 
-/// Reads what was walked over.
+/// Reads bytes that were walked over.
 struct Cursor<'b> {
     rest: &'b [u8],
     spelling: Spelling,
@@ -227,7 +227,7 @@ impl<'b> Cursor<'b> {
 
     fn number(&self, kind: u32, bytes: &[u8]) -> Event<'static> {
         let bits = self.spelling.number(bytes);
-        // The bits of a number of fewer bytes, and its sign.
+        // Sign-extends a shorter number.
         let shift = 64 - 8 * bytes.len();
         let signed = (bits << shift).cast_signed() >> shift;
         match kind {

@@ -1,5 +1,5 @@
-//! Models in several files, `name-00001-of-00003.gguf`, as `llama-gguf-split` writes them: each says in its metadata which of how many
-//! it is, and the first has the metadata of the model.
+//! Models split into several files, `name-00001-of-00003.gguf`, as written by `llama-gguf-split`. The metadata of each file states its
+//! number and the total, and the first holds the metadata of the model.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -15,10 +15,10 @@ use super::Header;
 use super::metadata::Metadata;
 
 const RULE: &str = "GGUF: split files";
-/// Names of missing files that an error lists.
+/// Number of missing files that an error lists.
 const SHOWN: usize = 20;
 
-/// What a file says of the set that it is of; `None` of a model that is in one file.
+/// Returns the set that a file belongs to, or `None` for a model in a single file.
 fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
     let count = metadata.uint("split.count")?.unwrap_or(1);
     if count <= 1 {
@@ -33,14 +33,14 @@ fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
     Ok(Some(SetPart { number, count, tensors }))
 }
 
-/// Warns of what a model in one file says of a set: tools that merge a set, or add tensors, leave it as it was.
+/// Warns about set metadata in a single-file model: tools that merge a set or add tensors leave it unchanged.
 fn warn_of_stale(metadata: &Metadata, own: usize, builder: &mut Builder) -> Result<()> {
     let number = metadata.uint("split.no")?.filter(|&number| number > 0);
     let tensors = metadata.uint("split.tensors.count")?.filter(|&tensors| tensors != own as u64);
     let message = match (number, tensors) {
-        (Some(number), _) => format!("split.no is {number}, and split.count says that it is the only file"),
+        (Some(number), _) => format!("split.no is {number}, but split.count states a single file"),
         (None, Some(tensors)) => {
-            format!("split.tensors.count is {tensors}, and the only file has {own} tensors")
+            format!("split.tensors.count is {tensors}, but the only file has {own} tensors")
         }
         (None, None) => return Ok(()),
     };
@@ -48,19 +48,19 @@ fn warn_of_stale(metadata: &Metadata, own: usize, builder: &mut Builder) -> Resu
     Ok(())
 }
 
-/// How the names of the files of a set are spelled: `stem-00001-of-00003.gguf`, where numbers may begin at 0 and have any width.
+/// The naming scheme of a set: `stem-00001-of-00003.gguf`, where numbers may begin at 0 and have any width.
 struct Spelling<'n> {
-    /// Up to the number.
+    /// The part before the number.
     stem: &'n str,
-    /// What is added to a number.
+    /// The offset added to a number.
     first: u64,
     width: usize,
-    /// Of the number of files.
+    /// The total number of files.
     count: &'n str,
 }
 
 impl<'n> Spelling<'n> {
-    /// By the name of a part; `None` where it is no name of a set.
+    /// Parses the name of a part, or returns `None` if it does not follow the scheme.
     fn of(name: &'n str) -> Option<(Self, u64)> {
         let (before, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
         let digits = before.rsplit('-').next().unwrap_or(before);
@@ -76,13 +76,13 @@ impl<'n> Spelling<'n> {
     }
 }
 
-/// Another file of a set: its number, its name, and what is known of it.
+/// Another file of a set: its number, its name, and its status.
 type Other = (u64, String, Neighbor);
 
-/// Adds the tensors of a file, and of all others of its set, in the order of the set. Gives the metadata of the first.
+/// Adds the tensors of a file and of all other files of its set, in order. Returns the metadata of the first.
 ///
-/// Fails with `ZT_INCOMPLETE` where files of the set are missing, unless the caller wants this one alone, and with `ZT_BAD_INDEX` where
-/// they contradict each other.
+/// Fails with `ZT_INCOMPLETE` if files of the set are missing, unless the caller asked for this file only, and with `ZT_BAD_INDEX` if they
+/// contradict each other.
 pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let metadata = own.metadata.clone();
     let Some(part) = part_of(&metadata)? else {
@@ -91,14 +91,14 @@ pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result
         return Ok(metadata);
     };
     if input.own_name().is_some() && input.name().is_none() {
-        // It is one of several that were named: whoever joins them looks whether they are a set.
+        // It was opened as part of a list: the code that joins the list checks whether it is a set.
         builder.set_part(part);
         own.add(builder, 0)?;
         return Ok(metadata);
     }
     let Some(others) = others(input, part)? else {
         let message =
-            format!("it is file {} of {} of a set, and was opened alone", part.number + 1, part.count);
+            format!("it is file {} of {} of a set and was opened on its own", part.number + 1, part.count);
         builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
         own.add(builder, 0)?;
         return Ok(metadata);
@@ -121,10 +121,10 @@ pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result
     Ok(first.unwrap_or(metadata))
 }
 
-/// The other files of a set, by their numbers; `None` where the caller wants the one file alone.
+/// Returns the other files of a set by number, or `None` if the caller asked for this file only.
 fn others(input: &Input<'_>, part: SetPart) -> Result<Option<Vec<Other>>> {
     let count = format!("{:05}", part.count);
-    // In memory a file has no name: the others are asked for by what theirs ends in.
+    // A file in memory has no name, so the others are requested by the ends of their names.
     let usual = Spelling { stem: "", first: 1, width: 5, count: &count };
     let (spelling, doubt) = match (input.name(), input.name().and_then(Spelling::of)) {
         (_, Some((spelling, said))) => match said.checked_sub(part.number) {
@@ -144,7 +144,7 @@ fn others(input: &Input<'_>, part: SetPart) -> Result<Option<Vec<Other>>> {
         let name = spelling.name(number);
         let neighbor = input.part(&name)?;
         if neighbor.length.is_none() && neighbor.problem.is_none() {
-            // Nobody looks for them.
+            // No resolver is available.
             return Ok(None);
         }
         if part.count > limits::FILES as u64 {
@@ -166,7 +166,7 @@ fn others(input: &Input<'_>, part: SetPart) -> Result<Option<Vec<Other>>> {
     Err(error.rule(RULE))
 }
 
-/// Adds the tensors of another file of the set, which has to say that it is that one.
+/// Adds the tensors of another file of the set, after checking its number.
 fn add_other(
     input: &Input<'_>,
     part: SetPart,
@@ -189,7 +189,7 @@ fn add_other(
 
 fn unnamed(part: SetPart, why: &str) -> Error {
     let message = format!(
-        "it is file {} of {} of a set, and the others cannot be found, since {why}. Open the files as a list, or this one alone with \
+        "it is file {} of {} of a set, and the others cannot be found: {why}. Open the files as a list, or only this one with \
          shards: 'none'",
         part.number + 1,
         part.count
@@ -199,7 +199,7 @@ fn unnamed(part: SetPart, why: &str) -> Error {
 
 fn contradiction(part: SetPart, said: u64, count: &str) -> Error {
     let message = format!(
-        "its name says that it is file {said} of {count} of a set, and its metadata {} of {}",
+        "its name identifies it as file {said} of {count} of a set, but its metadata as {} of {}",
         part.number + 1,
         part.count
     );
@@ -207,6 +207,7 @@ fn contradiction(part: SetPart, said: u64, count: &str) -> Error {
 }
 
 fn another(number: u64, count: u64) -> Error {
-    let message = format!("it should be file {} of {count} of its set, and says something else", number + 1);
+    let message =
+        format!("it should be file {} of {count} of its set, but its metadata states otherwise", number + 1);
     Error::new(Code::BadIndex, message).rule(RULE)
 }

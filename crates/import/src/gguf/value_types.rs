@@ -1,22 +1,22 @@
-//! ggml's tensor types by their numbers (`ggml.h`, `enum ggml_type`; the sizes are those of `ggml-common.h` and of the `gguf` package).
+//! ggml's tensor types by number (`ggml.h`, `enum ggml_type`; the sizes are those of `ggml-common.h` and of the `gguf` package).
 #![forbid(unsafe_code)]
 
 use ztensor_core::model::DType;
 
-/// What the elements of a tensor are.
+/// The type of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
     Plain(DType),
     Blocks(Blocks),
 }
 
-/// Records of `bytes` bytes that hold `elements` elements of one row each.
+/// Records of `bytes` bytes, each holding `elements` elements of one row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blocks {
     pub name: &'static str,
     pub elements: u64,
     pub bytes: u64,
-    /// Whether they hold numbers of several bytes, which stand in the byte order of the file.
+    /// Whether they contain multibyte numbers, which are in the byte order of the file.
     pub ordered: bool,
 }
 
@@ -66,7 +66,7 @@ const TYPES: [(u32, Type); 34] = [
 ];
 
 impl Type {
-    /// The type of a number; `None` for one that is not known here, or was taken out of ggml.
+    /// Returns the type with this number, or `None` if it is unknown or was removed from ggml.
     pub fn of(number: u32) -> Option<Self> {
         TYPES.iter().find(|&&(known, _)| known == number).map(|&(_, kind)| kind)
     }

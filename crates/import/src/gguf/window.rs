@@ -1,4 +1,4 @@
-//! The first bytes of a GGUF file in private memory, read as far as they are needed: nothing says how long the index is.
+//! The first bytes of a GGUF file, read into private memory as needed: the file does not state the size of its index.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked;
@@ -8,24 +8,24 @@ use ztensor_core::sources::owned::Owned;
 
 use crate::limits::GGUF_INDEX_BYTES;
 
-/// Bytes of the first read, which most indexes without a vocabulary fit into.
+/// Bytes of the first read, which holds most indexes without a vocabulary.
 const FIRST: u64 = 64 << 10;
-/// Bytes of the largest read: what lies behind the index is read in vain.
+/// Bytes of the largest read: bytes after the index are read unnecessarily.
 const LARGEST: u64 = 1 << 20;
-/// Addresses of an index that is longer than the first read, in huge pages as far as they are touched: single pages cost as much as
-/// reading what goes into them.
-const ROOM: u64 = 16 << 20;
+/// Address space reserved for an index longer than the first read. It uses huge pages where touched: single pages cost as much as reading
+/// the data.
+const RESERVED: u64 = 16 << 20;
 
-/// How numbers are spelled.
+/// How numbers are encoded.
 #[derive(Clone, Copy)]
 pub struct Spelling {
     pub big_endian: bool,
-    /// Version 1 has counts, lengths and dimensions of 32 bits.
+    /// Version 1 has 32-bit counts, lengths and dimensions.
     pub short: bool,
 }
 
 impl Spelling {
-    /// An unsigned number of up to 8 bytes.
+    /// Decodes an unsigned number of up to 8 bytes.
     pub fn number(self, bytes: &[u8]) -> u64 {
         let add = |number: u64, &byte: &u8| number << 8 | u64::from(byte);
         if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
@@ -43,12 +43,12 @@ impl Spelling {
 
 pub struct Window<'s> {
     input: Input<'s>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     total: u64,
-    /// Bytes of the largest index.
+    /// Maximum size of the index in bytes.
     most: u64,
     bytes: Owned,
-    /// How many of them were read.
+    /// Number of bytes read.
     held: usize,
     at: usize,
     spelling: Spelling,
@@ -75,23 +75,23 @@ impl<'s> Window<'s> {
         self.spelling
     }
 
-    /// How far it was read.
+    /// Returns the current position.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// All that was read.
+    /// Returns all bytes that were read.
     pub fn into_bytes(self) -> Owned {
         self.bytes
     }
 
-    /// Passes over bytes of the index.
+    /// Skips bytes of the index.
     #[inline]
     pub fn pass(&mut self, length: u64) -> Result<()> {
         if length > (self.held - self.at) as u64 {
             self.fetch(length)?;
         }
-        // It is held, so it fits.
+        // The bytes are in memory, so the length fits.
         self.at += usize::try_from(length).unwrap_or_default();
         Ok(())
     }
@@ -112,8 +112,8 @@ impl<'s> Window<'s> {
         let held = self.held as u64;
         let wanted = held.saturating_add(held.clamp(FIRST, LARGEST)).max(end).min(most);
         if wanted > self.bytes.len() as u64 {
-            let room = if held == 0 { wanted } else { wanted.saturating_mul(2).max(ROOM).min(most) };
-            let mut bytes = Owned::to_fill(room)?;
+            let capacity = if held == 0 { wanted } else { wanted.saturating_mul(2).max(RESERVED).min(most) };
+            let mut bytes = Owned::to_fill(capacity)?;
             bytes[..self.held].copy_from_slice(&self.bytes[..self.held]);
             self.bytes = bytes;
         }
@@ -139,7 +139,7 @@ impl<'s> Window<'s> {
         Ok(spelling.number(self.take(8)?))
     }
 
-    /// A count, a length or a dimension.
+    /// Reads a count, a length or a dimension.
     #[inline]
     pub fn count(&mut self) -> Result<u64> {
         let spelling = self.spelling;
@@ -151,7 +151,7 @@ impl<'s> Window<'s> {
         self.pass(length)
     }
 
-    /// Passes over texts: of half a million of them this is most of the time of an opening.
+    /// Skips strings: half a million of them account for most of the time to open a file.
     pub fn pass_texts(&mut self, count: u64) -> Result<()> {
         let plain = !self.spelling.big_endian && !self.spelling.short;
         let mut left = count;
@@ -167,7 +167,7 @@ impl<'s> Window<'s> {
                     left -= 1;
                 }
             }
-            // One that is not held yet.
+            // A string that is not read yet.
             if left > 0 {
                 self.pass_text()?;
                 left -= 1;
@@ -180,11 +180,11 @@ impl<'s> Window<'s> {
         let length = self.count()?;
         let at = self.at as u64;
         std::str::from_utf8(self.take(length)?)
-            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not UTF-8")).at(at))
+            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not valid UTF-8")).at(at))
     }
 
     pub fn unknown(&self, kind: u32) -> Error {
-        let message = format!("{kind} is no type of metadata: 0 to 12 are");
+        let message = format!("{kind} is not a metadata type (0 to 12)");
         Error::new(Code::BadIndex, message).at(self.at as u64)
     }
 }

@@ -1,4 +1,4 @@
-//! Attributes of objects (`HDF5 File Format Specification` IV.A.2.m and IV.A.2.v), and elements as plain values.
+//! Attributes of objects (`HDF5 File Format Specification` IV.A.2.m and IV.A.2.v), and conversion of elements to plain values.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -13,20 +13,20 @@ use super::datatypes::{Kind, Type};
 use super::heap::Heap;
 use super::reader::{Object, Problems, Reader, bad, message};
 
-/// An attribute; without a value where that is nothing plain.
+/// An attribute; without a value if it is not a plain value.
 pub struct Attribute {
     pub name: String,
     pub value: Option<Value>,
 }
 
-/// Dimensions of a dataspace and of an array, at most (`H5S_MAX_RANK`). Arrays in arrays could have thousands, and lists in lists
-/// as deep take that much of the stack.
+/// Maximum dimensions of a dataspace and of an array (`H5S_MAX_RANK`). Nested arrays could have thousands, and equally nested lists would
+/// exhaust the stack.
 const RANK: usize = 32;
 
-/// How many values may still be made.
+/// The number of values that may still be created.
 pub struct Left(pub u64);
 
-/// All attributes of an object that can be read.
+/// Returns all readable attributes of an object.
 pub fn all(
     reader: &Reader<'_>,
     object: &Object,
@@ -43,7 +43,7 @@ pub fn all(
     Ok(found)
 }
 
-/// Attributes in a heap, which a B-tree of version 2 names.
+/// Reads attributes in a heap, which a version 2 B-tree indexes.
 fn dense(
     reader: &Reader<'_>,
     info: &[u8],
@@ -58,7 +58,7 @@ fn dense(
     let mut records = Vec::new();
     for record in reader.records(info.btree_name_index_address)? {
         let BTreeV2Record::AttributeNameHash { heap_id, flags, creation_order, .. } = record else {
-            return Err(bad("the index of attributes has records of another kind"));
+            return Err(bad("the index of attributes has records of the wrong type"));
         };
         records.push((creation_order, flags, heap_id));
     }
@@ -77,7 +77,7 @@ fn dense(
     Ok(found)
 }
 
-/// Dimensions of a dataspace; `None` of one that has no elements and no shape.
+/// Returns the dimensions of a dataspace, or `None` if it has no elements and no shape.
 pub fn shape(space: &DataspaceMessage) -> Option<&[u64]> {
     (space.dataspace_type != DataspaceType::Null).then_some(&space.dims)
 }
@@ -88,7 +88,7 @@ fn one(reader: &Reader<'_>, bytes: &[u8], left: &mut Left) -> Result<Attribute> 
     if !(1..=3).contains(&version) {
         return Ok(Attribute { name: format!("of version {version}"), value: None });
     }
-    // In the first version a byte is reserved there, and each part filled up to 8 bytes.
+    // In version 1 this byte is reserved, and each part is padded to 8 bytes.
     let (flags, multiple) = if version == 1 { (0, 8) } else { (flags, 1) };
     let [name, kind, space, data] = reader.parse(bytes, what, |cursor, _, _, _| {
         cursor.skip(2)?;
@@ -113,7 +113,7 @@ fn one(reader: &Reader<'_>, bytes: &[u8], left: &mut Left) -> Result<Attribute> 
     }
 }
 
-/// The error of an attribute, with its name in the message.
+/// Prefixes an error with the name of the attribute.
 fn of_attribute(name: &str, error: &Error) -> Error {
     let message = format!("the attribute {:?}: {}", short(name, NAME), error.message());
     let mut made = Error::new(error.code(), message).of_item();
@@ -123,7 +123,7 @@ fn of_attribute(name: &str, error: &Error) -> Error {
     error.broken_rule().into_iter().fold(made, Error::rule)
 }
 
-/// The value of an attribute by its type, its shape and its elements.
+/// Returns the value of an attribute from its type, its shape and its elements.
 fn named(
     reader: &Reader<'_>,
     flags: u8,
@@ -133,7 +133,7 @@ fn named(
     let what = "its type and shape";
     let own = |kind: u16, bytes: Vec<u8>, bit: u8| {
         let shared = if flags & bit == 0 { Some(bytes) } else { reader.shared(kind, &bytes)? };
-        shared.ok_or_else(|| bad("an attribute refers to nothing"))
+        shared.ok_or_else(|| bad("an attribute refers to a shared message that does not exist"))
     };
     let kind = own(message::DATATYPE, kind, 1)?;
     let space = own(message::DATASPACE, space, 2)?;
@@ -145,7 +145,7 @@ fn named(
     }
 }
 
-/// Elements as a value: alone, or in lists of lists. `None` where they are nothing plain, or too many.
+/// Converts elements to a single value or nested lists. Returns `None` if they are not plain values or too many.
 pub fn value(
     reader: &Reader<'_>,
     kind: Type,
@@ -162,7 +162,7 @@ pub fn value(
     let Some((count, bytes)) = count else { return Err(bad("an attribute has 2^64 elements")) };
     let data = slice(data, 0, bytes)
         .ok_or_else(|| Error::new(Code::Truncated, "an attribute has fewer bytes than its shape needs"))?;
-    // Lists of no elements cost nothing in the file, and something here.
+    // Lists of no elements take no space in the file, but memory here.
     let lists = if dims.is_empty() {
         0
     } else {
@@ -197,7 +197,7 @@ fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// The bits of an element, filled up with zeros.
+/// Returns the bits of an element, zero-extended.
 fn bits(order: ByteOrder, bytes: &[u8]) -> u64 {
     let add = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
     match order {

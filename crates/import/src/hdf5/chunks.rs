@@ -1,4 +1,4 @@
-//! Where the chunks of a dataset are (`HDF5 File Format Specification` III.A, VII).
+//! Locations of the chunks of a dataset (`HDF5 File Format Specification` III.A, VII).
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};
@@ -20,33 +20,33 @@ use super::storage::{Bytes, Held, Range, Read};
 use super::{sums, tree};
 use crate::limits::{HDF5_CHUNKS_AT_OPEN, HDF5_INDEX_READS};
 
-/// The chunks of a dataset; its index is read once.
+/// The chunks of a dataset. The index is read once.
 pub struct Table {
-    pub place: Range,
+    pub range: Range,
     pub sizes: Sizes,
     pub layout: Chunked,
-    /// Of the dataset, in elements, and what it may grow to.
+    /// The current and maximum dimensions of the dataset, in elements.
     pub shape: Vec<u64>,
     pub most: Option<Vec<u64>>,
-    /// Bytes of a chunk once it is decoded.
+    /// Bytes of a decoded chunk.
     pub bytes: u64,
     pub filters: usize,
-    /// What chunks and index lie in, where that is not the file.
+    /// The decoded file that holds chunks and index, if it is not the file itself.
     pub held: Option<Held>,
     known: Mutex<Option<Arc<Found>>>,
 }
 
-/// What was found of an index: its chunks, or why it cannot be read.
+/// The entries of an index, or the error that prevents reading it.
 type Found = Result<Vec<Entry>>;
 
-/// The range of the file in which all chunks are, and what is wrong with the first that is not there.
+/// The file range that holds all chunks, and the error of the first that is out of range.
 pub struct Extent {
     pub offset: u64,
     pub stored: u64,
     pub problem: Option<Error>,
 }
 
-/// A chunk by its place in row-major order of all chunks.
+/// A chunk and its number in row-major order.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     nth: u64,
@@ -54,9 +54,9 @@ struct Entry {
 }
 
 impl Table {
-    /// Fails where there are more chunks than can be counted. `rank` and chunks of no elements are the caller's to check.
+    /// Fails if there are too many chunks to count. The caller checks `rank` and rejects empty chunks.
     pub fn new(
-        place: Range,
+        range: Range,
         sizes: Sizes,
         layout: Chunked,
         (shape, most): (Vec<u64>, Option<Vec<u64>>),
@@ -64,14 +64,14 @@ impl Table {
         held: Option<Held>,
     ) -> Result<Self> {
         let known = Mutex::default();
-        let table = Self { place, sizes, layout, shape, most, bytes, filters, held, known };
+        let table = Self { range, sizes, layout, shape, most, bytes, filters, held, known };
         table
             .count(&table.shape)
             .map(|_| table)
             .ok_or_else(|| Error::new(Code::Limit, "a dataset has more than 2^64 chunks").of_item())
     }
 
-    /// The shape by which the index numbers the chunks. An index of a fixed number of chunks has room for all that the dataset may grow to
+    /// The shape by which the index numbers the chunks. An index with a fixed number of chunks covers the maximum size of the dataset
     /// (`max_nchunks` of the HDF Group's library).
     fn numbered(&self) -> &[u64] {
         match self.layout.index {
@@ -80,7 +80,7 @@ impl Table {
         }
     }
 
-    /// Chunks in each dimension of an array.
+    /// Returns the number of chunks in each dimension of an array.
     fn counts(&self, shape: &[u64]) -> impl Iterator<Item = u64> {
         shape.iter().zip(&self.layout.dims).map(|(&dim, &chunk)| dim.div_ceil(u64::from(chunk).max(1)))
     }
@@ -94,22 +94,22 @@ impl Table {
         self.layout.address != all && self.layout.index != Index::Implicit
     }
 
-    /// The range of the file in which all chunks are. Of an index of moderate size that is looked up now; of a larger one it is
-    /// the whole file, and the index is read with the first data. Fails where the source does.
+    /// Returns the file range that holds all chunks. A small index is read now. For a larger one the range is the whole file, and the index
+    /// is read with the first data. Fails if the source does.
     pub fn span(&self, read: Read<'_>) -> Result<Extent> {
         if self.layout.index == Index::Implicit {
             let stored = self
                 .count(self.numbered())
                 .and_then(|count| count.checked_mul(self.bytes))
                 .unwrap_or(u64::MAX);
-            let held = self.place.length.saturating_sub(self.layout.address);
+            let held = self.range.length.saturating_sub(self.layout.address);
             let problem =
-                (stored > held).then(|| Error::new(Code::Truncated, "the file ends before its chunks do"));
-            let offset = self.place.base.saturating_add(self.layout.address);
+                (stored > held).then(|| Error::new(Code::Truncated, "the file is too short for its chunks"));
+            let offset = self.range.base.saturating_add(self.layout.address);
             return Ok(Extent { offset, stored: stored.min(held), problem });
         }
         if self.count(self.numbered()).is_none_or(|count| count > HDF5_CHUNKS_AT_OPEN) {
-            return Ok(Extent { offset: self.place.base, stored: self.place.length, problem: None });
+            return Ok(Extent { offset: self.range.base, stored: self.range.length, problem: None });
         }
         let entries = self.entries(read)?;
         let entries = match &*entries {
@@ -123,27 +123,27 @@ impl Table {
         Ok(Extent { offset: start, stored: end.unwrap_or(0).saturating_sub(start), problem })
     }
 
-    /// Refuses a chunk that is not there.
+    /// Rejects a chunk outside the file.
     fn check(&self, Entry { chunk, .. }: &Entry) -> Result<()> {
-        let address = chunk.offset.checked_sub(self.place.base);
-        if address.and_then(|at| end_within(at, chunk.stored, self.place.length)).is_some() {
+        let address = chunk.offset.checked_sub(self.range.base);
+        if address.and_then(|at| end_within(at, chunk.stored, self.range.length)).is_some() {
             return Ok(());
         }
-        let message = format!("a chunk of {} bytes goes beyond the end of the file", chunk.stored);
+        let message = format!("a chunk of {} bytes extends past the end of the file", chunk.stored);
         Err(Error::new(Code::Truncated, message).at(chunk.offset))
     }
 
-    /// What the index has. Fails where the source does.
+    /// Returns the entries of the index. Fails if the source does.
     fn entries(&self, read: Read<'_>) -> Result<Arc<Found>> {
-        let broken = |_| Error::new(Code::Internal, "an index of chunks was left half read");
+        let broken = |_| Error::new(Code::Internal, "an index of chunks was only partly read");
         let mut known = self.known.lock().map_err(broken)?;
         if let Some(entries) = &*known {
             return Ok(Arc::clone(entries));
         }
-        let most = self.place.length.saturating_mul(HDF5_INDEX_READS).saturating_add(1 << 20);
-        let bytes = Bytes::new(read, self.place, most);
+        let most = self.range.length.saturating_mul(HDF5_INDEX_READS).saturating_add(1 << 20);
+        let bytes = Bytes::new(read, self.range, most);
         let found = match self.read(&bytes) {
-            // As much as may be read of an index is no matter of the file.
+            // Exceeding the read limit of an index does not depend on the file's content.
             Err(error) if !bytes.is_of_item(&error) && error.code() != Code::Limit => return Err(error),
             found => found,
         };
@@ -166,10 +166,13 @@ impl Table {
                 .zip(&self.layout.dims)
                 .any(|(at, &chunk)| at % u64::from(chunk).max(1) != 0)
             {
-                return Err(Error::new(Code::BadIndex, "a chunk does not begin where one may"));
+                return Err(Error::new(
+                    Code::BadIndex,
+                    "a chunk does not begin at a multiple of the chunk size",
+                ));
             }
             let Some(nth) = self.nth(&entry.offsets) else { continue };
-            // Other indexes do not say of chunks without filters how long they are.
+            // Other indexes do not state the size of unfiltered chunks.
             let says = self.filters > 0 || self.layout.index == Index::Tree1;
             let stored = if says { entry.size } else { self.bytes };
             if self.filters == 0 && stored != self.bytes {
@@ -177,17 +180,17 @@ impl Table {
                 return Err(Error::new(Code::BadIndex, message));
             }
             let skipped = if self.is_plain(&entry.offsets) { u32::MAX } else { entry.filter_mask };
-            let offset = self.place.base.saturating_add(entry.address);
+            let offset = self.range.base.saturating_add(entry.address);
             entries.push(Entry { nth, chunk: Chunk { offset, stored, skipped: skipped | self.skipped() } });
         }
         entries.sort_unstable_by_key(|entry| entry.nth);
         if entries.windows(2).any(|pair| matches!(pair, [one, other] if one.nth == other.nth)) {
-            return Err(Error::new(Code::BadIndex, "two chunks have the same place in their dataset"));
+            return Err(Error::new(Code::BadIndex, "two chunks have the same position in their dataset"));
         }
         Ok(entries)
     }
 
-    /// The bit of the filter that the whole file went through, and no chunk.
+    /// Returns the mask bit of the filter that was applied to the whole file instead of to chunks.
     fn skipped(&self) -> u32 {
         let nth = u32::try_from(self.filters).unwrap_or(u32::MAX);
         self.held.as_ref().and_then(|_| 1_u32.checked_shl(nth)).unwrap_or(0)
@@ -213,16 +216,16 @@ impl Table {
                 let mut entries: Vec<ChunkEntry> = Vec::with_capacity(leaves.entries.len());
                 for (key, address) in leaves.entries {
                     let BTreeV1Key::RawData { chunk_size, filter_mask, mut offsets } = key else {
-                        return Err(bad("the index of chunks is that of a group"));
+                        return Err(bad("the index of chunks belongs to a group"));
                     };
-                    // The last is that of a byte in an element.
+                    // The last offset is that of a byte within an element.
                     if offsets.split_off(dims.len().min(offsets.len())).iter().any(|&at| at != 0) {
                         return Err(bad("a chunk begins within an element"));
                     }
-                    // Others find chunks by halving what is left: what is out of order is not there.
+                    // Other readers find chunks by binary search and miss chunks that are out of order.
                     if entries.last().is_some_and(|before| before.offsets >= offsets) {
                         return Err(bad(
-                            "the chunks are not in the order of their places, or two have the same",
+                            "the chunks are not sorted by position, or two have the same position",
                         ));
                     }
                     entries.push(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets });
@@ -250,18 +253,15 @@ impl Table {
                 let [narrow, wide] = self.element().map(|bytes| bytes + 8 * u64::from(rank));
                 if ![narrow, wide].contains(&record) || (header.btree_type == 11) != (self.filters > 0) {
                     let message = format!(
-                        "the index of chunks has records of {record} bytes, the dataset's have {narrow}"
+                        "the index of chunks has records of {record} bytes, the dataset requires {narrow}"
                     );
                     return Err(Error::new(Code::BadIndex, message).at(bytes.offset(address)));
                 }
                 let found = collect_v2_chunk_entries_storage(bytes, address, width, length, rank, dims, None)
                     .map_err(refused)?;
                 if found.len() as u64 != header.total_records {
-                    let message = format!(
-                        "the index says that it has {} chunks, {} are there",
-                        header.total_records,
-                        found.len()
-                    );
+                    let message =
+                        format!("the index states {} chunks, but has {}", header.total_records, found.len());
                     return Err(Error::new(Code::BadIndex, message).at(bytes.offset(address)));
                 }
                 Ok(found)
@@ -274,8 +274,8 @@ impl Table {
         sums::Index { bytes, address, length, element: self.element(), filtered: self.filters > 0 }
     }
 
-    /// Bytes of what an index has of a chunk, without its place: its address, and of a filtered one its size and its mask. Files of HDF5 2
-    /// may have sizes as wide as lengths.
+    /// Sizes of the fields of a chunk in the index, without its position: its address and, if filtered, its size and mask. HDF5 2 files may
+    /// have sizes as wide as lengths.
     fn element(&self) -> [u64; 2] {
         let address = u64::from(self.sizes.address);
         if self.filters == 0 {
@@ -285,20 +285,22 @@ impl Table {
         [address + width + 4, address + u64::from(self.sizes.length) + 4]
     }
 
-    /// The place of the chunk that begins at an element; `None` of one outside of the dataset, as is left where that shrank.
+    /// Returns the number of the chunk that begins at an element, or `None` if it is outside the dataset, which happens after the dataset
+    /// shrank.
     fn nth(&self, offsets: &[u64]) -> Option<u64> {
-        let place = offsets.iter().zip(&self.layout.dims).map(|(&at, &chunk)| at / u64::from(chunk).max(1));
-        self.linear(&self.shape, place)
+        let position =
+            offsets.iter().zip(&self.layout.dims).map(|(&at, &chunk)| at / u64::from(chunk).max(1));
+        self.linear(&self.shape, position)
     }
 
-    /// The number of the chunk at a place among those of an array.
-    fn linear(&self, shape: &[u64], place: impl Iterator<Item = u64>) -> Option<u64> {
-        self.counts(shape).zip(place).try_fold(0_u64, |nth, (count, at)| {
+    /// Returns the number of the chunk at a position of an array.
+    fn linear(&self, shape: &[u64], position: impl Iterator<Item = u64>) -> Option<u64> {
+        self.counts(shape).zip(position).try_fold(0_u64, |nth, (count, at)| {
             (at < count).then(|| nth.checked_mul(count)?.checked_add(at))?
         })
     }
 
-    /// Whether a chunk reaches beyond the dataset, and such are stored as they are.
+    /// Returns whether a chunk extends past the dataset and such chunks are stored unfiltered.
     fn is_plain(&self, offsets: &[u64]) -> bool {
         let mut ends = offsets.iter().zip(&self.layout.dims).zip(&self.shape);
         self.layout.plain_edges && ends.any(|((&at, &chunk), &dim)| at.saturating_add(chunk.into()) > dim)
@@ -306,16 +308,16 @@ impl Table {
 }
 
 impl Chunks for Table {
-    fn find(&self, read: Read<'_>, place: &[u64]) -> Result<Option<Chunk>> {
+    fn find(&self, read: Read<'_>, position: &[u64]) -> Result<Option<Chunk>> {
         let shape = if self.layout.index == Index::Implicit { self.numbered() } else { &self.shape };
         let nth = self
-            .linear(shape, place.iter().copied())
-            .ok_or_else(|| Error::new(Code::OutOfBounds, "a chunk outside of its dataset is asked for"))?;
+            .linear(shape, position.iter().copied())
+            .ok_or_else(|| Error::new(Code::OutOfBounds, "the requested chunk is outside its dataset"))?;
         if self.layout.index == Index::Implicit {
-            let beyond = || Error::new(Code::OutOfBounds, "a chunk lies beyond 2^64");
+            let beyond = || Error::new(Code::OutOfBounds, "a chunk offset exceeds 2^64");
             let address = nth.checked_mul(self.bytes).and_then(|at| at.checked_add(self.layout.address));
             let offset =
-                address.and_then(|address| address.checked_add(self.place.base)).ok_or_else(beyond)?;
+                address.and_then(|address| address.checked_add(self.range.base)).ok_or_else(beyond)?;
             let chunk = Chunk { offset, stored: self.bytes, skipped: self.skipped() };
             return self.check(&Entry { nth, chunk }).map(|()| Some(chunk));
         }
@@ -342,22 +344,24 @@ impl Chunks for Table {
             return Ok(None);
         }
         let counts: Vec<u64> = self.counts(&self.shape).collect();
-        let place = |entry: &Entry| {
+        let position = |entry: &Entry| {
             let mut nth = entry.nth;
-            // Arrays in elements are a dimension of one chunk.
-            let mut place = vec![0; first.len()];
-            for (at, &count) in place.iter_mut().take(counts.len()).rev().zip(counts.iter().rev()) {
+            // Arrays within elements add dimensions of one chunk.
+            let mut position = vec![0; first.len()];
+            for (at, &count) in position.iter_mut().take(counts.len()).rev().zip(counts.iter().rev()) {
                 (*at, nth) = (nth % count.max(1), nth / count.max(1));
             }
-            let is_between =
-                place.iter().zip(first.iter().zip(last)).all(|(at, (first, last))| first <= at && at <= last);
-            is_between.then_some(place)
+            let is_between = position
+                .iter()
+                .zip(first.iter().zip(last))
+                .all(|(at, (first, last))| first <= at && at <= last);
+            is_between.then_some(position)
         };
-        Ok(Some(entries.iter().filter_map(place).collect()))
+        Ok(Some(entries.iter().filter_map(position).collect()))
     }
 }
 
-/// Data that is one run of bytes in memory.
+/// Data that is contiguous in memory.
 pub struct Run {
     pub bytes: Arc<Owned>,
     pub chunk: Chunk,
@@ -373,7 +377,7 @@ impl Chunks for Run {
     }
 }
 
-/// The chunks of data that was never written.
+/// Chunks of data that was never written.
 pub struct Unwritten;
 
 impl Chunks for Unwritten {

@@ -1,4 +1,4 @@
-//! A dataset as a tensor.
+//! Converts datasets to tensors.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::storage::Read;
 use crate::damage::warning_of;
 use crate::limits::HDF5_TEXT_BYTES;
 
-/// What a dataset is here.
+/// The result of reading a dataset.
 pub enum Dataset {
     Tensor(Box<Tensor>),
-    /// Texts, or no elements and no shape at all.
+    /// Strings, or neither elements nor a shape.
     Plain(Value),
 }
 
@@ -32,34 +32,34 @@ pub struct Tensor {
     pub shape: Vec<u64>,
     pub component: Component,
     pub attributes: Option<Attributes>,
-    /// What users should know of it: a code and a message.
+    /// Warnings for users: a code and a message.
     pub warnings: Vec<(&'static str, String)>,
 }
 
-/// Whether an object is a dataset.
+/// Returns whether an object is a dataset.
 pub fn is(object: &Object) -> bool {
     object.get(message::LAYOUT).is_some() || object.get(message::DATASPACE).is_some()
 }
 
-/// What stands between reading a dataset's messages and knowing where its elements are.
+/// The state between reading the messages of a dataset and locating its elements.
 struct Elements<'o, 's> {
     reader: &'o Reader<'s>,
     object: &'o Object,
-    /// As elements are stored, arrays in them included.
+    /// The stored element type, including arrays.
     stored: Type,
-    /// Of the dataset alone, and what it may grow to.
+    /// The current and maximum dimensions of the dataset.
     dims: Vec<u64>,
     most: Option<Vec<u64>>,
-    /// With the dimensions of arrays in elements.
+    /// The shape including the dimensions of arrays in elements.
     shape: Vec<u64>,
-    /// The dimensions of these arrays.
+    /// The dimensions of arrays in elements.
     own: Vec<u64>,
     /// Bytes of an element of `shape`.
     width: u64,
     bytes: u64,
 }
 
-/// Reads a dataset. `source` reads the file itself. Fails where it cannot be listed; what else cannot be read of it is among the problems.
+/// Reads a dataset. `source` reads the file itself. Fails if the dataset cannot be listed; other errors are added to the problems.
 pub fn read(
     reader: &Reader<'_>,
     builder: &mut Builder,
@@ -82,7 +82,7 @@ pub fn read(
 
     let mut warnings = Vec::new();
     let attributes = attributes(reader, object, left, &mut warnings, problems)?;
-    // Keras says of the bytes that it stores in this way what they are.
+    // Keras records the dtype of byte arrays in an attribute.
     let named = attributes.iter().find(|(key, _)| *key == Value::from("dtype")).map(|(_, value)| value);
     if (&kind.kind, kind.size) == (&Kind::Opaque, 2) && named == Some(&Value::from("bfloat16")) {
         kind.kind = Kind::Number(DType::BFloat16, ByteOrder::Little);
@@ -136,7 +136,7 @@ pub fn read(
     Ok(Dataset::Tensor(Box::new(Tensor { shape: elements.shape, component, attributes, warnings })))
 }
 
-/// Attributes with values, by their names; of the others a warning.
+/// Returns attributes with values, by name, and emits a warning for the others.
 pub fn attributes(
     reader: &Reader<'_>,
     object: &Object,
@@ -149,7 +149,7 @@ pub fn attributes(
         if let Some(value) = attribute.value {
             found.push((Value::Text(attribute.name), value));
         } else {
-            let message = format!("the attribute {:?} is nothing plain, or too large", attribute.name);
+            let message = format!("the attribute {:?} is not a plain value, or is too large", attribute.name);
             warnings.push(("ZT_WARN_SKIPPED", message));
         }
     }
@@ -158,8 +158,8 @@ pub fn attributes(
 
 fn unknown(kind: &Kind) -> String {
     let what = match kind {
-        Kind::Text | Kind::Texts => "a text",
-        Kind::Opaque => "bytes without a meaning (opaque; of two bytes it may be bfloat16)",
+        Kind::Text | Kind::Texts => "a string",
+        Kind::Opaque => "opaque bytes (2-byte elements may be bfloat16)",
         Kind::Other(what) => what,
         _ => "an array",
     };
@@ -167,7 +167,7 @@ fn unknown(kind: &Kind) -> String {
 }
 
 impl Elements<'_, '_> {
-    /// Where the elements are.
+    /// Locates the elements.
     fn data(
         &self,
         builder: &mut Builder,
@@ -188,7 +188,7 @@ impl Elements<'_, '_> {
                 let bytes = bytes.get(..index(self.bytes, "a dataset")?).map(<[u8]>::to_vec);
                 let mut bytes = bytes.ok_or_else(|| self.too_short())?;
                 if order == ByteOrder::Big {
-                    // Each part of a complex number by itself.
+                    // A complex number has two parts, each with its own byte order.
                     let width = if self.is_complex() { self.width / 2 } else { self.width };
                     bytes.chunks_exact_mut(index(width.max(1), "an element")?).for_each(<[u8]>::reverse);
                 }
@@ -198,10 +198,10 @@ impl Elements<'_, '_> {
                 self.grid(Blob::raw(0, 0), self.shape.clone(), Box::new(Unwritten))
             }
             Layout::Contiguous { address, length } => {
-                let place = self.reader.bytes.place();
+                let range = self.reader.bytes.range();
                 let offset = self.reader.bytes.offset(address);
                 let is_short = length.is_some_and(|length| length < self.bytes);
-                let is_there = !is_short && end_within(address, self.bytes, place.length).is_some();
+                let is_there = !is_short && end_within(address, self.bytes, range.length).is_some();
                 match &self.reader.held {
                     Some(held) if is_there => {
                         let encoding = builder.intern(held.encoding);
@@ -215,7 +215,7 @@ impl Elements<'_, '_> {
                     Some(_) => Err(self.too_short().at(offset)),
                     None => {
                         let end = length.map_or(u64::MAX, |length| offset.saturating_add(length));
-                        let end = end.min(place.base.saturating_add(place.length));
+                        let end = end.min(range.base.saturating_add(range.length));
                         warnings.push((warning_of(Code::Truncated), self.too_short().message().to_owned()));
                         Ok(Data::short_slice(0, &self.shape, self.width, offset, end))
                     }
@@ -225,7 +225,7 @@ impl Elements<'_, '_> {
         }
     }
 
-    /// The data of a dataset that cannot be found. What is not known here is no damage.
+    /// Returns data that cannot be located. Unknown features do not count as damage.
     fn refused(
         &self,
         builder: &mut Builder,
@@ -235,7 +235,7 @@ impl Elements<'_, '_> {
         if !self.reader.bytes.is_of_item(&error) {
             return Err(error);
         }
-        let message = format!("its data is refused: {}", error.message());
+        let message = format!("its data cannot be read: {}", error.message());
         if matches!(error.code(), Code::UnsupportedVersion | Code::UnsupportedEncoding) {
             warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
             let encoding = builder.unknown_encoding("hdf5.unknown");
@@ -251,7 +251,7 @@ impl Elements<'_, '_> {
     }
 
     fn too_short(&self) -> Error {
-        let message = format!("the shape {:?} needs {} bytes, fewer are stored", self.shape, self.bytes);
+        let message = format!("the shape {:?} needs {} bytes, but fewer are stored", self.shape, self.bytes);
         Error::new(Code::Truncated, message)
     }
 
@@ -270,13 +270,13 @@ impl Elements<'_, '_> {
         }
         if let Some(name) = &unknown {
             let message =
-                format!("its chunks went through the filter {name:?}, which cannot be taken back here");
+                format!("its chunks went through the filter {name:?}, which cannot be reversed here");
             warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
         }
         let chunk: Vec<u64> =
             layout.dims.iter().map(|&dim| dim.into()).chain(self.own.iter().copied()).collect();
         let bytes = product(&chunk).and_then(|count| count.checked_mul(self.width));
-        // A chunk has less than 4 GiB.
+        // A chunk is smaller than 4 GiB.
         let bytes = bytes.filter(|&bytes| u32::try_from(bytes).is_ok());
         let bytes = bytes.ok_or_else(|| bad("a chunk has 4 GiB or more"))?;
         if !self.reader.is_defined(layout.address) {
@@ -286,13 +286,13 @@ impl Elements<'_, '_> {
         let shapes = (self.dims.clone(), self.most.clone());
         let held = self.reader.held.clone();
         let table =
-            Table::new(self.reader.bytes.place(), self.reader.sizes, layout, shapes, (bytes, count), held)?;
+            Table::new(self.reader.bytes.range(), self.reader.sizes, layout, shapes, (bytes, count), held)?;
         let span = table.span(source)?;
         match span.problem {
-            // Nobody decodes it, so that verification would not find the damage by reading.
+            // The chunks are never decoded, so verification would not find this damage by reading.
             Some(error) if unknown.is_some() => problems.push(error),
             Some(error) => {
-                let message = format!("some of its data is refused: {}", error.message());
+                let message = format!("some of its data cannot be read: {}", error.message());
                 warnings.push((warning_of(error.code()), message));
             }
             None => {}
@@ -313,7 +313,7 @@ impl Elements<'_, '_> {
         Ok(Data::Grid(blob, Arc::new(Grid { shape, chunk, width: self.width, fill, chunks })))
     }
 
-    /// The element of what was never written, as elements are stored. Empty: zeros, since the file may claim elements of 4 GiB.
+    /// Returns the fill value as elements are stored. Empty means zeros, because the file may claim elements of 4 GiB.
     fn fill(&self) -> Result<Box<[u8]>> {
         let what = "a fill value";
         let value = match (self.object.get(message::FILL_VALUE), self.object.get(message::FILL_VALUE_OLD)) {
@@ -338,21 +338,21 @@ impl Elements<'_, '_> {
         Ok(first.into())
     }
 
-    /// Data that is never looked for.
+    /// Returns data that is never opened.
     fn elsewhere(
         &self,
         builder: &mut Builder,
         name: &str,
-        place: &str,
+        location: &str,
         warnings: &mut Vec<(&'static str, String)>,
     ) -> Data {
-        let message = format!("its elements are stored {place}, which are never opened");
+        let message = format!("its elements are stored {location}, which are never opened");
         warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
         let encoding = builder.unknown_encoding(&format!("hdf5.{name}"));
         Data::Blob(Blob { encoding, decoded: Some(self.bytes), ..Blob::raw(0, 0) })
     }
 
-    /// Texts that stand in a row, if they are few.
+    /// Returns strings stored contiguously, if they are few.
     fn texts(&self, layout: &Layout, kind: &Type, left: &mut Left) -> Result<Option<Value>> {
         if self.bytes > HDF5_TEXT_BYTES || self.object.get(message::EXTERNAL_FILES).is_some() {
             return Ok(None);

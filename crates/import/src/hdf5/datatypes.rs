@@ -1,6 +1,6 @@
-//! Datatypes (`HDF5 File Format Specification` IV.A.2.d): which are dtypes of ours, and what the others are called.
+//! Datatypes (`HDF5 File Format Specification` IV.A.2.d): maps them to zTensor dtypes, and names the others.
 //!
-//! The library drops how the bits of a number are used, by which float16 and bfloat16 differ.
+//! The library drops the bit layout of numbers, which distinguishes float16 from bfloat16.
 #![forbid(unsafe_code)]
 
 use hdf5_reader::error::Error as Refusal;
@@ -9,10 +9,10 @@ use ztensor_core::model::{ByteOrder, DType};
 
 use super::reader::Parsed;
 
-/// Types in types: a compound of arrays of complex numbers takes three.
+/// Maximum nesting of types: a compound of arrays of complex numbers takes three.
 const DEPTH: u32 = 32;
 
-/// What an element is.
+/// The type of an element.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Type {
     /// Bytes of an element.
@@ -23,14 +23,14 @@ pub struct Type {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
     Number(DType, ByteOrder),
-    /// A text of a fixed length, filled up with zeros or spaces.
+    /// A fixed-length string, padded with zeros or spaces.
     Text,
-    /// References to texts of any length.
+    /// References to variable-length strings.
     Texts,
-    /// Elements of another type in so many places.
+    /// An array of another type with these dimensions.
     Array(Vec<u64>, Box<Type>),
     Opaque,
-    /// What it is called.
+    /// A description.
     Other(&'static str),
 }
 
@@ -39,7 +39,7 @@ impl Type {
         Self::read(&mut Cursor::new(bytes), 0)
     }
 
-    /// The type of each element, with the dimensions that its arrays add.
+    /// Returns the type of each element, with the dimensions that arrays add.
     pub fn flat(mut self) -> (Vec<u64>, Self) {
         let mut dims = Vec::new();
         while let Kind::Array(own, base) = self.kind {
@@ -75,11 +75,11 @@ impl Type {
             8 => enumeration(cursor, flags & 0xffff, version, depth)?,
             9 => {
                 Self::read(cursor, depth + 1)?;
-                if flags & 15 == 1 { Kind::Texts } else { Kind::Other("a list of variable length") }
+                if flags & 15 == 1 { Kind::Texts } else { Kind::Other("a variable-length list") }
             }
             10 => array(cursor, version, depth)?,
             11 => complex(&Self::read(cursor, depth + 1)?).unwrap_or(Kind::Other("a complex number")),
-            _ => Kind::Other("of a class that is not known here"),
+            _ => Kind::Other("of an unknown class"),
         };
         let size = u64::from(size);
         let parts = match &kind {
@@ -88,7 +88,7 @@ impl Type {
             _ => Some(size),
         };
         if size == 0 || parts != Some(size) {
-            return Err(invalid("a type has another size than what it is made of"));
+            return Err(invalid("the size of a type does not match its members"));
         }
         Ok(Self { size, kind })
     }
@@ -119,7 +119,7 @@ fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<Kind> {
     let (offset, precision) = (cursor.read_u16_le()?, cursor.read_u16_le()?);
     let parts = cursor.read_bytes(4)?;
     let bias = cursor.read_u32_le()?;
-    // Exponent and mantissa, each where it begins and how many bits it has.
+    // Position and size in bits of exponent and mantissa.
     let dtype = match (size, parts, bias) {
         (8, [52, 11, 0, 52], 1023) => Some(DType::Float64),
         (4, [23, 8, 0, 23], 127) => Some(DType::Float32),
@@ -134,7 +134,7 @@ fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<Kind> {
         (1, 0) => Some(ByteOrder::Big),
         _ => None,
     };
-    // The sign is the highest bit, and the highest bit of a mantissa is implied.
+    // The sign is the highest bit, and the leading bit of the mantissa is implied.
     let usual = offset == 0
         && u32::from(precision) == size.saturating_mul(8)
         && flags >> 8 & 0xff == size.saturating_mul(8).saturating_sub(1)
@@ -145,17 +145,17 @@ fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<Kind> {
     })
 }
 
-/// A text up to its zero; before version 3 the next thing begins at a multiple of 8 bytes from it.
+/// Reads a zero-terminated string. Before version 3 it is padded to a multiple of 8 bytes.
 fn name<'c>(cursor: &mut Cursor<'c>, version: u32) -> Parsed<&'c [u8]> {
     let left = cursor.slice_from(cursor.position())?;
     let length =
-        left.iter().position(|&byte| byte == 0).ok_or_else(|| invalid("a name of a type has no end"))?;
+        left.iter().position(|&byte| byte == 0).ok_or_else(|| invalid("a type name is not terminated"))?;
     let taken = if version < 3 { (length + 1).next_multiple_of(8) } else { length + 1 };
     cursor.skip(taken)?;
-    left.get(..length).ok_or_else(|| invalid("a name of a type has no end"))
+    left.get(..length).ok_or_else(|| invalid("a type name is not terminated"))
 }
 
-/// Two floats of one type after another are a complex number, as h5py writes them.
+/// Two consecutive floats of the same type are a complex number, as written by h5py.
 fn compound(cursor: &mut Cursor<'_>, count: u32, size: u32, version: u32, depth: u32) -> Parsed<Kind> {
     let width = match size {
         0..=0xff => 1,
@@ -193,7 +193,7 @@ fn complex(part: &Type) -> Option<Kind> {
     }
 }
 
-/// Names of numbers are the numbers; FALSE and TRUE of one byte are h5py's bool.
+/// An enumeration is read as its integers; one-byte FALSE and TRUE are h5py's bool.
 fn enumeration(cursor: &mut Cursor<'_>, count: u32, version: u32, depth: u32) -> Parsed<Kind> {
     let base = Type::read(cursor, depth + 1)?;
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Filters of chunks (`HDF5 File Format Specification` IV.A.2.l, and the registry of filters), by the names of our codecs.
+//! Chunk filters (`HDF5 File Format Specification` IV.A.2.l, and the filter registry), mapped to codec names.
 #![forbid(unsafe_code)]
 
 use hdf5_reader::messages::filter_pipeline;
@@ -8,14 +8,14 @@ use ztensor_core::model::{Builder, Encoding, Filter};
 
 use super::reader::{Object, Reader, message};
 
-/// Filters that a mask has bits for.
+/// Number of filters that a mask covers.
 const MOST: usize = 32;
 
 /// The filters of a dataset, in the order in which they were applied.
 pub struct Filters {
     pub encoding: Encoding,
     pub count: usize,
-    /// The name of one that cannot be taken back here.
+    /// The name of an unsupported filter.
     pub unknown: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub fn read(reader: &Reader<'_>, builder: &mut Builder, object: &Object) -> Resu
         }
     }
     let count = filters.len();
-    // What is decoded with the whole file is no filter of a chunk; it stands in the list for users to see.
+    // The encoding of the whole file is not a chunk filter; it is listed for users.
     if let Some(held) = &reader.held {
         if count >= MOST {
             return Err(Error::new(

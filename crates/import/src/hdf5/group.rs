@@ -1,5 +1,5 @@
-//! Links of a group, in whichever of the ways that the versions of the library have stored them
-//! (`HDF5 File Format Specification` III.B, III.C, IV.A.2.c and IV.A.2.g).
+//! Links of a group, in any of the storage forms used by versions of the library (`HDF5 File Format Specification` III.B, III.C, IV.A.2.c
+//! and IV.A.2.g).
 #![forbid(unsafe_code)]
 
 use std::cell::OnceCell;
@@ -16,21 +16,21 @@ use super::heap::Heap;
 use super::reader::{Object, Problems, Reader, bad, message};
 use super::tree;
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// To the object at an address.
+    /// The object at an address.
     Hard(u64),
-    /// To a path of the same file.
+    /// A path in the same file.
     Soft(String),
-    /// To a path of another file.
+    /// A path in another file.
     External { file: String, path: String },
-    /// Only the program that made it knows.
+    /// A user-defined link, whose meaning is unknown.
     Unknown,
 }
 
 impl Target {
-    /// Bytes of what it says.
+    /// Returns the size of its path in bytes.
     pub fn length(&self) -> u64 {
         let bytes = match self {
             Self::Hard(_) | Self::Unknown => 0,
@@ -45,11 +45,11 @@ impl Target {
 pub struct Link {
     pub name: String,
     pub target: Target,
-    /// Its number in its group, where the group counts its links.
+    /// Its number in its group, if the group tracks creation order.
     order: Option<u64>,
 }
 
-/// The links of a group, by their order where they have one, else by their names.
+/// The links of a group, in creation order if tracked, otherwise by name.
 #[derive(Debug, Default)]
 pub struct Group {
     pub links: Vec<Link>,
@@ -57,7 +57,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether an object is a group. What groups say of new ones counts only where nothing says that it is a dataset.
+    /// Returns whether an object is a group. Messages about new groups count only if nothing marks the object as a dataset.
     pub fn is(object: &Object) -> bool {
         let has = |kind| object.get(kind).is_some();
         let links = [message::SYMBOL_TABLE, message::LINK_INFO, message::LINK];
@@ -65,7 +65,7 @@ impl Group {
         links.into_iter().any(has) || has(message::GROUP_INFO) && !dataset.into_iter().any(has)
     }
 
-    /// Reads the links that can be read; what cannot is among the problems.
+    /// Reads all readable links; errors are added to the problems.
     pub fn read(reader: &Reader<'_>, object: &Object, problems: &mut Problems) -> Result<Self> {
         let mut links = Vec::new();
         if let Some(table) = object.get(message::SYMBOL_TABLE) {
@@ -87,7 +87,7 @@ impl Group {
         Ok(Self { links, names: OnceCell::new() })
     }
 
-    /// The link of a name.
+    /// Returns the link with this name.
     pub fn find(&self, name: &str) -> Option<&Link> {
         let names = self.names.get_or_init(|| {
             self.links.iter().enumerate().map(|(at, link)| (link.name.clone(), at)).collect()
@@ -118,7 +118,7 @@ fn one(reader: &Reader<'_>, bytes: &[u8]) -> Result<Link> {
     })
 }
 
-/// Links in a heap, which a B-tree of version 2 names.
+/// Reads links in a heap, which a version 2 B-tree indexes.
 fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>, problems: &mut Problems) -> Result<()> {
     let info = reader.parse(info, "the links of a group", link_info::parse)?;
     if !reader.is_defined(info.fractal_heap_address) {
@@ -127,7 +127,7 @@ fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>, problems: &mut
     let mut heap = Heap::read(reader, info.fractal_heap_address)?;
     for record in reader.records(info.btree_name_index_address)? {
         let BTreeV2Record::LinkNameHash { heap_id, .. } = record else {
-            return Err(bad("the index of a group has records of another kind"));
+            return Err(bad("the index of a group has records of the wrong type"));
         };
         let link = heap.get(reader, &heap_id).and_then(|bytes| one(reader, &bytes));
         links.extend(reader.recover(link, problems)?);
@@ -135,7 +135,7 @@ fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>, problems: &mut
     Ok(())
 }
 
-/// Links of a group of the first version: names in a heap, addresses in the leaves of a B-tree.
+/// Reads the links of a version 1 group: names in a heap, addresses in the leaves of a B-tree.
 fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>, problems: &mut Problems) -> Result<()> {
     /// The entry is a soft link, whose path is in the heap.
     const SOFT: u32 = 2;
@@ -156,7 +156,7 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>, problems: &
     leaves.problem.into_iter().for_each(|problem| problems.push(problem));
     for ((_, address), last) in leaves.entries.into_iter().zip(leaves.last) {
         let Some(entries) = reader.recover(node(reader, address), problems)? else { continue };
-        // The tree has the last name of each node, without which nothing could be found there.
+        // The tree stores the last name of each node, without which lookups fail.
         let behind = entries.last().map(|entry| text(entry.name));
         if let (Ok(last), Some(Ok(name))) = (text(last), behind)
             && name.as_bytes() < last.as_bytes()
@@ -180,8 +180,8 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>, problems: &
     Ok(())
 }
 
-/// An entry of a symbol table (III.C). The offset of its name has as many bytes as a length, as the library of the HDF Group writes it; the
-/// specification and `hdf5-reader` have it as an address.
+/// A symbol table entry (III.C). The offset of its name is as wide as a length, as written by the HDF Group's library; the specification
+/// and `hdf5-reader` define it as an address.
 struct Entry {
     name: u64,
     address: u64,
@@ -189,13 +189,13 @@ struct Entry {
     scratch: u32,
 }
 
-/// The entries of the node of a symbol table at an address.
+/// Returns the entries of the symbol table node at an address.
 fn node(reader: &Reader<'_>, address: u64) -> Result<Vec<Entry>> {
     let &[b'S', b'N', b'O', b'D', version, _, low, high] = &*reader.bytes.at(address, 8)? else {
         return Err(bad("a node of a group has no signature").at(reader.bytes.offset(address)));
     };
     if version != 1 {
-        let message = format!("a node of a group is of version {version}");
+        let message = format!("a node of a group has the unsupported version {version}");
         return Err(bad(message).at(reader.bytes.offset(address)));
     }
     let count = u64::from(u16::from_le_bytes([low, high]));

@@ -1,7 +1,7 @@
-//! Fractal heaps (`HDF5 File Format Specification` III.G): objects of any size by their ids.
+//! Fractal heaps (`HDF5 File Format Specification` III.G): objects of any size by id.
 //!
-//! The library reads the header, and objects that are huge or tiny. It does not find objects behind the first 512 KiB or so of a heap,
-//! where blocks of blocks begin; all in blocks are found here.
+//! The library reads the header and huge or tiny objects. It does not find objects after the first 512 KiB or so of a heap, where indirect
+//! blocks begin; this module reads all objects in blocks.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use ztensor_core::error::{Code, Error, Result};
 
 use super::reader::{Reader, Sizes, bad};
 
-/// Blocks of blocks in such, and rows of one: sizes double from row to row.
+/// Maximum nesting of indirect blocks, and rows of one: sizes double from row to row.
 const DEPTH: u32 = 32;
 const ROWS: u64 = 64;
 
-/// A fractal heap, with the blocks of it that were read.
+/// A fractal heap and the blocks of it that were read.
 pub struct Heap {
     address: u64,
     header: FractalHeap,
@@ -31,13 +31,13 @@ impl Heap {
             FractalHeap::parse_at_storage(&reader.bytes, address, reader.sizes.address, reader.sizes.length)
                 .map_err(|error| reader.bytes.refusal(&error, "a fractal heap", address))?;
         if header.io_filters_len > 0 {
-            let message = "a fractal heap whose blocks are compressed is not read here";
+            let message = "a fractal heap whose blocks are compressed is not supported";
             return Err(Error::new(Code::UnsupportedEncoding, message).at(reader.bytes.offset(address)));
         }
         Ok(Self { address, header, blocks: HashMap::new() })
     }
 
-    /// The object of an id.
+    /// Returns the object with an id.
     pub fn get(&mut self, reader: &Reader<'_>, id: &[u8]) -> Result<Vec<u8>> {
         let is_managed = id.first().is_some_and(|first| first & 0x30 == 0);
         let bytes = if is_managed {
@@ -52,7 +52,7 @@ impl Heap {
         Ok(bytes)
     }
 
-    /// An object in a block, whose id is its place and its length.
+    /// Returns an object in a block, whose id is its offset and length.
     fn managed(&mut self, reader: &Reader<'_>, id: &[u8]) -> Result<Vec<u8>> {
         let most = self.header.max_direct_block_size.min(self.header.max_managed_object_size);
         let at = u64::from(self.header.max_heap_size).div_ceil(8);
@@ -61,23 +61,23 @@ impl Heap {
             Some(bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)))
         };
         let width = u64::from(most.max(1).ilog2()) / 8 + 1;
-        let (Some(place), Some(length)) = (number(1, at), number(1 + at, width)) else {
+        let (Some(offset), Some(length)) = (number(1, at), number(1 + at, width)) else {
             return Err(bad("the id of an object in a heap is too short"));
         };
-        let (block, start) = self.block(reader, place)?;
-        let object = place.checked_sub(start).and_then(|within| slice(&block, within, length));
-        object.map(<[u8]>::to_vec).ok_or_else(|| bad("an object goes beyond its block of a heap"))
+        let (block, start) = self.block(reader, offset)?;
+        let object = offset.checked_sub(start).and_then(|within| slice(&block, within, length));
+        object.map(<[u8]>::to_vec).ok_or_else(|| bad("an object extends past its heap block"))
     }
 
-    /// Bytes of a block in a row.
+    /// Returns the size of the blocks in a row.
     fn size(&self, row: u64) -> Option<u64> {
         let doubled = u32::try_from(row.saturating_sub(1)).ok()?;
         self.header.starting_block_size.checked_mul(1_u64.checked_shl(doubled)?)
     }
 
-    /// The block that holds a place of the heap, and the place at which it begins.
-    fn block(&mut self, reader: &Reader<'_>, place: u64) -> Result<(Rc<Vec<u8>>, u64)> {
-        let nowhere = || bad("an object lies beyond its heap");
+    /// Returns the block that holds an offset of the heap, and the offset at which it begins.
+    fn block(&mut self, reader: &Reader<'_>, offset: u64) -> Result<(Rc<Vec<u8>>, u64)> {
+        let nowhere = || bad("an object lies outside its heap");
         let width = u64::from(self.header.table_width);
         let (mut address, mut start) = (self.header.root_block_address, 0);
         let mut rows = u64::from(self.header.current_rows_in_root_indirect);
@@ -87,12 +87,12 @@ impl Heap {
                 return Ok((self.direct(reader, address, size)?, start));
             }
             let table = self.indirect(reader, address, rows)?;
-            let (size_here, entry) = self.entry(place, &mut start, rows).ok_or_else(nowhere)?;
+            let (size_here, entry) = self.entry(offset, &mut start, rows).ok_or_else(nowhere)?;
             size = size_here;
             let bytes = slice(&table, entry * u64::from(reader.sizes.address), reader.sizes.address.into());
             let bytes = bytes.ok_or_else(nowhere)?;
             address = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
-            // What is larger than a block may be is a block of blocks, with as many rows as make up its size.
+            // A block larger than the maximum direct block size is an indirect block, with as many rows as its size requires.
             rows = if size <= self.header.max_direct_block_size {
                 0
             } else {
@@ -104,17 +104,17 @@ impl Heap {
                 return Err(nowhere());
             }
         }
-        Err(bad("blocks of a heap are nested too deep"))
+        Err(bad("heap blocks are nested too deep"))
     }
 
-    /// The size and the number of the block that holds a place in a block of blocks, which begins at `start`; that becomes the place at
-    /// which the block itself does.
-    fn entry(&self, place: u64, start: &mut u64, rows: u64) -> Option<(u64, u64)> {
+    /// Returns the size and the number of the block that holds an offset in an indirect block that begins at `start`, and sets `start` to
+    /// the offset of that block.
+    fn entry(&self, offset: u64, start: &mut u64, rows: u64) -> Option<(u64, u64)> {
         let width = u64::from(self.header.table_width);
         for row in 0..rows {
             let size = self.size(row)?;
             let all = size.checked_mul(width)?;
-            let within = place.checked_sub(*start)?;
+            let within = offset.checked_sub(*start)?;
             if within < all {
                 let column = within / size;
                 *start += column * size;
@@ -125,43 +125,43 @@ impl Heap {
         None
     }
 
-    /// The addresses in a block of blocks.
+    /// Returns the addresses in an indirect block.
     fn indirect(&mut self, reader: &Reader<'_>, address: u64, rows: u64) -> Result<Rc<Vec<u8>>> {
         if let Some(known) = self.blocks.get(&address) {
             return Ok(Rc::clone(known));
         }
         if rows > ROWS {
-            return Err(bad(format!("a block of a heap has {rows} rows")));
+            return Err(bad(format!("a heap block has {rows} rows")));
         }
         let width = u64::from(reader.sizes.address);
         let head = 5 + width + u64::from(self.header.max_heap_size).div_ceil(8);
         let mut bytes = reader.checked(address, head + rows * u64::from(self.header.table_width) * width)?;
         if !bytes.starts_with(b"FHIB") {
-            return Err(bad("a block of a heap has no signature"));
+            return Err(bad("a heap block has no signature"));
         }
         bytes.drain(..usize::try_from(head).unwrap_or_default().min(bytes.len()));
         Ok(self.keep(address, bytes))
     }
 
     fn direct(&mut self, reader: &Reader<'_>, address: u64, size: u64) -> Result<Rc<Vec<u8>>> {
-        /// Blocks have checksums.
+        /// The flag of blocks with checksums.
         const CHECKED: u8 = 2;
         if let Some(known) = self.blocks.get(&address) {
             return Ok(Rc::clone(known));
         }
         let mut bytes = reader.bytes.at(address, size)?;
         if !bytes.starts_with(b"FHDB") {
-            return Err(bad("a block of a heap has no signature"));
+            return Err(bad("a heap block has no signature"));
         }
         if self.header.flags & CHECKED != 0 {
             let head = 5 + u64::from(reader.sizes.address) + u64::from(self.header.max_heap_size).div_ceil(8);
             let field = usize::try_from(head).ok().and_then(|at| bytes.get_mut(at..at + 4));
-            let field = field.ok_or_else(|| bad("a block of a heap is too short"))?;
-            // The checksum is over the block with zeros in its place.
+            let field = field.ok_or_else(|| bad("a heap block is too short"))?;
+            // The checksum covers the block with zeros in its own position.
             let stored = field.to_vec();
             field.fill(0);
             if jenkins_lookup3(&bytes).to_le_bytes() != *stored {
-                let message = "the checksum of a block of a heap does not match";
+                let message = "the checksum of a heap block does not match";
                 return Err(Error::new(Code::DigestMismatch, message).at(reader.bytes.offset(address)));
             }
         }

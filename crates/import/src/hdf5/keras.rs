@@ -1,4 +1,4 @@
-//! Keras' archives: a zip with `model.weights.h5`, which is HDF5, beside two texts about the model.
+//! Keras archives: a zip with the HDF5 file `model.weights.h5` and two JSON files about the model.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::zip::{self, Member, Method};
 const NAME: &str = "keras";
 const WEIGHTS: &str = "model.weights.h5";
 const LACKS: &str = "no Keras archive";
-/// What is said of a model beside its weights: its layers, and which Keras wrote it.
+/// Members with metadata: the layers of the model, and the version of Keras that wrote it.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 
 pub const FORMAT: Format =
     Format { name: NAME, title: "Keras", endings: &["keras"], lacks: LACKS, detect, parse, writes: &[] };
 
-/// The directory at the end names all members. Keras writes one of a few first; archives that were zipped again begin with any.
+/// The directory at the end names all members. Keras writes one of a few first; rezipped archives may begin with any.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let Some(first) = zip::first_name(probe)? else { return Ok(Confidence::No) };
     if first == WEIGHTS.as_bytes() {
@@ -54,23 +54,23 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
     }
     if weights.method != Method::Stored {
-        // Its chunks and runs of bytes are nowhere in the file: all of it is decoded, and held as long as the file is open.
+        // Its chunks and data are not stored in the file as such, so all of it is decoded and retained as long as the file is open.
         let bytes = Arc::new(weights.read_owned(input)?);
-        let place = Range { base: 0, length: weights.decoded };
+        let range = Range { base: 0, length: weights.decoded };
         let held = Held { bytes, offset: weights.offset, encoding: "deflate" };
-        return super::read(input, builder, place, Some(&held), more);
+        return super::read(input, builder, range, Some(&held), more);
     }
-    let place = Range { base: weights.offset, length: weights.stored };
-    // Its CRC-32 is over all datasets and the index between them: `load` of one would have to read the whole.
+    let range = Range { base: weights.offset, length: weights.stored };
+    // Its CRC-32 covers all datasets and the index: loading one dataset would have to read the whole.
     let digest = Some(Digest::crc32(weights.crc32));
     let blob = Blob { digest, ..Blob::raw(weights.offset, weights.stored) };
     builder.add_section(Section { name: WEIGHTS.to_owned(), blob });
-    super::read(input, builder, place, None, more)
+    super::read(input, builder, range, None, more)
 }
 
-/// A text about the model.
+/// Returns a JSON member about the model.
 fn text(input: &Input<'_>, member: &Member) -> Result<String> {
     let bytes = member.read(input, KERAS_TEXT_BYTES)?;
     String::from_utf8(bytes)
-        .map_err(|_| Error::new(Code::BadIndex, "the text is not UTF-8").at(member.offset))
+        .map_err(|_| Error::new(Code::BadIndex, "the text is not valid UTF-8").at(member.offset))
 }

@@ -1,4 +1,4 @@
-//! Where a dataset's elements are stored (`HDF5 File Format Specification` IV.A.2.i).
+//! Storage layouts of datasets (`HDF5 File Format Specification` IV.A.2.i).
 #![forbid(unsafe_code)]
 
 use hdf5_reader::error::Error as Refusal;
@@ -10,7 +10,7 @@ use super::reader::{Parsed, Sizes};
 pub enum Layout {
     /// In the message itself.
     Compact(Vec<u8>),
-    /// At an address, which may be none. Bytes are said from version 3 on.
+    /// At an address, which may be undefined. The size is stored from version 3 on.
     Contiguous {
         address: u64,
         length: Option<u64>,
@@ -22,20 +22,20 @@ pub enum Layout {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chunked {
-    /// Of a chunk, in elements.
+    /// Chunk dimensions in elements.
     pub dims: Vec<u32>,
-    /// Where the index begins, or the chunks themselves; it may be none.
+    /// The address of the index or of the single chunk; it may be undefined.
     pub address: u64,
     pub index: Index,
-    /// Chunks that reach beyond the array are stored without filters.
+    /// Whether chunks that extend past the array are stored unfiltered.
     pub plain_edges: bool,
 }
 
-/// How chunks are found.
+/// The type of chunk index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Index {
     Tree1,
-    /// Bytes and the mask of filters, where it is filtered.
+    /// Size and filter mask, if filtered.
     Single(Option<(u64, u32)>),
     Implicit,
     FixedArray,
@@ -78,7 +78,7 @@ impl Layout {
                 let rank = cursor.read_u8()?;
                 let address = cursor.read_offset(sizes.address)?;
                 let mut dims = dims(cursor, rank)?;
-                // The last is the size of an element.
+                // The last dimension is the size of an element.
                 dims.pop();
                 Ok(tree(dims, address))
             }

@@ -1,8 +1,8 @@
-//! Objects of a file: their headers as messages, and the heaps that hold what messages do not (`HDF5 File Format Specification`,
-//! version 3.0, IV.A).
+//! Objects of a file: their headers as messages, and the heaps that messages refer to (`HDF5 File Format Specification`, version 3.0,
+//! IV.A).
 //!
-//! The library parses what most messages say. The walk through a header is here, so that a message nobody here reads, or one that
-//! is wrong, is a matter of its own, and types keep what the library drops of them.
+//! The library parses the content of most messages. This module walks headers itself, so that an unused or damaged message affects nothing
+//! else, and so that datatypes retain fields that the library drops.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ use super::collection::{Collection, HEAP_RULE};
 use super::heap::Heap;
 use super::storage::{Bytes, Held, refusal};
 
-/// Numbers of messages (IV.A.2).
+/// Message type numbers (IV.A.2).
 pub mod message {
     pub const DATASPACE: u16 = 0x01;
     pub const LINK_INFO: u16 = 0x02;
@@ -41,17 +41,17 @@ pub mod message {
     pub const ATTRIBUTE_INFO: u16 = 0x15;
 }
 
-/// What the library answers.
+/// The result type of the library.
 pub type Parsed<T> = hdf5_reader::error::Result<T>;
 
-/// Bytes of addresses and of lengths in a file.
+/// Sizes of addresses and lengths in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     pub address: u8,
     pub length: u8,
 }
 
-/// A message of an object, its bytes no reference to another any more.
+/// A message of an object, with references to shared messages resolved.
 #[derive(Debug)]
 pub struct Message {
     pub kind: u16,
@@ -62,23 +62,23 @@ pub struct Message {
 #[derive(Debug, Default)]
 pub struct Object {
     pub messages: Vec<Message>,
-    /// What of it cannot be read.
+    /// Errors while reading it.
     pub problems: Problems,
 }
 
-/// What of an object cannot be read, while the rest of it can.
+/// Errors about parts of an object whose other parts can be read.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<Error>);
 
 impl Problems {
-    /// As many are kept of an object.
+    /// Maximum number of errors retained per object.
     const MOST: usize = 64;
 
     pub fn push(&mut self, error: Error) {
         if self.0.len() < Self::MOST {
             self.0.push(error);
         } else if self.0.len() == Self::MOST {
-            self.0.push(bad("more of it cannot be read"));
+            self.0.push(bad("further parts of it cannot be read"));
         }
     }
 
@@ -100,7 +100,7 @@ impl Problems {
 }
 
 impl Object {
-    /// The first message of a kind.
+    /// Returns the first message of a type.
     pub fn get(&self, kind: u16) -> Option<&[u8]> {
         self.all(kind).next()
     }
@@ -110,48 +110,48 @@ impl Object {
     }
 }
 
-/// Where messages that several objects share are kept (III.G).
+/// An index of messages shared by several objects (III.G).
 struct SharedIndex {
     kinds: u16,
     heap: u64,
 }
 
-/// What is left to be followed of a header.
+/// A range of a header that remains to be read.
 struct Run {
     bytes: Vec<u8>,
-    /// Bytes before a message's own.
+    /// The form of the prefix of each message.
     envelope: Envelope,
-    /// Messages of the whole header, as headers of version 1 say at their beginning.
+    /// The number of messages stated by a version 1 header.
     said: u64,
 }
 
 #[derive(Clone, Copy)]
 enum Envelope {
-    /// Type and size of 2 bytes, flags and 3 bytes that are reserved.
+    /// 2-byte type and size, flags and 3 reserved bytes.
     First,
-    /// A type of one byte, a size of 2 and flags; 2 more where `ordered`.
+    /// 1-byte type, 2-byte size and flags; 2 more bytes if `ordered`.
     Second { ordered: bool },
 }
 
 pub struct Reader<'s> {
     pub bytes: Bytes<'s>,
     pub sizes: Sizes,
-    /// The file is no file of its own.
+    /// The decoded bytes, if the file is compressed in another one.
     pub held: Option<Held>,
-    /// What of the superblock's own messages cannot be read.
+    /// Errors in the superblock extension.
     pub problems: Problems,
     stop: &'s Stop,
     shared: Vec<SharedIndex>,
-    /// Collections of texts and sequences by their addresses.
+    /// Global heap collections by address.
     collections: RefCell<HashMap<u64, Rc<Collection>>>,
 }
 
 const RULE: &str = "HDF5 IV.A Data Object Headers";
-/// What a part that cannot be read counts as, in bytes that are read: its error takes some 300. Many objects may share such parts.
+/// Bytes charged for a part that cannot be read: its error takes some 300. Many objects may share such parts.
 const PROBLEM: u64 = 256;
 
 impl<'s> Reader<'s> {
-    /// `extension`: the address of the superblock's own messages, where it has such.
+    /// `extension`: the address of the superblock extension, if there is one.
     pub fn new(
         bytes: Bytes<'s>,
         sizes: Sizes,
@@ -174,12 +174,12 @@ impl<'s> Reader<'s> {
         Ok(reader)
     }
 
-    /// Whether an address is one: all bits set stand for none.
+    /// Returns whether an address is defined; all bits set means undefined.
     pub fn is_defined(&self, address: u64) -> bool {
         !Cursor::is_undefined_offset(address, self.sizes.address)
     }
 
-    /// What the library parses of a message's bytes.
+    /// Parses the bytes of a message with the library.
     pub fn parse<T>(
         &self,
         bytes: &[u8],
@@ -190,12 +190,12 @@ impl<'s> Reader<'s> {
             .map_err(|error| refusal(&error, what))
     }
 
-    /// The object whose header is at an address.
+    /// Returns the object whose header is at an address.
     pub fn object(&self, address: u64) -> Result<Object> {
         self.header(address, true)
     }
 
-    /// `resolve`: messages that are elsewhere are looked up. Those are never looked up twice in a row.
+    /// `resolve`: whether to look up shared messages. The lookup itself does not resolve further references.
     fn header(&self, address: u64, resolve: bool) -> Result<Object> {
         self.stop.check()?;
         let named = |error: Error| error.at(self.bytes.offset(address)).rule(RULE);
@@ -206,7 +206,7 @@ impl<'s> Reader<'s> {
         let mut runs = vec![first];
         while let Some(run) = runs.pop() {
             let mut at = 0;
-            // A message that cannot be read hides those behind it, and no others.
+            // A message that cannot be read hides only those after it.
             while let Some((kind, flags, bytes, next)) =
                 self.recover(Self::next_message(&run, at).map_err(named), &mut object.problems)?.flatten()
             {
@@ -231,14 +231,14 @@ impl<'s> Reader<'s> {
             }
         }
         if found < said && object.problems.first().is_none() {
-            let message = format!("an object header says that it has {said} messages, {found} are there");
+            let message = format!("an object header states {said} messages, but has {found}");
             object.problems.push(named(bad(message)));
         }
         Ok(object)
     }
 
-    /// What was read, or nothing where that failed for reasons of its own, which are a problem of the object. Fails where they are of the
-    /// file.
+    /// Returns what was read, or nothing if the error concerns only this object, in which case it is added to the problems. Fails if the
+    /// error concerns the file.
     pub fn recover<T>(&self, read: Result<T>, problems: &mut Problems) -> Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
@@ -251,13 +251,13 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The run of messages that a continuation leads to.
+    /// Returns the range of messages that a continuation refers to.
     fn follow(&self, bytes: &[u8], envelope: Envelope, visited: &mut HashSet<u64>) -> Result<Run> {
         let (from, length) = self.parse(bytes, "a continuation", |cursor, address, length, _| {
             Ok((cursor.read_offset(address)?, cursor.read_length(length)?))
         })?;
         if !visited.insert(from) {
-            return Err(bad("an object header continues in a circle"));
+            return Err(bad("an object header has circular continuations"));
         }
         self.continued(from, length, envelope)
     }
@@ -266,10 +266,11 @@ impl<'s> Reader<'s> {
         let head = self.bytes.at(address, 16)?;
         if !head.starts_with(b"OHDR") {
             let [version, _, low, high, _, _, _, _, a, b, c, d, ..] = *head else {
-                return Err(bad("no object header"));
+                return Err(bad("there is no object header"));
             };
             if version != 1 {
-                let message = format!("no object header, or one of version {version}");
+                let message =
+                    format!("there is no object header, or one of the unsupported version {version}");
                 return Err(bad(message));
             }
             let length = u32::from_le_bytes([a, b, c, d]);
@@ -277,7 +278,7 @@ impl<'s> Reader<'s> {
             let said = u16::from_le_bytes([low, high]).into();
             return Ok(Run { bytes, envelope: Envelope::First, said });
         }
-        let [_, _, _, _, version, flags, ..] = *head else { return Err(bad("no object header")) };
+        let [_, _, _, _, version, flags, ..] = *head else { return Err(bad("there is no object header")) };
         if version != 2 {
             return Err(Error::new(
                 Code::UnsupportedVersion,
@@ -294,7 +295,7 @@ impl<'s> Reader<'s> {
         Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 }, said: 0 })
     }
 
-    /// A further run of messages of a header.
+    /// Returns a continuation of a header.
     fn continued(&self, address: u64, length: u64, envelope: Envelope) -> Result<Run> {
         let Envelope::Second { .. } = envelope else {
             return Ok(Run { bytes: self.bytes.at(address, length)?, envelope, said: 0 });
@@ -309,7 +310,7 @@ impl<'s> Reader<'s> {
         Ok(Run { bytes, envelope, said: 0 })
     }
 
-    /// `length` bytes, after the checksum behind them was compared.
+    /// Returns `length` bytes after verifying the checksum that follows them.
     pub fn checked(&self, address: u64, length: u64) -> Result<Vec<u8>> {
         let total = length.checked_add(4).ok_or_else(|| bad("a length of 2^64 bytes"))?;
         let mut bytes = self.bytes.at(address, total)?;
@@ -320,8 +321,8 @@ impl<'s> Reader<'s> {
         Ok(bytes)
     }
 
-    /// Kind, flags and bytes of the message at `at`, and where the next begins; `None` behind the last.
-    #[allow(clippy::type_complexity)] // it is taken apart where it is called
+    /// Returns type, flags and bytes of the message at `at` and the position of the next; `None` after the last.
+    #[allow(clippy::type_complexity)] // destructured by the only caller
     fn next_message(run: &Run, at: u64) -> Result<Option<(u16, u8, &[u8], u64)>> {
         let (head, kind, size, flags) = match run.envelope {
             Envelope::First => {
@@ -335,11 +336,11 @@ impl<'s> Reader<'s> {
             }
         };
         let bytes = slice(&run.bytes, at + head, size.into())
-            .ok_or_else(|| bad(format!("a message of {size} bytes goes beyond its object header")))?;
+            .ok_or_else(|| bad(format!("a message of {size} bytes extends past its object header")))?;
         Ok(Some((kind, flags, bytes, at + head + u64::from(size))))
     }
 
-    /// The message that another refers to; `None` where there is none.
+    /// Returns the message that another refers to, or `None` if it does not exist.
     pub fn shared(&self, kind: u16, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.parse(bytes, "a shared message", |cursor, address, length, size| {
             shared::parse(cursor, kind, address, length, size)
@@ -358,17 +359,17 @@ impl<'s> Reader<'s> {
                     _ => return Ok(None),
                 };
                 let index = self.shared.iter().find(|index| index.kinds & (1 << bit) != 0);
-                let index =
-                    index.ok_or_else(|| bad("a message is shared, and the file has no table of such"))?;
+                let index = index
+                    .ok_or_else(|| bad("a message is shared, but the file has no shared message table"))?;
                 let mut heap = Heap::read(self, index.heap)?;
                 heap.get(self, &heap_id).map(Some)
             }
         }
     }
 
-    /// The table of shared messages.
+    /// Reads the shared message table.
     fn shared_indexes(&self, bytes: &[u8]) -> Result<Vec<SharedIndex>> {
-        let what = "the table of shared messages";
+        let what = "the shared message table";
         let (address, count) = self.parse(bytes, what, |cursor, width, _, _| {
             cursor.skip(1)?;
             Ok((cursor.read_offset(width)?, u64::from(cursor.read_u8()?)))
@@ -392,7 +393,7 @@ impl<'s> Reader<'s> {
         self.parse(&bytes, what, parse).map_err(|error| error.at(self.bytes.offset(address)))
     }
 
-    /// All records of the B-tree of version 2 at an address (III.A.2).
+    /// Returns all records of the version 2 B-tree at an address (III.A.2).
     pub fn records(&self, address: u64) -> Result<Vec<BTreeV2Record>> {
         let Sizes { address: width, length } = self.sizes;
         let (said, records) = BTreeV2Header::parse_at_storage(&self.bytes, address, width, length)
@@ -403,13 +404,13 @@ impl<'s> Reader<'s> {
             })
             .map_err(|error| self.bytes.refusal(&error, "a B-tree", address))?;
         if said != records.len() as u64 {
-            let message = format!("a B-tree says that it has {said} records, {} are there", records.len());
+            let message = format!("a B-tree states {said} records, but has {}", records.len());
             return Err(bad(message).at(self.bytes.offset(address)));
         }
         Ok(records)
     }
 
-    /// What a reference of variable length leads to (III.E): a text, or elements in a row. `None` where there is nothing.
+    /// Returns the target of a variable-length reference (III.E), a string or elements, or `None` if the reference is null.
     pub fn referred(&self, reference: &[u8]) -> Result<Option<Vec<u8>>> {
         let (length, address, index) =
             self.parse(reference, "a reference to the global heap", |cursor, width, _, _| {

@@ -1,5 +1,5 @@
-//! The bytes of a file as the library `hdf5-reader` asks for them: addresses count from the superblock, everything that is read
-//! is counted, and what the source says when it fails is kept.
+//! File access for the library `hdf5-reader`: addresses are relative to the superblock, all bytes read are counted, and errors of the
+//! source are retained.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,27 +11,27 @@ use ztensor_core::checked::end_within;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::owned::Owned;
 
-/// Fills a buffer from an offset of the whole file on.
+/// Fills a buffer from an offset of the whole file.
 pub type Read<'s> = &'s (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 
-/// What each read counts as beside its bytes, so that many small ones are bounded too.
+/// Bytes charged per read in addition to its length, which bounds the number of small reads.
 const READ: u64 = 64;
 
-/// The part of a file that is HDF5, and how much may still be read of it.
+/// The HDF5 part of a file, and the remaining read budget.
 pub struct Bytes<'s> {
     read: Read<'s>,
-    place: Range,
+    range: Range,
     most: u64,
     left: AtomicU64,
-    /// More was asked for than may be read: from then on everything fails.
+    /// Set once the budget is exceeded, after which everything fails.
     spent: AtomicBool,
     failed: Mutex<Option<Error>>,
 }
 
-/// Where a file's bytes are: of a zip archive's member only some are.
+/// The location of an HDF5 file, which may be a member of a zip archive.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// The offset that address 0 means.
+    /// The offset that address 0 refers to.
     pub base: u64,
     /// Bytes from there on.
     pub length: u64,
@@ -41,18 +41,18 @@ pub struct Range {
 #[derive(Clone)]
 pub struct Held {
     pub bytes: Arc<Owned>,
-    /// Where the compressed bytes begin.
+    /// The offset of the compressed bytes.
     pub offset: u64,
-    /// The name of our codec.
+    /// The name of the codec.
     pub encoding: &'static str,
 }
 
 impl<'s> Bytes<'s> {
-    /// `most`: bytes that may be read in all, each read counted as some more.
-    pub fn new(read: Read<'s>, place: Range, most: u64) -> Self {
+    /// `most`: total bytes that may be read, including a charge per read.
+    pub fn new(read: Read<'s>, range: Range, most: u64) -> Self {
         Self {
             read,
-            place,
+            range,
             most,
             left: AtomicU64::new(most),
             spent: AtomicBool::default(),
@@ -60,11 +60,11 @@ impl<'s> Bytes<'s> {
         }
     }
 
-    pub fn place(&self) -> Range {
-        self.place
+    pub fn range(&self) -> Range {
+        self.range
     }
 
-    /// Counts bytes that are made of what was read.
+    /// Charges bytes created from what was read.
     pub fn charge(&self, bytes: u64) -> Result<()> {
         let spent =
             self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
@@ -76,17 +76,19 @@ impl<'s> Bytes<'s> {
         Err(Error::new(Code::Limit, message))
     }
 
-    /// Whether an error is that of one object, so that the others can be read: not where the source failed, the work was stopped or no
-    /// more may be read.
+    /// Returns whether an error concerns one object, so that others can be read. It does not if the source failed, the work was canceled or
+    /// the budget is exceeded.
     pub fn is_of_item(&self, error: &Error) -> bool {
         error.is_of_item() && !self.spent.load(Ordering::Relaxed)
     }
 
-    /// `length` bytes at an address.
+    /// Returns `length` bytes at an address.
     pub fn at(&self, address: u64, length: u64) -> Result<Vec<u8>> {
-        if end_within(address, length, self.place.length).is_none() {
-            let message =
-                format!("{length} bytes are needed at address {address}, the file has {}", self.place.length);
+        if end_within(address, length, self.range.length).is_none() {
+            let message = format!(
+                "{length} bytes are needed at address {address}, but the file has {}",
+                self.range.length
+            );
             return Err(Error::new(Code::Truncated, message).at(self.offset(address)));
         }
         self.charge(length.saturating_add(READ))?;
@@ -95,21 +97,21 @@ impl<'s> Bytes<'s> {
         Ok(bytes)
     }
 
-    /// Where an address is in the whole file.
+    /// Converts an address to an offset in the whole file.
     pub fn offset(&self, address: u64) -> u64 {
-        self.place.base.saturating_add(address)
+        self.range.base.saturating_add(address)
     }
 
-    /// Says in our words why the library refused what is at `address`: what the source or a limit said comes first.
+    /// Converts an error of the library about `address`, unless the source or a limit caused it.
     pub fn refusal(&self, error: &Refusal, what: &str, address: u64) -> Error {
-        let kept = self.failed.lock().ok().and_then(|mut failed| failed.take());
-        kept.unwrap_or_else(|| refusal(error, what)).at(self.offset(address))
+        let cause = self.failed.lock().ok().and_then(|mut failed| failed.take());
+        cause.unwrap_or_else(|| refusal(error, what)).at(self.offset(address))
     }
 }
 
 impl Storage for Bytes<'_> {
     fn len(&self) -> u64 {
-        self.place.length
+        self.range.length
     }
 
     fn read_range(&self, offset: u64, len: usize) -> hdf5_reader::error::Result<StorageBuffer> {
@@ -125,14 +127,14 @@ impl Storage for Bytes<'_> {
     }
 }
 
-/// What the library refused, with our code for it.
+/// Converts an error of the library.
 pub fn refusal(error: &Refusal, what: &str) -> Error {
     let code = match error {
         Refusal::UnexpectedEof { .. } => Code::Truncated,
         Refusal::OffsetOutOfBounds(_) | Refusal::UndefinedAddress => Code::OutOfBounds,
         Refusal::ResourceLimit(_) => Code::Limit,
         Refusal::ChecksumMismatch { .. } => Code::DigestMismatch,
-        // What a newer library may write of a dataset's elements.
+        // Features of datasets that a newer library may write.
         Refusal::UnsupportedFilter(_)
         | Refusal::UnsupportedEncoding(_)
         | Refusal::UnsupportedLayoutVersion(_)

@@ -1,5 +1,5 @@
-//! Checksums of arrays that index chunks (`HDF5 File Format Specification` VII.C and VII.D). The library compares those of the
-//! headers alone.
+//! Checksums of arrays that index chunks (`HDF5 File Format Specification` VII.C and VII.D). The library verifies only those of the
+//! headers.
 #![forbid(unsafe_code)]
 
 use hdf5_reader::checksum::jenkins_lookup3;
@@ -10,23 +10,23 @@ use ztensor_core::error::{Code, Error, Result};
 use super::reader::bad;
 use super::storage::{Bytes, refusal};
 
-/// What a page that was never written counts as: to pass over it takes some 2 ns.
+/// Bytes charged for a page that was never written: skipping it takes some 2 ns.
 const PAGE: u64 = 8;
 
-/// What the dataset says of the index of its chunks.
+/// The chunk index as described by the dataset.
 #[derive(Clone, Copy)]
 pub struct Index<'b, 's> {
     pub bytes: &'b Bytes<'s>,
-    /// Bytes of an address, and of a length.
+    /// Bytes of an address and of a length.
     pub address: u8,
     pub length: u8,
-    /// Bytes of an element of the array: an address, and of a filtered chunk its size and filter mask. Newer files may have wider sizes.
+    /// Sizes of the fields of an array element: an address and, if filtered, the size and filter mask. Newer files may have wider sizes.
     pub element: [u64; 2],
     pub filtered: bool,
 }
 
 impl Index<'_, '_> {
-    /// Reads the header of an array and gives what it says of its elements, and its other fields.
+    /// Reads the header of an array and returns the description of its elements and its other fields.
     fn header<const N: usize>(&self, at: u64, signature: [u8; 4], lengths: u64) -> Result<Header<N>> {
         let width = u64::from(self.address);
         let size = 7 + N as u64 + lengths * u64::from(self.length) + width;
@@ -57,7 +57,7 @@ impl Index<'_, '_> {
             parse(&mut Cursor::new(&bytes)).map_err(|error| refusal(&error, "the index of chunks"))?;
         if (header.client == 1) != self.filtered || !self.element.contains(&header.element) {
             let message = format!(
-                "the index of chunks has elements of {} bytes, the dataset's have {}",
+                "the index of chunks has elements of {} bytes, the dataset requires {}",
                 header.element,
                 self.element.first().copied().unwrap_or_default()
             );
@@ -66,7 +66,7 @@ impl Index<'_, '_> {
         Ok(header)
     }
 
-    /// `length` bytes, after the checksum behind them was compared.
+    /// Returns `length` bytes after verifying the checksum that follows them.
     fn checked(&self, at: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = self.bytes.at(at, length.checked_add(4).ok_or_else(too_long)?)?;
         let sum = bytes.split_off(bytes.len().saturating_sub(4));
@@ -81,12 +81,13 @@ impl Index<'_, '_> {
         !Cursor::is_undefined_offset(address, self.address)
     }
 
-    /// Compares the checksums of a fixed array, which has an element for each of the `chunks`.
+    /// Verifies the checksums of a fixed array, which has an element for each of the `chunks`.
     pub fn fixed(&self, at: u64, chunks: Option<u64>) -> Result<()> {
         let Header { element, fields: [page_bits], last: count, block, .. } =
             self.header::<1>(at, *b"FAHD", 1)?;
         if Some(count) != chunks {
-            let message = format!("the index of chunks has {count} elements, the dataset has other chunks");
+            let message =
+                format!("the index of chunks has {count} elements, which does not match the dataset");
             return Err(bad(message).at(self.bytes.offset(at)));
         }
         if !self.is_defined(block) {
@@ -108,7 +109,7 @@ impl Index<'_, '_> {
         })
     }
 
-    /// Compares the checksums of pages in a row, those of which a bit says that they were written. `size`: bytes of the elements of one.
+    /// Verifies the checksums of consecutive pages that are marked as written. `size`: bytes of the elements of a page.
     fn pages(
         &self,
         at: u64,
@@ -119,8 +120,8 @@ impl Index<'_, '_> {
     ) -> Result<()> {
         let mut at = at;
         for nth in 0..count {
-            // What lies beyond the file is refused where it is read.
-            if end_within(at, 0, self.bytes.place().length).is_none() {
+            // Pages outside the file are rejected when they are read.
+            if end_within(at, 0, self.bytes.range().length).is_none() {
                 return Ok(());
             }
             self.bytes.charge(PAGE)?;
@@ -136,7 +137,7 @@ impl Index<'_, '_> {
         Ok(())
     }
 
-    /// Compares the checksums of an extensible array.
+    /// Verifies the checksums of an extensible array.
     pub fn extensible(&self, at: u64) -> Result<()> {
         let Header { element, fields, block, .. } = self.header::<5>(at, *b"EAHD", 6)?;
         if !self.is_defined(block) {
@@ -144,7 +145,7 @@ impl Index<'_, '_> {
         }
         let [most_bits, in_index, least, pointers, page_bits] = fields;
         if !least.is_power_of_two() || !pointers.is_power_of_two() || most_bits > 64 {
-            return Err(bad("the index of chunks is an array of impossible sizes").at(self.bytes.offset(at)));
+            return Err(bad("the index of chunks has invalid sizes").at(self.bytes.offset(at)));
         }
         let width = u64::from(self.address);
         let rows = u64::from(most_bits).checked_sub(u64::from(least.trailing_zeros()));
@@ -154,7 +155,7 @@ impl Index<'_, '_> {
         let shape = Extensible {
             element,
             least: least.into(),
-            // Every block says at which element it begins.
+            // Every block stores the number of its first element.
             head: 6 + width + u64::from(most_bits).div_ceil(8),
             page_bits,
         };
@@ -224,7 +225,7 @@ struct Header<const N: usize> {
     client: u8,
     element: u64,
     fields: [u8; N],
-    /// The last of its lengths.
+    /// The last of the header's lengths.
     last: u64,
     block: u64,
 }
@@ -240,7 +241,7 @@ struct Extensible {
 }
 
 impl Extensible {
-    /// How many data blocks a row has, and elements each of them: both double every other row.
+    /// Returns the number of data blocks in a row and of elements per block: both double every other row.
     fn row(&self, row: u64) -> Result<(u64, u64)> {
         let times = |bits: u64| u32::try_from(bits).ok().and_then(|bits| 1_u64.checked_shl(bits));
         let blocks = times(row / 2).ok_or_else(too_long)?;
@@ -249,7 +250,7 @@ impl Extensible {
     }
 }
 
-/// Elements of a page; `None` of so few elements that they have no pages.
+/// Returns the elements per page, or `None` if there are too few elements for pages.
 fn paged(bits: u8, count: u64) -> Option<u64> {
     let page = 1_u64.checked_shl(bits.into()).filter(|_| bits > 0)?;
     (count > page).then_some(page)

@@ -1,6 +1,6 @@
-//! B-trees of version 1 (`HDF5 File Format Specification` III.A.1), which have no checksums: of groups, and of chunks.
+//! Version 1 B-trees (`HDF5 File Format Specification` III.A.1) of groups and of chunks, which have no checksums.
 //!
-//! The library parses nodes. The walk is here, since it passes over children without an address and over nodes of another level.
+//! The library parses nodes. This module walks the tree, because the library skips children without an address and nodes of a wrong level.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -12,27 +12,27 @@ use ztensor_core::error::{Error, Result};
 use super::reader::{Sizes, bad};
 use super::storage::{Bytes, refusal};
 
-/// What the leaves of a tree have, in their order.
+/// The entries of the leaves of a tree, in order.
 pub struct Leaves {
     /// The key before each child, and its address.
     pub entries: Vec<(BTreeV1Key, u64)>,
-    /// Of a group the key behind each child: where its last name is.
+    /// For a group, the key after each child, which refers to its last name.
     pub last: Vec<u64>,
-    /// Why the first of the nodes that cannot be read cannot.
+    /// The error of the first node that cannot be read.
     pub problem: Option<Error>,
 }
 
-/// Reads a tree. `rank`: dimensions of a dataset whose chunks these are; `None` of a group.
+/// Reads a tree. `rank`: dimensions of a dataset for chunks; `None` for a group.
 pub fn leaves(bytes: &Bytes<'_>, sizes: Sizes, root: u64, rank: Option<u32>) -> Result<Leaves> {
     let mut all = Leaves { entries: Vec::new(), last: Vec::new(), problem: None };
     let mut visited = HashSet::new();
-    // Each with the level that its parent says.
+    // Each with the level stated by its parent.
     let mut next = vec![(root, None)];
     while let Some((address, level)) = next.pop() {
         let node = if visited.insert(address) {
             node(bytes, sizes, address, rank, level)
         } else {
-            Err(bad("a B-tree has a node twice"))
+            Err(bad("a B-tree contains a node twice"))
         };
         let node = match node {
             Ok(node) => node,
@@ -71,12 +71,12 @@ fn node(
         return Err(bad("a node of a B-tree has no signature"));
     };
     if kind != u8::from(rank.is_some()) {
-        return Err(bad(format!("a B-tree is of kind {kind}, which is another one's")));
+        return Err(bad(format!("a B-tree has the wrong type {kind}")));
     }
     if level.is_some_and(|level| level != found) {
-        return Err(bad(format!("a node of a B-tree is on level {found}, not where its parent is")));
+        return Err(bad(format!("a node of a B-tree has level {found}, which does not match its parent")));
     }
-    // A key of chunks is a size, a mask of filters, and offsets of 8 bytes, with one of the element's bytes.
+    // A chunk key consists of a size, a filter mask and 8-byte offsets, including one within an element.
     let key = rank.map_or(u64::from(sizes.length), |rank| 8 + 8 * (u64::from(rank) + 1));
     let count = u64::from(u16::from_le_bytes([low, high]));
     let all = bytes.at(address, 8 + 2 * width + (count + 1) * key + count * width)?;

@@ -1,4 +1,4 @@
-//! From the root group along all links: datasets become tensors by their paths, attributes those of the file.
+//! Follows all links from the root group: datasets become tensors named by their paths, attributes become attributes of the file.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -19,33 +19,32 @@ use crate::damage::{self, warning_of};
 use crate::limits::{HDF5_DEPTH, HDF5_LINKS};
 use crate::names::Names;
 
-/// What is at an address, and what of it cannot be read.
+/// An object and the errors found while reading it.
 struct Node {
     kind: Kind,
-    /// Taken when they are said: an object of many names says them once, and many objects may have many.
+    /// Taken when they are reported: an object with many names reports them once, and many objects may have many.
     problems: Cell<Wrong>,
 }
 
-/// What of an object cannot be read.
+/// Errors found in an object.
 #[derive(Default)]
 struct Wrong {
-    /// Of its header and its links, if it is a group.
+    /// Errors in its header and, if it is a group, its links.
     links: Problems,
-    /// Of everything else.
+    /// All other errors.
     others: Problems,
 }
 
 enum Kind {
     Group(Group),
     Dataset(Dataset),
-    /// A type that has a name.
+    /// A named datatype.
     Type,
-    /// Why it cannot be read.
+    /// The error that prevents reading it.
     Lost(Error),
 }
 
-/// What an object that is listed again under another name costs, in bytes that are read: groups in groups could multiply
-/// a file of 1 MB into millions of names.
+/// Bytes charged for an object that is listed again under another name: nested groups could multiply a file of 1 MB into millions of names.
 const AGAIN: u64 = 1024;
 
 pub struct Walk<'r, 's> {
@@ -68,7 +67,7 @@ impl<'r, 's> Walk<'r, 's> {
         Self { reader, builder, source, root, nodes, left, names, attributes, keys }
     }
 
-    /// Lists all that the root leads to; `more` are further attributes of the file.
+    /// Lists everything reachable from the root; `more` are further attributes of the file.
     pub fn run(mut self, more: Vec<(Value, Value)>) -> Result<()> {
         for (key, value) in more {
             if let Value::Text(key) = key {
@@ -80,7 +79,7 @@ impl<'r, 's> Walk<'r, 's> {
         Ok(())
     }
 
-    /// The object at an address. `path` is that of its group's attributes.
+    /// Returns the object at an address. `path` is the prefix of its group's attributes.
     fn node(&mut self, address: u64, path: &str) -> Result<Rc<Node>> {
         if let Some(node) = self.nodes.get(&address) {
             return Ok(Rc::clone(node));
@@ -121,8 +120,8 @@ impl<'r, 's> Walk<'r, 's> {
         }))
     }
 
-    /// Says what cannot be read of the object at a path, or of the tensor of a name. An index or an object of an unknown version is damage:
-    /// there is one version of most of them.
+    /// Reports an error in the object at a path or in the named tensor. An unknown version of an index or an object counts as damage: most
+    /// have only one version.
     fn report(&mut self, path: &str, error: &Error, tensor: Option<&str>) {
         let message = if tensor.is_some() { error.message().to_owned() } else { at(path, error.message()) };
         if error.code() == Code::UnsupportedEncoding {
@@ -132,7 +131,7 @@ impl<'r, 's> Walk<'r, 's> {
         }
     }
 
-    /// Says why the object at a path is not listed: it may be none that is read here, or larger than anything may be.
+    /// Reports that the object at a path is not listed: it may be unsupported or exceed a limit.
     fn report_lost(&mut self, path: &str, error: &Error) {
         if error.code() == Code::Limit {
             self.builder.warn("ZT_WARN_SKIPPED", at(path, error.message()), None, None);
@@ -155,7 +154,7 @@ impl<'r, 's> Walk<'r, 's> {
         Ok(())
     }
 
-    /// Keeps an attribute of the file. One whose key is there already gets a number.
+    /// Adds an attribute of the file. A duplicate key gets a numeric suffix.
     fn attribute(&mut self, key: &str, value: Value) {
         let mut unique = key.to_owned();
         while let Some(times) = self.keys.get_mut(&unique) {
@@ -166,14 +165,14 @@ impl<'r, 's> Walk<'r, 's> {
         self.attributes.push((Value::Text(unique), value));
     }
 
-    /// Lists the object at an address under a path. `inside`: the groups that lead to it.
+    /// Lists the object at an address under a path. `inside`: the groups on the path to it.
     fn enter(&mut self, address: u64, path: &str, inside: &mut Vec<u64>) -> Result<()> {
         if self.nodes.contains_key(&address) {
             self.reader.bytes.charge(AGAIN)?;
         }
         let node = self.node(address, path)?;
         let wrong = node.problems.take();
-        // Without its links there is nothing to be read.
+        // Without its links nothing can be read.
         if path.is_empty() && inside.is_empty() {
             let broken = match &node.kind {
                 Kind::Lost(error) => Some(error),
@@ -206,7 +205,7 @@ impl<'r, 's> Walk<'r, 's> {
                 inside.push(address);
                 for link in &group.links {
                     let path = join(path, &link.name);
-                    // Whatever the link leads to; of a group in several groups each time.
+                    // Charged for every link, each time its group is visited.
                     self.reader.bytes.charge(64 + path.len() as u64 + link.target.length())?;
                     match self.follow(address, link, 0) {
                         Ok(Some(target)) => self.enter(target, &path, inside)?,
@@ -227,7 +226,7 @@ impl<'r, 's> Walk<'r, 's> {
         }
     }
 
-    /// The address that a link of a group leads to; `None` where that is not in this file.
+    /// Returns the address that a link of a group refers to, or `None` if it is not in this file.
     fn follow(&mut self, group: u64, link: &Link, links: u32) -> Result<Option<u64>> {
         match &link.target {
             Target::Hard(address) => Ok(Some(*address)),
@@ -237,7 +236,7 @@ impl<'r, 's> Walk<'r, 's> {
     }
 
     fn resolve(&mut self, group: u64, path: &str, links: u32) -> Result<Option<u64>> {
-        // A link to links is looked up for each of them: its path is paid for each time, and a byte of it takes some 5 ns.
+        // A soft link to soft links is resolved for each of them: its path is charged each time, and one byte takes some 5 ns.
         self.reader.bytes.charge((path.len() as u64).saturating_mul(4))?;
         let mut at = if path.starts_with('/') { self.root } else { group };
         for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
@@ -251,12 +250,12 @@ impl<'r, 's> Walk<'r, 's> {
         Ok(Some(at))
     }
 
-    /// The name of the tensor at a path. Links of a group have names of their own, and no slashes in them: where two lead to one path, one
-    /// of them is damaged.
+    /// Returns the name of the tensor at a path. Links of a group have unique names without slashes, so two links to one path mean that one
+    /// is damaged.
     fn unique(&mut self, path: &str) -> String {
         let name = self.names.unique(self.builder, path);
         if name != path {
-            let message = format!("two links lead to the path {:?}", short(path, NAME));
+            let message = format!("two links have the path {:?}", short(path, NAME));
             let error = bad(message.clone()).rule("unique names");
             self.builder.damaged(warning_of(error.code()), &error, message, Some(&name));
         }
@@ -282,7 +281,7 @@ impl<'r, 's> Walk<'r, 's> {
     }
 }
 
-/// A message about the object at a path.
+/// Prefixes a message with the path of an object.
 fn at(path: &str, message: &str) -> String {
     if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") }
 }
@@ -291,13 +290,13 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
 }
 
-/// Why a link leads nowhere.
+/// Returns why a link cannot be followed.
 fn lost(link: &Link) -> String {
     match &link.target {
         Target::External { file, path } => {
             format!("it is {path:?} of the file {file:?}, which is never opened")
         }
-        Target::Soft(path) => format!("it leads to {path:?}, which is not there"),
-        _ => "it is a link of a kind that is not known here".to_owned(),
+        Target::Soft(path) => format!("its target {path:?} does not exist"),
+        _ => "it is a link of an unknown type".to_owned(),
     }
 }

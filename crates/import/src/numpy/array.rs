@@ -1,4 +1,4 @@
-//! An array as a tensor: its elements in a run of bytes behind its header.
+//! Converts an array to a tensor: contiguous elements after a header.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked::{MAX_EXACT, bytes_of, product};
@@ -24,7 +24,7 @@ pub fn add(builder: &mut Builder, name: &str, header: &Header, blob: Blob, start
         }
         Elements::Other(text, width) => {
             let needed = width.map(|width| product(&header.shape).and_then(|all| all.checked_mul(width)));
-            // More than a u64 holds is more than any file has.
+            // A size that overflows u64 exceeds any file.
             if let Some(needed) = needed.map(|needed| needed.unwrap_or(u64::MAX)) {
                 check_held(header, text, needed, held, blob.offset)?;
             }
@@ -41,7 +41,7 @@ pub fn add(builder: &mut Builder, name: &str, header: &Header, blob: Blob, start
     builder.add_tensor(tensor)
 }
 
-/// The elements of an array that has a dtype, which are those of `blob` from `start` on.
+/// Returns the elements of an array that has a dtype, stored in `blob` from `start` on.
 pub fn component(
     role: Label,
     header: &Header,
@@ -75,13 +75,13 @@ pub fn component(
     Ok(Component { byte_order, view, ..Component::new(role, Some(dtype), Data::Blob(blob)) })
 }
 
-/// Refuses an array that has fewer bytes than its shape needs.
+/// Rejects an array with fewer bytes than its shape needs.
 fn check_held(header: &Header, kind: &str, needed: u64, held: u64, at: u64) -> Result<()> {
     if held >= needed {
         return Ok(());
     }
     let message =
-        format!("the shape {:?} of {kind} needs {needed} bytes, {held} follow the header", header.shape);
+        format!("the shape {:?} of {kind} needs {needed} bytes, but {held} follow the header", header.shape);
     Err(Error::new(Code::Truncated, message).at(at))
 }
 
@@ -93,14 +93,14 @@ fn byte_length(shape: &[u64], dtype: DType) -> Result<u64> {
     })
 }
 
-/// What is said of an array whose elements are no numbers.
+/// Returns the message for an array whose elements are not numbers.
 fn unknown(text: &str) -> String {
     let bare = text.trim_start_matches(['<', '>', '|', '=']);
     let guess = match bare {
-        "V2" => ": it may be bfloat16, which NumPy saves without its name",
-        "V1" => ": it may be a float8 of ml_dtypes, which NumPy saves without its name",
-        _ if bare.starts_with('O') => ": pickled Python objects, which are never run",
+        "V2" => ": it may be bfloat16, which NumPy saves without a name",
+        "V1" => ": it may be a float8 of ml_dtypes, which NumPy saves without a name",
+        _ if bare.starts_with('O') => ": pickled Python objects, which are never executed",
         _ => "",
     };
-    format!("{text} has no dtype here{guess}; the bytes can be read")
+    format!("{text} has no zTensor dtype{guess}; the bytes can be read")
 }

@@ -1,5 +1,5 @@
-//! Arrays as NumPy writes them: `.npy` of one tensor, `.npz` of members that are stored or deflated. What is stored begins at a
-//! multiple of 64 bytes, so that it is aliased when it is read back.
+//! Writes arrays as NumPy does: `.npy` with one tensor, `.npz` with stored or deflated members. Stored data begins at a multiple of 64
+//! bytes, so that it can be read without a copy.
 #![forbid(unsafe_code)]
 
 use ztensor_core::codecs::deflate_encode::stored;
@@ -11,22 +11,22 @@ use ztensor_core::model::{Blob, Catalog, DType, Encoding, Tensor};
 use super::header::MAGIC;
 use super::npz::SUFFIX;
 
-/// What data begins at multiples of: NumPy's own `ARRAY_ALIGN`, and more than any dtype needs.
+/// Alignment of data: NumPy's own `ARRAY_ALIGN`, and more than any dtype needs.
 const ALIGNMENT: u64 = 64;
 /// Bytes of a local header (APPNOTE 4.3.7) without name and extra fields.
 const LOCAL_BYTES: u64 = 30;
-/// The head of an extra field: what it is of, and its length.
+/// Bytes of the header of an extra field: its type and its length.
 const FIELD_BYTES: usize = 4;
-/// An extra field that only fills up, as Android's zipalign writes it: the alignment in two bytes, then zeros.
+/// The padding extra field of Android's zipalign: the alignment in two bytes, then zeros.
 const FILLER: u16 = 0xd935;
-/// The day on which DOS time begins, so that the same tensors give the same bytes.
+/// The first day of DOS time, for reproducible output.
 const DOS_DATE: u16 = 0x21;
-/// The method of deflate (APPNOTE 4.4.5).
+/// The deflate method (APPNOTE 4.4.5).
 const DEFLATED: u16 = 8;
-/// A name in UTF-8 (APPNOTE 4.4.4, bit 11).
+/// The flag of UTF-8 names (APPNOTE 4.4.4, bit 11).
 const UTF8: u16 = 0x800;
 
-/// NumPy's name of a dtype; `None` for one that it does not have.
+/// Returns NumPy's name of a dtype, or `None` if NumPy does not have it.
 pub fn name_of(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::Bool => "|b1",
@@ -47,7 +47,7 @@ pub fn name_of(dtype: DType) -> Option<&'static str> {
     })
 }
 
-/// Refuses names that zip, or Python's zipfile, would change.
+/// Rejects names that zip, or Python's zipfile, would change.
 pub fn check_name(announced: &Announced<'_>) -> Result<()> {
     let name = announced.name;
     if name.contains('\0') || name.len() + SUFFIX.len() > usize::from(u16::MAX) {
@@ -57,7 +57,7 @@ pub fn check_name(announced: &Announced<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The header of an array, filled up to a multiple of [`ALIGNMENT`].
+/// Returns the header of an array, padded to a multiple of [`ALIGNMENT`].
 fn header(tensor: Tensor<'_>) -> Vec<u8> {
     let descr = tensor.dtype().and_then(name_of).unwrap_or_default();
     let shape = match tensor.shape() {
@@ -65,7 +65,7 @@ fn header(tensor: Tensor<'_>) -> Vec<u8> {
         dims => format!("({})", dims.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
     };
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-    // The magic, the version, and the length of the text in two bytes, or four.
+    // The magic, the version, and the length of the text in two or four bytes.
     let short = text.len() < usize::from(u16::MAX) - 64;
     let prefix = if short { 10 } else { 12 };
     while !(prefix + text.len() + 1).is_multiple_of(64) {
@@ -87,7 +87,7 @@ fn header(tensor: Tensor<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Writes the one tensor of a catalog, whose name an `.npy` does not keep.
+/// Writes the only tensor of a catalog. An `.npy` file does not store its name.
 pub fn put_npy(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     let blobs = catalog.blobs();
     let &[(tensor, blob)] = &*blobs else {
@@ -119,17 +119,17 @@ pub fn put_npz(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     file.bytes(&end(at, directory.len() as u64, count))
 }
 
-/// What is said of a member.
+/// The metadata of a member.
 struct Member {
     name: String,
-    /// As it stands in the file.
+    /// The header as stored in the file.
     header: Vec<u8>,
     deflated: bool,
     crc32: u32,
-    /// Bytes of the header and the elements, and what they take in the file.
+    /// Bytes of the header and the elements, decoded and stored.
     size: u64,
     stored: u64,
-    /// Where the local header begins.
+    /// The offset of the local header.
     at: u64,
 }
 
@@ -147,13 +147,13 @@ impl Member {
             usize::try_from(length).unwrap_or(usize::MAX),
         );
         let deflated = blob.encoding == Encoding::DEFLATE;
-        // The stream of the elements goes on behind the header.
+        // The deflate stream of the elements continues after the header.
         let header = if deflated { stored(&header) } else { header };
         let stored = header.len() as u64 + blob.stored;
         Ok(Self { name: format!("{}{SUFFIX}", tensor.name()), header, deflated, crc32, size, stored, at })
     }
 
-    /// Whether its sizes stand in an extra field.
+    /// Returns whether its sizes are in an extra field.
     fn is_long(&self) -> bool {
         long(self.size) || long(self.stored)
     }
@@ -177,13 +177,13 @@ impl Member {
         bytes
     }
 
-    /// The local header, filled up so that a stored array begins at a multiple of [`ALIGNMENT`].
+    /// Returns the local header, padded so that a stored array begins at a multiple of [`ALIGNMENT`].
     fn local(&self) -> Vec<u8> {
         let mut extra = if self.is_long() { zip64(&[self.size, self.stored]) } else { Vec::new() };
         let begin = self.at + LOCAL_BYTES + self.name.len() as u64 + extra.len() as u64;
         let mut filling = if self.deflated { 0 } else { begin.next_multiple_of(ALIGNMENT) - begin };
         if filling > 0 {
-            // A field has a head, and this one the alignment.
+            // The field needs a header and the alignment.
             while filling < FIELD_BYTES as u64 + 2 {
                 filling += ALIGNMENT;
             }
@@ -199,7 +199,7 @@ impl Member {
         bytes
     }
 
-    /// The record of the central directory (APPNOTE 4.3.12).
+    /// Returns the central directory record (APPNOTE 4.3.12).
     fn record(&self) -> Vec<u8> {
         let sizes = [self.size, self.stored].into_iter().filter(|_| self.is_long());
         let numbers: Vec<u64> = sizes.chain(Some(self.at).filter(|&at| long(at))).collect();
@@ -215,7 +215,7 @@ impl Member {
     }
 }
 
-/// Whether a number needs 64 bits: all ones say so.
+/// Returns whether a number needs 64 bits, which all ones indicate.
 fn long(number: u64) -> bool {
     number >= u64::from(u32::MAX)
 }
@@ -224,7 +224,7 @@ fn short(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The extra field of 64-bit numbers (APPNOTE 4.5.3).
+/// Returns the extra field of 64-bit numbers (APPNOTE 4.5.3).
 fn zip64(numbers: &[u64]) -> Vec<u8> {
     let length = u16::try_from(8 * numbers.len()).unwrap_or(u16::MAX);
     let mut bytes = [1, length].map(u16::to_le_bytes).concat();
@@ -232,7 +232,7 @@ fn zip64(numbers: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// What stands behind the directory (APPNOTE 4.3.14 to 4.3.16).
+/// Returns the records after the directory (APPNOTE 4.3.14 to 4.3.16).
 fn end(directory: u64, length: u64, count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let few = u16::try_from(count).unwrap_or(u16::MAX);
@@ -263,13 +263,13 @@ mod tests {
     use ztensor_core::sources::ReadAt;
     use ztensor_core::work::Stop;
 
-    /// What stands at an offset beyond gigabytes of nothing.
-    struct Far {
+    /// Data at an offset after gigabytes of zeros.
+    struct Sparse {
         parts: Vec<(u64, Vec<u8>)>,
         length: u64,
     }
 
-    impl ReadAt for Far {
+    impl ReadAt for Sparse {
         fn length(&self) -> u64 {
             self.length
         }
@@ -278,9 +278,9 @@ mod tests {
             buffer.fill(0);
             for (start, bytes) in &self.parts {
                 for (at, &byte) in (*start..).zip(bytes) {
-                    let place = at.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
-                    if let Some(place) = place.and_then(|at| buffer.get_mut(at)) {
-                        *place = byte;
+                    let index = at.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
+                    if let Some(index) = index.and_then(|at| buffer.get_mut(at)) {
+                        *index = byte;
                     }
                 }
             }
@@ -311,16 +311,16 @@ mod tests {
             (deflated.at, deflated.local()),
             (at, tail),
         ];
-        let found = members(&Far { parts: parts.clone(), length }).unwrap();
+        let found = members(&Sparse { parts: parts.clone(), length }).unwrap();
         let read: Vec<_> = found.iter().map(|found| (&*found.name, found.stored, found.decoded)).collect();
         let sizes = [("a.npy", 5 << 30, 5 << 30), ("größe.npy", 100, 100), ("zeros.npy", 6 << 20, 5 << 30)];
         assert_eq!(read, sizes);
         assert!(found.iter().all(|found| found.method == zip::Method::Deflated || found.offset % 64 == 0));
-        // The local header of the large one says another size.
+        // Give the local header of the large one a different size.
         let size = &mut parts[0].1;
-        let place = size.windows(8).position(|bytes| bytes == (5_u64 << 30).to_le_bytes()).unwrap();
-        size[place] ^= 1;
-        let refused = members(&Far { parts, length }).unwrap_err();
+        let index = size.windows(8).position(|bytes| bytes == (5_u64 << 30).to_le_bytes()).unwrap();
+        size[index] ^= 1;
+        let refused = members(&Sparse { parts, length }).unwrap_err();
         assert_eq!(refused.code(), Code::BadIndex);
     }
 

@@ -11,37 +11,37 @@ use crate::limits::NPY_HEADER_BYTES;
 
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 const RULE: &str = "numpy.lib.format";
-/// Bytes that tell how long the header is: those of version 1.0 are two less.
+/// Bytes needed to determine the header length: version 1.0 needs two less.
 const PREFIX: u64 = 12;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     pub elements: Elements,
     /// Whether the first dimension varies fastest.
     pub fortran: bool,
     pub shape: Vec<u64>,
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub length: u64,
 }
 
-/// What an array is of.
+/// The element type of an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Elements {
     Of(DType, ByteOrder),
-    /// What zTensor has no type for, as NumPy spells it, and the bytes of an element. `None` of pickled objects, which have no fixed
-    /// length.
+    /// A type that zTensor does not have, as spelled by NumPy, and the bytes of an element. `None` for pickled objects, which have no fixed
+    /// size.
     Other(String, Option<u64>),
 }
 
 impl Header {
-    /// Reads a header; `first` gives the first bytes of the array, as many as there are up to a number.
+    /// Reads a header; `first` returns up to the given number of the first bytes of the array.
     pub fn read(first: impl Fn(u64) -> Result<Vec<u8>>, limits: &Limits) -> Result<Self> {
         let guess = first(256)?;
         let length = length_of(&guess)?;
         let bytes = if guess.len() as u64 >= length { guess } else { first(length)? };
         let bytes = slice(&bytes, 0, length).ok_or_else(|| {
-            let message = format!("the header has {length} bytes, of which {} are there", bytes.len());
+            let message = format!("the header has {length} bytes, but only {} are present", bytes.len());
             Error::new(Code::Truncated, message).rule(RULE)
         })?;
         Self::parse(bytes, limits).map_err(|error| error.rule(RULE))
@@ -57,11 +57,11 @@ impl Header {
             text.iter().copied().map(char::from).collect()
         };
         let Literal::Dict(items) = literal::parse(&text)? else {
-            return Err(Error::new(Code::BadIndex, "the header is no dict"));
+            return Err(Error::new(Code::BadIndex, "the header is not a dict"));
         };
         let (mut descr, mut fortran, mut shape) = (None, None, None);
         for (key, value) in items {
-            let place = match &key {
+            let field = match &key {
                 Literal::Text(key) if key == "descr" => &mut descr,
                 Literal::Text(key) if key == "fortran_order" => &mut fortran,
                 Literal::Text(key) if key == "shape" => &mut shape,
@@ -69,8 +69,8 @@ impl Header {
                     return Err(Error::new(Code::BadIndex, "the header has a key that NumPy does not write"));
                 }
             };
-            if place.replace(value).is_some() {
-                return Err(Error::new(Code::BadIndex, "a key stands twice in the header"));
+            if field.replace(value).is_some() {
+                return Err(Error::new(Code::BadIndex, "a key occurs twice in the header"));
             }
         }
         let (Some(descr), Some(fortran), Some(shape)) = (descr, fortran, shape) else {
@@ -89,7 +89,7 @@ impl Header {
     }
 }
 
-/// Bytes of a whole header, by its first ones.
+/// Returns the size of the header, from its first bytes.
 fn length_of(first: &[u8]) -> Result<u64> {
     if !first.starts_with(MAGIC) {
         return Err(Error::new(Code::BadMagic, "no NumPy magic").at(0).rule(RULE));
@@ -104,12 +104,12 @@ fn length_of(first: &[u8]) -> Result<u64> {
         (1, 0) => 10 + u64::from(short.unwrap_or_default()),
         (2 | 3, 0) => 12 + u64::from(long.unwrap_or_default()),
         _ => {
-            let message = format!("version {major}.{minor} of NumPy's format is not known");
+            let message = format!("version {major}.{minor} of NumPy's format is not supported");
             return Err(Error::new(Code::UnsupportedVersion, message).at(6).rule(RULE));
         }
     };
     if length > NPY_HEADER_BYTES {
-        let message = format!("the header has {length} bytes, more than {NPY_HEADER_BYTES}");
+        let message = format!("the header has {length} bytes, the maximum is {NPY_HEADER_BYTES}");
         return Err(Error::new(Code::Limit, message).of_item().at(8).rule(RULE));
     }
     Ok(length)
@@ -117,14 +117,14 @@ fn length_of(first: &[u8]) -> Result<u64> {
 
 fn dims(shape: &Literal, limits: &Limits) -> Result<Vec<u64>> {
     let Literal::Tuple(items) = shape else {
-        return Err(Error::new(Code::BadShape, "the shape is no tuple"));
+        return Err(Error::new(Code::BadShape, "the shape is not a tuple"));
     };
     let mut dims = Vec::new();
     for item in items {
         match item {
             Literal::Int(Some(dim)) => limits.push_dim(&mut dims, *dim)?,
             Literal::Int(None) => return exact(u64::MAX, "a dimension").map(|_| dims),
-            _ => return Err(Error::new(Code::BadShape, "a dimension is no positive integer")),
+            _ => return Err(Error::new(Code::BadShape, "a dimension is not a nonnegative integer")),
         }
     }
     Ok(dims)
@@ -133,23 +133,23 @@ fn dims(shape: &Literal, limits: &Limits) -> Result<Vec<u64>> {
 fn elements(descr: &Literal) -> Result<Elements> {
     match descr {
         Literal::Text(text) => typed(text),
-        // The dtype of a structure, or of a type with a shape of its own.
+        // A structured dtype, or a type with a shape.
         Literal::List(_) | Literal::Tuple(_) => {
             let bytes =
-                size_of(descr).ok_or_else(|| Error::new(Code::BadDtype, "descr is no type of NumPy's"))?;
+                size_of(descr).ok_or_else(|| Error::new(Code::BadDtype, "descr is not a NumPy type"))?;
             let bytes = if has_objects(descr) { None } else { Some(bytes) };
             Ok(Elements::Other("a structured type".to_owned(), bytes))
         }
-        _ => Err(Error::new(Code::BadDtype, "descr is neither a text nor a list")),
+        _ => Err(Error::new(Code::BadDtype, "descr is neither a string nor a list")),
     }
 }
 
-/// Bytes of an element of a type; `None` where NumPy has no such type.
+/// Returns the bytes of an element of a type, or `None` if it is not a NumPy type.
 fn size_of(descr: &Literal) -> Option<u64> {
     match descr {
         Literal::Text(text) => match typed(text).ok()? {
             Elements::Of(dtype, _) => Some(u64::from(dtype.bits() / 8)),
-            // A pointer, where it is a part of others.
+            // As part of a structured type it is a pointer.
             Elements::Other(_, bytes) => Some(bytes.unwrap_or(8)),
         },
         Literal::List(fields) => {
@@ -178,7 +178,7 @@ fn size_of(descr: &Literal) -> Option<u64> {
     }
 }
 
-/// Elements of a type with a shape of its own.
+/// Returns the number of elements of a type with a shape.
 fn elements_of(shape: &Literal) -> Option<u64> {
     match shape {
         Literal::Int(dim) => *dim,
@@ -190,7 +190,7 @@ fn elements_of(shape: &Literal) -> Option<u64> {
     }
 }
 
-/// Whether elements are objects, or have some, which are pickled.
+/// Returns whether elements are or contain objects, which are pickled.
 fn has_objects(descr: &Literal) -> bool {
     match descr {
         Literal::Text(text) => text.trim_start_matches(['<', '>', '|', '=']).starts_with('O'),
@@ -203,7 +203,7 @@ fn has_objects(descr: &Literal) -> bool {
     }
 }
 
-/// An array-protocol type string: byte order, kind, bytes (of `U` characters), of dates a unit.
+/// Parses an array-protocol type string: byte order, kind, bytes (for `U` characters), and a unit for dates.
 fn typed(text: &str) -> Result<Elements> {
     let (order, rest) = match text.strip_prefix(['<', '>', '|', '=']) {
         Some(rest) if text.starts_with('>') => (ByteOrder::Big, rest),
@@ -228,20 +228,20 @@ fn typed(text: &str) -> Result<Elements> {
         ('f', "8") => DType::Float64,
         ('c', "8") => DType::Complex64,
         ('c', "16") => DType::Complex128,
-        // What ml_dtypes registers as a float of one byte. Its other types are saved as V1 and V2.
+        // The one-byte float registered by ml_dtypes. Its other types are saved as V1 and V2.
         ('f', "1") => DType::Float8E5M2,
         ('O', "" | "4" | "8") => return Ok(Elements::Other(text.to_owned(), None)),
         _ => {
             let bytes = other_bytes(kind, size);
             let bytes =
-                bytes.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is no type of NumPy's")))?;
+                bytes.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is not a NumPy type")))?;
             return Ok(Elements::Other(text.to_owned(), Some(bytes)));
         }
     };
     Ok(Elements::Of(dtype, order))
 }
 
-/// Bytes of an element of a type that zTensor lacks; `None` where NumPy has no such type.
+/// Returns the bytes of an element of a type missing in zTensor, or `None` if it is not a NumPy type.
 fn other_bytes(kind: char, size: &str) -> Option<u64> {
     let (digits, unit) = size.split_once('[').map_or((size, None), |(digits, unit)| (digits, Some(unit)));
     let is_unit = |unit: &str| {
@@ -249,7 +249,7 @@ fn other_bytes(kind: char, size: &str) -> Option<u64> {
         unit.is_some_and(|unit| !unit.is_empty() && unit.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };
     let plain = digits.is_empty() || digits.bytes().all(|digit| digit.is_ascii_digit());
-    // NumPy counts the bytes of an element in an int.
+    // NumPy stores the bytes of an element in an int.
     let number = if digits.is_empty() { Some(0) } else { digits.parse::<u64>().ok() };
     let number = number.filter(|&number| plain && number <= i32::MAX.unsigned_abs().into())?;
     match (kind, number, unit) {

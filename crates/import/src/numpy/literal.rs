@@ -1,17 +1,17 @@
-//! The Python literals that a header is made of: a dict of texts, numbers, booleans, tuples and lists. Nothing else is read, and
-//! nothing is evaluated.
+//! The Python literals used in headers: a dict of strings, numbers, booleans, tuples and lists. Nothing else is read, and nothing is
+//! evaluated.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
 
 use crate::limits::LITERAL_DEPTH;
 
-/// A literal. Tuples and lists are told apart: a shape is a tuple, a structured type a list.
+/// A literal. Tuples and lists are distinct: a shape is a tuple, a structured type a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Literal {
     None,
     Bool(bool),
-    /// Not negative; `None` beyond a u64.
+    /// Nonnegative; `None` if it exceeds u64.
     Int(Option<u64>),
     Negative,
     Text(String),
@@ -20,12 +20,12 @@ pub enum Literal {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// Reads one literal, which has to be all of `text` but for white space.
+/// Parses one literal, which must be all of `text` except white space.
 pub fn parse(text: &str) -> Result<Literal> {
     let mut reader = Reader { text, at: 0 };
     let literal = reader.value(0)?;
     if reader.peek().is_some() {
-        return Err(reader.error("something stands behind the dict"));
+        return Err(reader.error("unexpected data after the dict"));
     }
     Ok(literal)
 }
@@ -37,14 +37,14 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     fn error(&self, what: &str) -> Error {
-        Error::new(Code::BadIndex, format!("the header is no Python dict: {what} (character {})", self.at))
+        Error::new(Code::BadIndex, format!("the header is not a Python dict: {what} (character {})", self.at))
     }
 
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next character that is no white space.
+    /// Returns the next character that is not white space.
     fn peek(&mut self) -> Option<char> {
         let rest = self.rest();
         let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r', '\x0c']).len();
@@ -80,17 +80,17 @@ impl Reader<'_> {
             }
             Some('0'..='9') => self.int(),
             Some(first) if first.is_ascii_alphabetic() => self.word(),
-            _ => Err(self.error("a value is expected")),
+            _ => Err(self.error("expected a value")),
         }
     }
 
-    /// The items between two brackets, and whether a comma follows the last.
+    /// Returns the items between two brackets, and whether a comma follows the last.
     fn items(&mut self, open: char, close: char, depth: u32) -> Result<(Vec<Literal>, bool)> {
         self.take(open);
         let (mut items, mut comma) = (Vec::new(), false);
         while !self.take(close) {
             if !items.is_empty() && !comma {
-                return Err(self.error("a comma is expected"));
+                return Err(self.error("expected a comma"));
             }
             items.push(self.value(depth + 1)?);
             comma = self.take(',');
@@ -103,11 +103,11 @@ impl Reader<'_> {
         let (mut items, mut comma) = (Vec::new(), true);
         while !self.take('}') {
             if !comma {
-                return Err(self.error("a comma is expected"));
+                return Err(self.error("expected a comma"));
             }
             let key = self.value(depth + 1)?;
             if !self.take(':') {
-                return Err(self.error("a colon is expected"));
+                return Err(self.error("expected a colon"));
             }
             items.push((key, self.value(depth + 1)?));
             comma = self.take(',');
@@ -118,13 +118,13 @@ impl Reader<'_> {
     fn int(&mut self) -> Result<Literal> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let text = self.rest().get(..digits).unwrap_or_default();
-        // Python refuses leading zeros, and so may other readers.
+        // Python rejects leading zeros, as may other readers.
         if text.is_empty() || (text.len() > 1 && text.starts_with('0')) {
-            return Err(self.error("a number is expected"));
+            return Err(self.error("expected a number"));
         }
         let number = text.parse().ok();
         self.at += digits;
-        // Python 2 wrote its long integers so; NumPy reads them.
+        // Python 2 wrote long integers with this suffix; NumPy reads them.
         if self.rest().starts_with('L') {
             self.at += 1;
         }
@@ -141,16 +141,16 @@ impl Reader<'_> {
                 return Ok(literal);
             }
         }
-        // Texts of Python 2.
+        // Python 2 strings.
         let prefixed = self.rest().get(1..2).is_some_and(|next| next == "'" || next == "\"");
         if prefixed && self.rest().starts_with(['u', 'b']) {
             self.at += 1;
             return self.string().map(Literal::Text);
         }
-        Err(self.error("a value is expected"))
+        Err(self.error("expected a value"))
     }
 
-    /// A text as `repr` writes it.
+    /// Parses a string as written by `repr`.
     fn string(&mut self) -> Result<String> {
         let mut text = String::new();
         let mut characters = self.rest().char_indices();
@@ -189,7 +189,7 @@ impl Reader<'_> {
                 _ => text.push(next),
             }
         }
-        Err(self.error("a text does not end"))
+        Err(self.error("a string is not terminated"))
     }
 }
 

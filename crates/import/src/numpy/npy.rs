@@ -1,4 +1,4 @@
-//! `.npy`: one array. It has no name; `numpy.savez` would call it `arr_0`, and so do we.
+//! `.npy`: one array. It has no name; like `numpy.savez`, we call it `arr_0`.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::Result;
@@ -9,7 +9,7 @@ use super::header::{Header, MAGIC};
 use super::{array, encode};
 
 const NAME: &str = "npy";
-/// What an array without a name is called.
+/// The name of an unnamed array.
 pub const ARRAY: &str = "arr_0";
 
 pub const FORMAT: Format = Format {

@@ -1,5 +1,5 @@
-//! `.npz`: a zip archive of arrays. A member `folder/x.npy` is the tensor `folder/x`; as in NumPy, a member of
-//! another name is an array if it begins as one does.
+//! `.npz`: a zip archive of arrays. A member `folder/x.npy` is the tensor `folder/x`. As in NumPy, a member with another name is an array
+//! if it begins with the magic.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use crate::limits::NPZ_HEADERS_BYTES;
 use crate::zip::{self, Archive, Member, Method};
 
 const NAME: &str = "npz";
-/// What the names of arrays end in.
+/// The suffix of array members.
 pub const SUFFIX: &str = ".npy";
 const LACKS: &str = "no zip archive of NumPy arrays";
 
@@ -42,8 +42,8 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     ..WriteFormat::DENSE
 };
 
-/// The first member tells, or another that the end of the directory names. Members of other names may be arrays, too, and an archive
-/// without any is one of no arrays.
+/// Decides by the first member, or by another named at the end of the directory. Members with other names may be arrays too, and an archive
+/// without any is empty.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let Some(first) = zip::first_name(probe)? else { return Ok(Confidence::No) };
     let suffix = SUFFIX.as_bytes();
@@ -84,7 +84,8 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         let header = match found {
             Ok(Some(header)) => header,
             Ok(None) => {
-                let message = format!("the member {:?} is no array: numpy.load gives its bytes", member.name);
+                let message =
+                    format!("the member {:?} is not an array; numpy.load returns its bytes", member.name);
                 builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 continue;
             }
@@ -95,8 +96,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         };
         headers = headers.saturating_add(header.length);
         if headers > most {
-            let message =
-                format!("the headers of the arrays have more than {most} bytes (option maxIndexBytes)");
+            let message = format!("the headers of the arrays exceed {most} bytes (option maxIndexBytes)");
             return Err(Error::new(Code::Limit, message));
         }
         arrays.push(Array { name, member, header });
@@ -121,12 +121,12 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     damage.finish(builder)
 }
 
-/// What NumPy calls the array of a member.
+/// Returns NumPy's name for the array of a member.
 fn key(name: &str) -> &str {
     name.strip_suffix(SUFFIX).unwrap_or(name)
 }
 
-/// Refuses an archive in which the name of a member is the key of another: `numpy.load` gives one of them, and lists both.
+/// Rejects an archive in which the name of a member is the key of another: `numpy.load` returns one of them, but lists both.
 fn check_disjoint(members: &[Member]) -> Result<()> {
     let names: HashSet<&str> = members.iter().map(|member| &*member.name).collect();
     let is_both = |member: &&Member| key(&member.name) != member.name && names.contains(key(&member.name));
@@ -135,13 +135,13 @@ fn check_disjoint(members: &[Member]) -> Result<()> {
         Some(member) => {
             let (name, key) = (&member.name, key(&member.name));
             let message =
-                format!("the archive has both {name:?} and {key:?}: NumPy calls either of them {key:?}");
+                format!("the archive has both {name:?} and {key:?}: NumPy uses the name {key:?} for both");
             Err(Error::new(Code::BadIndex, message).at(member.offset).rule("numpy.lib.npyio: NpzFile"))
         }
     }
 }
 
-/// The header of the array that a member is. `None` of one that neither looks like an array nor is called like one.
+/// Returns the header of an array member, or `None` if it neither looks like an array nor has the name of one.
 fn array(input: &Input<'_>, member: &Member) -> Result<Option<Header>> {
     if !member.name.ends_with(SUFFIX) && !member.head(input, MAGIC.len() as u64)?.starts_with(MAGIC) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What `scipy.sparse.save_npz` writes: one sparse matrix, whose arrays are the members of the archive.
+//! The output of `scipy.sparse.save_npz`: one sparse matrix, whose arrays are the members of the archive.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -15,7 +15,7 @@ use super::header::Elements;
 use super::npy::ARRAY;
 use super::npz::Array;
 
-/// Bytes of a member that names the format or holds the shape.
+/// Maximum bytes of a member that names the format or holds the shape.
 const SMALL: u64 = 4096;
 
 /// The matrix of an archive.
@@ -24,7 +24,7 @@ struct Matrix<'a> {
     shape: Vec<u64>,
 }
 
-/// Adds the sparse matrix that the arrays are, and says whether they are one.
+/// Adds the sparse matrix that the arrays form, and returns whether they form one.
 pub fn add(builder: &mut Builder, input: &Input<'_>, arrays: &[Array]) -> Result<bool> {
     let Some(format) = find(arrays, "format").filter(|array| array.header.shape.is_empty()) else {
         return Ok(false);
@@ -53,7 +53,7 @@ fn find<'a>(arrays: &'a [Array], name: &str) -> Option<&'a Array> {
 }
 
 impl Matrix<'_> {
-    /// A CSR matrix. One by columns is the CSR of the transposed matrix.
+    /// Adds a CSR matrix. A CSC matrix is the CSR form of its transpose.
     fn rows(&self, builder: &mut Builder, by_columns: bool) -> Result<bool> {
         let roles = [("data", Label::VALUES), ("indices", Label::INDICES), ("indptr", Label::INDPTR)];
         let Some(components) = self.vectors(builder, &roles)? else { return Ok(false) };
@@ -67,7 +67,7 @@ impl Matrix<'_> {
         tensor(builder, name, &shape, Layout::SparseCsr, components, None)
     }
 
-    /// Coordinates in one array, a row a dimension.
+    /// Adds coordinates in one array, with a row per dimension.
     fn coordinates(&self, builder: &mut Builder) -> Result<bool> {
         let Some(mut components) = self.vectors(builder, &[("data", Label::VALUES)])? else {
             return Ok(false);
@@ -82,8 +82,8 @@ impl Matrix<'_> {
         tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
     }
 
-    /// Coordinates in two arrays, of the rows and of the columns. Both together are one component: the decoded members follow each
-    /// other, each with its header, and the view takes the elements.
+    /// Adds coordinates in two arrays, for rows and columns. Both are one component: the decoded members follow each other, each with its
+    /// header, and the view selects the elements.
     fn pairs(&self, builder: &mut Builder) -> Result<bool> {
         let Some(mut components) = self.vectors(builder, &[("data", Label::VALUES)])? else {
             return Ok(false);
@@ -103,7 +103,7 @@ impl Matrix<'_> {
         let mut pieces = Vec::new();
         for array in [row, col] {
             let blob = array.member.blob(builder);
-            // Refuses a member that lacks some of its elements.
+            // Rejects a member with missing elements.
             array::component(
                 Label::COORDS,
                 &array.header,
@@ -114,14 +114,14 @@ impl Matrix<'_> {
             )?;
             pieces.push(Piece { run: array.member.decoded, blob });
         }
-        // Of the end of the first elements to the beginning of the others, and these.
-        let apart = row
+        // The distance from the start of the row elements to the start of the column elements.
+        let distance = row
             .member
             .decoded
             .checked_sub(row.header.length)
             .and_then(|rest| rest.checked_add(col.header.length));
-        let Some(apart) = apart else { return Ok(false) };
-        let view = Strided { start: row.header.length, run: bytes, loops: Box::new([(2, apart)]) };
+        let Some(distance) = distance else { return Ok(false) };
+        let view = Strided { start: row.header.length, run: bytes, loops: Box::new([(2, distance)]) };
         let data = Pieces::data(1, pieces)?;
         let coords = Component {
             byte_order,
@@ -132,7 +132,7 @@ impl Matrix<'_> {
         tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
     }
 
-    /// A matrix of a layout that only `scipy` has, by its arrays.
+    /// Adds a matrix with a layout that only `scipy` has, by its arrays.
     fn parts(&self, builder: &mut Builder, format: &str, names: &[&str]) -> Result<bool> {
         let mut components = Vec::new();
         for &name in names {
@@ -144,7 +144,7 @@ impl Matrix<'_> {
             components.push(part);
         }
         let layout = format!("scipy.{format}/1");
-        let message = format!("{layout:?} has no values here; its components can be read");
+        let message = format!("{layout:?} is not supported: only its components can be read");
         builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(ARRAY), None);
         let dims = find(self.arrays, "data").map(|data| &*data.header.shape);
         let blocks = match dims {
@@ -158,7 +158,7 @@ impl Matrix<'_> {
         tensor(builder, ARRAY, &self.shape, layout, components, blocks)
     }
 
-    /// Arrays of one dimension; `None` where one is missing, or of another kind.
+    /// Returns one-dimensional arrays, or `None` if one is missing or not one-dimensional.
     fn vectors(&self, builder: &mut Builder, roles: &[(&str, Label)]) -> Result<Option<Vec<Component>>> {
         let mut components = Vec::new();
         for &(name, role) in roles {
@@ -189,7 +189,7 @@ fn tensor(
     Ok(true)
 }
 
-/// What a matrix that is stored by columns is called.
+/// The name of a matrix that is stored by columns.
 const TRANSPOSED: &str = "arr_0.T";
 
 fn component(builder: &mut Builder, array: &Array, role: Label) -> Result<Option<Component>> {
@@ -198,7 +198,7 @@ fn component(builder: &mut Builder, array: &Array, role: Label) -> Result<Option
     array::component(role, &array.header, dtype, order, blob, array.header.length).map(Some)
 }
 
-/// The bytes of a small array; `None` of one that is not small.
+/// Returns the bytes of a small array, or `None` if it is not small.
 fn small(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u8>>> {
     if array.member.decoded > SMALL {
         return Ok(None);
@@ -209,7 +209,7 @@ fn small(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// A text of ASCII: bytes, or characters of four bytes, of which the order is taken from the zeros.
+/// Returns an ASCII string: bytes, or 4-byte characters, whose order is derived from the zeros.
 fn word(array: &Array, input: &Input<'_>) -> Result<Option<String>> {
     let is_text = match &array.header.elements {
         Elements::Other(text, _) => text.trim_start_matches(['<', '>', '|', '=']).starts_with(['S', 'U']),
@@ -222,7 +222,7 @@ fn word(array: &Array, input: &Input<'_>) -> Result<Option<String>> {
     Ok(small(array, input)?.map(letters))
 }
 
-/// The numbers of a shape.
+/// Returns the numbers of a shape.
 fn numbers(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u64>>> {
     let Elements::Of(dtype, order) = array.header.elements else { return Ok(None) };
     let width = match dtype {

@@ -1,5 +1,4 @@
-//! What a model says beside its tensors: who made it, for which operators, its inputs and outputs. Kept as it was read, and told as
-//! attributes when somebody asks.
+//! Model metadata: producer, operator sets, inputs and outputs. Stored as read, and converted to attributes on request.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -11,28 +10,28 @@ use ztensor_core::syntax::values::{Event, Visit};
 use super::dtypes::Kind;
 use crate::protobuf::{Field, Run, Value, Walker};
 
-/// Types in types, such as a sequence of maps.
+/// Maximum nesting of types, such as a sequence of maps.
 const DEPTH: u32 = 8;
 
-/// A text, or bytes where it is not UTF-8.
+/// A string, or bytes if it is not UTF-8.
 type Text = Box<[u8]>;
 
-/// Keys, each once, and their values: of two the later counts.
+/// Entries with unique keys: the last value of a duplicate key wins.
 struct Entries<T> {
     all: Vec<(Text, T)>,
-    places: HashMap<Text, usize>,
+    positions: HashMap<Text, usize>,
 }
 
 impl<T> Default for Entries<T> {
     fn default() -> Self {
-        Self { all: Vec::new(), places: HashMap::new() }
+        Self { all: Vec::new(), positions: HashMap::new() }
     }
 }
 
 impl<T> Entries<T> {
     fn set(&mut self, key: Text, value: T) {
         let next = self.all.len();
-        let at = *self.places.entry(key.clone()).or_insert(next);
+        let at = *self.positions.entry(key.clone()).or_insert(next);
         match self.all.get_mut(at) {
             Some(entry) => entry.1 = value,
             None => self.all.push((key, value)),
@@ -62,7 +61,7 @@ impl<T> Entries<T> {
 #[derive(Default)]
 struct Argument {
     name: Text,
-    /// As ONNX writes types, with the names of dtypes: "tensor(float32)".
+    /// The type in ONNX notation with dtype names: "tensor(float32)".
     kind: String,
     shape: Option<Vec<Dim>>,
 }
@@ -76,7 +75,7 @@ enum Dim {
 pub struct Details {
     pub ir_version: Option<i64>,
     model_version: Option<i64>,
-    /// By their keys, in the order of the model's fields.
+    /// By key, in the order of the model's fields.
     texts: Vec<(&'static str, Text)>,
     opsets: Entries<i64>,
     properties: Entries<Text>,
@@ -84,7 +83,7 @@ pub struct Details {
     graph_properties: Entries<Text>,
     inputs: Vec<Argument>,
     outputs: Vec<Argument>,
-    /// Values that may still be told.
+    /// Values that may still be listed.
     left: u32,
     is_shortened: bool,
 }
@@ -106,12 +105,12 @@ impl Details {
         }
     }
 
-    /// Whether something was left out, being more than may be told.
+    /// Returns whether entries were omitted because of the limit.
     pub fn is_shortened(&self) -> bool {
         self.is_shortened
     }
 
-    /// What wrote the file.
+    /// Returns the producer of the file.
     pub fn generator(&self) -> Option<String> {
         let find = |wanted| {
             let found = self.texts.iter().find(|(key, _)| *key == wanted)?;
@@ -121,12 +120,12 @@ impl Details {
         Some(find("producer_version").map_or_else(|| name.to_owned(), |version| format!("{name} {version}")))
     }
 
-    /// Leaves out the inputs that `is_tensor` says are tensors of the file.
+    /// Removes the inputs that are tensors of the file according to `is_tensor`.
     pub fn forget_inputs(&mut self, is_tensor: impl Fn(&str) -> bool) {
         self.inputs.retain(|input| !std::str::from_utf8(&input.name).is_ok_and(&is_tensor));
     }
 
-    /// A field of `ModelProto`.
+    /// Reads a field of `ModelProto`.
     pub fn of_model(&mut self, walker: &mut Walker<'_>, field: &Field) -> Result<()> {
         match (field.number, field.value) {
             (1, Value::Varint(version)) => self.ir_version = Some(version.cast_signed()),
@@ -146,7 +145,7 @@ impl Details {
         Ok(())
     }
 
-    /// A field of the model's `GraphProto`.
+    /// Reads a field of the model's `GraphProto`.
     pub fn of_graph(&mut self, walker: &mut Walker<'_>, field: &Field) -> Result<()> {
         let Value::Bytes(run) = field.value else { return Ok(()) };
         match field.number {
@@ -176,7 +175,7 @@ impl Details {
         Ok(())
     }
 
-    /// Whether so many values more may be told; if not, they are left out.
+    /// Returns whether this many more values may be listed; if not, they are omitted.
     fn may_list(&mut self, values: u32) -> bool {
         let left = self.left.checked_sub(values);
         self.is_shortened |= left.is_none();
@@ -201,7 +200,7 @@ impl Details {
             }
         }
         if self.may_list(2) {
-            // The operators of ONNX itself have no domain, or this one.
+            // The operators of ONNX itself have an empty domain, or this one.
             let domain = if domain.is_empty() { Box::from(*b"ai.onnx") } else { domain };
             self.opsets.set(domain, version);
         }
@@ -238,7 +237,7 @@ impl Details {
         Ok(self.may_list(values).then_some(argument))
     }
 
-    /// Tells all as keys and values.
+    /// Visits everything as keys and values.
     pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
         let number = |value: &i64, to: &mut dyn Visit| to.visit(Event::Integer((*value).into()));
         for (key, value) in [("ir_version", self.ir_version), ("model_version", self.model_version)] {
@@ -303,7 +302,7 @@ fn visit_texts(texts: &[(&'static str, Text)], to: &mut dyn Visit) -> Result<()>
     })
 }
 
-/// A `TypeProto`: what it is called, and the shape of a tensor.
+/// Reads a `TypeProto`: its name, and the shape of a tensor.
 fn kind(walker: &mut Walker<'_>, run: Run, depth: u32) -> Result<(String, Option<Vec<Dim>>)> {
     let (mut message, mut found) = (run, (String::new(), None));
     if depth > DEPTH {
@@ -327,7 +326,7 @@ fn kind(walker: &mut Walker<'_>, run: Run, depth: u32) -> Result<(String, Option
     Ok(found)
 }
 
-/// The key and the element of a sequence, an optional or a map, whose type is in the field of that number.
+/// Returns the key and the element of a sequence, an optional or a map, whose type is in the field with this number.
 fn element(walker: &mut Walker<'_>, run: Run, number: u32, depth: u32) -> Result<(String, String)> {
     let (mut message, mut found) = (run, (String::new(), String::new()));
     while let Some(field) = walker.next(&mut message)? {
@@ -374,7 +373,7 @@ fn shape(walker: &mut Walker<'_>, run: Run) -> Result<Vec<Dim>> {
     Ok(dims)
 }
 
-/// What a type of elements is called: its dtype, or ONNX's own name.
+/// Returns the name of an element type: its dtype, or ONNX's own name.
 fn called(number: u64) -> String {
     match Kind::of(number) {
         Some(kind) => kind.dtype.map_or_else(|| kind.name.to_lowercase(), |dtype| dtype.name().to_owned()),

@@ -1,40 +1,40 @@
-//! `TensorProto.DataType`: what the elements of a tensor are, and in which list they stand where they are no raw bytes.
+//! `TensorProto.DataType`: element types, and the list that holds elements when there is no raw data.
 #![forbid(unsafe_code)]
 
 use ztensor_core::codecs::protobuf::{BYTES, FIXED32, FIXED64, VARINT};
 use ztensor_core::model::DType;
 
-/// A type of elements.
+/// An element type.
 #[derive(Debug)]
 pub struct Kind {
     pub name: &'static str,
-    /// `None` of what zTensor has no type for.
+    /// `None` if zTensor has no such type.
     pub dtype: Option<DType>,
-    /// Of an element; 0 of texts.
+    /// Bits of an element; 0 for strings.
     pub bits: u32,
     /// The field of `TensorProto` that lists elements of it.
     pub list: Listed,
 }
 
-/// How elements stand in a list.
+/// The form of elements in a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     pub field: u32,
     /// The wire type of an entry.
     pub wire: u32,
-    /// The low bits of an entry that count.
+    /// The significant low bits of an entry.
     pub bits: u32,
 }
 
 impl Kind {
-    /// The type of a number; `None` of one that is not known here, and of 0.
+    /// Returns the type with this number, or `None` if it is unknown or 0.
     pub fn of(number: u64) -> Option<&'static Self> {
         KINDS.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 }
 
 impl Listed {
-    /// The list of a field of `TensorProto`, as far as its number tells.
+    /// Returns the list with this field number of `TensorProto`.
     pub fn of(field: u32) -> Option<Self> {
         [FLOATS, int32s(32), STRINGS, INT64S, DOUBLES, uint64s(64)]
             .into_iter()
@@ -59,7 +59,7 @@ const fn of(name: &'static str, dtype: DType, list: Listed) -> Kind {
     Kind { name, dtype: Some(dtype), bits: dtype.bits(), list }
 }
 
-/// A type of less than a byte, of which an entry holds as many as fit.
+/// Returns a type smaller than a byte, of which an entry holds as many elements as fit.
 const fn small(name: &'static str, bits: u32) -> Kind {
     Kind { name, dtype: None, bits, list: int32s(8) }
 }
@@ -68,7 +68,7 @@ pub const FLOAT: u64 = 1;
 pub const INT64: u64 = 7;
 pub const STRING: u64 = 8;
 
-/// In the order of their numbers, from 1 on.
+/// By number, from 1 on.
 static KINDS: [Kind; 28] = [
     of("FLOAT", DType::Float32, FLOATS),
     of("UINT8", DType::Uint8, int32s(8)),

@@ -1,8 +1,8 @@
-//! The messages of a model that hold tensors: graphs, nodes, their attributes, functions. What else there is goes to the details.
+//! Messages that hold tensors: graphs, nodes, their attributes, functions. Everything else goes to the details.
 //!
-//! Names: an initializer has its own, the value of a `Constant` node that of the node's output. What an attribute of another node
-//! holds is `<node>.<attribute>`; a list of them has a number behind it. Tensors of a subgraph have the same in front of their names,
-//! those of a function its domain and name. A node without a name is called as its first output is.
+//! Names: an initializer uses its own name, the value of a `Constant` node the name of the node's output. An attribute of another node is
+//! named `<node>.<attribute>`, with a numeric suffix in lists. Tensors of a subgraph are prefixed with that name, those of a function with
+//! its domain and name. An unnamed node uses the name of its first output.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -19,7 +19,7 @@ use crate::damage::{self, Damage};
 use crate::limits::{ONNX_DEPTH, ONNX_NAME_BYTES, ONNX_PATH_BYTES, ONNX_TENSOR_BYTES};
 use crate::protobuf::{Run, Value, Walker};
 
-/// Reads a model. `None` where the message has neither a version nor a graph.
+/// Reads a model. `None` if the message has neither a version nor a graph.
 pub fn read(input: &Input<'_>, walker: Walker<'_>) -> Result<Option<Catalog>> {
     let builder = Builder::new(Container::named(super::NAME), input.limits);
     let details = Details::new(input.limits);
@@ -35,10 +35,10 @@ pub fn read(input: &Input<'_>, walker: Walker<'_>) -> Result<Option<Catalog>> {
     if let Some(generator) = details.generator() {
         builder.set_generator(generator);
     }
-    // Before version 4 every initializer was an input as well.
+    // Before version 4 every initializer was also an input.
     details.forget_inputs(|name| builder.contains(name));
     if details.is_shortened() {
-        let message = "the metadata has more values than are told (option maxAttributeValues)";
+        let message = "the metadata has more values than can be listed (option maxAttributeValues)";
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     builder.set_attributes(Attributes::lazy(move |to| details.visit(to)));
@@ -54,7 +54,7 @@ struct Reader<'i> {
     damage: Damage,
 }
 
-/// What is known of a node, nothing of which is read before it is needed.
+/// The fields of a node, none of which is read before it is needed.
 #[derive(Clone, Copy, Default)]
 struct Node {
     name: Run,
@@ -64,7 +64,7 @@ struct Node {
     has_attributes: bool,
 }
 
-/// What an attribute belongs to.
+/// The owner of an attribute.
 #[derive(Clone, Copy)]
 enum Owner {
     Node(Node),
@@ -94,7 +94,7 @@ impl Reader<'_> {
         Ok(is_model)
     }
 
-    /// The graph of the model, or a subgraph whose tensors have `path` in front of their names.
+    /// Reads the model's graph, or a subgraph whose tensor names have the prefix `path`.
     fn graph(&mut self, run: Run, path: &str, depth: u32) -> Result<()> {
         if depth > ONNX_DEPTH {
             let message = format!("subgraphs are nested more than {ONNX_DEPTH} deep");
@@ -194,7 +194,7 @@ impl Reader<'_> {
         while let Some(field) = self.walker.next(&mut message)? {
             match (field.number, field.value) {
                 (1, Value::Bytes(text)) => name = text,
-                // Numbers and texts are tensors where the node is a constant.
+                // Numbers and strings are tensors if the node is a constant.
                 (2 | 3, Value::Varint(_) | Value::Fixed(_)) | (4 | 7..=9, _) => {
                     holds |=
                         matches!(owner, Owner::Node(node) if node.kind.length() == CONSTANT.len() as u64);
@@ -238,7 +238,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The value of a `Constant` node that is a number, a text, or a list of them.
+    /// Adds the value of a `Constant` node that is a number, a string, or a list of them.
     fn constant(&mut self, run: Run, own: &str, kind: u64, is_list: bool, field: u32) -> Result<()> {
         let Some(listed) = Kind::of(kind).map(|kind| Listed { field, ..kind.list }) else { return Ok(()) };
         let (mut list, mut wrong) = (List::new(listed), None);
@@ -276,7 +276,7 @@ impl Reader<'_> {
         Ok(matches!(&*self.name(node.domain)?, "" | "ai.onnx"))
     }
 
-    /// What a node is called: its name, or its first output, or what it does.
+    /// Returns the label of a node: its name, its first output, or its operator.
     fn label(&mut self, node: Node, by_output: bool) -> Result<String> {
         let names = if by_output { [node.output, node.name] } else { [node.name, node.output] };
         for name in names {
@@ -301,7 +301,7 @@ impl Reader<'_> {
         self.add_sparse(name, sparse)
     }
 
-    /// Adds a tensor, or records one that makes no sense as damage.
+    /// Adds a tensor, or records an invalid one as damage.
     fn add(&mut self, name: &str, mut proto: Proto) -> Result<()> {
         self.walker.charge(ONNX_TENSOR_BYTES + name.len() as u64)?;
         let added = proto.wrong.take().map_or_else(|| self.tensors.add(name, &proto), Err);
@@ -320,7 +320,7 @@ impl Reader<'_> {
 }
 
 const CONSTANT: &[u8] = b"Constant";
-/// Attributes of a `Constant` node that are no `TensorProto`: name, type, whether it is a list, field of `AttributeProto`.
+/// Attributes of a `Constant` node that are not a `TensorProto`: name, type, whether it is a list, field of `AttributeProto`.
 const VALUES: [(&str, u64, bool, u32); 6] = [
     ("value_float", FLOAT, false, 2),
     ("value_int", INT64, false, 3),
@@ -337,7 +337,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// The name of an initializer; of one without, its number among those.
+/// Returns the name of an initializer; unnamed ones are numbered.
 fn initializer(name: &str, unnamed: &mut u64) -> String {
     if !name.is_empty() {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! A repeated field of numbers or texts: where it stands, and how many entries it may have. Nothing of it is decoded.
+//! A repeated field of numbers or strings: its location and its possible number of entries. Nothing is decoded.
 #![forbid(unsafe_code)]
 
 use ztensor_core::codecs::protobuf::{BYTES, FIXED32, FIXED64, LONGEST, NAME, VARINT};
@@ -10,11 +10,11 @@ use crate::protobuf::{Field, Run, Value};
 
 pub struct List {
     pub listed: Listed,
-    /// From the first entry's tag to the end of the last; other fields may stand between.
+    /// From the first entry's tag to the end of the last; other fields may lie between.
     pub whole: Run,
-    /// The numbers, where they are one run of fixed ones.
+    /// The numbers, if they are contiguous and fixed-size.
     plain: Option<Run>,
-    /// Entries that there are, at least and at most: varints have one to ten bytes.
+    /// Minimum and maximum number of entries: varints have one to ten bytes.
     pub least: u64,
     pub most: u64,
 }
@@ -24,7 +24,7 @@ impl List {
         Self { listed, whole: Run::default(), plain: None, least: 0, most: 0 }
     }
 
-    /// Adds what one field has. A field of another wire type is none of the list, as in all protobuf libraries.
+    /// Adds the entries of a field. As in all protobuf libraries, a field with a different wire type is not part of the list.
     pub fn add(&mut self, field: &Field) -> Result<()> {
         let (run, least, most) = match (field.value, self.listed.wire) {
             (Value::Varint(_), VARINT) | (Value::Bytes(_), BYTES) => (None, 1, 1),
@@ -34,7 +34,7 @@ impl List {
             (Value::Bytes(run), FIXED32 | FIXED64) => {
                 let width = u64::from(self.listed.bits / 8);
                 if !run.length().is_multiple_of(width) {
-                    let message = format!("{} bytes are no whole numbers of {width} bytes", run.length());
+                    let message = format!("{} bytes are not a multiple of {width} bytes", run.length());
                     return Err(Error::new(Code::BadIndex, message).at(run.at));
                 }
                 (Some(run), run.length() / width, run.length() / width)
@@ -44,25 +44,25 @@ impl List {
         let first = self.whole == Run::default();
         self.plain = run.filter(|_| first);
         self.whole = Run { at: if first { field.whole.at } else { self.whole.at }, end: field.whole.end };
-        // Each is at most the bytes of the file.
+        // Each is at most the size of the file.
         self.least += least;
         self.most += most;
         Ok(())
     }
 
-    /// Notes that `bytes` bytes of packed varints, which were added, are so many.
+    /// Records the number of entries in `bytes` bytes of packed varints that were added.
     pub fn counted(&mut self, bytes: u64, entries: u64) {
         self.least = self.least.saturating_sub(bytes.div_ceil(LONGEST as u64)).saturating_add(entries);
         self.most = self.most.saturating_sub(bytes).saturating_add(entries);
     }
 
-    /// Whether it may have so many entries.
+    /// Returns whether it may have this many entries.
     pub fn may_have(&self, entries: u64) -> bool {
         (self.least..=self.most).contains(&entries)
     }
 
-    /// The entries, of each of which `bits` are kept, `bytes` in all: as they stand where they are a run, else for the codec to
-    /// take out.
+    /// Returns the data of the entries, `bits` of each, `bytes` in total: a range if they are contiguous, otherwise for the codec to
+    /// extract.
     pub fn data(&self, builder: &mut Builder, bits: u32, bytes: u64) -> Data {
         let Run { at, .. } = self.whole;
         if self.listed.wire == BYTES {

@@ -1,4 +1,4 @@
-//! `SparseTensorProto`: values, and where they stand.
+//! `SparseTensorProto`: values and their positions.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Error, Result};
@@ -17,7 +17,7 @@ pub struct Sparse {
     pub values: Proto,
     indices: Proto,
     shape: Vec<u64>,
-    /// The first thing in it that makes no sense, but for what is in its parts.
+    /// The first error in it, not counting its parts.
     wrong: Option<Error>,
 }
 
@@ -25,7 +25,7 @@ impl Sparse {
     pub fn read(walker: &mut Walker<'_>, run: Run, limits: &Limits) -> Result<Self> {
         let (mut message, mut sparse) = (run, Self::default());
         while let Some(field) = damage::noted(walker.next(&mut message), &mut sparse.wrong)?.flatten() {
-            // Of one that makes no sense only the name is of use, which is that of its values.
+            // If it is invalid only the name is needed, which is that of its values.
             if sparse.wrong.is_none() || field.number == 1 {
                 let read = sparse.field(walker, &field, limits);
                 damage::noted(read, &mut sparse.wrong)?;
@@ -50,13 +50,13 @@ impl Sparse {
         Ok(())
     }
 
-    /// What makes no sense in it or in its parts.
+    /// Returns the first error in it or in its parts.
     pub fn take_wrong(&mut self) -> Option<Error> {
         let Self { values, indices, wrong, .. } = self;
         wrong.take().or_else(|| values.wrong.take()).or_else(|| indices.wrong.take())
     }
 
-    /// Adds it as `sparse_coo`, or by its components where its positions are no coordinates.
+    /// Adds it as `sparse_coo`, or by its components if its positions are not coordinates.
     pub fn add(&self, tensors: &mut Tensors<'_>, name: &str) -> Result<()> {
         let name = &*tensors.unique(name);
         let mut values = tensors.component(Label::VALUES, name, &self.values)?;
@@ -82,7 +82,7 @@ impl Sparse {
         tensors.builder.add_tensor(tensor)
     }
 
-    /// Coordinates stand value by value, and are read dimension by dimension. Says whether there are any.
+    /// Coordinates are stored value by value and read dimension by dimension. Returns whether there are any.
     fn arrange(&self, indices: &mut Component) -> bool {
         let rank = self.shape.len() as u64;
         match (indices.dtype, &*self.indices.shape) {

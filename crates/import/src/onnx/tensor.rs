@@ -1,4 +1,4 @@
-//! `TensorProto`: what it says, and nothing of its data but where it is.
+//! `TensorProto`: its fields, and the location of its data.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -19,31 +19,31 @@ pub struct Proto {
     pub shape: Vec<u64>,
     /// The number of its type.
     pub kind: u64,
-    /// Where its message begins.
+    /// The offset of its message.
     pub at: u64,
     pub raw: Option<Run>,
-    /// The lists of elements that it has.
+    /// Its lists of elements.
     lists: Vec<List>,
-    /// Its one list is of an attribute, which has fields of its own.
+    /// Whether its only list belongs to an attribute, which has different fields.
     attribute: bool,
-    /// It is a part of a tensor.
+    /// Whether it is a segment of a tensor.
     pub segment: bool,
-    /// Its data is in another file.
+    /// Whether its data is in another file.
     pub external: bool,
     pub location: Option<Box<str>>,
     pub offset: Option<u64>,
     pub length: Option<u64>,
-    /// The first thing in it that makes no sense: its name is known all the same.
+    /// The first error in it. Its name is valid nevertheless.
     pub wrong: Option<Error>,
 }
 
 impl Proto {
-    /// Fails where the file cannot be read, or asks for too much. What else is wrong is [`Proto::wrong`].
+    /// Fails if the file cannot be read or a limit is exceeded. Other errors are recorded in [`Proto::wrong`].
     pub fn read(walker: &mut Walker<'_>, run: Run, limits: &Limits) -> Result<Self> {
         let mut proto = Self { at: run.at, ..Self::default() };
         let mut message = run;
         while let Some(field) = damage::noted(walker.next(&mut message), &mut proto.wrong)?.flatten() {
-            // Of one that makes no sense only the name is of use.
+            // If it is invalid only the name is needed.
             if proto.wrong.is_none() || field.number == NAME {
                 let read = proto.field(walker, &field, limits);
                 damage::noted(read, &mut proto.wrong)?;
@@ -74,17 +74,17 @@ impl Proto {
         Ok(())
     }
 
-    /// A tensor that is a list of an attribute.
+    /// Creates a tensor from a list attribute.
     pub fn of(kind: u64, shape: Vec<u64>, list: List) -> Self {
         Self { kind, shape, at: list.whole.at, lists: vec![list], attribute: true, ..Self::default() }
     }
 
-    /// The list that has elements of a type.
+    /// Returns the list that has elements of a type.
     pub fn list_of(&self, kind: &Kind) -> Option<&List> {
         self.lists.iter().find(|list| self.attribute || list.listed.field == kind.list.field)
     }
 
-    /// Where any list is.
+    /// Returns the location of any list.
     pub fn first_list(&self) -> Option<Run> {
         self.lists.first().map(|list| list.whole)
     }
@@ -103,7 +103,7 @@ impl Proto {
         self.lists.get_mut(at).map_or(Ok(()), |list| list.add(field))
     }
 
-    /// A key and a value of where external data is.
+    /// Reads a key and a value of the location of external data.
     fn entry(&mut self, walker: &mut Walker<'_>, entry: Run) -> Result<()> {
         let (mut message, mut key, mut value) = (entry, Run::default(), Run::default());
         while let Some(field) = walker.next(&mut message)? {
@@ -126,7 +126,7 @@ impl Proto {
         Ok(())
     }
 
-    /// Whether it says nothing that could be read.
+    /// Returns whether it has no content to read.
     pub fn is_nothing(&self) -> bool {
         Kind::of(self.kind).is_none()
             && self.raw.is_none()
@@ -136,7 +136,7 @@ impl Proto {
     }
 }
 
-/// Adds a dimension, a number of 64 bits with a sign.
+/// Adds a dimension, a signed 64-bit number.
 pub fn push_dim(shape: &mut Vec<u64>, dim: u64, limits: &Limits) -> Result<()> {
     if dim.cast_signed() < 0 {
         let message = format!("a dimension is {}", dim.cast_signed());
@@ -148,7 +148,7 @@ pub fn push_dim(shape: &mut Vec<u64>, dim: u64, limits: &Limits) -> Result<()> {
 fn number(text: &str, what: &str, run: Run) -> Result<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| {
-        let message = format!("the {what} of external data is {text:?}, no number of 64 bits");
+        let message = format!("the {what} of external data is {text:?}, not a 64-bit number");
         Error::new(Code::BadIndex, message).at(run.at)
     })
 }

@@ -1,4 +1,4 @@
-//! Tensors of a model on their way into the catalog: their components, names and warnings.
+//! Adds tensors of a model to the catalog: their components, names and warnings.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ pub struct Tensors<'i> {
     pub builder: Builder,
     input: &'i Input<'i>,
     names: Names,
-    /// Files that cannot be read, which was said.
+    /// Unreadable files that were already reported.
     missing: HashSet<u32>,
 }
 
@@ -46,7 +46,7 @@ impl<'i> Tensors<'i> {
         components.push(component);
         let (shape, layout) = (&*proto.shape, Layout::Dense);
         let mut tensor = NewTensor { name: &name, shape, layout, dtype, components, attributes };
-        // Elements of less than a byte need not fill the last one.
+        // Elements smaller than a byte need not fill the last one.
         match dtype {
             Some(dtype) if dtype.bits() < 8 => packed::dense(&mut tensor),
             _ => layouts::check(&mut tensor),
@@ -55,7 +55,7 @@ impl<'i> Tensors<'i> {
         self.builder.add_tensor(tensor)
     }
 
-    /// Says that a tensor has no values here, and gives what its type is called.
+    /// Warns that a tensor has no values and returns attributes with the name of its type.
     fn untyped(&mut self, name: &str, proto: &Proto) -> Attributes {
         let kind = Kind::of(proto.kind).map_or_else(|| proto.kind.to_string(), |kind| kind.name.to_owned());
         let message = format!("{kind} has no dtype here; the bytes can be read");
@@ -63,12 +63,12 @@ impl<'i> Tensors<'i> {
         vec![(Value::from("data_type"), Value::from(kind))].into()
     }
 
-    /// A name that no tensor has yet.
+    /// Returns a name that no tensor has yet.
     pub fn unique(&mut self, name: &str) -> String {
         self.names.unique(&mut self.builder, name)
     }
 
-    /// The elements of a tensor, all of whose bytes are there.
+    /// Returns the elements of a tensor, all of whose bytes must be present.
     pub fn component(&mut self, role: Label, name: &str, proto: &Proto) -> Result<Component> {
         let kind = Kind::of(proto.kind);
         let data = self.data(role, name, proto, kind);
@@ -98,7 +98,7 @@ impl<'i> Tensors<'i> {
             return Ok(self.segment(name, proto));
         }
         if proto.external {
-            // Of a dense tensor whose file is cut off slices can be read.
+            // Slices of a dense tensor can be read even if its file is truncated.
             let width =
                 bits.filter(|bits| role == Label::DATA && bits.is_multiple_of(8)).map(|bits| bits / 8);
             return self.external(name, proto, needed, width).map_err(|error| error.rule(EXTERNAL));
@@ -112,7 +112,7 @@ impl<'i> Tensors<'i> {
             };
         }
         let Some(kind) = kind else {
-            // Of a type that is not known any list may be the one.
+            // For an unknown type any list may be the right one.
             let run = proto.first_list().unwrap_or_default();
             return Ok(Data::Blob(Blob::raw(run.at, run.length())));
         };
@@ -124,7 +124,7 @@ impl<'i> Tensors<'i> {
             };
         };
         let entries = match (needed, kind.list.bits) {
-            // An element each, of which some bits are kept.
+            // One element per entry, of which some bits are used.
             (Some(_), 6) | (None, _) => elements,
             (Some(needed), bits) => needed / u64::from(bits / 8).max(1),
         };
@@ -135,7 +135,7 @@ impl<'i> Tensors<'i> {
                 format!("{} to {}", list.least, list.most)
             };
             let message = format!(
-                "the shape {shape:?} of {} needs {entries} entries, the list of them has {held}",
+                "the shape {shape:?} of {} needs {entries} entries, but the list has {held}",
                 kind.name
             );
             return Err(Error::new(Code::BadShape, message).at(list.whole.at));
@@ -144,15 +144,15 @@ impl<'i> Tensors<'i> {
     }
 
     fn segment(&mut self, name: &str, proto: &Proto) -> Data {
-        let message = "it is a segment of a tensor, which is not put together: its data is refused";
+        let message = "it is a segment of a tensor; segments are not joined, so its data cannot be read";
         self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), None);
         let raw = proto.raw.unwrap_or(crate::protobuf::Run { at: proto.at, end: proto.at });
         let encoding = self.builder.unknown_encoding("onnx.segment");
         Data::Blob(Blob { encoding, decoded: None, ..Blob::raw(raw.at, raw.length()) })
     }
 
-    /// Data in a file beside the model. One that cannot be read is said once, and refuses its data alone. Of one that is cut off as much
-    /// as is there, of elements of `width` bytes.
+    /// Locates data in a sibling file. A file that cannot be read is reported once and affects only its data. If it is truncated, the
+    /// elements present are used, of `width` bytes each.
     fn external(
         &mut self,
         name: &str,
@@ -165,24 +165,28 @@ impl<'i> Tensors<'i> {
         let location = location.ok_or_else(|| bad("its external data has no location".to_owned()))?;
         let neighbor = self.input.sibling(location)?;
         if let Some(problem) = neighbor.problem.filter(|_| self.missing.insert(neighbor.file)) {
-            let message =
-                format!("the data of tensors is in {location:?}, and is refused: {}", problem.message());
+            let message = format!(
+                "the data of tensors is in {location:?}, which cannot be read: {}",
+                problem.message()
+            );
             self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
         }
         let offset = proto.offset.unwrap_or(0);
         let rest = neighbor.length.map(|total| total.saturating_sub(offset));
-        // Some exporters write a length of 0 where they know none.
+        // Some exporters write a length of 0 if they do not know it.
         let length = proto.length.filter(|&length| length > 0).or(needed).or(rest).unwrap_or(0);
         if let Some(needed) = needed.filter(|&needed| needed != length) {
             let shape = &proto.shape;
-            let message = format!("the shape {shape:?} needs {needed} bytes, its external data has {length}");
+            let message =
+                format!("the shape {shape:?} needs {needed} bytes, but its external data has {length}");
             return Err(Error::new(Code::BadShape, message));
         }
         exact(offset.saturating_add(length), "the end of external data")?;
         if let Some(total) = neighbor.length
             && end_within(offset, length, total).is_none()
         {
-            let message = format!("{length} bytes at offset {offset} of {location:?} go beyond its {total}");
+            let message =
+                format!("{length} bytes at offset {offset} of {location:?} extend past its {total} bytes");
             let Some(width) = width else { return Err(Error::new(Code::Truncated, message)) };
             self.builder.warn(damage::warning_of(Code::Truncated), message, Some(name), None);
             return Ok(Data::short_slice(neighbor.file, &proto.shape, width, offset, total));

@@ -1,11 +1,11 @@
-//! The `.bin` beside a model, which is not opened by itself.
+//! The `.bin` sibling file of a model, which is not opened by itself.
 #![forbid(unsafe_code)]
 
 use ztensor_core::formats::Companions;
 
 use super::{DATA, MODEL, NAME};
 
-/// Many formats have files that end in `.bin`: one is a model's data only where the model is beside it.
+/// Many formats have files that end in `.bin`: one is model data only if the model is in the same folder.
 pub const COMPANIONS: Companions = Companions { format: NAME, markers: &[], index_of, in_pairs: true };
 
 fn index_of(name: &str) -> Option<String> {

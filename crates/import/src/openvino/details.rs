@@ -1,4 +1,4 @@
-//! What a model says beside its constants, as attributes: elements as maps, inputs and outputs.
+//! Model metadata apart from constants, as attributes: elements as maps, inputs and outputs.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -9,10 +9,10 @@ use ztensor_core::error::Result;
 use super::dtypes;
 use super::xml::Document;
 
-/// How many values may still be told.
+/// The number of values that may still be listed.
 pub struct Budget {
     left: u32,
-    /// Whether some were left out.
+    /// Whether values were omitted.
     pub is_spent: bool,
 }
 
@@ -21,7 +21,7 @@ impl Budget {
         Self { left: most, is_spent: false }
     }
 
-    /// Takes room for some values, where there is.
+    /// Reserves budget for values and returns whether it sufficed.
     pub fn take(&mut self, values: u32) -> bool {
         let left = self.left.checked_sub(values);
         self.is_spent |= left.is_none();
@@ -30,8 +30,8 @@ impl Budget {
     }
 }
 
-/// The elements in the innermost that is open, by their names: a map of those that they hold, or their attribute `value`. Of two of
-/// one name the first is told.
+/// Returns the child elements of the innermost open element by name: a map of their children, or their attribute `value`. The first of
+/// several elements with one name wins.
 pub fn tree(document: &mut Document<'_>, budget: &mut Budget) -> Result<Vec<(Value, Value)>> {
     let (mut entries, mut seen) = (Vec::new(), HashSet::new());
     while let Some(element) = document.child()? {
@@ -59,15 +59,15 @@ pub fn tree(document: &mut Document<'_>, budget: &mut Budget) -> Result<Vec<(Val
 /// An input or an output of the model.
 pub struct Argument {
     pub name: String,
-    /// As `element_type` calls it.
+    /// The name used by `element_type`.
     pub kind: String,
-    /// Sizes, as the model spells them: numbers, ranges, `?`; `...` for any number of dimensions.
+    /// Sizes as spelled in the model: numbers, ranges, `?`; `...` for any number of dimensions.
     pub shape: Option<String>,
 }
 
 impl Argument {
-    /// `{ name, type, shape }`, a size that is not known being null; without a shape that may have any number of dimensions.
-    pub fn told(self, budget: &mut Budget) -> Option<Value> {
+    /// Returns `{ name, type, shape }`, with null for unknown sizes, and without a shape if the rank is unknown.
+    pub fn into_value(self, budget: &mut Budget) -> Option<Value> {
         let shape = self.shape.filter(|shape| sizes(shape).all(|size| size != "..."));
         let count = shape.as_deref().map_or(0, |shape| sizes(shape).count());
         if !budget.take(u32::try_from(count).unwrap_or(u32::MAX).saturating_add(8)) {
@@ -84,7 +84,7 @@ impl Argument {
     }
 }
 
-/// The sizes of a shape.
+/// Returns the sizes of a shape.
 pub fn sizes(shape: &str) -> impl Iterator<Item = &str> {
     let is_scalar = shape.trim().is_empty();
     shape.split(',').map(str::trim).filter(move |_| !is_scalar)

@@ -1,21 +1,21 @@
-//! Types of elements (`ov::element::Type`), and numbers as the model spells them.
+//! Element types (`ov::element::Type`), and numbers as spelled in the model.
 #![forbid(unsafe_code)]
 
 use ztensor_core::model::DType;
 
 pub struct Kind {
-    /// As `element_type` calls it.
+    /// The name used by `element_type`.
     pub name: &'static str,
-    /// As `precision` of a port calls it.
+    /// The name used by the `precision` of a port.
     pub precision: &'static str,
     pub dtype: Option<DType>,
-    /// Elements that are stored together, and the bytes that they take.
+    /// Elements that are stored together, and the bytes they take.
     elements: u64,
     bytes: u64,
 }
 
 impl Kind {
-    /// Bytes of some elements; `None` beyond u64.
+    /// Returns the bytes of some elements, or `None` if they exceed u64.
     pub fn bytes_of(&self, elements: u64) -> Option<u64> {
         let groups = if self.elements == 1 { elements } else { elements.div_ceil(self.elements) };
         groups.checked_mul(self.bytes)
@@ -55,26 +55,26 @@ const KINDS: [Kind; 24] = [
     other("nf4", "NF4", 2, 1),
     other("u2", "U2", 4, 1),
     other("u1", "U1", 8, 1),
-    // Their high and low bits are apart.
+    // Their high and low bits are stored separately.
     other("u3", "U3", 8, 3),
     other("u6", "U6", 4, 3),
 ];
 
-/// Texts, which are no tensors.
+/// Strings, which are not tensors.
 pub const TEXT: &str = "string";
 
-/// The type of a name; `None` of one that is not known here.
+/// Returns the type with this name, or `None` if it is unknown.
 pub fn kind(name: &str) -> Option<&'static Kind> {
     const { &KINDS }.iter().find(|kind| kind.name == name)
 }
 
-/// What `element_type` calls a precision.
+/// Converts a precision to an `element_type` name.
 pub fn of_precision(precision: &str) -> String {
     let kind = const { &KINDS }.iter().find(|kind| kind.precision == precision);
     kind.map_or_else(|| precision.to_ascii_lowercase(), |kind| kind.name.to_owned())
 }
 
-/// A number without a sign, in decimal.
+/// Parses an unsigned decimal number.
 pub fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)

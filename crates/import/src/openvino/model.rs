@@ -1,4 +1,4 @@
-//! The element `<net>`: layers, those of bodies in them, and what is said of the whole.
+//! The element `<net>`: layers, including those of nested bodies, and model metadata.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -14,13 +14,13 @@ use crate::limits::OPENVINO_PATH_BYTES;
 
 pub const ROOT: &str = "net";
 const RULE: &str = "OpenVINO IR: net";
-/// The versions of the format that are read.
+/// The supported versions of the format.
 const VERSIONS: std::ops::RangeInclusive<u64> = 10..=11;
 
-/// What the attributes of the model itself count as.
+/// Values charged for the attributes of the model itself.
 const OUTER_VALUES: u32 = 20;
 
-/// `bytes`: all of the `.xml`. `most`: bytes that it and what is kept of it may take.
+/// `bytes`: all of the `.xml`. `most`: limit on its size and what is retained of it.
 pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let mut document = Document::new(bytes, input.stop)?;
     let root = document.child()?.filter(|root| root.name() == ROOT).ok_or_else(|| bad_magic(LACKS))?;
@@ -28,7 +28,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let version = version.as_deref().and_then(dtypes::number).ok_or_else(|| bad_magic(LACKS))?;
     if !VERSIONS.contains(&version) {
         let message = format!(
-            "the model is of version {version} of OpenVINO's IR: versions 10 and 11 are read. Convert the model again with \
+            "the model has OpenVINO IR version {version}; versions 10 and 11 are supported. Convert the model again with \
              OpenVINO 2020.1 or later"
         );
         return Err(Error::new(Code::UnsupportedVersion, message).at(root.at).rule(RULE));
@@ -45,13 +45,13 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     if let Some(name) = name.filter(|name| !name.is_empty()) {
         attributes.push((Value::from("name"), Value::Text(name)));
     }
-    let mut told: Vec<&str> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
     while let Some(element) = document.child()? {
         match element.name() {
             "layers" => net.layers(&mut document, "")?,
             tag => match ["rt_info", "meta_data"].into_iter().find(|known| *known == tag) {
-                Some(tag) if !told.contains(&tag) => {
-                    told.push(tag);
+                Some(tag) if !seen.contains(&tag) => {
+                    seen.push(tag);
                     let values = details::tree(&mut document, &mut net.budget)?;
                     attributes.push((Value::from(tag), Value::Map(values)));
                 }
@@ -67,7 +67,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
         attributes.push((Value::from(key), Value::Array(arguments)));
     }
     if budget.is_spent {
-        let message = "more values than maxAttributeValues: some of rt_info, inputs and outputs are left out";
+        let message = "more values than maxAttributeValues: some of rt_info, inputs and outputs are omitted";
         tensors.builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     tensors.builder.set_attributes(attributes.into());
@@ -82,7 +82,7 @@ struct Net<'i> {
 }
 
 impl Net<'_> {
-    /// The layers in the innermost element that is open. `path` stands before their names, empty of the model itself.
+    /// Reads the layers in the innermost open element. `path` prefixes their names; it is empty for the model itself.
     fn layers(&mut self, document: &mut Document<'_>, path: &str) -> Result<()> {
         while let Some(element) = document.child()? {
             if element.name() == "layer" {
@@ -111,7 +111,7 @@ impl Net<'_> {
                 "input" | "output" => port = Port::read(document)?,
                 "blobs" => {
                     let message = format!(
-                        "the layer {name:?} has its weights in <blobs>, as version 7 of the IR had them: they are not read"
+                        "the layer {name:?} stores its weights in <blobs>, a form of IR version 7 that is not supported"
                     );
                     self.tensors.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                     document.skip()?;
@@ -132,14 +132,14 @@ impl Net<'_> {
             "Parameter" if path.is_empty() => {
                 let kind = constant.kind.unwrap_or_else(|| dtypes::of_precision(&port.precision));
                 let argument = Argument { name, kind, shape: constant.shape };
-                self.inputs.extend(argument.told(&mut self.budget));
+                self.inputs.extend(argument.into_value(&mut self.budget));
             }
             "Result" if path.is_empty() => {
                 let kind = dtypes::of_precision(&port.precision);
-                // A port says nothing of a scalar, and nothing where there may be any number of dimensions.
+                // A port states no dimensions for a scalar or an unknown rank.
                 let shape = Some(port.shape).filter(|shape| !shape.is_empty());
                 let argument = Argument { name, kind, shape };
-                self.outputs.extend(argument.told(&mut self.budget));
+                self.outputs.extend(argument.into_value(&mut self.budget));
             }
             _ => {}
         }
@@ -162,7 +162,7 @@ impl Net<'_> {
 #[derive(Default)]
 struct Port {
     precision: String,
-    /// As `data` would spell it.
+    /// The shape as spelled by `data`.
     shape: String,
 }
 

@@ -1,4 +1,4 @@
-//! Layers `Const` on their way into the catalog.
+//! Adds `Const` layers to the catalog.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -17,7 +17,7 @@ use crate::names::Names;
 
 const RULE: &str = "OpenVINO IR: Const";
 
-/// What `<data>` says.
+/// The attributes of `<data>`.
 #[derive(Default)]
 pub struct Constant {
     pub kind: Option<String>,
@@ -30,14 +30,14 @@ pub struct Tensors<'i> {
     pub builder: Builder,
     input: &'i Input<'i>,
     names: Names,
-    /// Bytes that tensors may still take beside their data.
+    /// Bytes that tensors may still take in addition to their data.
     left: u64,
-    /// The file of data and its name, once a constant has asked for it.
+    /// The data file and its name, once a constant has requested it.
     data: Option<(String, Neighbor)>,
 }
 
 impl<'i> Tensors<'i> {
-    /// `left`: bytes that tensors may take beside their data.
+    /// `left`: bytes that tensors may take in addition to their data.
     pub fn new(builder: Builder, input: &'i Input<'i>, left: u64) -> Self {
         Self { builder, input, names: Names::default(), left, data: None }
     }
@@ -46,7 +46,7 @@ impl<'i> Tensors<'i> {
         self.builder.finish()
     }
 
-    /// Adds the constant of the layer at `at`, called `name` behind `path`.
+    /// Adds the constant of the layer at `at`, named `name` with the prefix `path`.
     pub fn add(&mut self, path: &str, name: &str, constant: &Constant, at: u64) -> Result<()> {
         if name.len() > OPENVINO_NAME_BYTES {
             let message = format!("the name of a layer has more than {OPENVINO_NAME_BYTES} bytes");
@@ -66,13 +66,13 @@ impl<'i> Tensors<'i> {
         let bad = |message: &str| Error::new(Code::BadIndex, message);
         let kind = constant.kind.as_deref().ok_or_else(|| bad("the constant has no element_type"))?;
         if kind == dtypes::TEXT {
-            let message = format!("{name:?} has texts: it is no tensor");
+            let message = format!("{name:?} contains strings: it is not a tensor");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
         let number = |text: &Option<String>, what: &str| {
             let number = text.as_deref().and_then(dtypes::number);
-            number.ok_or_else(|| bad(&format!("the constant's {what} is no number of 64 bits")))
+            number.ok_or_else(|| bad(&format!("the constant's {what} is not a 64-bit number")))
         };
         let (offset, size) = (number(&constant.offset, "offset")?, number(&constant.size, "size")?);
         let shape = self.shape(constant.shape.as_deref().ok_or_else(|| bad("the constant has no shape"))?)?;
@@ -85,7 +85,7 @@ impl<'i> Tensors<'i> {
         let dtype = known.and_then(|kind| kind.dtype);
         let width = dtype.map(|dtype| u64::from(dtype.bits() / 8)).filter(|&width| width > 0);
         let data = match (self.data(offset, length), width) {
-            // Of a file that is cut off as much as is there.
+            // If the file is truncated, the elements present are used.
             (Err(error), Some(width)) if error.code() == Code::Truncated => {
                 self.builder.warn(damage::warning_of(error.code()), error.message(), Some(name), None);
                 let neighbor = self.data.as_ref().map(|(_, neighbor)| neighbor);
@@ -104,7 +104,7 @@ impl<'i> Tensors<'i> {
         components.push(Component::new(Label::DATA, dtype, data));
         let mut tensor =
             NewTensor { name, shape: &shape, layout: Layout::Dense, dtype, components, attributes };
-        // Elements of less than a byte need not fill the last one.
+        // Elements smaller than a byte need not fill the last one.
         match dtype {
             Some(dtype) if dtype.bits() < 8 => packed::dense(&mut tensor),
             _ => layouts::check(&mut tensor),
@@ -122,7 +122,7 @@ impl<'i> Tensors<'i> {
         Ok(shape)
     }
 
-    /// Bytes of the file of data. One that cannot be read is said once, and refuses its data alone.
+    /// Locates bytes of the data file. A file that cannot be read is reported once and affects only its data.
     fn data(&mut self, offset: u64, length: u64) -> Result<Data> {
         if length == 0 {
             return Ok(Data::Blob(Blob::raw(0, 0)));
@@ -134,8 +134,10 @@ impl<'i> Tensors<'i> {
             let name = format!("{stem}.{DATA}");
             let neighbor = self.input.sibling(&name)?;
             if let Some(problem) = &neighbor.problem {
-                let message =
-                    format!("the data of constants is in {name:?}, and is refused: {}", problem.message());
+                let message = format!(
+                    "the data of constants is in {name:?}, which cannot be read: {}",
+                    problem.message()
+                );
                 self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
             }
             self.data = Some((name, neighbor));
@@ -146,14 +148,15 @@ impl<'i> Tensors<'i> {
         if let Some(total) = neighbor.length
             && end_within(offset, length, total).is_none()
         {
-            let message = format!("{length} bytes at offset {offset} of {name:?} go beyond its {total}");
+            let message =
+                format!("{length} bytes at offset {offset} of {name:?} extend past its {total} bytes");
             return Err(Error::new(Code::Truncated, message));
         }
         Ok(Data::Blob(Blob { file: neighbor.file, ..Blob::raw(offset, length) }))
     }
 }
 
-/// Bytes of a constant, of which `size` are there. OpenVINO takes more than the shape needs, and leaves the rest out.
+/// Returns the bytes of a constant, of which `size` are present. OpenVINO accepts more than the shape needs and ignores the rest.
 fn needed(kind: &Kind, shape: &[u64], size: u64) -> Result<u64> {
     let needed = product(shape).and_then(|elements| kind.bytes_of(elements));
     let needed =
@@ -161,7 +164,7 @@ fn needed(kind: &Kind, shape: &[u64], size: u64) -> Result<u64> {
     exact(needed, "the number of bytes")?;
     if size < needed {
         let message =
-            format!("the shape {shape:?} of {} needs {needed} bytes, the constant has {size}", kind.name);
+            format!("the shape {shape:?} of {} needs {needed} bytes, but the constant has {size}", kind.name);
         return Err(Error::new(Code::BadShape, message));
     }
     Ok(needed)

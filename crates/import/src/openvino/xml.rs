@@ -1,5 +1,5 @@
-//! XML (1.0) as quick-xml gives it, in bounds: no document types, and so no entities but the five of XML and numbers; elements in
-//! elements and attributes of an element up to a number. Knows no schema.
+//! XML 1.0, parsed by quick-xml with limits: no document types, hence no entities except the predefined five and character references;
+//! limited nesting and attributes. Knows no schema.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -14,16 +14,16 @@ use ztensor_core::work::Stop;
 
 use crate::limits::{OPENVINO_ATTRIBUTES, OPENVINO_DEPTH, OPENVINO_TEXT_BYTES};
 
-/// UTF-8's mark of order, which some editors put before a text.
+/// The UTF-8 byte order mark, which some editors prepend.
 pub const MARK: &[u8] = b"\xef\xbb\xbf";
 const RULE: &str = "XML 1.0";
-/// Events between two looks at the stop flag.
+/// Events between two checks of the stop flag.
 const STEPS: u32 = 4096;
 
-/// An element that begins.
+/// The start of an element.
 pub struct Element<'x> {
     start: BytesStart<'x>,
-    /// Where it begins.
+    /// Its offset.
     pub at: u64,
 }
 
@@ -32,7 +32,7 @@ impl Element<'_> {
         self.start.name().into_inner()
     }
 
-    /// The attributes of some names. Fails with `ZT_BAD_INDEX` where attributes are malformed or stand twice.
+    /// Returns the attributes with these names. Fails with `ZT_BAD_INDEX` if attributes are malformed or duplicated.
     pub fn attributes<const N: usize>(&self, names: [&str; N]) -> Result<[Option<String>; N]> {
         let mut found = [const { None }; N];
         for (count, attribute) in self.start.attributes().enumerate() {
@@ -42,13 +42,13 @@ impl Element<'_> {
             }
             let attribute = attribute.map_err(|error| self.bad(&error.to_string()))?;
             let wanted = names.iter().position(|name| *name == attribute.key.into_inner());
-            let Some(place) = wanted.and_then(|at| found.get_mut(at)) else { continue };
-            *place = Some(self.value(&attribute)?);
+            let Some(slot) = wanted.and_then(|at| found.get_mut(at)) else { continue };
+            *slot = Some(self.value(&attribute)?);
         }
         Ok(found)
     }
 
-    /// One attribute; `None` also where attributes are malformed.
+    /// Returns one attribute; `None` also if attributes are malformed.
     pub fn get(&self, name: &str) -> Option<String> {
         let [value] = self.attributes([name]).ok()?;
         value
@@ -64,7 +64,7 @@ impl Element<'_> {
         value.map(Cow::into_owned).map_err(|error| self.bad(&error.to_string()))
     }
 
-    /// `ZT_BAD_INDEX` at this element.
+    /// Builds a `ZT_BAD_INDEX` error at this element.
     pub fn bad(&self, message: &str) -> Error {
         self.error(Code::BadIndex, message)
     }
@@ -78,20 +78,20 @@ impl Element<'_> {
 pub struct Document<'x> {
     reader: Reader<&'x [u8]>,
     stop: &'x Stop,
-    /// Elements that are open.
+    /// Number of open elements.
     depth: usize,
     steps: u32,
-    /// Bytes before the first that the reader sees.
+    /// Bytes skipped before the reader's input.
     skipped: u64,
 }
 
 impl<'x> Document<'x> {
-    /// Fails with `ZT_BAD_INDEX` where the bytes are not UTF-8, with `ZT_TRUNCATED` where they end in a character.
+    /// Fails with `ZT_BAD_INDEX` if the bytes are not UTF-8, and with `ZT_TRUNCATED` if they end within a character.
     pub fn new(bytes: &'x [u8], stop: &'x Stop) -> Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let at = error.valid_up_to() as u64;
             let code = if error.error_len().is_none() { Code::Truncated } else { Code::BadIndex };
-            Error::new(code, "the text is not UTF-8").at(at).rule(RULE)
+            Error::new(code, "the text is not valid UTF-8").at(at).rule(RULE)
         })?;
         Ok(Self::of(text, stop))
     }
@@ -103,7 +103,7 @@ impl<'x> Document<'x> {
         Self { reader, stop, depth: 0, steps: 0, skipped: (text.len() - rest.len()) as u64 }
     }
 
-    /// The next element in the innermost that is open, or the root; `None` where that ends.
+    /// Returns the next child of the innermost open element, or the root; `None` at the end.
     pub fn child(&mut self) -> Result<Option<Element<'x>>> {
         loop {
             let at = self.reader.buffer_position() + self.skipped;
@@ -123,8 +123,7 @@ impl<'x> Document<'x> {
                 Event::Eof if self.depth > 0 => return Err(self.truncated(at)),
                 Event::Eof => return Ok(None),
                 Event::DocType(_) => {
-                    let message =
-                        "the document has a document type, which is not read: it could declare entities";
+                    let message = "the document has a document type, which is not supported because it could declare entities";
                     return Err(Error::new(Code::BadIndex, message).at(at).rule(RULE));
                 }
                 _ => {}
@@ -132,7 +131,7 @@ impl<'x> Document<'x> {
         }
     }
 
-    /// The text of the innermost element that is open, to its end. What is in elements in it is left out.
+    /// Returns the text of the innermost open element, up to its end. Text of nested elements is omitted.
     pub fn text(&mut self) -> Result<String> {
         let (mut text, depth) = (String::new(), self.depth);
         while self.depth >= depth {
@@ -152,7 +151,7 @@ impl<'x> Document<'x> {
         Ok(text)
     }
 
-    /// Passes over what is left of the innermost element that is open.
+    /// Skips the rest of the innermost open element.
     pub fn skip(&mut self) -> Result<()> {
         let depth = self.depth;
         while self.depth >= depth {
@@ -169,7 +168,7 @@ impl<'x> Document<'x> {
         self.reader.read_event().map_err(|error| {
             let code = match &error {
                 XmlError::Syntax(SyntaxError::InvalidBangMarkup) => Code::BadIndex,
-                // All others begin and do not end.
+                // All other syntax errors mean that markup is not terminated.
                 XmlError::Syntax(_) => Code::Truncated,
                 _ => Code::BadIndex,
             };
@@ -179,13 +178,13 @@ impl<'x> Document<'x> {
     }
 
     fn truncated(&self, at: u64) -> Error {
-        Error::new(Code::Truncated, format!("the document ends in {} open elements", self.depth))
+        Error::new(Code::Truncated, format!("the document ends with {} open elements", self.depth))
             .at(at)
             .rule(RULE)
     }
 }
 
-/// The root of a document whose beginning a text is; `None` of what is none.
+/// Returns the root of a document from its beginning, or `None` if it is not XML.
 pub fn root(text: &str) -> Option<Element<'_>> {
     Document::of(text, Stop::never()).child().ok().flatten()
 }

@@ -1,8 +1,8 @@
-//! The parameters of an inference model in one file, as `save_combine` streams them one after the other. None has its name in the
-//! file: they are in the order of their names, which the program beside the file has.
+//! The combined parameters of an inference model, written consecutively by `save_combine`. The file does not store their names: they are
+//! sorted by name, and the names are in the accompanying program.
 //!
-//! A parameter is a version (u32), the levels of its LoD (u64, each a length and its bytes), a version (u32), the length (i32) of a
-//! `VarType.TensorDesc`, that message, and the elements. All numbers are little-endian.
+//! A parameter consists of a version (u32), the levels of its LoD (u64, each a length and its bytes), a version (u32), the length (i32) of
+//! a `VarType.TensorDesc`, that message, and the elements. All numbers are little-endian.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked::{bytes_of, product};
@@ -19,21 +19,21 @@ use crate::limits::{PADDLE_DESC_BYTES, PADDLE_INDEX_BYTES, PADDLE_LOD_LEVELS};
 use crate::protobuf::{Run, Value, Walker};
 
 const RULE: &str = "Paddle: DenseTensorToStream";
-/// Bytes that are looked at to tell a file.
-const TOLD_BYTES: u64 = 64 << 10;
+/// Bytes read during detection.
+const DETECTION_BYTES: u64 = 64 << 10;
 
-/// A parameter and its place in the file.
+/// A parameter and its position in the file.
 pub struct Record {
     pub shape: Vec<u64>,
-    /// Or the number of a type that zTensor lacks.
+    /// The dtype, or the number of a type that zTensor does not have.
     dtype: std::result::Result<DType, u64>,
     data: Run,
 }
 
-/// Whether a file begins with a parameter, which ends with the file or is followed by another.
+/// Returns whether a file begins with a parameter that ends with the file or is followed by another.
 pub fn detect(source: &dyn ReadAt, total: u64) -> Result<bool> {
     let stop = Stop::default();
-    let mut walker = Walker::new(source, &stop, TOLD_BYTES);
+    let mut walker = Walker::new(source, &stop, DETECTION_BYTES);
     let mut rest = Run { at: 0, end: total };
     for _ in 0..2 {
         match read(&mut walker, &mut rest) {
@@ -56,7 +56,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     while rest.length() > 0 {
         match read(&mut walker, &mut rest) {
             Ok(record) => records.push(record),
-            // Nothing at the beginning of a file tells it from any other.
+            // Nothing at the beginning of the file identifies the format.
             Err(error) if records.is_empty() && error.code() == Code::BadIndex => {
                 return Err(bad_magic(LACKS));
             }
@@ -79,7 +79,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     damage.finish(builder)
 }
 
-/// Takes a parameter off a run. Fails with `ZT_TRUNCATED` where the file ends first, `ZT_BAD_INDEX` where there is no parameter.
+/// Takes a parameter from a range. Fails with `ZT_TRUNCATED` if the file ends early, and `ZT_BAD_INDEX` if there is no parameter.
 fn read(walker: &mut Walker<'_>, rest: &mut Run) -> Result<Record> {
     let start = rest.at;
     let bad = |message: String| Error::new(Code::BadIndex, message).at(start);
@@ -95,7 +95,7 @@ fn read(walker: &mut Walker<'_>, rest: &mut Run) -> Result<Record> {
         take(rest, length)?;
     }
     if number(walker, rest, 4)? != 0 {
-        return Err(bad("a tensor is not of version 0".to_owned()));
+        return Err(bad("a tensor does not have version 0".to_owned()));
     }
     let length = number(walker, rest, 4)?;
     if length > PADDLE_DESC_BYTES {
@@ -112,7 +112,7 @@ fn read(walker: &mut Walker<'_>, rest: &mut Run) -> Result<Record> {
                     shape.push(walker.varint(&mut packed)?);
                 }
             }
-            _ => return Err(bad("the description of a tensor has a field that it should not".to_owned())),
+            _ => return Err(bad("the description of a tensor has an unexpected field".to_owned())),
         }
     }
     let kind = kind.ok_or_else(|| bad("the description of a tensor has no type".to_owned()))?;
@@ -120,18 +120,17 @@ fn read(walker: &mut Walker<'_>, rest: &mut Run) -> Result<Record> {
         Some(dtype) => (Ok(dtype), dtype.bits()),
         // SIZE_T
         None if kind == 19 => (Err(kind), 64),
-        None => return Err(bad(format!("{kind} is no type of a tensor's elements"))),
+        None => return Err(bad(format!("{kind} is not an element type"))),
     };
     let bytes = product(&shape).and_then(|elements| bytes_of(elements, width));
-    let bytes = bytes.ok_or_else(|| bad(format!("the shape {shape:?} has more bytes than a u64 holds")))?;
+    let bytes = bytes.ok_or_else(|| bad(format!("the shape {shape:?} needs more than 2^64 bytes")))?;
     Ok(Record { shape, dtype, data: take(rest, bytes)? })
 }
 
 fn add(builder: &mut Builder, name: &str, record: &Record) -> Result<()> {
     let dtype = record.dtype.ok();
     if let Err(kind) = record.dtype {
-        let message =
-            format!("type {kind} of Paddle is none of zTensor: the bytes can be read, the values cannot");
+        let message = format!("the Paddle type {kind} has no zTensor dtype; the bytes can be read");
         builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
     }
     let mut components = builder.no_components();
@@ -149,7 +148,7 @@ fn number(walker: &mut Walker<'_>, rest: &mut Run, width: u64) -> Result<u64> {
 
 fn take(rest: &mut Run, length: u64) -> Result<Run> {
     rest.take(length).ok_or_else(|| {
-        let message = format!("{length} bytes are needed at {}, {} follow", rest.at, rest.length());
+        let message = format!("{length} bytes are needed at {}, but {} follow", rest.at, rest.length());
         Error::new(Code::Truncated, message).at(rest.at)
     })
 }
@@ -189,11 +188,11 @@ mod tests {
 
     #[test]
     fn one_parameter_or_two_tell_a_file() {
-        let told = |bytes: &[u8]| detect(&bytes, bytes.len() as u64).unwrap();
-        assert!(told(&ONE));
-        assert!(told(&[ONE, ONE].concat()));
-        assert!(!told(&[&ONE[..], &[1]].concat()));
-        assert!(!told(&[0; 64]));
-        assert!(!told(&ONE[..31]));
+        let detects = |bytes: &[u8]| detect(&bytes, bytes.len() as u64).unwrap();
+        assert!(detects(&ONE));
+        assert!(detects(&[ONE, ONE].concat()));
+        assert!(!detects(&[&ONE[..], &[1]].concat()));
+        assert!(!detects(&[0; 64]));
+        assert!(!detects(&ONE[..31]));
     }
 }

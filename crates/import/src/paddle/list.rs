@@ -23,7 +23,7 @@ pub const SPLITS: &str = "UnpackBigParamInfor@@";
 /// The key of the parameters' own names.
 pub const NAMES: &str = "StructuredToParameterName@@";
 
-/// Adds tensors under their paths, renamed where two have the same.
+/// Adds tensors under their paths, with a suffix for duplicates.
 pub fn add(
     builder: &mut Builder,
     damage: &mut Damage,
@@ -35,12 +35,12 @@ pub fn add(
     for (nth, split) in splits.iter().enumerate() {
         for (part, name) in split.slices.iter().enumerate() {
             if slices.insert(name, (nth, part)).is_some() {
-                return Err(split.refusal(format!("{name:?} is a slice of it twice, or of two arrays")));
+                return Err(split.refusal(format!("{name:?} is used as a slice twice")));
             }
         }
     }
     let mut list = List { pickle, inline: pickle.byte_length().saturating_mul(2), names: Names::default() };
-    // The slices of an array follow each other, so that it stands where the last of them does.
+    // An array takes the position of its last slice.
     let mut gathered: Vec<Vec<Option<Array<'_>>>> =
         splits.iter().map(|split| vec![None; split.slices.len()]).collect();
     let mut missing: Vec<usize> = splits.iter().map(|split| split.slices.len()).collect();
@@ -73,7 +73,7 @@ pub fn add(
     Ok(())
 }
 
-/// An array that was divided.
+/// An array that was split into slices.
 struct Split<'p> {
     name: &'p str,
     shape: Vec<u64>,
@@ -108,7 +108,7 @@ fn splits(pickle: &Pickle) -> Result<Vec<Split<'_>>> {
     Ok(splits)
 }
 
-/// The value of a key in a dict, the last one where it was set again.
+/// Returns the value of a key in a dict, the last one if it was set again.
 fn entry(pickle: &Pickle, dict: Value, key: &str) -> Option<Value> {
     let Node::Dict(entries) = pickle.node(dict)? else { return None };
     entries
@@ -122,7 +122,7 @@ fn entry(pickle: &Pickle, dict: Value, key: &str) -> Option<Value> {
 
 struct List<'p> {
     pickle: &'p Pickle,
-    /// Bytes that may still be copied out of the pickle: what is in it once may be named often.
+    /// Bytes that may still be copied from the pickle, which may refer to them repeatedly.
     inline: u64,
     names: Names,
 }
@@ -141,7 +141,7 @@ impl List<'_> {
             let mut stride = width;
             let loops = array.shape.iter().map(|&dim| {
                 let here = (dim, stride);
-                // At most the bytes that are there, which `data` has compared.
+                // At most the number of bytes present, which `data` has checked.
                 stride = stride.saturating_mul(dim);
                 here
             });
@@ -153,7 +153,7 @@ impl List<'_> {
         self.tensor(builder, path, *name, array, &array.shape, component)
     }
 
-    /// An array whose slices these are.
+    /// Adds the array formed by these slices.
     fn joined(&mut self, builder: &mut Builder, split: &Split<'_>, slices: &[Array<'_>]) -> Result<()> {
         let Some(first) = slices.first() else { return Ok(()) };
         let mut elements = 0_u64;
@@ -161,13 +161,16 @@ impl List<'_> {
         for slice in slices {
             let [count] = *slice.shape else { return Err(split.refusal("a slice is not flat".to_owned())) };
             if (slice.spelling, slice.byte_order) != (first.spelling, first.byte_order) {
-                return Err(split.refusal("its slices are of several types".to_owned()));
+                return Err(split.refusal("its slices have different types".to_owned()));
             }
             elements = elements.saturating_add(count);
             data.push(self.data(slice).map_err(|error| error.tensor(split.name))?);
         }
         if product(&split.shape) != Some(elements) {
-            let message = format!("the slices have {elements} elements, the shape is {:?}", split.shape);
+            let message = format!(
+                "the slices have {elements} elements, which does not match the shape {:?}",
+                split.shape
+            );
             return Err(Error::new(Code::BadShape, message).tensor(split.name).rule(RULE));
         }
         let data = join(data).map_err(|error| error.tensor(split.name).rule(RULE))?;
@@ -176,7 +179,7 @@ impl List<'_> {
         self.tensor(builder, split.name, None, first, &split.shape, component)
     }
 
-    /// The bytes of an array. Fails with `ZT_BAD_SHAPE` where they are not those of its shape.
+    /// Returns the bytes of an array. Fails with `ZT_BAD_SHAPE` if they do not match its shape.
     fn data(&mut self, array: &Array<'_>) -> Result<Data> {
         let Some(raw) = &array.data else { return Ok(Data::Inline(Box::default())) };
         let length = raw.length();
@@ -184,7 +187,7 @@ impl List<'_> {
             let needed = product(&array.shape).and_then(|all| all.checked_mul(u64::from(dtype.bits() / 8)));
             if needed != Some(length) {
                 let message = format!(
-                    "the shape {:?} of {} does not take the {length} bytes of the array",
+                    "the shape {:?} of {} does not match the {length} bytes of the array",
                     array.shape,
                     dtype.name()
                 );
@@ -224,19 +227,18 @@ fn warn(builder: &mut Builder, name: &str, dtype: Option<DType>, spelling: &str)
     match dtype {
         None => {
             let message =
-                format!("{spelling:?} is no type of zTensor: the bytes can be read, the values cannot");
+                format!("{spelling:?} is not a zTensor dtype: the bytes can be read, but not the values");
             builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
         }
         Some(DType::Uint16) => {
-            let message =
-                "uint16 may be bfloat16, which Paddle saves so: nothing in the file tells them apart";
+            let message = "uint16 may be bfloat16, which Paddle saves in the same way: the file does not distinguish them";
             builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
         }
         Some(_) => {}
     }
 }
 
-/// Data one behind the other, all of it in the file or all of it copied.
+/// Joins consecutive data, all of it in the file or all of it copied.
 fn join(parts: Vec<Data>) -> Result<Data> {
     let mut pieces = Vec::new();
     let mut copied = Vec::new();
@@ -250,6 +252,6 @@ fn join(parts: Vec<Data>) -> Result<Data> {
     match (&*pieces, &*copied) {
         (_, []) => Pieces::data(1, pieces),
         ([], _) => Ok(Data::Inline(copied.into())),
-        _ => Err(Error::new(Code::BadIndex, "its slices are spelled in two ways")),
+        _ => Err(Error::new(Code::BadIndex, "its slices are encoded in two ways")),
     }
 }

@@ -1,5 +1,5 @@
-//! What the calls in a pickle of Paddle mean: `_pickle_save` gives a tensor as `tuple((name, array))`, a tensor without a name as
-//! `eval('data', {'data': array})`.
+//! The calls in Paddle pickles: `_pickle_save` stores a tensor as `tuple((name, array))`, and an unnamed tensor as `eval('data', {'data':
+//! array})`.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::Result;
@@ -14,7 +14,7 @@ pub struct Paddle;
 
 type Item<'p> = item::Item<'p, Paddle>;
 
-/// An array, and what Paddle calls the tensor that it was.
+/// An array and Paddle's name of the original tensor.
 pub struct Parameter<'p> {
     pub name: Option<&'p str>,
     pub array: Array<'p>,
@@ -29,7 +29,7 @@ impl Meanings for Paddle {
         }
         let item = item::python(pickle, value);
         Ok(match item {
-            // Read with the arrays that it is about.
+            // Read together with the arrays it refers to.
             Item::Map(mut entries) if value == pickle.root() => {
                 entries.retain(|(key, _)| !matches!(key, Key::Text(SPLITS)));
                 Item::Map(entries)
@@ -50,7 +50,7 @@ impl Meanings for Paddle {
     }
 }
 
-/// The tensor that a call makes, spelled just as Paddle spells it.
+/// Returns the tensor created by a call, if it has exactly the form that Paddle writes.
 fn parameter(pickle: &Pickle, value: Value) -> Option<Parameter<'_>> {
     let Node::Object(object) = pickle.node(value)? else { return None };
     let ("builtins" | "__builtin__", callee) = pickle.global(object.callee)? else { return None };

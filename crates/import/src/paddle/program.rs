@@ -1,5 +1,5 @@
-//! The program of an inference model, for the names of its parameters alone: `.json` (PIR, since Paddle 3) or `.pdmodel` (a
-//! `ProgramDesc` of protobuf) beside the file.
+//! The program of an inference model, read only for the names of its parameters: a sibling file `.json` (PIR, since Paddle 3) or `.pdmodel`
+//! (a protobuf `ProgramDesc`).
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -14,13 +14,13 @@ use crate::limits::{PADDLE_NAME_BYTES, PADDLE_PROGRAM_BYTES};
 use crate::protobuf::{Run, Value, Walker};
 
 const RULE: &str = "Paddle: ProgramDesc";
-/// Kinds of variables that hold no parameter: `FEED_MINIBATCH`, `FETCH_LIST`, `READER`, `RAW`.
+/// Variable types that are not parameters: `FEED_MINIBATCH`, `FETCH_LIST`, `READER`, `RAW`.
 const NO_PARAMETERS: [u64; 4] = [9, 10, 15, 17];
 
-/// The names of the parameters in their order; none, and a warning, where no program beside the file has as many.
+/// Returns the sorted names of the parameters; none, with a warning, if no sibling program has that many.
 pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Result<Vec<String>> {
     let stem = input.name().and_then(|name| name.strip_suffix(".pdiparams"));
-    let mut why = "no program is beside the file".to_owned();
+    let mut why = "there is no program in the same folder".to_owned();
     for (ending, read) in [("json", of_pir as Names), ("pdmodel", of_program as Names)] {
         let Some(stem) = stem else { break };
         let path = format!("{stem}.{ending}");
@@ -35,30 +35,35 @@ pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Re
                 if names.len() == records.len() {
                     return Ok(names);
                 }
-                why = format!("{path:?} has names twice");
+                why = format!("{path:?} has duplicate names");
             }
-            Ok(names) => why = format!("{path:?} has {} parameters, the file {}", names.len(), records.len()),
+            Ok(names) => {
+                why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records.len())
+            }
             Err(error) if error.code() == Code::Aborted => return Err(error),
             Err(error) => why = format!("{path:?} cannot be read: {}", error.message()),
         }
     }
-    let message =
-        format!("the file has no names of its parameters, and {why}: they are numbered in its order");
+    let message = format!(
+        "the file does not store the names of its parameters, and {why}: they are numbered in file order"
+    );
     builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
     Ok(Vec::new())
 }
 
 type Names = fn(&Input<'_>, &dyn ReadAt) -> Result<Vec<String>>;
 
-/// Of PIR: operations `"p"`, whose attributes `"A"` end with the name.
+/// Reads PIR: operations `"p"`, whose attributes `"A"` end with the name.
 fn of_pir(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
     let most = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
     if source.length() > most {
-        let message = format!("it has {} bytes, more than {most} (option maxIndexBytes)", source.length());
+        let message =
+            format!("it has {} bytes, the maximum is {most} (option maxIndexBytes)", source.length());
         return Err(Error::new(Code::Limit, message));
     }
     let bytes = source.read_vec(0, source.length(), input.stop)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| Error::new(Code::BadIndex, "it is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(&bytes).map_err(|_| Error::new(Code::BadIndex, "it is not valid UTF-8"))?;
     let mut names = Vec::new();
     let mut reader = Reader::new(text, 0);
     reader.object("a program", Unique::Here, |reader, key| {
@@ -77,7 +82,7 @@ fn of_pir(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Calls `each` before each item of the list that an object has under a key.
+/// Calls `each` before each item of the list under a key of an object.
 fn within<'a>(
     reader: &mut Reader<'a>,
     list: &str,
@@ -88,7 +93,7 @@ fn within<'a>(
     })
 }
 
-/// The name of the parameter that an operation brings in; `None` where it is another operation.
+/// Returns the name of the parameter that an operation declares, or `None` for any other operation.
 fn parameter(reader: &mut Reader<'_>) -> Result<Option<String>> {
     let (mut brings_in, mut name) = (false, None);
     reader.object("an operation", Unique::Here, |reader, key| {
@@ -108,7 +113,7 @@ fn parameter(reader: &mut Reader<'_>) -> Result<Option<String>> {
     Ok(name.filter(|_| brings_in))
 }
 
-/// Of a `ProgramDesc`: variables that persist, of all blocks.
+/// Reads a `ProgramDesc`: persistent variables of all blocks.
 fn of_program(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
     let most = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
     let mut walker = Walker::new(source, input.stop, most);
@@ -129,7 +134,7 @@ fn of_program(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The name of a `VarDesc` that is a parameter.
+/// Returns the name of a `VarDesc` that is a parameter.
 fn variable_of(walker: &mut Walker<'_>, mut variable: Run) -> Result<Option<String>> {
     let (mut name, mut persists, mut kind) = (None, false, 0);
     while let Some(field) = walker.next(&mut variable)? {

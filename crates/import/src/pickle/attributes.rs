@@ -1,4 +1,4 @@
-//! What is plain in a checkpoint, as attributes: the values that hold tensors without these, and all others.
+//! The plain values of a checkpoint as attributes: containers without their tensors, and all other values.
 #![forbid(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -15,35 +15,36 @@ use super::walk::{Seen, seen};
 use super::{Pickle, Value};
 use crate::limits::PICKLE_TIMES;
 
-/// The key of a value that is all of the file.
+/// The key of a value that is the whole file.
 const ALONE: &str = "value";
-/// Values of the root with too many values in them. To find that out of one takes as long as to tell all attributes.
+/// Maximum values of the root that are dropped for having too many values in them. Detecting one takes as long as visiting all attributes.
 const DROPPED: usize = 16;
 
-/// Gives a file the attributes of its checkpoint.
+/// Adds the attributes of a checkpoint to a file.
 pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Result<()> {
     let limits = builder.limits();
-    // A value takes a byte or more, unless lists share it: those come to no more than what is made at open in other formats.
+    // A value takes at least a byte, unless lists share it; shared values are limited as in other formats.
     let bytes = u32::try_from(pickle.byte_length()).unwrap_or(u32::MAX);
     let most = limits.made_values().max(limits.max_attribute_values.min(bytes));
     let (attributes, dropped) = of::<M>(pickle, seen, most)?;
     builder.set_attributes(attributes);
     for key in dropped {
-        let message =
-            format!("{key}: all attributes come to more than {most} values (option maxAttributeValues)");
+        let message = format!(
+            "{key}: the attributes have more than {most} values in total (option maxAttributeValues)"
+        );
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     Ok(())
 }
 
-/// The attributes of a checkpoint, and the keys of those that are left out because they have too many values.
+/// Returns the attributes of a checkpoint, and the keys of those omitted because they have too many values.
 fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Vec<String>)> {
     let mut budget = Budget {
         values: most.into(),
         bytes: pickle.byte_length().saturating_mul(PICKLE_TIMES),
         spent: false,
     };
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     let mut dropped = Vec::new();
     for (nth, (key, value)) in top::<M>(&pickle, &seen)?.into_iter().enumerate() {
         let mut teller = Teller::<M> { pickle: &pickle, seen: &seen, open: Vec::new(), means: PhantomData };
@@ -57,15 +58,15 @@ fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(A
             }
             dropped.push(key.show(&pickle).0.chars().take(256).collect());
         } else {
-            kept.push(nth);
+            retained.push(nth);
         }
     }
-    if kept.is_empty() {
+    if retained.is_empty() {
         return Ok((Attributes::default(), dropped));
     }
     let attributes = Attributes::lazy(move |to| {
         let top = top::<M>(&pickle, &seen)?;
-        kept.iter().filter_map(|&nth| top.get(nth)).try_for_each(|&(key, value)| {
+        retained.iter().filter_map(|&nth| top.get(nth)).try_for_each(|&(key, value)| {
             Teller::<M> { pickle: &pickle, seen: &seen, open: Vec::new(), means: PhantomData }
                 .entry(key, value, to)
         })
@@ -73,7 +74,7 @@ fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(A
     Ok((attributes, dropped))
 }
 
-/// The keys and values of the root that are shown.
+/// Returns the keys and values of the root that are listed.
 fn top<'p, M: Meanings>(pickle: &'p Pickle, known: &[Seen]) -> Result<Vec<(Key<'p>, Value)>> {
     let root = pickle.root();
     if !seen(known, root).is_shown() {
@@ -88,7 +89,7 @@ fn top<'p, M: Meanings>(pickle: &'p Pickle, known: &[Seen]) -> Result<Vec<(Key<'
     })
 }
 
-/// Counts what is told.
+/// Counts visited values.
 struct Budget {
     values: u64,
     bytes: u64,
@@ -102,7 +103,7 @@ impl Visit for Budget {
             Event::Bytes(bytes) => bytes.len() as u64,
             _ => 0,
         };
-        // Arrays and maps cost some more memory than what is in them.
+        // Arrays and maps need some memory in addition to their content.
         let values = if matches!(event, Event::Array | Event::Map) { 3 } else { 1 };
         match (self.values.checked_sub(values), self.bytes.checked_sub(bytes)) {
             (Some(values), Some(bytes)) => (self.values, self.bytes) = (values, bytes),
@@ -112,7 +113,7 @@ impl Visit for Budget {
     }
 }
 
-/// Whether telling is of no use any more.
+/// Whether visiting further values is pointless.
 trait Teach: Visit {
     fn is_full(&self) -> bool {
         false
@@ -130,7 +131,7 @@ impl Teach for dyn Visit + '_ {}
 struct Teller<'p, M> {
     pickle: &'p Pickle,
     seen: &'p [Seen],
-    /// What is being told: a value in itself is left out.
+    /// Values being visited: a value within itself is omitted.
     open: Vec<u32>,
     means: PhantomData<M>,
 }
@@ -158,15 +159,15 @@ impl<M: Meanings> Teller<'_, M> {
             return to.visit(Event::Null);
         }
         self.open.push(id);
-        let told = self.item(value, known, to);
+        let result = self.item(value, known, to);
         self.open.pop();
-        told
+        result
     }
 
     fn item(&mut self, value: Value, known: Seen, to: &mut (impl Teach + ?Sized)) -> Result<()> {
         match M::expand(self.pickle, value)? {
             Item::Plain(plain) => self.plain(plain, to),
-            // The items keep their numbers, also where some of them are tensors.
+            // The items retain their indices even if some of them are tensors.
             Item::List(items) if !known.holds() => {
                 to.visit(Event::Array)?;
                 items.into_iter().try_for_each(|(_, item)| self.value(item, to))?;
@@ -201,7 +202,7 @@ impl<M: Meanings> Teller<'_, M> {
     }
 }
 
-/// A bignum (RFC 8949 §3.4.3) of a number in two's complement, little-endian: of one below 0, what -1 lacks to it.
+/// Visits a bignum (RFC 8949 §3.4.3) for a little-endian two's complement number; a negative number n is encoded as -1 - n.
 fn long(bytes: &[u8], to: &mut (impl Visit + ?Sized)) -> Result<()> {
     let negative = bytes.last().is_some_and(|top| top & 0x80 != 0);
     let big = bytes.iter().rev().map(|byte| if negative { !byte } else { *byte });

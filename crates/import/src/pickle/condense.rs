@@ -7,18 +7,18 @@ use ztensor_core::formats::Input;
 use crate::window::{Run, Window};
 
 const RULE: &str = "pickletools: opcodes of protocols 0 to 5";
-/// Bytes of a byte string that is left out. Shorter ones cost less than what is kept of their places.
+/// Minimum bytes of a byte string that is skipped. Shorter ones cost less than recording their positions.
 const LONG: u64 = 1 << 10;
-/// Bytes of a line that are looked at first.
+/// Bytes of a line that are read first.
 const LINE: u64 = 64;
 
-/// A byte string that was left out.
+/// A byte string that was skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
     /// Its offset in the whole pickle.
     pub start: u64,
     pub length: u64,
-    /// What was left out before it.
+    /// Bytes skipped before it.
     before: u64,
 }
 
@@ -27,7 +27,7 @@ impl Gap {
         self.start.saturating_add(self.length)
     }
 
-    /// What was left out up to its end.
+    /// Returns the bytes skipped up to its end.
     pub fn left_out(&self) -> u64 {
         self.before.saturating_add(self.length)
     }
@@ -35,23 +35,23 @@ impl Gap {
 
 pub struct Condensed {
     pub bytes: Vec<u8>,
-    /// In the order of the pickle.
+    /// In file order.
     pub gaps: Vec<Gap>,
 }
 
-/// What stands behind an opcode.
+/// The argument of an opcode.
 enum Argument {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// So many lines.
+    /// This many lines.
     Lines(u32),
-    /// A length of so many bytes, and as many bytes as it says.
+    /// A length field of this many bytes, and the data it counts.
     Counted(u64),
-    /// The same of a byte string.
+    /// A byte string with a length field of this many bytes.
     Data(u64),
 }
 
-/// Reads the opcodes up to the first STOP. Fails with `ZT_TRUNCATED` where there is none, with `ZT_BAD_INDEX` at what is no opcode.
+/// Reads the opcodes up to the first STOP. Fails with `ZT_TRUNCATED` if there is none, and with `ZT_BAD_INDEX` at an invalid opcode.
 pub fn read(input: &Input<'_>, most: u64) -> Result<Condensed> {
     let mut window = Window::new(input.source, input.stop, most);
     let mut rest = window.whole();
@@ -67,7 +67,7 @@ pub fn read(input: &Input<'_>, most: u64) -> Result<Condensed> {
 }
 
 impl Condensed {
-    /// Copies an opcode and what belongs to it. Gives whether it is STOP.
+    /// Copies an opcode and its argument. Returns whether it is STOP.
     fn step(&mut self, window: &mut Window<'_>, rest: &mut Run) -> Result<bool> {
         let opcode = *self.copy(window, rest, 1)?.first().ok_or_else(ends_early)?;
         match argument(opcode)? {
@@ -143,13 +143,13 @@ fn argument(opcode: u8) -> Result<Argument> {
         b'B' => Argument::Data(4),
         0x8e | 0x96 => Argument::Data(8),
         other => {
-            let message = format!("{other:#04x} is no opcode of a pickle");
+            let message = format!("{other:#04x} is not a pickle opcode");
             return Err(Error::new(Code::BadIndex, message));
         }
     })
 }
 
-/// Bytes up to the next line feed, and it.
+/// Returns the number of bytes up to and including the next line feed.
 fn line(window: &mut Window<'_>, rest: Run) -> Result<u64> {
     let mut looked_at = LINE;
     loop {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::pickle::{Node, Pickle, Span};
 
-    /// A list of byte strings of these lengths, each behind its number, spelled by every opcode for such.
+    /// Builds a list of byte strings of these lengths, each after its number, using every opcode for byte strings.
     fn pickle_of(lengths: &[u16]) -> Vec<u8> {
         let mut bytes = b"\x80\x04](".to_vec();
         for (nth, &length) in (0_u8..).zip(lengths) {
@@ -244,7 +244,7 @@ mod tests {
         let bytes = pickle_of(&[60_000, 5, 60_000]);
         assert!(read_of(&bytes, 200).is_ok());
         assert_eq!(read_of(&bytes, 20).unwrap_err().code(), Code::Limit);
-        // A frame may go over what is left out, but not over the end.
+        // A frame may extend over skipped bytes, but not past the end.
         for (length, code) in [(2016_u64, None), (2017, Some(Code::Truncated))] {
             let mut framed = b"\x80\x04\x95".to_vec();
             framed.extend(length.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What values are in Python: the containers and calls of the standard library and NumPy. Any other callee is a name.
+//! Python values: the containers and calls of the standard library and NumPy. Any other callee is only a name.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::ndarray::{self, Array, Raw};
 use super::{Node, Object, Pickle, Value, repr};
 
-/// How a value is made up.
+/// The structure of a value.
 #[derive(Debug)]
 pub enum Form<'p> {
     None,
@@ -22,26 +22,26 @@ pub enum Form<'p> {
     Items(Cow<'p, [Value]>),
     Entries(Vec<(Key<'p>, Value)>),
     Array(Array<'p>),
-    /// Something that only its name tells.
+    /// A global, known only by its name.
     Named(&'p str, &'p str),
     Persistent(Value),
-    /// A call of something unknown.
+    /// An unknown call.
     Object(&'p Object),
-    /// No value of the file.
+    /// A value that is not in the file.
     Absent,
 }
 
-/// The key of a value in what holds it.
+/// The key of a value in its container.
 #[derive(Clone, Copy, Debug)]
 pub enum Key<'p> {
     Index(usize),
     Text(&'p str),
-    /// A key that is no text.
+    /// A key that is not a string.
     Value(Value),
 }
 
 impl<'p> Key<'p> {
-    /// As a part of a name, and the bytes that were made for it, of which only the first characters are shown.
+    /// Returns the key as part of a name, of which only the first characters are shown, and the number of bytes allocated for it.
     pub fn show(self, pickle: &Pickle) -> (Cow<'p, str>, u64) {
         match self {
             Self::Index(index) => {
@@ -124,12 +124,12 @@ fn call<'p>(pickle: &'p Pickle, object: &'p Object) -> Form<'p> {
     }
 }
 
-/// A dict of the standard library: what it was made of, what was set, and the attributes of the object itself.
+/// Reads a dict of the standard library: constructor arguments, items that were set, and attributes of the object.
 fn dict<'p>(pickle: &'p Pickle, object: &'p Object, args: &'p [Value]) -> Form<'p> {
     let mut all: Vec<Value> = Vec::new();
     match args.first().and_then(|&made| pickle.node(made)) {
         Some(Node::Dict(entries)) => all.extend(entries),
-        // Python 2 gives a list of pairs.
+        // Python 2 stores a list of pairs.
         Some(Node::List(pairs)) => {
             all.extend(
                 pairs.iter().filter_map(|&pair| pickle.items(pair)).filter(|pair| pair.len() == 2).flatten(),
@@ -149,21 +149,21 @@ fn dict<'p>(pickle: &'p Pickle, object: &'p Object, args: &'p [Value]) -> Form<'
     Form::Entries(entries_of(pickle, &all))
 }
 
-/// The entries of a dict: of a key that is set twice the last value counts, in the place of the first.
+/// Returns the entries of a dict. As in Python, the last value of a duplicate key takes the position of the first.
 pub fn entries_of<'p>(pickle: &'p Pickle, flat: &[Value]) -> Vec<(Key<'p>, Value)> {
     let mut entries: Vec<(Key<'p>, Value)> = Vec::with_capacity(flat.len() / 2);
-    let mut places = HashMap::with_capacity(flat.len() / 2);
-    // A long text that is a key again is not looked at again.
+    let mut positions = HashMap::with_capacity(flat.len() / 2);
+    // A long string that is reused as a key is compared only once.
     let mut long = HashMap::new();
     for &[name, value] in flat.as_chunks::<2>().0 {
-        let place = match name {
+        let position = match name {
             Value::Node(id) if pickle.short(name).is_none() => {
                 let next = entries.len();
-                *long.entry(id).or_insert_with(|| *places.entry(same(pickle, name)).or_insert(next))
+                *long.entry(id).or_insert_with(|| *positions.entry(same(pickle, name)).or_insert(next))
             }
-            _ => *places.entry(same(pickle, name)).or_insert(entries.len()),
+            _ => *positions.entry(same(pickle, name)).or_insert(entries.len()),
         };
-        match entries.get_mut(place) {
+        match entries.get_mut(position) {
             Some(entry) => entry.1 = value,
             None => entries.push((pickle.text(name).map_or(Key::Value(name), Key::Text), value)),
         }
@@ -181,7 +181,7 @@ fn same(pickle: &Pickle, key: Value) -> Same<'_> {
     }
 }
 
-/// Keys that are one in Python.
+/// Keys that are equal in Python.
 #[derive(PartialEq, Eq, Hash)]
 enum Same<'p> {
     None,

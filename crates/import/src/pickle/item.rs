@@ -1,4 +1,4 @@
-//! What a value of a checkpoint is: a tensor, something that holds others, or something plain. A library says what its calls mean.
+//! Classifies the values of a checkpoint: a tensor, a container, or a plain value. A library defines the meaning of its calls.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -9,17 +9,17 @@ use super::form::{Form, Key, entries_of, form};
 use super::ndarray::{Array, Raw};
 use super::{Node, Object, Pickle, Value};
 
-/// What a value is.
+/// The class of a value.
 pub enum Item<'p, M: Meanings + ?Sized> {
     Plain(Plain<'p>),
-    /// And what else the object holds.
+    /// A tensor, and the other parts of the object.
     Tensor(Box<M::Tensor<'p>>, Vec<(Key<'p>, Value)>),
-    /// A list: what holds no tensor is an array of the attributes.
+    /// A list. Without tensors it becomes an array in the attributes.
     List(Vec<(Key<'p>, Value)>),
     Map(Vec<(Key<'p>, Value)>),
     /// An object of an unknown class, or the result of an unknown call: its state is searched.
     Unknown(String, Vec<(Key<'p>, Value)>),
-    /// Something that has no value here: a class, a function, a storage by itself.
+    /// Something without a value: a class, a function, a storage on its own.
     Nothing(String),
 }
 
@@ -33,26 +33,26 @@ pub enum Plain<'p> {
     Bytes(Raw<'p>),
 }
 
-/// What the calls of a library mean.
+/// The meaning of the calls of a library.
 pub trait Meanings: 'static {
     type Tensor<'p>;
 
-    /// What a value is. Fails where it is a tensor that makes no sense.
+    /// Classifies a value. Fails for an invalid tensor.
     fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_, Self>>;
 
-    /// An array of NumPy, which any library may hold.
+    /// Converts a NumPy array, which any library may use.
     fn of_array(array: Array<'_>) -> Self::Tensor<'_>;
 
-    /// Bytes that were made for a tensor, instead of being in the pickle as they are.
+    /// Returns the bytes allocated for a tensor that is not stored in the pickle as is.
     fn made(tensor: &Self::Tensor<'_>) -> u64;
 
-    /// An object of a class, or a call, that has no meaning: its name and its parts.
+    /// Classifies an object of an unknown class or the result of an unknown call.
     fn of_object<'p>(_: &'p Pickle, name: String, parts: Vec<(Key<'p>, Value)>) -> Item<'p, Self> {
         Item::Unknown(name, parts)
     }
 }
 
-/// What a value is in Python and NumPy.
+/// Classifies a Python or NumPy value.
 pub fn python<M: Meanings + ?Sized>(pickle: &Pickle, value: Value) -> Item<'_, M> {
     let plain = match form(pickle, value) {
         Form::None => Plain::Null,
@@ -72,7 +72,7 @@ pub fn python<M: Meanings + ?Sized>(pickle: &Pickle, value: Value) -> Item<'_, M
         }
         Form::Array(_) => return Item::Nothing("an array of objects".to_owned()),
         Form::Named(module, name) => return Item::Nothing(format!("{module}.{name}")),
-        Form::Persistent(_) => return Item::Nothing("a storage by itself".to_owned()),
+        Form::Persistent(_) => return Item::Nothing("a storage on its own".to_owned()),
         Form::Object(object) => {
             let (name, parts) = parts(pickle, object);
             return M::of_object(pickle, name, parts);
@@ -82,7 +82,7 @@ pub fn python<M: Meanings + ?Sized>(pickle: &Pickle, value: Value) -> Item<'_, M
     Item::Plain(plain)
 }
 
-/// The name and the parts of an object of a class, or of a call, that has no meaning here.
+/// Returns the name and the parts of an object of an unknown class or the result of an unknown call.
 fn parts<'p>(pickle: &'p Pickle, object: &'p Object) -> (String, Vec<(Key<'p>, Value)>) {
     let mut parts: Vec<(Key<'p>, Value)> = Vec::new();
     let mut name = pickle
@@ -90,7 +90,7 @@ fn parts<'p>(pickle: &'p Pickle, object: &'p Object) -> (String, Vec<(Key<'p>, V
         .map_or_else(|| "a call".to_owned(), |(module, name)| format!("{module}.{name}"));
     let args = pickle.items(object.args).unwrap_or_default();
     if matches!(&*name, "copyreg._reconstructor" | "copy_reg._reconstructor") {
-        // (class, base, what the base was made of)
+        // (class, base, constructor arguments of the base)
         if let [class, _, made] = args {
             name = pickle.repr(*class);
             states(pickle, &[*made], &mut parts);
@@ -105,7 +105,7 @@ fn parts<'p>(pickle: &'p Pickle, object: &'p Object) -> (String, Vec<(Key<'p>, V
     (name, parts)
 }
 
-/// The attributes that states set: a dict, or a pair of dicts (`__slots__`). Anything else is called `state`.
+/// Adds the attributes set by states: a dict, or a pair of dicts (`__slots__`). Anything else is named `state`.
 pub fn states<'p>(pickle: &'p Pickle, given: &[Value], parts: &mut Vec<(Key<'p>, Value)>) {
     for &state in given {
         let both = match pickle.node(state) {

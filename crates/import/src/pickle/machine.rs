@@ -1,4 +1,4 @@
-//! The machine: a stack, marks on it, and a memo. `pickletools` of CPython documents the opcodes.
+//! The pickle machine: a stack with marks, and a memo. `pickletools` of CPython documents the opcodes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -12,15 +12,16 @@ use super::{Node, Object, Span, Value, text};
 
 const RULE: &str = "pickletools: opcodes of protocols 0 to 5";
 const NEWEST: u8 = 5;
-/// Opcodes for each value that attributes may have. Some 40 make up a tensor.
+/// Opcodes allowed per attribute value. A tensor takes about 40.
 const OPCODES_A_VALUE: u64 = 2;
 
-/// Opcodes that a pickle may have: 33 million, or more where the caller allows more values. Fewer values are no fewer tensors.
+/// Returns the maximum number of opcodes: 33 million, or more if the caller allows more attribute values. A lower limit on values does not
+/// reduce it.
 fn most_opcodes(limits: &Limits) -> u64 {
     u64::from(limits.max_attribute_values.max(ATTRIBUTE_VALUES)) * OPCODES_A_VALUE
 }
 
-/// Nodes, the value that was made, and the offset behind the STOP.
+/// Returns the nodes, the resulting value, and the offset after the STOP.
 pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value, usize)> {
     let mut machine = Machine {
         input,
@@ -32,11 +33,11 @@ pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Ve
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Vec::new(),
-        far: HashMap::new(),
+        sparse_memo: HashMap::new(),
     };
     let most = most_opcodes(limits);
     for _ in 0..most {
-        let start = machine.place();
+        let start = machine.position();
         match machine.step() {
             Ok(None) => {}
             Ok(Some(root)) => return Ok((machine.nodes, root, machine.at)),
@@ -50,7 +51,7 @@ pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Ve
 struct Machine<'i> {
     input: &'i [u8],
     at: usize,
-    /// What the input lacks from here on, and how much it lacked before.
+    /// Gaps in the remaining input, and the bytes missing before it.
     gaps: &'i [Gap],
     left_out: u64,
     /// Bytes of the whole pickle and what follows it.
@@ -58,10 +59,10 @@ struct Machine<'i> {
     nodes: Vec<Node>,
     stack: Vec<Value>,
     marks: Vec<usize>,
-    /// Values by their numbers, which are usually given in turn.
+    /// Memoized values with consecutive numbers, the usual case.
     memo: Vec<Value>,
-    /// Those whose numbers are not.
-    far: HashMap<u64, Value>,
+    /// Memoized values with other numbers.
+    sparse_memo: HashMap<u64, Value>,
 }
 
 fn bad(message: impl Into<String>) -> Error {
@@ -73,7 +74,7 @@ fn ends_early() -> Error {
 }
 
 impl<'i> Machine<'i> {
-    /// Does one opcode. Gives the root once it is STOP.
+    /// Executes one opcode. Returns the root at STOP.
     fn step(&mut self) -> Result<Option<Value>> {
         let opcode = self.byte()?;
         match opcode {
@@ -112,7 +113,7 @@ impl<'i> Machine<'i> {
             }
             b'F' => {
                 let line = self.line_text()?;
-                let value = line.trim().parse().map_err(|_| bad(format!("{line:?} is no number")))?;
+                let value = line.trim().parse().map_err(|_| bad(format!("{line:?} is not a number")))?;
                 self.stack.push(Value::Float(value));
             }
             b'G' => {
@@ -197,7 +198,7 @@ impl<'i> Machine<'i> {
                 self.put(number)?;
             }
             0x94 => {
-                let number = (self.memo.len() + self.far.len()) as u64;
+                let number = (self.memo.len() + self.sparse_memo.len()) as u64;
                 self.put(number)?;
             }
             b'P' => {
@@ -213,19 +214,19 @@ impl<'i> Machine<'i> {
             0x80 => {
                 let protocol = self.byte()?;
                 if protocol > NEWEST {
-                    let message = format!("pickle protocol {protocol} is not known here, only 0 to {NEWEST}");
+                    let message = format!("pickle protocol {protocol} is not supported, only 0 to {NEWEST}");
                     return Err(Error::new(Code::UnsupportedVersion, message));
                 }
             }
             0x95 => {
                 let length = self.u64()?;
-                if end_within(self.place(), length, self.total).is_none() {
+                if end_within(self.position(), length, self.total).is_none() {
                     return Err(ends_early());
                 }
             }
             0x97 => self.push(Node::Absent)?,
             0x98 => {}
-            other => return Err(bad(format!("{other:#04x} is no opcode of a pickle"))),
+            other => return Err(bad(format!("{other:#04x} is not a pickle opcode"))),
         }
         Ok(None)
     }
@@ -269,7 +270,7 @@ impl<'i> Machine<'i> {
             }
             b'b' => {
                 let state = self.pop()?;
-                // What is no object has no state: Python would fail, or change what is not in the file.
+                // Only objects have state: for anything else Python would fail, or change something outside the file.
                 if let Node::Object(object) = self.top_node()? {
                     object.states.push(state);
                 }
@@ -309,7 +310,7 @@ impl<'i> Machine<'i> {
                     b'T' | b'X' => self.u32()?,
                     _ => self.u64()?,
                 };
-                let start = self.place();
+                let start = self.position();
                 let bytes = self.take(length)?;
                 if matches!(opcode, b'T' | b'U') && std::str::from_utf8(bytes).is_err() {
                     self.node(Node::Bytes(Span { start, length }))?
@@ -322,7 +323,7 @@ impl<'i> Machine<'i> {
         Ok(())
     }
 
-    /// The text of bytes that were just taken from the input.
+    /// Returns a string for bytes that were just taken from the input.
     fn text_node(&mut self, bytes: &'i [u8]) -> Result<Value> {
         if std::str::from_utf8(bytes).is_err() {
             return self.node(Node::Unescaped(text::surrogates(bytes).into()));
@@ -333,7 +334,7 @@ impl<'i> Machine<'i> {
     }
 
     fn bytes(&mut self, length: u64) -> Result<()> {
-        let start = self.place();
+        let start = self.position();
         match self.gaps.split_first() {
             Some((gap, rest)) if gap.start == start && gap.length == length => {
                 (self.gaps, self.left_out) = (rest, gap.left_out());
@@ -344,7 +345,7 @@ impl<'i> Machine<'i> {
     }
 
     fn long(&mut self, length: u64) -> Result<()> {
-        let start = self.place();
+        let start = self.position();
         let bytes = self.take(length)?;
         if bytes.len() > 8 {
             return self.push(Node::Long(Span { start, length }));
@@ -372,13 +373,13 @@ impl<'i> Machine<'i> {
         self.decimal(line.strip_suffix('L').unwrap_or(line))
     }
 
-    /// Beyond 64 bits the digits are kept as a text.
+    /// Beyond 64 bits the digits are stored as a string.
     fn decimal(&mut self, line: &'i str) -> Result<()> {
         let digits = line.trim();
         let value = match digits.parse() {
             Ok(value) => Value::Int(value),
             Err(_) if is_decimal(digits) => self.text_node(digits.as_bytes())?,
-            Err(_) => return Err(bad(format!("{line:?} is no integer"))),
+            Err(_) => return Err(bad(format!("{line:?} is not an integer"))),
         };
         self.stack.push(value);
         Ok(())
@@ -394,7 +395,7 @@ impl<'i> Machine<'i> {
         match self.top_node()? {
             Node::List(list) | Node::Set(list) => list.extend(items),
             Node::Object(object) => object.items.extend(items),
-            _ => return Err(bad("items are added to what holds none")),
+            _ => return Err(bad("items are added to a value that is not a container")),
         }
         Ok(())
     }
@@ -403,14 +404,14 @@ impl<'i> Machine<'i> {
         match self.top_node()? {
             Node::Dict(dict) => dict.extend(entries),
             Node::Object(object) => object.entries.extend(entries),
-            _ => return Err(bad("keys are set in what has none")),
+            _ => return Err(bad("keys are set in a value that is not a dict")),
         }
         Ok(())
     }
 
     fn get(&mut self, number: u64) -> Result<()> {
         let near = usize::try_from(number).ok().and_then(|number| self.memo.get(number));
-        let value = near.or_else(|| self.far.get(&number)).copied();
+        let value = near.or_else(|| self.sparse_memo.get(&number)).copied();
         self.stack.push(value.ok_or_else(|| bad(format!("the memo has no value {number}")))?);
         Ok(())
     }
@@ -420,8 +421,8 @@ impl<'i> Machine<'i> {
         let next = self.memo.len() as u64;
         match usize::try_from(number).ok().and_then(|number| self.memo.get_mut(number)) {
             Some(known) => *known = top,
-            None if number == next && self.far.is_empty() => self.memo.push(top),
-            None => drop(self.far.insert(number, top)),
+            None if number == next && self.sparse_memo.is_empty() => self.memo.push(top),
+            None => drop(self.sparse_memo.insert(number, top)),
         }
         Ok(())
     }
@@ -439,7 +440,7 @@ impl<'i> Machine<'i> {
         Ok(())
     }
 
-    /// Values below the last mark belong to what was begun before it.
+    /// Values below the last mark belong to an outer container.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
@@ -450,7 +451,7 @@ impl<'i> Machine<'i> {
     }
 
     fn top_node(&mut self) -> Result<&mut Node> {
-        let Value::Node(id) = self.top()? else { return Err(bad("a number holds nothing")) };
+        let Value::Node(id) = self.top()? else { return Err(bad("a number is not a container")) };
         self.nodes.get_mut(id as usize).ok_or_else(|| bad("the stack is empty"))
     }
 
@@ -460,7 +461,7 @@ impl<'i> Machine<'i> {
         Ok(top)
     }
 
-    /// A mark on top is taken as well as a value.
+    /// Drops a value or a mark from the top.
     fn drop_top(&mut self) -> Result<()> {
         if self.marks.last() == Some(&self.stack.len()) {
             self.marks.pop();
@@ -484,8 +485,8 @@ impl<'i> Machine<'i> {
         if entries.len() % 2 != 0 { Err(bad("a key has no value")) } else { Ok(entries) }
     }
 
-    /// The offset in the whole pickle.
-    fn place(&self) -> u64 {
+    /// Returns the offset in the whole pickle.
+    fn position(&self) -> u64 {
         (self.at as u64).saturating_add(self.left_out)
     }
 
@@ -513,7 +514,7 @@ impl<'i> Machine<'i> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Up to the next line feed, without it.
+    /// Takes the bytes up to the next line feed, without it.
     fn line(&mut self) -> Result<&'i [u8]> {
         let rest = self.input.get(self.at..).unwrap_or_default();
         let length = rest.iter().position(|&byte| byte == b'\n').ok_or_else(ends_early)?;
@@ -528,7 +529,7 @@ impl<'i> Machine<'i> {
 
     fn number_line(&mut self) -> Result<u64> {
         let line = self.line_text()?;
-        line.trim().parse().map_err(|_| bad(format!("{line:?} is no number of the memo")))
+        line.trim().parse().map_err(|_| bad(format!("{line:?} is not a memo index")))
     }
 }
 

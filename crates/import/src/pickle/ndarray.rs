@@ -1,4 +1,4 @@
-//! NumPy's arrays and scalars, as they pickle themselves (`numpy.ndarray.__reduce__`, `__setstate__`).
+//! NumPy arrays and scalars as pickled by NumPy (`numpy.ndarray.__reduce__`, `__setstate__`).
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -7,27 +7,27 @@ use ztensor_core::model::{ByteOrder, DType};
 
 use super::{Node, Object, Pickle, Span, Value};
 
-/// An array inside of a pickle.
+/// An array within a pickle.
 #[derive(Clone, Debug)]
 pub struct Array<'p> {
     pub shape: Vec<u64>,
-    /// As NumPy spells it, without the byte order: `f8`.
+    /// NumPy's spelling, without the byte order: `f8`.
     pub spelling: &'p str,
-    /// `None` where zTensor has no such type.
+    /// `None` if zTensor has no such type.
     pub dtype: Option<DType>,
     pub byte_order: ByteOrder,
-    /// Whether the first index runs fastest.
+    /// Whether the first index varies fastest.
     pub fortran: bool,
-    /// `None` where its elements are objects of the pickle.
+    /// `None` if its elements are Python objects.
     pub data: Option<Raw<'p>>,
 }
 
-/// Bytes that a pickle holds.
+/// Bytes stored in a pickle.
 #[derive(Clone, Debug)]
 pub enum Raw<'p> {
-    /// As they are.
+    /// Stored as is.
     At(Span),
-    /// In another spelling.
+    /// Stored in an encoded form.
     Made(Cow<'p, [u8]>),
 }
 
@@ -39,7 +39,7 @@ impl<'p> Raw<'p> {
         }
     }
 
-    /// How many they are, also where they were not read.
+    /// Returns their number, even if they were not read.
     pub fn length(&self) -> u64 {
         match self {
             Self::At(span) => span.length,
@@ -48,26 +48,26 @@ impl<'p> Raw<'p> {
     }
 }
 
-/// Dimensions that NumPy 2 allows.
+/// Maximum dimensions in NumPy 2.
 const DIMS: usize = 64;
-/// Bytes of the largest scalar, and of how it may be spelled.
+/// Maximum bytes of a scalar and of its encoded form.
 const SCALAR: u64 = 64;
 
 const MULTIARRAY: [&str; 2] = ["numpy.core.multiarray", "numpy._core.multiarray"];
 const NUMERIC: [&str; 2] = ["numpy.core.numeric", "numpy._core.numeric"];
 
-/// Whether a call makes an array.
+/// Returns whether a call creates an array.
 pub fn is_array(module: &str, name: &str) -> bool {
     (MULTIARRAY.contains(&module) && name == "_reconstruct")
         || (NUMERIC.contains(&module) && name == "_frombuffer")
 }
 
-/// Whether a call makes a number.
+/// Returns whether a call creates a number.
 pub fn is_scalar(module: &str, name: &str) -> bool {
     MULTIARRAY.contains(&module) && name == "scalar"
 }
 
-/// The array that an object stands for; `None` where it does not say.
+/// Returns the array that an object represents, or `None` if it is malformed.
 pub fn array<'p>(pickle: &'p Pickle, object: &'p Object) -> Option<Array<'p>> {
     let (_, name) = pickle.global(object.callee)?;
     let (shape, dtype, fortran, data) = if name == "_frombuffer" {
@@ -96,7 +96,7 @@ pub fn array<'p>(pickle: &'p Pickle, object: &'p Object) -> Option<Array<'p>> {
     })
 }
 
-/// The number that `scalar(dtype, bytes)` stands for, a complex one as two.
+/// Returns the number that `scalar(dtype, bytes)` represents, a complex one as two values.
 pub fn scalar(pickle: &Pickle, object: &Object) -> Option<Vec<Value>> {
     let [dtype, data] = *pickle.items(object.args)? else { return None };
     let Type { spelling, byte_order } = element_type(pickle, dtype)?;
@@ -150,7 +150,7 @@ fn half(bits: u16) -> f64 {
     if bits >> 15 == 1 { -size } else { size }
 }
 
-/// Bytes of the text that bytes are spelled in.
+/// Returns the length of the text that encodes bytes.
 fn text_length(pickle: &Pickle, value: Value) -> u64 {
     let Some(Node::Object(object)) = pickle.node(value) else { return 0 };
     let text = pickle.items(object.args).and_then(|args| pickle.node(*args.first()?));
@@ -166,7 +166,7 @@ struct Type<'p> {
     byte_order: ByteOrder,
 }
 
-/// What `numpy.dtype('f8', False, True)` and its state `(3, '<', …)` name.
+/// Returns the type of `numpy.dtype('f8', False, True)` with the state `(3, '<', …)`.
 fn element_type(pickle: &Pickle, value: Value) -> Option<Type<'_>> {
     let Node::Object(object) = pickle.node(value)? else { return None };
     if !is_dtype(pickle, object) {
@@ -183,12 +183,12 @@ fn element_type(pickle: &Pickle, value: Value) -> Option<Type<'_>> {
     Some(Type { spelling, byte_order })
 }
 
-/// Whether an object is a `numpy.dtype`, or one of its classes.
+/// Returns whether an object is a `numpy.dtype` or one of its classes.
 pub fn is_dtype(pickle: &Pickle, object: &Object) -> bool {
     matches!(pickle.global(object.callee), Some(("numpy", "dtype")))
 }
 
-/// As NumPy spells a `numpy.dtype`.
+/// Returns NumPy's spelling of a `numpy.dtype`.
 pub fn dtype_text(pickle: &Pickle, object: &Object) -> Option<String> {
     pickle.text(*pickle.items(object.args)?.first()?).map(str::to_owned)
 }
@@ -213,7 +213,7 @@ fn dtype_of(spelling: &str) -> Option<DType> {
     })
 }
 
-/// Bytes, or what `_codecs.encode(text, 'latin1')` makes in protocols that have no bytes. A string of Python 2 is its bytes.
+/// Returns bytes, including `_codecs.encode(text, 'latin1')` from protocols without bytes and Python 2 strings.
 pub fn raw(pickle: &Pickle, value: Value) -> Option<Raw<'_>> {
     match pickle.node(value)? {
         Node::Bytes(span) | Node::Text(span) => Some(Raw::At(*span)),
@@ -223,7 +223,7 @@ pub fn raw(pickle: &Pickle, value: Value) -> Option<Raw<'_>> {
     }
 }
 
-/// The bytes of a call that makes nothing else: `_codecs.encode(text, 'latin1')`, `bytearray(…)`, `bytes()`.
+/// Returns the bytes created by `_codecs.encode(text, 'latin1')`, `bytearray(…)` or `bytes()`.
 pub fn encoded(pickle: &Pickle, object: &Object) -> Option<Vec<u8>> {
     let args = pickle.items(object.args)?;
     match (pickle.global(object.callee)?, args) {

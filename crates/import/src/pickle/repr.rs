@@ -1,4 +1,4 @@
-//! Values as Python's `repr` shows them: what stands in a name where a key is no text.
+//! Values in the form of Python's `repr`, used in names for keys that are not strings.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
@@ -8,11 +8,11 @@ use super::ndarray;
 use super::{Node, Object, Pickle, Span, Value};
 use crate::repr::{decimal, float, quoted, quoted_bytes};
 
-/// Characters of one key, and nested tuples in it.
+/// Maximum characters of a key, which also limits nested tuples.
 const MOST: usize = 4096;
 const DEPTH: u32 = 16;
 
-/// The first characters of a value, and how many bytes were made for them.
+/// Returns the first characters of a value, and the number of bytes allocated for them.
 pub fn of(pickle: &Pickle, value: Value) -> (String, u64) {
     let mut shown = String::new();
     show(pickle, value, 0, &mut shown);
@@ -24,7 +24,7 @@ pub fn of(pickle: &Pickle, value: Value) -> (String, u64) {
     (shown, made)
 }
 
-/// Whether a text has more characters than are shown, so that no more items need to be added.
+/// Returns whether a text exceeds the shown length, so that no more items need to be added.
 fn is_full(text: &str) -> bool {
     text.len() > MOST * 4
 }
@@ -45,7 +45,7 @@ fn show(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
 
 fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
     if let Some(Node::Text(span)) = pickle.node(value) {
-        // However long it is, what is shown costs the same.
+        // The cost does not depend on its length.
         let first = Span { length: span.length.min(4 * MOST as u64), ..*span };
         return quoted(String::from_utf8_lossy(pickle.span(first)).chars().take(MOST + 1), to);
     }
@@ -98,12 +98,12 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
     }
 }
 
-/// A string of Python 2, as a text where its first characters are one: to look at all of a long one costs more than to show it.
+/// Appends a Python 2 string, as text if its first characters are: checking all of a long one costs more than showing it.
 fn made(bytes: &[u8], to: &mut String) {
     let first = bytes.get(..4 * MOST).unwrap_or(bytes);
     let text = match std::str::from_utf8(first) {
         Ok(text) => Some(text),
-        // A character that is cut off at the end.
+        // A character truncated at the end.
         Err(error) if first.len() < bytes.len() && error.error_len().is_none() => {
             first.get(..error.valid_up_to()).and_then(|first| std::str::from_utf8(first).ok())
         }
@@ -129,7 +129,7 @@ fn list(pickle: &Pickle, (open, items, close): (&str, &[Value], &str), depth: u3
     to.push_str(close);
 }
 
-/// What a call made: bytes, numbers and sets as Python shows them, else the call itself and its state.
+/// Appends the result of a call: bytes, numbers and sets as in Python, otherwise the call itself and its state.
 fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut String) {
     let global = pickle.global(object.callee);
     let (builtin, numpy) = match global {
@@ -167,7 +167,7 @@ fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut S
                 return to.push_str(&complex(real, imaginary));
             }
         }
-        // Numbers of NumPy, which are shown without their type.
+        // NumPy numbers are shown without their type.
         (Form::Bool(flag), _) if numpy => return show(pickle, Value::Bool(flag), depth, to),
         (Form::Int(number), _) if numpy => return show(pickle, Value::Int(number), depth, to),
         (Form::Float(number), _) if numpy => return show(pickle, Value::Float(number), depth, to),
@@ -182,7 +182,7 @@ fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut S
         return list(pickle, ("([", items, "])"), depth, to);
     }
     list(pickle, ("(", args, ")"), depth, to);
-    // What tells objects apart that are made alike.
+    // The state distinguishes objects created by the same call.
     for &state in &object.states {
         if is_full(to) {
             break;
@@ -191,7 +191,7 @@ fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut S
     }
 }
 
-/// Whether to find out what a call made costs no more than to show it. A key may be that of many values.
+/// Returns whether classifying a call costs no more than showing it. A key may occur with many values.
 fn is_short(pickle: &Pickle, object: &Object) -> bool {
     let most = 4 * MOST;
     let Some(("builtins" | "__builtin__" | "_codecs", _)) = pickle.global(object.callee) else {
@@ -230,7 +230,7 @@ mod tests {
         Pickle::parse(bytes, 0, &Limits::default()).unwrap()
     }
 
-    /// A list of `wide` items of the memo, that list so often again, and so on.
+    /// Builds a list of `wide` memoized items, nested to the given number of levels.
     fn nested(first: &[u8], wide: usize, levels: u8) -> Vec<u8> {
         let mut bytes = [first, b"q\0"].concat();
         for level in 1..=levels {

@@ -1,7 +1,7 @@
-//! Texts as protocol 0 spells them, on a line each.
+//! Strings of protocol 0, one per line.
 #![forbid(unsafe_code)]
 
-/// The bytes of a quoted string of Python 2, with its escapes (`codecs.escape_decode`). `None` where it is not quoted.
+/// Returns the bytes of a quoted Python 2 string with escapes (`codecs.escape_decode`), or `None` if it is not quoted.
 pub fn python2(line: &[u8]) -> Option<Vec<u8>> {
     let line = line.trim_ascii();
     let quote = *line.first().filter(|byte| matches!(byte, b'\'' | b'"'))?;
@@ -44,8 +44,8 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// The text of bytes that are UTF-8 but for lone surrogates, which Python encodes so (`surrogatepass`). They become escapes, so that
-/// texts stay apart. What else is not UTF-8 is replaced.
+/// Decodes UTF-8 with lone surrogates, which Python writes (`surrogatepass`). They become escapes, so that strings remain distinct. Other
+/// invalid bytes are replaced.
 pub fn surrogates(mut bytes: &[u8]) -> String {
     let mut made = String::with_capacity(bytes.len());
     loop {
@@ -69,7 +69,7 @@ fn escape(surrogate: u32) -> String {
     format!("\\u{surrogate:04x}")
 }
 
-/// Latin-1 with `\uXXXX` and `\UXXXXXXXX`. Lone surrogates stay escapes. `None` where an escape is cut off.
+/// Decodes Latin-1 with `\uXXXX` and `\UXXXXXXXX`. Lone surrogates remain escapes. `None` if an escape is truncated.
 pub fn raw_unicode_escape(line: &[u8]) -> Option<String> {
     let mut made = String::with_capacity(line.len());
     let mut rest = line;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_surrogates_stay_apart() {
+    fn lone_surrogates_remain_distinct() {
         let cases: [(&[u8], &str); 6] = [
             (b"a\xed\xb2\x80b", "a\\udc80b"),
             (b"\xed\xa0\xbd\xed\xb8\x80", "\\ud83d\\ude00"),

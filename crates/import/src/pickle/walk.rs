@@ -1,4 +1,4 @@
-//! Finds the tensors of a checkpoint, wherever they are in its values, and names them by their paths.
+//! Finds all tensors in the values of a checkpoint and names them by their paths.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use super::{Node, Pickle, Value};
 use crate::damage::Damage;
 use crate::limits::{PICKLE_DEPTH, PICKLE_TIMES};
 
-/// What a walk knows of a value.
+/// Flags of a value that was visited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Seen(u8);
 
@@ -24,28 +24,28 @@ impl Seen {
     const HOLDS: u8 = 4;
     const SHOWN: u8 = 8;
 
-    /// Whether a tensor is in it.
+    /// Returns whether it contains a tensor.
     pub fn holds(self) -> bool {
         self.0 & Self::HOLDS != 0
     }
 
-    /// Whether something of it is an attribute.
+    /// Returns whether it yields an attribute.
     pub fn is_shown(self) -> bool {
         self.0 & Self::SHOWN != 0
     }
 }
 
-/// What was found.
+/// The result of a walk.
 pub struct Found<'p, M: Meanings> {
-    /// By their paths, in the order of the file.
+    /// By path, in file order.
     pub tensors: Vec<(String, M::Tensor<'p>)>,
-    /// Of each node of the pickle.
+    /// Flags of each node of the pickle.
     pub seen: Vec<Seen>,
-    /// Path and message of what was left out.
+    /// Path and message of what was skipped.
     pub skipped: Vec<(String, String)>,
 }
 
-/// Looks through all that the pickle's root holds, and records the tensors that make no sense as damage.
+/// Visits everything in the pickle's root, and records invalid tensors as damage.
 pub fn walk<'p, M: Meanings>(
     pickle: &'p Pickle,
     prefix: &str,
@@ -72,7 +72,7 @@ pub fn walk<'p, M: Meanings>(
     Ok(walk.found)
 }
 
-/// What is shown of a value in the attributes, where a walk has seen it.
+/// Returns the flags of a value that a walk has visited.
 pub fn seen(seen: &[Seen], value: Value) -> Seen {
     match value {
         Value::Node(id) => seen.get(id as usize).copied().unwrap_or_default(),
@@ -86,9 +86,9 @@ struct Walk<'p, 'b, M: Meanings> {
     builder: &'b mut Builder,
     damage: &'b mut Damage,
     path: String,
-    /// What was warned of, each name once.
+    /// Names that were already reported.
     named: HashSet<String>,
-    /// Steps that are left. Only what holds tensors is looked at more than once.
+    /// Remaining steps. Only containers of tensors are visited more than once.
     left: u64,
     name_bytes: usize,
 }
@@ -98,7 +98,7 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
         let Value::Node(id) = value else { return Ok(Seen(Seen::SHOWN)) };
         let known = seen(&self.found.seen, value);
         if known.0 & Seen::OPEN != 0 {
-            // It holds itself: the circle ends here.
+            // It contains itself: end the cycle.
             return Ok(Seen::default());
         }
         if known.0 & Seen::DONE != 0 && !known.holds() {
@@ -147,13 +147,11 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
                 Ok(if empty { Seen::SHOWN } else { flags })
             }
             Item::Unknown(name, parts) => {
-                self.skip(format!(
-                    "{name} is not known here, and nothing was called: only its parts are read"
-                ));
+                self.skip(format!("{name} is unknown and was not called: only its parts are read"));
                 self.children(parts, depth)
             }
             Item::Nothing(name) => {
-                self.skip(format!("{name} has no value here"));
+                self.skip(format!("{name} has no value"));
                 Ok(0)
             }
         }
@@ -161,7 +159,7 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
 
     fn children(&mut self, children: Vec<(Key<'p>, Value)>, depth: u32) -> Result<u8> {
         let mut flags = 0;
-        // A long key may be that of many dicts, each of which looks at all of it.
+        // Many dicts may use the same long key, each at the cost of its full length.
         let looked_at = children
             .iter()
             .map(|(key, _)| if let Key::Text(text) = key { text.len() as u64 / 64 } else { 0 });
@@ -188,38 +186,38 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
     fn add(&mut self, tensor: M::Tensor<'p>, depth: u32) -> Result<()> {
         self.name_bytes += self.path.len();
         if self.name_bytes > NAMES_BYTES {
-            let message = format!("the names of all tensors have more than {NAMES_BYTES} bytes");
+            let message = format!("the names of all tensors exceed {NAMES_BYTES} bytes in total");
             return Err(Error::new(Code::Limit, message));
         }
         self.found.tensors.push((self.name(depth).to_owned(), tensor));
         Ok(())
     }
 
-    /// A tensor that is all of the file is called so. One under an empty key has an empty name.
+    /// Returns the name of the current tensor; a tensor that is the whole file has a fixed name. An empty key yields an empty name.
     fn name(&self, depth: u32) -> &str {
         if depth == 0 && self.path.is_empty() { "tensor" } else { &self.path }
     }
 
-    /// Takes steps off, and says whether there are any left.
+    /// Spends steps and returns whether any are left.
     fn spend(&mut self, steps: u64) -> bool {
         if self.left == 0 {
             return false;
         }
         self.left = self.left.saturating_sub(steps);
         if self.left == 0 {
-            self.skip("values are held by others too often: not all are listed".to_owned());
+            self.skip("values are shared too often: not all are listed".to_owned());
         }
         true
     }
 
-    /// Notes what is left out here, once for each message.
+    /// Records something skipped, once for each message.
     fn skip(&mut self, message: String) {
         if self.found.skipped.len() <= WARNINGS && self.named.insert(message.clone()) {
             self.found.skipped.push((self.path.chars().take(256).collect(), message));
         }
     }
 
-    /// Names the calls whose results are nowhere in the root: code that only wants to be run.
+    /// Reports calls whose results are not reachable from the root: code meant only to be executed.
     fn unreached(&mut self) {
         self.path.clear();
         for (at, node) in self.pickle.nodes().iter().enumerate() {
@@ -231,9 +229,7 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
             if let Some((module, name)) = self.pickle.global(object.callee)
                 && !is_usual(module, name)
             {
-                self.skip(format!(
-                    "{module}.{name} is not known here, and nothing was called: only its parts are read"
-                ));
+                self.skip(format!("{module}.{name} is unknown and was not called: only its parts are read"));
             }
         }
     }
@@ -245,15 +241,15 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
     }
 }
 
-/// Warns of what is no tensor and no attribute, by its path.
+/// Emits warnings for values that are neither tensors nor attributes, with their paths.
 pub fn warn(builder: &mut Builder, skipped: Vec<(String, String)>) {
     for (path, message) in skipped {
-        let place = if path.is_empty() { message } else { format!("{path}: {message}") };
-        builder.warn("ZT_WARN_SKIPPED", place, None, None);
+        let message = if path.is_empty() { message } else { format!("{path}: {message}") };
+        builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
 }
 
-/// Calls that are parts of others here: arguments of tensors, dtypes of arrays, containers.
+/// Calls that normally occur as parts of others: arguments of tensors, dtypes of arrays, containers.
 fn is_usual(module: &str, name: &str) -> bool {
     let root = module.split('.').next().unwrap_or_default();
     match root {

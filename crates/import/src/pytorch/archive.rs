@@ -1,7 +1,7 @@
-//! Checkpoints in a zip archive: what `torch.save` writes since 1.6, and `torch.jit.save`.
+//! Checkpoints in a zip archive, written by `torch.save` since 1.6 and by `torch.jit.save`.
 //!
-//! All members are in one folder. `data.pkl` is the pickle, `data/<key>` the storages that it names, `byteorder` says how these
-//! are stored. TorchScript has constants beside, in `constants.pkl` and `constants/<key>`, and its code, which is not read.
+//! All members are in one folder. `data.pkl` is the pickle, `data/<key>` its storages, and `byteorder` their byte order. TorchScript also
+//! has constants in `constants.pkl` and `constants/<key>`, and its code, which is not read.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -22,10 +22,10 @@ use crate::zip::{self, Archive, Member, Method};
 const RULE: &str = "torch.serialization: zip archive";
 const PICKLE: &str = "data.pkl";
 const CONSTANTS: &str = "constants.pkl";
-/// Bytes of a member that is a word or a number.
+/// Maximum bytes of a member that is a word or a number.
 const WORD: u64 = 64;
 
-/// The first member is the pickle, or a storage where TorchScript wrote them; the directory ends with names that others lack.
+/// The first member is the pickle, or a storage in TorchScript; the directory ends with names that other archives do not have.
 pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let Some(first) = zip::first_name(probe)? else { return Ok(Confidence::No) };
     if first == PICKLE.as_bytes() || first.ends_with(b"/data.pkl") {
@@ -43,19 +43,22 @@ pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let Archive { mut members, damage: wrong } = zip::read(input)?;
     for member in &mut members {
-        // A CRC-32 that was not computed (`torch.utils.serialization.config.save.compute_crc32`, `torch.serialization.skip_data`)
-        // is stored as 0, which is that of no bytes.
+        // If no CRC-32 was computed (`torch.utils.serialization.config.save.compute_crc32`, `torch.serialization.skip_data`), 0 is stored,
+        // which is the CRC-32 of no bytes.
         member.has_crc32 = member.crc32 != 0 || member.decoded == 0;
     }
     let by_name: HashMap<&str, &Member> = members.iter().map(|member| (&*member.name, member)).collect();
-    // PyTorch looks in the folder of the first member. Of archives that it does not read, the outermost folder counts.
+    // PyTorch uses the folder of the first member. For archives that it does not read, the outermost folder is used.
     let first = members.first().and_then(|member| Some(member.name.split_once('/')?.0));
     let first = first.and_then(|folder| by_name.get(&*format!("{folder}/{PICKLE}")).copied());
     let pickles = members.iter().filter(|member| member.name == PICKLE || member.name.ends_with("/data.pkl"));
     let outermost = pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset));
     let main = first.or(outermost).ok_or_else(|| {
-        Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so torch.save did not write it"))
-            .rule(RULE)
+        Error::new(
+            Code::BadMagic,
+            format!("the zip archive has no {PICKLE}, so it was not written by torch.save"),
+        )
+        .rule(RULE)
     })?;
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
@@ -94,8 +97,8 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         let found = walk::walk::<Torch>(&pickle, prefix, &mut builder, &mut damage)?;
         let offset = (member.method == Method::Stored).then_some(member.offset);
-        let place = Context { pickle: &pickle, offset, byte_order, storages: &blobs };
-        list::add(&mut builder, &mut damage, &place, &found.tensors)?;
+        let context = Context { pickle: &pickle, offset, byte_order, storages: &blobs };
+        list::add(&mut builder, &mut damage, &context, &found.tensors)?;
         walk::warn(&mut builder, found.skipped);
         if prefix.is_empty() {
             attributes::add::<Torch>(&mut builder, Arc::clone(&pickle), found.seen)?;
@@ -104,7 +107,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     damage.finish(builder)
 }
 
-/// Refuses an archive in which two of the records that are read have one name but for the case of letters: PyTorch finds either.
+/// Rejects an archive with two records whose names differ only in case: PyTorch may find either.
 fn check_disjoint(members: &[Member], folder: &str) -> Result<()> {
     let mut seen = HashSet::new();
     for member in members {
@@ -117,14 +120,14 @@ fn check_disjoint(members: &[Member], folder: &str) -> Result<()> {
             || record.starts_with("data/")
             || record.starts_with("constants/");
         if is_read && !seen.insert(record) {
-            let message = format!("another record is called {:?} but for the case of letters", member.name);
+            let message = format!("the name of another record, {:?}, differs only in case", member.name);
             return Err(Error::new(Code::BadIndex, message).at(member.offset).rule(RULE));
         }
     }
     Ok(())
 }
 
-/// A short text; `None` where the member is none.
+/// Returns a short string, or `None` if the member is not one.
 fn word(input: &Input<'_>, member: &Member) -> Result<Option<String>> {
     if member.decoded > WORD {
         return Ok(None);

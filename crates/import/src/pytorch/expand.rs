@@ -1,4 +1,4 @@
-//! What a value of a checkpoint is: a tensor, something that holds others, or something plain.
+//! Classifies the values of a checkpoint: a tensor, a container, or a plain value.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -13,10 +13,10 @@ use crate::pickle::item::{self, Meanings, Plain, indexed, states};
 use crate::pickle::ndarray::{Array, Raw};
 use crate::pickle::{Node, Pickle, Value};
 
-/// An item of PyTorch.
+/// An item of a PyTorch checkpoint.
 pub type Item<'p> = item::Item<'p, Torch>;
 
-/// What the calls of torch mean.
+/// The meaning of torch calls.
 pub struct Torch;
 
 impl Meanings for Torch {
@@ -39,17 +39,17 @@ impl Meanings for Torch {
 
     fn of_object<'p>(pickle: &'p Pickle, name: String, parts: Vec<(Key<'p>, Value)>) -> Item<'p> {
         if name.starts_with("__torch__.") {
-            // A class of TorchScript: its state is all of it.
+            // A TorchScript class: it consists only of its state.
             return Item::Map(parts);
         }
         if is_module(&parts) { Item::Map(module(pickle, parts)) } else { Item::Unknown(name, parts) }
     }
 }
 
-/// The parts of a module's own dict that are no part of its names.
+/// Parts of a module's dict that do not appear in names.
 const MODULE: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
-/// What a value is. Fails where it is a tensor that makes no sense.
+/// Classifies a value. Fails for an invalid tensor.
 fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
     let mut value = value;
     // A parameter of a parameter of a …: real ones are nested once or twice.
@@ -65,9 +65,9 @@ fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
 
 enum Meaning<'p> {
     Item(Item<'p>),
-    /// The same as another value.
+    /// An alias of another value.
     Same(Value),
-    /// No call of torch.
+    /// Not a torch call.
     Other,
 }
 
@@ -124,7 +124,7 @@ fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
     Ok(Meaning::Item(item))
 }
 
-/// Layouts, schemes and memory formats, which stand as constants of `torch`.
+/// Layouts, schemes and memory formats, which are constants of `torch`.
 fn is_constant(name: &str) -> bool {
     matches!(
         name,
@@ -146,7 +146,7 @@ fn is_constant(name: &str) -> bool {
     )
 }
 
-/// A tensor of a subclass: what `callee(*inner)` makes, and its own state.
+/// Returns a tensor of a subclass: the result of `callee(*inner)`, and its own state.
 fn subclass(pickle: &Pickle, callee: Value, inner: Value, state: Value) -> Result<Item<'_>> {
     let mut rest = Vec::new();
     states(pickle, &[state], &mut rest);
@@ -155,7 +155,7 @@ fn subclass(pickle: &Pickle, callee: Value, inner: Value, state: Value) -> Resul
     };
     let args = pickle.items(inner).unwrap_or_default();
     match (name, args) {
-        // A subclass that keeps its tensors in its state, and has no data of its own.
+        // A subclass that stores its tensors in its state and has no data itself.
         ("_rebuild_wrapper_subclass", _) => Ok(Item::Map(rest)),
         ("_rebuild_parameter" | "_rebuild_parameter_with_state", [inner, ..]) => {
             Ok(with_rest(expand_once(pickle, *inner)?, rest))
@@ -167,7 +167,7 @@ fn subclass(pickle: &Pickle, callee: Value, inner: Value, state: Value) -> Resul
     }
 }
 
-/// A tensor that is no parameter: one level, so that nothing recurses.
+/// Returns a tensor that is not a parameter. Only one level, to avoid recursion.
 fn expand_once(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
     let Some(Node::Object(object)) = pickle.node(value) else { return Ok(Item::Map(Vec::new())) };
     let args = pickle.items(object.args).unwrap_or_default();
@@ -197,7 +197,7 @@ fn is_module(parts: &[(Key<'_>, Value)]) -> bool {
     has("_parameters") && has("_modules")
 }
 
-/// A `torch.nn.Module`: parameters, buffers and modules by their own names, as `state_dict()` has them, and what is public.
+/// Returns the parts of a `torch.nn.Module`: parameters, buffers and modules by name, as in `state_dict()`, and public attributes.
 fn module<'p>(pickle: &'p Pickle, parts: Vec<(Key<'p>, Value)>) -> Vec<(Key<'p>, Value)> {
     let mut all = Vec::new();
     for (key, value) in parts {

@@ -1,44 +1,42 @@
-//! Element types, by the names of `torch.dtype` and by the classes of storages.
+//! Element types, by the names of `torch.dtype` and by storage classes.
 #![forbid(unsafe_code)]
 
 use ztensor_core::model::DType;
 
-/// An element type of PyTorch.
+/// A PyTorch element type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind<'p> {
-    /// As `torch` calls it.
+    /// The name in `torch`.
     pub name: &'p str,
-    /// `None` where zTensor has no such type, or packs it otherwise.
+    /// `None` if zTensor has no such type or packs it differently.
     pub dtype: Option<DType>,
-    /// Bits of an element; 0 of a type that is not known here.
+    /// Bits of an element; 0 for an unknown type.
     pub bits: u64,
 }
 
 impl<'p> Kind<'p> {
-    /// A type that is not known here.
+    /// Creates an unknown type.
     pub const fn unknown(name: &'p str) -> Self {
         Self { name, dtype: None, bits: 0 }
     }
 
-    /// Bytes of an element; `None` where it has less than one, or where that is not known.
+    /// Returns the bytes of an element, or `None` if it is smaller than a byte or unknown.
     pub fn width(self) -> Option<u64> {
         (self.bits >= 8).then_some(self.bits / 8)
     }
 
-    /// Bytes of what a storage of the type counts: its elements, or bytes where several elements share one. `None` where that is not
-    /// known.
+    /// Returns the bytes of the unit that a storage counts: elements, or bytes if several elements share one. `None` if unknown.
     pub fn unit(self) -> Option<u64> {
         (self.bits > 0).then(|| self.bits.div_ceil(8))
     }
 
-    /// Bytes of so many elements that follow each other, the last byte filled up. `None` where the type is not known, and where they
-    /// are more than a u64 holds.
+    /// Returns the bytes of consecutive elements, with the last byte padded. `None` if the type is unknown or the result exceeds u64.
     pub fn bytes(self, elements: u64) -> Option<u64> {
         let bits = u128::from(elements) * u128::from(self.bits);
         u64::try_from(bits.div_ceil(8)).ok().filter(|_| self.bits > 0)
     }
 
-    /// Whether the top bit of an element, or of each part of a complex one, is its sign; not known of types that zTensor lacks.
+    /// Returns whether the top bit of an element, or of each part of a complex one, is a sign. False for types that zTensor does not have.
     pub fn has_signs(self) -> bool {
         use DType::{BFloat16, Complex64, Complex128, Float16, Float32, Float64};
         matches!(self.dtype, Some(Float64 | Float32 | Float16 | BFloat16 | Complex64 | Complex128) | None)
@@ -55,7 +53,7 @@ const fn other(name: &'static str, bits: u64) -> Kind<'static> {
 
 pub const UINT8: Kind<'static> = kind("uint8", DType::Uint8);
 
-/// Those that models are made of first.
+/// The most common types come first.
 const KINDS: [Kind<'static>; 47] = [
     kind("float32", DType::Float32),
     kind("bfloat16", DType::BFloat16),
@@ -85,14 +83,14 @@ const KINDS: [Kind<'static>; 47] = [
     // Several elements share a byte.
     other("quint4x2", 4),
     other("quint2x4", 2),
-    // Several values share a byte, which counts as one element there.
+    // Several values share a byte, which PyTorch counts as one element.
     other("float4_e2m1fn_x2", 8),
     other("bits1x8", 8),
     other("bits2x4", 8),
     other("bits4x2", 8),
     other("bits8", 8),
     other("bits16", 16),
-    // Each element has a byte of its own.
+    // Each element has its own byte.
     other("uint1", 8),
     other("uint2", 8),
     other("uint3", 8),
@@ -109,7 +107,7 @@ const KINDS: [Kind<'static>; 47] = [
     other("int7", 8),
 ];
 
-/// Other names of the same types.
+/// Aliases of types.
 const ALIASES: [(&str, &str); 9] = [
     ("float", "float32"),
     ("double", "float64"),
@@ -145,7 +143,7 @@ const STORAGES: [(&str, &str); 20] = [
     ("ComplexHalfStorage", "complex32"),
 ];
 
-/// The type of a global `torch.<name>`.
+/// Returns the type of a global `torch.<name>`.
 pub fn of_dtype(module: &str, name: &str) -> Option<Kind<'static>> {
     if module != "torch" {
         return None;
@@ -154,7 +152,7 @@ pub fn of_dtype(module: &str, name: &str) -> Option<Kind<'static>> {
     KINDS.iter().find(|kind| kind.name == name).copied()
 }
 
-/// The type of the elements that a storage of a class is counted in.
+/// Returns the element type of a storage class.
 pub fn of_storage(module: &str, name: &str) -> Option<Kind<'static>> {
     if !matches!(module, "torch" | "torch.storage" | "torch.cuda") {
         return None;
@@ -163,7 +161,7 @@ pub fn of_storage(module: &str, name: &str) -> Option<Kind<'static>> {
     of_dtype("torch", name)
 }
 
-/// The plain integers that the elements of a quantized type are stored as; `None` where several share a byte.
+/// Returns the integer dtype that stores a quantized type, or `None` if several elements share a byte.
 pub fn stored_as(kind: Kind<'_>) -> Option<DType> {
     match kind.name {
         "qint8" => Some(DType::Int8),

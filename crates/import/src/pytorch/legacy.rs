@@ -1,7 +1,7 @@
-//! Checkpoints as `torch.save` wrote them before 1.6: pickles one after the other, then the storages.
+//! Checkpoints written by `torch.save` before 1.6: consecutive pickles, then the storages.
 //!
-//! A magic number, the protocol, what the machine was like, the values, the keys of the storages; then for each key the number of its
-//! elements in 8 bytes and the elements, little-endian on every machine.
+//! A magic number, the protocol, system information, the values, the keys of the storages; then for each key the number of elements in 8
+//! bytes and the elements, always little-endian.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -21,16 +21,16 @@ use crate::limits::PICKLE_BYTES;
 use crate::pickle::{Node, Pickle, Value, attributes, walk};
 
 const RULE: &str = "torch.serialization: legacy format";
-/// 0x1950a86a20f9469cfc6c, as pickles of protocol 2 and later spell it, and those before.
+/// 0x1950a86a20f9469cfc6c, as encoded by pickle protocols 2 and later, and by earlier ones.
 const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19";
 const MAGIC_LINE: &[u8] = b"L119547037146038801333356L\n";
-/// Bytes in which the magic number stands: a protocol and a frame may be before it.
+/// Bytes in which the magic number must be found: a protocol and a frame may precede it.
 const HEAD: u64 = 32;
 const PROTOCOL: i64 = 1001;
-/// Bytes that are read at first of the pickles, which tell no length.
+/// Bytes of the pickles that are read first; their length is not stored.
 const FIRST: u64 = 256 << 10;
 
-/// How long the elements of a type may be that is not known here.
+/// Possible sizes of elements of unknown type.
 const WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 
 pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -52,7 +52,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
                 length = length.saturating_mul(4).min(most);
             }
             Err(error) if error.code() == Code::Truncated && most < input.length() => {
-                let message = format!("the pickles have more than {most} bytes (option maxIndexBytes)");
+                let message = format!("the pickles exceed {most} bytes (option maxIndexBytes)");
                 return Err(Error::new(Code::Limit, message).rule(RULE));
             }
             read => return read?.catalog(input),
@@ -60,10 +60,10 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
 }
 
-/// The pickles of a file, and the offset of the storages behind them.
+/// The pickles of a file, and the offset of the storages after them.
 struct Pickles {
     main: Pickle,
-    /// Where it stands.
+    /// Its offset.
     offset: u64,
     keys: Pickle,
     end: u64,
@@ -94,7 +94,7 @@ impl Pickles {
         let (protocol, at_protocol) = next()?;
         if protocol.root() != Value::Int(PROTOCOL) {
             let message =
-                format!("the protocol {} is not known here, only {PROTOCOL}", protocol.repr(protocol.root()));
+                format!("the protocol {} is not supported, only {PROTOCOL}", protocol.repr(protocol.root()));
             return Err(Error::new(Code::UnsupportedVersion, message).at(at_protocol).rule(RULE));
         }
         next()?;
@@ -113,21 +113,20 @@ impl Pickles {
         damage.of_item(&mut builder, wrong.map_or(Ok(()), Err))?;
         builder.reserve(blobs.len());
         let found = walk::walk::<Torch>(&main, "", &mut builder, &mut damage)?;
-        let place =
+        let context =
             Context { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
-        list::add(&mut builder, &mut damage, &place, &found.tensors)?;
+        list::add(&mut builder, &mut damage, &context, &found.tensors)?;
         walk::warn(&mut builder, found.skipped);
         attributes::add::<Torch>(&mut builder, Arc::clone(&main), found.seen)?;
         damage.finish(builder)
     }
 }
 
-/// Where the storages are, in the order of their keys. Where nothing tells how long the elements of one are, those behind it have no
-/// place.
+/// Locates the storages, in the order of their keys. If the element size of one cannot be determined, those after it cannot be located.
 fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) -> Result<Placed<'k>> {
     let mut kinds: HashMap<&str, Kind<'_>> = HashMap::new();
     for at in (0_u32..).take(main.nodes().len()) {
-        // One that makes no sense is refused with the tensor that it is of.
+        // An invalid storage is reported with its tensor.
         if let Ok(Some(storage)) = tensor::storage_of(main, Value::Node(at)) {
             kinds.insert(storage.key, storage.kind);
         }
@@ -137,7 +136,7 @@ fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) 
     unknown.sort_unstable();
     unknown.dedup();
     if let [_] = *unknown {
-        // The length of its elements is the one with which all storages end with the file.
+        // Use the element size with which the storages end exactly at the end of the file.
         for width in WIDTHS {
             let found = placed(keys, start, input, &kinds, Some(width))?;
             let end = found.0.values().map(|blob| blob.offset + blob.stored).max();
@@ -151,8 +150,7 @@ fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) 
 
 type Placed<'k> = (HashMap<&'k str, Blob>, Option<Error>);
 
-/// The storages up to the first that makes no sense, and what is wrong with it. Elements of types that are not known here have
-/// `unknown` bytes.
+/// Locates the storages up to the first invalid one, and returns its error. Elements of unknown types have `unknown` bytes.
 fn placed<'k>(
     keys: &'k Pickle,
     start: u64,
@@ -165,14 +163,14 @@ fn placed<'k>(
     let refuse = |code, message: String, at| Some(Error::new(code, message).at(at).rule(RULE));
     for &key in keys.items(keys.root()).unwrap_or_default() {
         let Some(key) = keys.short(key) else {
-            return Ok((blobs, refuse(Code::BadIndex, "a storage's key is no text".to_owned(), start)));
+            return Ok((blobs, refuse(Code::BadIndex, "a storage key is not a string".to_owned(), start)));
         };
         let kind = kinds.get(key);
         let Some(width) = kind.and_then(|kind| kind.unit().or(unknown)) else {
             let of = kind.map_or_else(String::new, |kind| {
-                format!(": {:?} is no type that is known here", short(kind.name, NAME))
+                format!(": {:?} is an unknown type", short(kind.name, NAME))
             });
-            let message = format!("nothing says how long the elements of the storage {key:?} are{of}");
+            let message = format!("the element size of the storage {key:?} is unknown{of}");
             return Ok((blobs, refuse(Code::BadIndex, message, at)));
         };
         if end_within(at, 8, input.length()).is_none() {
@@ -185,12 +183,13 @@ fn placed<'k>(
         let Some((length, end)) =
             length.and_then(|length| Some((length, end_within(data, length, input.length())?)))
         else {
-            let message =
-                format!("the storage {key:?} has {count} elements of {width} bytes, which go beyond the end");
+            let message = format!(
+                "the storage {key:?} has {count} elements of {width} bytes, which extend past the end"
+            );
             return Ok((blobs, refuse(Code::Truncated, message, at)));
         };
         if blobs.insert(key, Blob::raw(data, length)).is_some() {
-            let message = format!("the storage {key:?} stands twice");
+            let message = format!("the storage {key:?} occurs twice");
             return Err(Error::new(Code::BadIndex, message).at(at).rule(RULE));
         }
         at = end;

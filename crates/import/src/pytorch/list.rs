@@ -1,4 +1,4 @@
-//! Adds what was found to a catalog: which bytes a tensor is made of, and how they are read.
+//! Adds the tensors found to a catalog: their bytes, and how they are read.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -20,21 +20,21 @@ use crate::pickle::Pickle;
 use crate::pickle::ndarray::{Array, Raw};
 
 const RULE: &str = "torch._utils";
-/// Parts of one storage that are hashed with it, each of them whenever it is loaded.
+/// Maximum views of one storage that are verified with it: each load of a view hashes the whole storage.
 const HASHED_PARTS: u32 = 16;
 
-/// Where the bytes of a checkpoint are.
+/// The locations of the bytes of a checkpoint.
 pub struct Context<'a> {
     pub pickle: &'a Pickle,
-    /// The offset of the pickle in the file, where it stands there as it is.
+    /// The offset of the pickle in the file, if it is stored there uncompressed.
     pub offset: Option<u64>,
-    /// Of the storages.
+    /// The byte order of the storages.
     pub byte_order: ByteOrder,
-    /// All decoded bytes of a storage, by its key.
+    /// The decoded bytes of storages, by key.
     pub storages: &'a HashMap<&'a str, Blob>,
 }
 
-/// Adds tensors under their paths, renamed where two have the same.
+/// Adds tensors under their paths, with a suffix for duplicates.
 pub fn add(
     builder: &mut Builder,
     damage: &mut Damage,
@@ -56,7 +56,7 @@ pub fn add(
     Ok(())
 }
 
-/// Records the storages that have fewer bytes than the pickle says, each once.
+/// Records storages that are shorter than stated by the pickle, each once.
 fn short_storages(
     builder: &mut Builder,
     damage: &mut Damage,
@@ -70,11 +70,14 @@ fn short_storages(
             let held = blob.decoded.unwrap_or_default();
             let message = match (storage.elements, storage.kind.unit()) {
                 (None, _) => {
-                    format!("the pickle does not say how many elements the storage {:?} has", storage.key)
+                    format!(
+                        "the pickle does not state the number of elements of the storage {:?}",
+                        storage.key
+                    )
                 }
                 (Some(elements), Some(unit)) if elements.checked_mul(unit).is_none_or(|said| said > held) => {
                     format!(
-                        "the storage {:?} has {held} bytes, the pickle says {elements} elements of {unit}: it was cut off",
+                        "the storage {:?} has {held} bytes, but the pickle states {elements} elements of {unit}: the file is truncated",
                         storage.key
                     )
                 }
@@ -89,7 +92,7 @@ fn short_storages(
     }
 }
 
-/// The parts of storages that a tensor is made of.
+/// Returns the storage views that a tensor consists of.
 fn parts<'t, 'p>(tensor: &'t Tensor<'p>) -> Vec<&'t Strided<'p>> {
     match tensor {
         Tensor::Strided(strided) => vec![strided],
@@ -104,9 +107,9 @@ fn parts<'t, 'p>(tensor: &'t Tensor<'p>) -> Vec<&'t Strided<'p>> {
 
 struct List<'a> {
     context: &'a Context<'a>,
-    /// How many parts of tensors each storage has.
+    /// The number of tensor views of each storage.
     uses: HashMap<&'a str, u32>,
-    /// Bytes that may still be copied out of the pickle: what is in it once may be named often.
+    /// Bytes that may still be copied from the pickle, which may refer to them repeatedly.
     inline: u64,
 }
 
@@ -132,12 +135,12 @@ impl List<'_> {
         tensor(builder, name, &strided.shape, Layout::Dense, data.dtype, vec![data], Entries::new())
     }
 
-    /// A tensor of a type that is not known here, of which nothing says where in its storage it is.
+    /// Adds a tensor of unknown type whose position in its storage is unknown.
     fn unplaced(&self, builder: &mut Builder, name: &str, strided: &Strided<'_>) -> Result<()> {
         let Strided { storage, kind, shape, .. } = strided;
         let blob = self.storage(storage)?;
         let message = format!(
-            "{:?} is no type that is known here: the bytes of the whole storage can be read, the values cannot",
+            "{:?} is an unknown type: the bytes of the whole storage can be read, but not the values",
             kind.name
         );
         builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
@@ -151,8 +154,8 @@ impl List<'_> {
         self.context.storages.get(storage.key).cloned().ok_or_else(missing)
     }
 
-    /// Bytes of an element of a type that is not known here. The storage tells them where it counts such elements, or where the
-    /// tensor is all of it.
+    /// Returns the bytes of an element of unknown type, derived from the storage if it counts such elements or if the tensor covers all of
+    /// it.
     fn width(&self, part: &Strided<'_>) -> Option<u64> {
         let Strided { storage, kind, shape, strides, .. } = part;
         let held = self.context.storages.get(storage.key)?.decoded?;
@@ -165,7 +168,7 @@ impl List<'_> {
         (elements > 0 && held % elements == 0 && held > 0).then(|| held / elements)
     }
 
-    /// Elements of a storage. Fails with `ZT_OUT_OF_BOUNDS` where the storage lacks some of them.
+    /// Returns elements of a storage. Fails with `ZT_OUT_OF_BOUNDS` if some are outside the storage.
     fn component(&self, role: Label, part: &Strided<'_>) -> Result<Component> {
         let Strided { storage, kind, shape, strides, conj, neg, .. } = part;
         let changed = *conj || *neg;
@@ -177,7 +180,7 @@ impl List<'_> {
         let held = blob.decoded.unwrap_or_default();
         let beyond = || {
             let message = format!(
-                "the shape {shape:?} of {} with the strides {strides:?} from element {} on leads beyond the {held} bytes of its storage",
+                "the shape {shape:?} of {} with the strides {strides:?} from element {} on extends past the {held} bytes of its storage",
                 kind.name, part.offset
             );
             Error::new(Code::OutOfBounds, message).at(blob.offset)
@@ -187,15 +190,17 @@ impl List<'_> {
         })?;
         let in_order = contiguous(shape, strides);
         let view = if elements == 0 {
-            // None of its bytes exist, so its beginning need not.
+            // It has no bytes, so its offset may be out of range.
             blob = Blob { offset: blob.offset, ..Blob::raw(blob.offset, 0) };
             View::Whole
         } else if (1..8).contains(&kind.bits) {
-            // Elements that share bytes: only whole bytes have a context.
+            // Elements that share bytes: only whole bytes can be addressed.
             let start = part.offset.checked_mul(kind.bits).ok_or_else(beyond)?;
             if !in_order || start % 8 > 0 || storage.start > 0 || changed {
-                let message =
-                    format!("elements of {} share bytes, which this view of them divides", kind.name);
+                let message = format!(
+                    "elements of {} share bytes, and this view does not begin and end at whole bytes",
+                    kind.name
+                );
                 return Err(Error::new(Code::UnsupportedEncoding, message));
             }
             let length = kind.bytes(elements).ok_or_else(beyond)?;
@@ -203,12 +208,11 @@ impl List<'_> {
             whole_or_range(start / 8, length, held)
         } else {
             let unknown = || {
-                let message =
-                    format!("{:?} is no type that is known here, nor how long its elements are", kind.name);
+                let message = format!("{:?} is an unknown type with an unknown element size", kind.name);
                 Error::new(Code::BadDtype, message)
             };
             let width = kind.width().or_else(|| self.width(part)).ok_or_else(unknown)?;
-            // What a storage that is a part of another is counted in.
+            // The unit of the offset of a storage that is part of another.
             let unit = match storage.start {
                 0 => Some(0),
                 start => {
@@ -241,7 +245,7 @@ impl List<'_> {
         Ok(Component { byte_order, view, signs, ..Component::new(role, kind.dtype, Data::Blob(blob)) })
     }
 
-    /// A NumPy array, whose elements are in the pickle.
+    /// Adds a NumPy array, whose elements are in the pickle.
     fn array(&mut self, builder: &mut Builder, name: &str, array: &Array<'_>) -> Result<()> {
         let Some(raw) = &array.data else { return Ok(()) };
         let length = raw.bytes(self.context.pickle).len() as u64;
@@ -249,7 +253,7 @@ impl List<'_> {
             Data::Blob(Blob::raw(offset.saturating_add(span.start), length))
         } else {
             self.inline = self.inline.checked_sub(length).ok_or_else(|| {
-                Error::new(Code::Limit, "arrays share the bytes of the pickle too often to be copied")
+                Error::new(Code::Limit, "arrays refer to the same bytes of the pickle too often to be copied")
             })?;
             Data::Inline(raw.bytes(self.context.pickle).into())
         };
@@ -263,7 +267,7 @@ impl List<'_> {
         let needed = product(&array.shape).and_then(|elements| elements.checked_mul(width));
         if needed != Some(length) {
             let message = format!(
-                "the shape {:?} of {} does not take the {length} bytes of the array",
+                "the shape {:?} of {} does not match the {length} bytes of the array",
                 array.shape,
                 dtype.name()
             );
@@ -336,12 +340,12 @@ impl List<'_> {
     }
 }
 
-/// A run of a storage.
+/// Returns a view of a range of a storage.
 fn whole_or_range(start: u64, length: u64, held: u64) -> View {
     if start == 0 && length == held { View::Whole } else { View::range(start, length) }
 }
 
-/// A tensor of a layout that only PyTorch has, by its components.
+/// Adds a tensor with a PyTorch-specific layout, by its components.
 fn composite(
     builder: &mut Builder,
     name: &str,
@@ -351,15 +355,15 @@ fn composite(
     attributes: Entries,
 ) -> Result<()> {
     let layout = format!("torch.{layout}/1");
-    let message = format!("{layout:?} has no values here; its components can be read");
+    let message = format!("{layout:?} is not supported: only its components can be read");
     builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
     let layout = Layout::Other(builder.intern(&layout));
     tensor(builder, name, shape, layout, None, components, attributes)
 }
 
-/// A tensor whose data is not in the file.
+/// Adds a tensor whose data is not in the file.
 fn meta(builder: &mut Builder, name: &str, kind: Kind<'_>, shape: &[u64]) -> Result<()> {
-    let message = "the tensor is on the device \"meta\": the file has no data of it";
+    let message = "the tensor is on the device \"meta\": the file has no data for it";
     builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
     let layout = Layout::Other(builder.intern("torch.meta/1"));
     tensor(builder, name, shape, layout, None, Vec::new(), vec![text("dtype", kind.name)])
@@ -385,11 +389,11 @@ fn text(key: &str, value: &str) -> (Plain, Plain) {
 }
 
 fn unknown(builder: &mut Builder, name: &str, dtype: &str) {
-    let message = format!("{dtype:?} is no type of zTensor: the bytes can be read, the values cannot");
+    let message = format!("{dtype:?} is not a zTensor dtype: the bytes can be read, but not the values");
     builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
 }
 
-/// Whether the elements follow each other, row-major.
+/// Returns whether the elements are contiguous and row-major.
 fn contiguous(shape: &[u64], strides: &[u64]) -> bool {
     let mut expected = 1_u64;
     shape.iter().zip(strides).rev().all(|(&dim, &stride)| {

@@ -1,4 +1,4 @@
-//! Tensors as `torch.save` pickles them: calls of `torch._utils` and their arguments.
+//! Tensors as pickled by `torch.save`: calls of `torch._utils` and their arguments.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -9,9 +9,9 @@ use crate::pickle::ndarray::Array;
 use crate::pickle::{Node, Object, Pickle, Value};
 
 const RULE: &str = "torch._utils";
-/// More dimensions than any limit allows.
+/// A limit above any allowed rank.
 const DIMS: usize = 1024;
-/// Entries of a tensor's metadata that are looked through. Real ones have two.
+/// Maximum metadata entries of a tensor that are examined. Real ones have two.
 const METADATA: usize = 64;
 
 /// A tensor of any layout.
@@ -20,7 +20,7 @@ pub enum Tensor<'p> {
     Strided(Strided<'p>),
     Quantized(Quantized<'p>),
     Sparse(Sparse<'p>),
-    /// One that has no data.
+    /// A tensor without data.
     Meta(Kind<'p>, Vec<u64>),
     Array(Array<'p>),
 }
@@ -30,24 +30,24 @@ pub enum Tensor<'p> {
 pub struct Strided<'p> {
     pub storage: Storage<'p>,
     pub kind: Kind<'p>,
-    /// In elements of `kind`, as the strides.
+    /// In elements of `kind`, like the strides.
     pub offset: u64,
     pub shape: Vec<u64>,
     pub strides: Vec<u64>,
-    /// What is left to be done to the elements when they are read.
+    /// Operations to apply when the elements are read.
     pub conj: bool,
     pub neg: bool,
 }
 
-/// What a persistent id says of a storage.
+/// The storage described by a persistent id.
 #[derive(Clone, Copy, Debug)]
 pub struct Storage<'p> {
     pub key: &'p str,
-    /// What its elements are counted in.
+    /// The type in which its elements are counted.
     pub kind: Kind<'p>,
-    /// How many there are; `None` where the id does not say.
+    /// The number of elements; `None` if the id does not state it.
     pub elements: Option<u64>,
-    /// Of a storage that is a part of another: its beginning, in elements.
+    /// The start in elements, if it is part of another storage.
     pub start: u64,
 }
 
@@ -71,10 +71,10 @@ pub enum Scales<'p> {
     },
 }
 
-/// A sparse tensor by its components, in the order in which PyTorch gives them.
+/// A sparse tensor by its components, in PyTorch's order.
 #[derive(Debug)]
 pub struct Sparse<'p> {
-    /// As `torch.layout` calls it.
+    /// The name of the `torch.layout`.
     pub layout: &'p str,
     pub shape: Vec<u64>,
     /// The indices, or the compressed and the plain ones.
@@ -82,8 +82,8 @@ pub struct Sparse<'p> {
     pub values: Strided<'p>,
 }
 
-/// The tensor that a call of `torch` makes; `None` where it makes none, or one of a layout or scheme that is not known here. Fails with `ZT_BAD_INDEX` where its arguments are not those of
-/// a tensor.
+/// Returns the tensor that a `torch` call creates, or `None` if it creates none or one with an unknown layout or scheme. Fails with
+/// `ZT_BAD_INDEX` if its arguments are invalid.
 pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<Option<Tensor<'p>>> {
     let malformed = || {
         Error::new(Code::BadIndex, format!("the arguments of {name} are not those of a tensor")).rule(RULE)
@@ -112,13 +112,13 @@ pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<
     tensor.map(Some).ok_or_else(malformed)
 }
 
-/// A type by its name. Any name may be that of a type which is newer than this.
+/// Returns the type with this name. An unknown name may be a newer type.
 fn dtype_of(pickle: &Pickle, value: Value) -> Option<Kind<'_>> {
     let (module, name) = pickle.global(value)?;
     Some(kind::of_dtype(module, name).unwrap_or(Kind::unknown(name)))
 }
 
-/// Whether a call names a layout or a scheme of quantization that is not known here.
+/// Returns whether a call uses an unknown layout or quantization scheme.
 fn is_newer(pickle: &Pickle, name: &str, args: &[Value]) -> bool {
     if name == "_rebuild_qtensor" {
         let scheme = args.get(4).and_then(|&parameters| pickle.items(parameters)?.first().copied());
@@ -132,7 +132,7 @@ fn is_newer(pickle: &Pickle, name: &str, args: &[Value]) -> bool {
     })
 }
 
-/// The name of a function of `torch._utils`.
+/// Returns the name of a `torch._utils` function.
 pub fn rebuild(pickle: &Pickle, callee: Value) -> Option<&str> {
     pickle.global(callee).filter(|(module, _)| *module == "torch._utils").map(|(_, name)| name)
 }
@@ -174,15 +174,15 @@ fn strided<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<Opti
     Ok(Some(Strided { storage, kind, offset, shape, strides, conj, neg }))
 }
 
-/// What a value is where a strided tensor has to be: a component of another. Parameters and subclasses are taken off.
+/// Returns the strided tensor in a value that is a component of another. Parameters and subclasses are unwrapped.
 fn as_strided(pickle: &Pickle, value: Value) -> Result<Option<Strided<'_>>> {
     let Some(Node::Object(object)) = pickle.node(value) else { return Ok(None) };
     let Some(name) = rebuild(pickle, object.callee) else { return Ok(None) };
     strided(pickle, name, pickle.items(object.args).unwrap_or_default())
 }
 
-/// A storage by its persistent id: `('storage', class, key, location, numel)`, where it is a part of another with
-/// `(key, offset, numel)` behind that.
+/// Returns the storage of a persistent id: `('storage', class, key, location, numel)`, followed by `(key, offset, numel)` if it is part of
+/// another.
 pub fn storage_of(pickle: &Pickle, value: Value) -> Result<Option<Storage<'_>>> {
     let Some(Node::Persistent(id)) = pickle.node(value) else { return Ok(None) };
     let Some((&[tag, class, key, _, count], view)) = pickle.items(*id).and_then(<[Value]>::split_first_chunk)
@@ -262,7 +262,7 @@ fn sparse<'p>(pickle: &'p Pickle, args: &'p [Value]) -> Result<Option<Sparse<'p>
     Ok(Some(Sparse { layout, shape, indices, values }))
 }
 
-/// `torch.sparse_csr`, or `torch.serialization._get_layout('torch.sparse_csr')`.
+/// Returns the layout of `torch.sparse_csr`, or of `torch.serialization._get_layout('torch.sparse_csr')`.
 pub fn layout_of(pickle: &Pickle, value: Value) -> Option<&str> {
     if let Some(("torch", name)) = pickle.global(value) {
         return Some(name);
@@ -284,12 +284,12 @@ fn number(value: Value) -> Result<Option<u64>> {
     match value {
         Value::Int(number) => u64::try_from(number)
             .map(Some)
-            .map_err(|_| bad(format!("{number} is no size, offset or stride: it is below 0"))),
+            .map_err(|_| bad(format!("{number} is not a valid size, offset or stride: it is negative"))),
         _ => Ok(None),
     }
 }
 
-/// The integers of a tuple, a list or a `torch.Size`.
+/// Returns the integers of a tuple, a list or a `torch.Size`.
 fn numbers(pickle: &Pickle, value: Value) -> Result<Option<Vec<u64>>> {
     let inner = match pickle.node(value) {
         Some(Node::Object(object)) if pickle.global(object.callee) == Some(("torch", "Size")) => {
@@ -299,7 +299,7 @@ fn numbers(pickle: &Pickle, value: Value) -> Result<Option<Vec<u64>>> {
     };
     let Some(items) = pickle.items(inner) else { return Ok(None) };
     if items.len() > DIMS {
-        return Err(bad(format!("a tensor of {} dimensions", items.len())));
+        return Err(bad(format!("a tensor has {} dimensions", items.len())));
     }
     items.iter().map(|&item| number(item)).collect()
 }

@@ -1,4 +1,4 @@
-//! What stands in the table of a checkpoint (`tensor_bundle.proto`, `tensor_shape.proto`, `tensor_slice.proto` of TensorFlow).
+//! The entries of a checkpoint's table (`tensor_bundle.proto`, `tensor_shape.proto`, `tensor_slice.proto` of TensorFlow).
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked;
@@ -12,24 +12,24 @@ use crate::protobuf::{Run, Value, Walker};
 
 const OF_HEADER: &str = "tensor_bundle.proto: BundleHeaderProto";
 const OF_ENTRY: &str = "tensor_bundle.proto: BundleEntryProto";
-/// `kTensorBundleVersion`: what a reader must know is told by `min_consumer`.
+/// `kTensorBundleVersion`: `min_consumer` states the version that a reader must support.
 const VERSION: u64 = 1;
-/// Times that a value's bytes are looked at: a message, and the messages in it.
+/// How often the bytes of a value are read: a message, and the messages in it.
 const LOOKS: u64 = 8;
 
-/// What a checkpoint says of itself.
+/// The header of a checkpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Files of data.
+    /// Number of data files.
     pub shards: u64,
     pub big_endian: bool,
-    /// The version of the format that wrote it.
+    /// The format version of the writer.
     pub producer: u64,
 }
 
 impl Header {
-    /// What stands under the empty key. Fails with `ZT_BAD_MAGIC` where that is no header of a checkpoint, and with
-    /// `ZT_UNSUPPORTED_VERSION` where it is one of another version.
+    /// Reads the entry with the empty key. Fails with `ZT_BAD_MAGIC` if it is not the header of a checkpoint, and with
+    /// `ZT_UNSUPPORTED_VERSION` if its version is unsupported.
     pub fn read(entry: &Entry<'_>, stop: &Stop) -> Result<Self> {
         Self::fields(entry, stop).map_err(|error| error.at(entry.at).rule(OF_HEADER))
     }
@@ -45,9 +45,9 @@ impl Header {
         let (mut shards, mut endianness, mut version) = (0, 0, None);
         while let Some(field) = walker.next(&mut message)? {
             match (field.number, field.value) {
-                // `SavedTensorSlices.meta` has the place that the number of shards has now.
+                // `SavedTensorSlices.meta` has the field number that is now the number of shards.
                 (1, Value::Bytes(_)) => {
-                    let message = "this is a checkpoint of TensorFlow's first format (SaverDef.V1), which is not read: restore \
+                    let message = "this is a checkpoint of TensorFlow's first format (SaverDef.V1), which is not supported: restore \
                                    it with TensorFlow, and save it again";
                     return Err(Error::new(Code::UnsupportedVersion, message));
                 }
@@ -59,8 +59,9 @@ impl Header {
         }
         let (producer, least) = version.ok_or_else(no_header)?;
         if least > VERSION {
-            let message =
-                format!("the checkpoint asks for readers of version {least}, and {VERSION} is known here");
+            let message = format!(
+                "the checkpoint requires readers of version {least}, but this reader supports version {VERSION}"
+            );
             return Err(Error::new(Code::UnsupportedVersion, message));
         }
         if shards > u64::from(u32::MAX >> 1) || endianness > 1 {
@@ -71,7 +72,7 @@ impl Header {
     }
 }
 
-/// `VersionDef`: which version wrote it, and which the reader must know.
+/// Reads `VersionDef`: the version of the writer, and the version that a reader must support.
 fn versions(walker: &mut Walker<'_>, mut message: Run) -> Result<(u64, u64)> {
     let (mut producer, mut least) = (0, 0);
     while let Some(field) = walker.next(&mut message)? {
@@ -84,24 +85,24 @@ fn versions(walker: &mut Walker<'_>, mut message: Run) -> Result<(u64, u64)> {
     Ok((producer, least))
 }
 
-/// What a checkpoint says of a tensor, or of a part of one.
+/// The entry of a tensor or of a slice of one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tensor {
-    /// Where that stands in the index.
+    /// Its offset in the index.
     pub at: u64,
-    /// A number of `DataType`.
+    /// A `DataType` number.
     pub kind: u64,
     pub shape: Vec<u64>,
     pub shard: u64,
     pub offset: u64,
     pub size: u64,
-    /// The checksum of its bytes, masked.
+    /// The masked checksum of its bytes.
     pub sum: u32,
-    /// The parts that it is divided into, whose bytes stand under other keys. Empty of one that has its bytes itself.
+    /// The slices that hold its data, stored under other keys. Empty if the entry has its own data.
     pub slices: Vec<Slice>,
 }
 
-/// A part of a tensor: in each dimension where it begins and how many places it takes; `None` where it takes all.
+/// A slice of a tensor: start and length in each dimension; the length is `None` for the whole dimension.
 pub type Slice = Vec<(u64, Option<u64>)>;
 
 impl Tensor {
@@ -160,7 +161,7 @@ fn slice(walker: &mut Walker<'_>, mut message: Run, limits: &Limits) -> Result<S
     while let Some(field) = walker.next(&mut message)? {
         let (1, Value::Bytes(mut extent)) = (field.number, field.value) else { continue };
         if slice.len() == limits.max_rank as usize {
-            let message = format!("a part has more than {} dimensions (option maxRank)", slice.len());
+            let message = format!("a slice has more than {} dimensions (option maxRank)", slice.len());
             return Err(Error::new(Code::Limit, message));
         }
         let (mut start, mut length) = (0, None);
@@ -176,8 +177,8 @@ fn slice(walker: &mut Walker<'_>, mut message: Run, limits: &Limits) -> Result<S
     Ok(slice)
 }
 
-/// The value of an entry, at its place in the file. Behind it is a byte more: a field that goes beyond the value is no sign of a file
-/// that is cut off.
+/// The value of an entry at its position in the file. It appears one byte longer, so that a field that extends past the value is not
+/// mistaken for a truncated file.
 struct Source<'e> {
     value: &'e [u8],
     at: u64,

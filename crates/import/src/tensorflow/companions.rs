@@ -1,9 +1,9 @@
-//! What TensorFlow writes beside the index of a checkpoint, by which a folder says which one is meant.
+//! Sibling files of a checkpoint's index that identify the current checkpoint of a folder.
 #![forbid(unsafe_code)]
 
 use ztensor_core::formats::{Companions, Marker};
 
-/// What stands beside an index.
+/// Sibling files of an index.
 pub const COMPANIONS: Companions = Companions {
     format: super::NAME,
     markers: &[
@@ -18,8 +18,8 @@ pub const COMPANIONS: Companions = Companions {
 /// The variables of a SavedModel.
 const VARIABLES: &str = "variables/variables.index";
 
-/// The index of the checkpoint that a file `checkpoint` says is the newest: `CheckpointState` as text. TensorFlow writes an absolute path
-/// where it was given one. Of that the last part counts, since the folder is all that is looked at, and may have been moved.
+/// Returns the index of the newest checkpoint according to a file `checkpoint`: `CheckpointState` as text. TensorFlow writes an absolute
+/// path if it was given one. Only its last component is used, because only this folder is searched and it may have been moved.
 fn newest(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let value = text.lines().find_map(|line| line.trim_start().strip_prefix("model_checkpoint_path:"))?;
@@ -29,7 +29,7 @@ fn newest(text: &[u8]) -> Option<String> {
     Some(format!("{name}.index"))
 }
 
-/// The bytes of a text in quotes (protobuf.dev, Text Format: String Literals).
+/// Decodes a quoted string (protobuf.dev, Text Format: String Literals).
 fn unquoted(text: &str) -> Option<Vec<u8>> {
     let quote = *text.as_bytes().first().filter(|first| matches!(first, b'"' | b'\''))?;
     let mut rest = text.as_bytes().strip_prefix(&[quote])?.strip_suffix(&[quote])?.iter().copied().peekable();
@@ -61,7 +61,7 @@ fn unquoted(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The index of a file of data, by its name: `a.index` of `a.data-00000-of-00001`.
+/// Returns the index of a data file by its name: `a.index` for `a.data-00000-of-00001`.
 fn index_of(name: &str) -> Option<String> {
     let (prefix, rest) = name.rsplit_once(".data-")?;
     let (number, count) = rest.split_once("-of-")?;

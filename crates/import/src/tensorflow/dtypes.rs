@@ -1,19 +1,19 @@
-//! `DataType` of `types.proto`: what the elements of a tensor are.
+//! Element types, `DataType` of `types.proto`.
 #![forbid(unsafe_code)]
 
 use ztensor_core::model::DType;
 
-/// A type of elements.
+/// An element type.
 pub struct Kind {
     pub name: &'static str,
-    /// `None` of what zTensor has no type for.
+    /// `None` if zTensor has no such type.
     pub dtype: Option<DType>,
-    /// Bytes of an element, of which none takes less than one; `None` of what has no fixed length and is no array of numbers.
+    /// Bytes of an element, at least one; `None` for types without a fixed size, which are not numeric.
     pub width: Option<u64>,
 }
 
 impl Kind {
-    /// The type of a number; `None` of one that is not known here.
+    /// Returns the type with this number, or `None` if it is unknown.
     pub fn of(number: u64) -> Option<&'static Self> {
         KINDS.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
@@ -31,7 +31,7 @@ const fn no_array(name: &'static str) -> Kind {
     Kind { name, dtype: None, width: None }
 }
 
-/// In the order of their numbers, from 1 on.
+/// By number, from 1 on.
 static KINDS: [Kind; 33] = [
     of("DT_FLOAT", DType::Float32),
     of("DT_DOUBLE", DType::Float64),

@@ -1,15 +1,15 @@
-//! Partitioned variables: a tensor whose parts stand under keys of their own. The keys are made as `EncodeTensorNameSlice` of
-//! `saved_tensor_slice_util.cc` does, in the ordered code of `ordered_code.cc`.
+//! Partitioned variables: a tensor whose slices are stored under separate keys. The keys follow `EncodeTensorNameSlice` of
+//! `saved_tensor_slice_util.cc`, in the ordered code of `ordered_code.cc`.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked::product;
 
 use super::bundle::Slice;
 
-/// The length of an extent that is all of a dimension.
+/// The length of a full extent.
 const FULL: i64 = -1;
 
-/// The key of a part of a tensor. They sort before all names.
+/// Returns the key of a slice of a tensor. Such keys sort before all names.
 pub fn key(name: &str, slice: &Slice) -> Vec<u8> {
     let mut key = Vec::new();
     push_number(&mut key, 0);
@@ -29,7 +29,7 @@ pub fn key(name: &str, slice: &Slice) -> Vec<u8> {
     key
 }
 
-/// A number without a sign: how many bytes it takes, then these, the highest first.
+/// Appends an unsigned number: its number of bytes, then the bytes, most significant first.
 fn push_number(key: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
     let own = bytes.iter().copied().skip_while(|&byte| byte == 0);
@@ -37,43 +37,44 @@ fn push_number(key: &mut Vec<u8>, number: u64) {
     key.extend(own);
 }
 
-/// A number with a sign, the highest byte first: above its bits as many ones as it takes bytes, all turned around below zero.
+/// Appends a signed number, most significant byte first, prefixed with as many one bits as it has bytes. All bits are inverted for negative
+/// numbers.
 fn push_signed(key: &mut Vec<u8>, number: i64) {
     let magnitude = if number < 0 { !number } else { number }.cast_unsigned();
     let bits = u64::BITS - magnitude.leading_zeros();
-    // A byte has 7 bits of it, one of which is the sign's.
+    // Each byte holds 7 bits, one of which is the sign.
     let length = bits / 7 + 1;
-    // Ten bytes hold any: the ones, and 64 bits.
+    // Ten bytes hold any number: the one bits, and 64 bits.
     let spelled = i128::from(number) ^ (((1_i128 << length) - 1) << (7 * length));
     let bytes = spelled.to_be_bytes();
     key.extend(bytes.iter().skip(bytes.len() - length as usize));
 }
 
-/// How a tensor is put together of its parts.
+/// The arrangement of the slices of a tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TensorSlice {
-    /// Rows of which each part has a run.
+    /// Number of rows, of which each slice has a range.
     pub rows: u64,
-    /// Which of the parts, in the order of their runs, and how many elements of each row they have.
+    /// The indices of the slices in row order, and their number of elements per row.
     pub runs: Vec<(usize, u64)>,
 }
 
-/// Why parts do not make up a tensor.
+/// Why slices cannot be assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unlike {
-    /// They are cut along several dimensions.
+    /// They are split along several dimensions.
     Axes,
-    /// They leave something out, overlap or go beyond it.
+    /// They have gaps, overlap or extend past the tensor.
     Gaps,
 }
 
-/// The shape of a part; `None` where it has another number of dimensions.
+/// Returns the shape of a slice, or `None` if the rank does not match.
 pub fn shape_of(slice: &Slice, whole: &[u64]) -> Option<Vec<u64>> {
     let lengths = slice.iter().zip(whole).map(|(&(_, length), &dim)| length.unwrap_or(dim));
     (slice.len() == whole.len()).then(|| lengths.collect())
 }
 
-/// Arranges the parts of a tensor, all of which have its number of dimensions.
+/// Arranges the slices of a tensor, all of which have its rank.
 pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<TensorSlice, Unlike> {
     let is_shortened = |axis: usize, dim: u64| {
         slices.iter().any(|slice| {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     proptest! {
-        /// Keys sort as what they are made of does: that is what the code is for.
+        /// Keys sort like the numbers they encode, which is the purpose of the code.
         #[test]
         fn keys_sort_as_numbers_do(a: i64, b: i64) {
             prop_assert_eq!(signed(a).cmp(&signed(b)), a.cmp(&b));
@@ -166,29 +167,29 @@ mod tests {
             prop_assert_eq!(spelled(a).cmp(&spelled(b)), a.cast_unsigned().cmp(&b.cast_unsigned()));
         }
 
-        /// Any parts along one dimension, in any order, are put together as they were cut.
+        /// Slices along one dimension are assembled regardless of their order.
         #[test]
         fn parts_make_up_the_whole(
             before in proptest::collection::vec(1_u64..4, 0..3),
-            cuts in proptest::collection::vec(1_u64..4, 2..6),
+            lengths in proptest::collection::vec(1_u64..4, 2..6),
             behind in proptest::collection::vec(0_u64..4, 0..3),
             turn in 0_usize..6,
         ) {
-            let dim = cuts.iter().sum();
+            let dim = lengths.iter().sum();
             let whole = [&*before, &[dim], &*behind].concat();
             let mut slices = Vec::new();
             let mut start = 0;
-            for length in &cuts {
+            for length in &lengths {
                 let own = vec![(start, Some(*length))];
                 slices.push([vec![(0, None); before.len()], own, vec![(0, None); behind.len()]].concat());
                 start += length;
             }
-            slices.rotate_left(turn % cuts.len());
-            let cut = arrange(&whole, &slices).unwrap();
-            prop_assert_eq!(cut.rows, before.iter().product::<u64>());
+            slices.rotate_left(turn % lengths.len());
+            let assembled = arrange(&whole, &slices).unwrap();
+            prop_assert_eq!(assembled.rows, before.iter().product::<u64>());
             let width = behind.iter().product::<u64>();
-            prop_assert_eq!(cut.runs.iter().map(|(_, run)| run).sum::<u64>(), dim * width);
-            let starts: Vec<u64> = cut.runs.iter().map(|&(at, _)| slices[at][before.len()].0).collect();
+            prop_assert_eq!(assembled.runs.iter().map(|(_, run)| run).sum::<u64>(), dim * width);
+            let starts: Vec<u64> = assembled.runs.iter().map(|&(at, _)| slices[at][before.len()].0).collect();
             prop_assert!(starts.is_sorted());
         }
     }
@@ -203,8 +204,8 @@ mod tests {
     #[test]
     fn parts_are_arranged_along_one_dimension() {
         let part = |start, length| vec![(0, None), (start, Some(length)), (0, Some(3))];
-        let cut = arrange(&[2, 5, 3], &[part(4, 1), part(0, 4)]).unwrap();
-        assert_eq!(cut, TensorSlice { rows: 2, runs: vec![(1, 12), (0, 3)] });
+        let assembled = arrange(&[2, 5, 3], &[part(4, 1), part(0, 4)]).unwrap();
+        assert_eq!(assembled, TensorSlice { rows: 2, runs: vec![(1, 12), (0, 3)] });
         assert_eq!(arrange(&[7], &[vec![(0, None)]]).unwrap(), TensorSlice { rows: 1, runs: vec![(0, 7)] });
         assert_eq!(arrange(&[], &[vec![]]).unwrap(), TensorSlice { rows: 1, runs: vec![(0, 1)] });
         for parts in [

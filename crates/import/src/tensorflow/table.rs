@@ -1,5 +1,5 @@
-//! The sorted table that the index of a checkpoint is (`tsl/lib/io/format.cc` of TensorFlow, after LevelDB's `table_format.md`): blocks of
-//! entries, an index of the blocks, and a footer. Knows nothing of what keys and values mean.
+//! The sorted table format of a checkpoint's index (`tsl/lib/io/format.cc` of TensorFlow, after LevelDB's `table_format.md`): blocks of
+//! entries, an index of the blocks, and a footer. Does not interpret keys and values.
 #![forbid(unsafe_code)]
 
 use ztensor_core::checked::{self, end_within, u64_le};
@@ -11,10 +11,10 @@ use ztensor_core::work::Stop;
 
 use crate::limits::{TENSORFLOW_ENTRY_BYTES, TENSORFLOW_SNAPPY_TIMES};
 
-/// What the last 8 bytes of a table are.
+/// The last 8 bytes of a table.
 pub const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const FOOTER: u64 = 48;
-/// Behind each block: how it is compressed, and the checksum of both.
+/// Bytes after each block: the compression type and a checksum.
 const TRAILER: u64 = 5;
 const RAW: u8 = 0;
 const SNAPPY: u8 = 1;
@@ -22,7 +22,7 @@ const SNAPPY: u8 = 1;
 const OF_FOOTER: &str = "LevelDB table format: Footer";
 const OF_BLOCK: &str = "LevelDB table format: block";
 
-/// Whether a file ends as a table does.
+/// Returns whether a file ends with the magic of a table.
 pub fn ends_in_magic(last: &[u8]) -> bool {
     let start = (last.len() as u64).checked_sub(8);
     start.and_then(|start| u64_le(last, start)) == Some(MAGIC)
@@ -32,44 +32,45 @@ pub fn ends_in_magic(last: &[u8]) -> bool {
 pub struct Entry<'e> {
     pub key: &'e [u8],
     pub value: &'e [u8],
-    /// Where the value begins in the file; of a compressed block where the block does.
+    /// The offset of the value in the file, or that of a compressed block.
     pub at: u64,
 }
 
-/// A table that is read from its first entry to its last, once.
+/// A table that is read once, from first to last entry.
 pub struct Table<'s> {
     source: &'s dyn ReadAt,
     stop: &'s Stop,
-    /// Bytes that may be read and made.
+    /// Bytes that may be read and allocated.
     most: u64,
     used: u64,
 }
 
 impl<'s> Table<'s> {
-    /// Refuses (`ZT_LIMIT`) to read and to keep more than `most` bytes: blocks, keys, and a little for each entry.
+    /// Creates a reader that fails with `ZT_LIMIT` after reading and retaining more than `most` bytes: blocks, keys, and a fixed charge per
+    /// entry.
     pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
         Self { source, stop, most, used: 0 }
     }
 
-    /// Calls `each` with the entries, in the order of their keys, until it is given `false`.
+    /// Calls `each` with the entries in key order until it returns `false`.
     ///
     /// # Errors
     ///
-    /// `ZT_BAD_MAGIC` for a file that does not end as a table, `ZT_TRUNCATED`, `ZT_DIGEST_MISMATCH` for a block that is damaged,
-    /// `ZT_BAD_INDEX` for blocks or keys that are not in order.
+    /// `ZT_BAD_MAGIC` for a file that does not end like a table, `ZT_TRUNCATED`, `ZT_DIGEST_MISMATCH` for a damaged block, `ZT_BAD_INDEX`
+    /// for blocks or keys that are out of order.
     pub fn walk(&mut self, mut each: impl FnMut(Entry<'_>) -> Result<bool>) -> Result<()> {
         let blocks = self.footer()?;
         let blocks = self.block(blocks)?;
-        let (mut blocks, mut place, mut last) = (blocks.entries()?, Vec::new(), Vec::new());
+        let (mut blocks, mut key, mut last) = (blocks.entries()?, Vec::new(), Vec::new());
         let (mut end, mut is_first) = (0, true);
-        while let Some(separator) = blocks.next(&mut place, self)? {
+        while let Some(separator) = blocks.next(&mut key, self)? {
             let mut value = separator.value;
             let found = Handle::take(&mut value).filter(|_| value.is_empty());
             let handle = found
-                .ok_or_else(|| bad(separator.at, "the place of a block is not two numbers".to_owned()))?;
+                .ok_or_else(|| bad(separator.at, "the handle of a block is not two numbers".to_owned()))?;
             if handle.offset < end {
                 let message =
-                    format!("a block is at {}, in or before the one that ends at {end}", handle.offset);
+                    format!("a block is at {}, before the end of the previous block at {end}", handle.offset);
                 return Err(bad(separator.at, message));
             }
             let block = self.block(handle)?;
@@ -91,7 +92,7 @@ impl<'s> Table<'s> {
         Ok(())
     }
 
-    /// Where the index of the blocks is.
+    /// Reads the handle of the block index.
     fn footer(&mut self) -> Result<Handle> {
         let total = self.source.length();
         let at = total.checked_sub(FOOTER).ok_or_else(|| {
@@ -99,16 +100,17 @@ impl<'s> Table<'s> {
         })?;
         let footer = self.read(at, FOOTER)?;
         if !ends_in_magic(&footer) {
-            let message =
-                "the file does not end in the magic of a table: it is cut off, or is no checkpoint's index";
+            let message = "the file does not end in the magic of a table: it is truncated, or it is not the index of a checkpoint";
             return Err(Error::new(Code::BadMagic, message).at(total - 8).rule(OF_FOOTER));
         }
         let mut rest = &*footer;
         let handles = Handle::take(&mut rest).and_then(|_| Handle::take(&mut rest));
-        // Two handles take 40 bytes at most: the magic is no part of them.
+        // Two handles take at most 40 bytes and must not include the magic.
         let handle = handles.filter(|_| rest.len() >= 8);
         handle.ok_or_else(|| {
-            Error::new(Code::BadIndex, "the footer does not say where the blocks are").at(at).rule(OF_FOOTER)
+            Error::new(Code::BadIndex, "the footer does not contain valid block handles")
+                .at(at)
+                .rule(OF_FOOTER)
         })
     }
 
@@ -117,13 +119,13 @@ impl<'s> Table<'s> {
         let stored = size.checked_add(TRAILER);
         let inside = stored.filter(|&stored| end_within(offset, stored, self.source.length()).is_some());
         let stored = inside.ok_or_else(|| {
-            let message = format!("a block of {size} bytes at {offset} goes beyond the file");
+            let message = format!("a block of {size} bytes at {offset} extends past the end of the file");
             Error::new(Code::Truncated, message).at(offset).rule(OF_BLOCK)
         })?;
         let mut bytes = self.read(offset, stored)?;
         let trailer = bytes.split_off(checked::index(size, "a block")?);
         let &[kind, ref sum @ ..] = &*trailer else {
-            return Err(bad(offset, "a block has no end".to_owned()));
+            return Err(bad(offset, "a block has no trailer".to_owned()));
         };
         let sum = sum.try_into().map_or(0, u32::from_le_bytes);
         let digest = Digest::masked_crc32c(sum);
@@ -136,14 +138,14 @@ impl<'s> Table<'s> {
             RAW => bytes,
             SNAPPY => self.unpacked(&bytes).map_err(|error| error.at(offset).rule(OF_BLOCK))?,
             other => {
-                let message = format!("a block is compressed in a way {other} that is not known here");
+                let message = format!("a block has the unknown compression type {other}");
                 return Err(Error::new(Code::UnsupportedEncoding, message).at(offset).rule(OF_BLOCK));
             }
         };
         Ok(Block { offset, is_raw: kind == RAW, contents })
     }
 
-    /// A block out of Snappy's raw format.
+    /// Decompresses a block in Snappy's raw format.
     fn unpacked(&mut self, packed: &[u8]) -> Result<Vec<u8>> {
         let wrong =
             |error: snap::Error| Error::new(Code::Decode, format!("a block cannot be decompressed: {error}"));
@@ -161,7 +163,7 @@ impl<'s> Table<'s> {
         self.source.read_vec(offset, length, self.stop)
     }
 
-    /// Counts bytes that are read or kept.
+    /// Charges bytes that are read or retained.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.used = self.used.saturating_add(bytes);
         if self.used <= self.most {
@@ -172,7 +174,7 @@ impl<'s> Table<'s> {
     }
 }
 
-/// Where a block is.
+/// The location of a block.
 #[derive(Clone, Copy)]
 struct Handle {
     offset: u64,
@@ -196,7 +198,7 @@ fn bad(at: u64, message: String) -> Error {
     Error::new(Code::BadIndex, message).at(at).rule(OF_BLOCK)
 }
 
-/// A block, checked and decompressed.
+/// A verified, decompressed block.
 struct Block {
     offset: u64,
     is_raw: bool,
@@ -204,7 +206,7 @@ struct Block {
 }
 
 impl Block {
-    /// Its entries, without the list of those whose keys are whole: that is for looking keys up.
+    /// Returns its entries, without the list of restart points, which serves key lookups.
     fn entries(&self) -> Result<Entries<'_>> {
         let length = self.contents.len() as u64;
         let count = length.checked_sub(4).and_then(|at| checked::slice(&self.contents, at, 4));
@@ -223,7 +225,7 @@ struct Entries<'b> {
 }
 
 impl<'b> Entries<'b> {
-    /// Takes an entry, whose key becomes `key`, which has the key before it.
+    /// Reads an entry and updates `key`, which holds the previous key.
     fn next<'k>(&mut self, key: &'k mut Vec<u8>, table: &mut Table<'_>) -> Result<Option<Entry<'k>>>
     where
         'b: 'k,
@@ -237,13 +239,13 @@ impl<'b> Entries<'b> {
             entry.ok_or_else(|| bad(start, "an entry goes beyond its block or its key".to_owned()))?;
         key.truncate(shared);
         key.extend_from_slice(own);
-        // A short entry may have a long key, most of which is that of the one before.
+        // A short entry may have a long key, most of which is shared with the previous one.
         table.charge((key.len() as u64).saturating_add(TENSORFLOW_ENTRY_BYTES))?;
         let at = if self.block.is_raw { self.position() - value.len() as u64 } else { self.block.offset };
         Ok(Some(Entry { key, value, at }))
     }
 
-    /// Bytes of the last key that are kept, those behind them, and the value.
+    /// Returns the shared length of the previous key, the rest of the key, and the value.
     fn take(&mut self, key: &[u8]) -> Option<(usize, &'b [u8], &'b [u8])> {
         let mut rest = self.rest;
         let (shared, own, value) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
@@ -254,7 +256,7 @@ impl<'b> Entries<'b> {
         Some((shared, own, value))
     }
 
-    /// In the file, of a block that is not compressed.
+    /// The offset in the file of an uncompressed block.
     fn position(&self) -> u64 {
         let all = self.block.entries().map_or(0, |entries| entries.rest.len());
         self.block.offset.saturating_add(all.saturating_sub(self.rest.len()) as u64)

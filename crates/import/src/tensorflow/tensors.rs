@@ -1,4 +1,4 @@
-//! Tensors of a checkpoint on their way into the catalog: where their bytes are, and what they must hash to.
+//! Adds tensors of a checkpoint to the catalog: the locations of their bytes, and their checksums.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -31,16 +31,16 @@ pub struct Tensors<'i> {
     input: &'i Input<'i>,
     header: &'i Header,
     builder: Builder,
-    /// What the names of the files of data begin with.
+    /// The prefix of the names of data files.
     prefix: &'i str,
-    /// Those that were asked for.
+    /// Data files that were requested.
     shards: HashMap<u64, (String, Neighbor)>,
 }
 
-/// Where the bytes of a tensor are, or why they are not told.
+/// The location of a tensor's bytes, or why there is none.
 enum Found {
     Data(Data),
-    /// Why its parts are not put together.
+    /// Why its slices cannot be assembled.
     Refused(&'static str),
 }
 
@@ -51,7 +51,7 @@ impl<'i> Tensors<'i> {
         Self { input, header, builder, prefix, shards: HashMap::new() }
     }
 
-    /// Adds the tensors in the order of the index, in which the parts of others are none of their own.
+    /// Adds the tensors in index order, in which slices of others are not separate tensors.
     pub fn add_all(mut self, all: &[Listed], damage: &mut Damage) -> Result<Builder> {
         let (mut parts, mut broken) = (HashSet::new(), HashMap::new());
         for (nth, Listed { key, tensor }) in all.iter().enumerate() {
@@ -59,11 +59,11 @@ impl<'i> Tensors<'i> {
                 let found = name_of(key, tensor).and_then(|name| {
                     let key = slices::key(name, slice);
                     let at = find(all, &key).ok_or_else(|| {
-                        let message = format!("the index has no entry of its part {}", spelled(slice));
+                        let message = format!("the index has no entry for its slice {}", spelled(slice));
                         bad(message, name, tensor)
                     })?;
-                    // Each has an entry of its own, so that there are no more of them than entries.
-                    let twice = || bad(format!("its part {} stands twice", spelled(slice)), name, tensor);
+                    // Each has its own entry, so there are no more of them than entries.
+                    let twice = || bad(format!("its slice {} occurs twice", spelled(slice)), name, tensor);
                     parts.insert(at).then_some(()).ok_or_else(twice)
                 });
                 if let Err(error) = found {
@@ -77,7 +77,7 @@ impl<'i> Tensors<'i> {
             }
             if key.first() == Some(&0) {
                 let message =
-                    format!("a part of a tensor that is not listed: {}", String::from_utf8_lossy(key));
+                    format!("a slice of a tensor that is not listed: {}", String::from_utf8_lossy(key));
                 self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 continue;
             }
@@ -98,7 +98,7 @@ impl<'i> Tensors<'i> {
     fn add(&mut self, name: &str, tensor: &Tensor, all: &[Listed]) -> Result<()> {
         let kind = Kind::of(tensor.kind);
         if let Some(Kind { name: kind, width: None, .. }) = kind {
-            let message = format!("{name:?} is of {kind}, which is no array of numbers");
+            let message = format!("{name:?} has the type {kind}, which is not numeric");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl<'i> Tensors<'i> {
         self.builder.add_tensor(new)
     }
 
-    /// Says that a tensor has no values here, and gives what its type is called.
+    /// Warns that a tensor has no values and returns attributes with the name of its type.
     fn untyped(&mut self, name: &str, kind: u64) -> Attributes {
         let kind = Kind::of(kind).map_or_else(|| kind.to_string(), |kind| kind.name.to_owned());
         let message = format!("{kind} has no dtype here; the bytes can be read");
@@ -133,15 +133,15 @@ impl<'i> Tensors<'i> {
         vec![(Value::from("data_type"), Value::from(kind))].into()
     }
 
-    /// Data that is there and not put together.
+    /// Returns data that is present but cannot be assembled.
     fn refused(&mut self, name: &str, why: &str) -> Data {
-        let message = format!("{why}: its data is refused");
+        let message = format!("{why}: its data cannot be read");
         self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), None);
         let encoding = self.builder.unknown_encoding("tensorflow.slices");
         Data::Blob(Blob { encoding, decoded: None, ..Blob::raw(0, 0) })
     }
 
-    /// The parts of a tensor as one.
+    /// Assembles the slices of a tensor.
     fn assembled(
         &mut self,
         name: &str,
@@ -156,7 +156,7 @@ impl<'i> Tensors<'i> {
             let shape = slices::shape_of(slice, &tensor.shape);
             if shape.as_ref() != Some(&part.shape) || part.kind != tensor.kind || !part.slices.is_empty() {
                 let message = format!(
-                    "its part {} has the shape {:?} and type {}, not those that the tensor of shape {:?} and type {} has there",
+                    "its slice {} has the shape {:?} and type {}, which do not match the tensor of shape {:?} and type {}",
                     spelled(slice),
                     part.shape,
                     part.kind,
@@ -168,14 +168,14 @@ impl<'i> Tensors<'i> {
             blobs.push(Some(self.blob(part, kind).map_err(|error| error.at(part.at))?));
         }
         let TensorSlice { rows, runs } = match slices::arrange(&tensor.shape, &tensor.slices) {
-            Ok(cut) => cut,
-            Err(Unlike::Axes) => return Ok(Found::Refused("it is divided along several dimensions")),
+            Ok(slices) => slices,
+            Err(Unlike::Axes) => return Ok(Found::Refused("it is split along several dimensions")),
             Err(Unlike::Gaps) => {
-                return Ok(Found::Refused("its parts leave something out, overlap or go beyond it"));
+                return Ok(Found::Refused("its slices have gaps, overlap or extend past it"));
             }
         };
         let Some(width) = kind.and_then(|kind| kind.width) else {
-            return Ok(Found::Refused("it is in parts, and of a type that is not known"));
+            return Ok(Found::Refused("it is split and has an unknown type"));
         };
         let mut pieces = Vec::with_capacity(runs.len());
         for (at, elements) in runs {
@@ -185,7 +185,7 @@ impl<'i> Tensors<'i> {
         Pieces::data(rows, pieces).map(Found::Data)
     }
 
-    /// The bytes of a tensor that is not divided; of one whose file is cut off as many as are there.
+    /// Returns the bytes of an unsplit tensor; if its file is truncated, the elements present.
     fn run(&mut self, name: &str, tensor: &Tensor, kind: Option<&Kind>) -> Result<Data> {
         let width = kind.and_then(|kind| kind.width);
         let (error, width) = match (self.blob(tensor, kind), width) {
@@ -197,7 +197,7 @@ impl<'i> Tensors<'i> {
         Ok(Data::short_slice(file, &tensor.shape, width, tensor.offset, length.unwrap_or_default()))
     }
 
-    /// The bytes of a tensor, or of a part of one.
+    /// Returns the bytes of a tensor or of a slice of one.
     fn blob(&mut self, tensor: &Tensor, kind: Option<&Kind>) -> Result<Blob> {
         let &Tensor { shard, offset, size, sum, ref shape, .. } = tensor;
         let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
@@ -209,7 +209,7 @@ impl<'i> Tensors<'i> {
         if let Some(needed) = needed.filter(|&needed| needed != size) {
             let kind = kind.map_or("?", |kind| kind.name);
             let message =
-                format!("the shape {shape:?} of {kind} needs {needed} bytes, the index says {size}");
+                format!("the shape {shape:?} of {kind} needs {needed} bytes, but the index states {size}");
             return Err(Error::new(Code::BadShape, message));
         }
         exact(offset.saturating_add(size), "the end of the data")?;
@@ -217,26 +217,30 @@ impl<'i> Tensors<'i> {
         if let Some(total) = neighbor.length
             && end_within(offset, size, total).is_none()
         {
-            let message = format!("{size} bytes at offset {offset} of {name:?} go beyond its {total}");
+            let message =
+                format!("{size} bytes at offset {offset} of {name:?} extend past its {total} bytes");
             return Err(Error::new(Code::Truncated, message));
         }
         let digest = Some(Digest::masked_crc32c(sum));
         Ok(Blob { file: neighbor.file, digest, ..Blob::raw(offset, size) })
     }
 
-    /// A file of data. One that cannot be read is said once, and refuses its data alone.
+    /// Returns a data file. One that cannot be read is reported once and affects only its data.
     fn shard(&mut self, number: u64) -> Result<&(String, Neighbor)> {
         let count = self.header.shards;
         if number >= count {
-            let message = format!("its data is in file {number}, and there are {count}, from 0 on");
+            let message =
+                format!("its data is in file {number}, but there are only {count} files, numbered from 0");
             return Err(Error::new(Code::BadIndex, message));
         }
         if !self.shards.contains_key(&number) {
             let name = format!("{}.data-{number:05}-of-{count:05}", self.prefix);
             let neighbor = self.input.sibling(&name)?;
             if let Some(problem) = &neighbor.problem {
-                let message =
-                    format!("the data of tensors is in {name:?}, and is refused: {}", problem.message());
+                let message = format!(
+                    "the data of tensors is in {name:?}, which cannot be read: {}",
+                    problem.message()
+                );
                 self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
             }
             self.shards.insert(number, (name, neighbor));
@@ -245,7 +249,7 @@ impl<'i> Tensors<'i> {
     }
 }
 
-/// The place of a key in the index, which is sorted by them.
+/// Finds a key by binary search in the sorted index.
 fn find(all: &[Listed], key: &[u8]) -> Option<usize> {
     all.binary_search_by(|listed| (*listed.key).cmp(key)).ok()
 }
@@ -261,7 +265,7 @@ fn bad(message: String, name: &str, tensor: &Tensor) -> Error {
     Error::new(Code::BadIndex, message).tensor(name).at(tensor.at).rule(RULE)
 }
 
-/// A part as TensorFlow spells it: `0,2:-` begins at 0 of the first dimension and takes two, and all of the second.
+/// Formats a slice like TensorFlow: `0,2:-` begins at 0 of the first dimension and takes two, and all of the second.
 fn spelled(slice: &Slice) -> String {
     let extents = slice.iter().map(|&(start, length)| match length {
         Some(length) => format!("{start},{length}"),

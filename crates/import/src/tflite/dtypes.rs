@@ -1,13 +1,13 @@
-//! Types of elements (`TensorType`).
+//! Element types (`TensorType`).
 #![forbid(unsafe_code)]
 
 use ztensor_core::model::DType;
 
 pub struct Kind {
-    /// As the schema calls it.
+    /// The name in the schema.
     pub name: &'static str,
     pub dtype: Option<DType>,
-    /// Of an element; 0 where they have no fixed size.
+    /// Bits of an element; 0 if it has no fixed size.
     pub bits: u32,
 }
 
@@ -25,7 +25,7 @@ const fn other(name: &'static str, bits: u32) -> Kind {
     Kind { name, dtype: None, bits }
 }
 
-/// By their numbers.
+/// By number.
 const KINDS: [Kind; 23] = [
     of("FLOAT32", DType::Float32),
     of("FLOAT16", DType::Float16),
@@ -52,7 +52,7 @@ const KINDS: [Kind; 23] = [
     of("FLOAT8_E5M2", DType::Float8E5M2),
 ];
 
-/// The type of a number; `None` of one that is not known here.
+/// Returns the type with this number, or `None` if it is unknown.
 pub fn kind(number: u8) -> Option<&'static Kind> {
     const { &KINDS }.get(usize::from(number))
 }

@@ -1,4 +1,4 @@
-//! The table `Model`: subgraphs, buffers and what is said of the whole.
+//! The table `Model`: subgraphs, buffers and metadata.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -14,11 +14,11 @@ use crate::flatbuffer::{Flat, Table, Vector};
 use crate::limits::{FLATBUFFER_NAME_BYTES, TFLITE_METADATA_BYTES};
 
 const RULE: &str = "TFLite schema: Model";
-/// The only version of the schema that models with this identifier have; TFLite refuses others, too.
+/// The only schema version of models with this identifier; TFLite rejects others too.
 const VERSION: u32 = 3;
 const BUFFER: &str = "TFLite schema: Buffer";
 
-/// A run of bytes of the file.
+/// A byte range of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     pub at: u64,
@@ -28,25 +28,25 @@ pub struct Run {
 /// The vector of buffers.
 #[derive(Clone, Copy)]
 pub struct Buffers {
-    places: Option<Vector>,
+    positions: Option<Vector>,
     total: u64,
 }
 
 impl Buffers {
-    /// Where the bytes of a buffer are; `None` where it has none. Fails with `ZT_BAD_INDEX` where there is no such buffer, and with
-    /// `ZT_TRUNCATED` where its bytes go beyond the file.
+    /// Returns the bytes of a buffer, or `None` if it is empty. Fails with `ZT_BAD_INDEX` if there is no such buffer, and with
+    /// `ZT_TRUNCATED` if its bytes extend past the file.
     pub fn find(self, flat: &mut Flat<'_>, index: u32) -> Result<Option<Run>> {
-        let place = self
-            .places
-            .and_then(|places| places.place(u64::from(index)))
+        let position = self
+            .positions
+            .and_then(|positions| positions.position(u64::from(index)))
             .ok_or_else(|| Error::new(Code::BadIndex, format!("there is no buffer {index}")).rule(BUFFER))?;
-        let buffer = flat.table_at(place)?;
-        // 0 and 1 say that the bytes are in the flatbuffer.
+        let buffer = flat.table_at(position)?;
+        // 0 and 1 mean that the bytes are in the flatbuffer.
         let (offset, length) = (flat.u64(buffer, 1)?, flat.u64(buffer, 2)?);
         if offset > 1 {
             if end_within(offset, length, self.total).is_none() {
                 let message =
-                    format!("buffer {index} of {length} bytes at {offset} goes beyond the end of the file");
+                    format!("buffer {index} of {length} bytes at {offset} extends past the end of the file");
                 return Err(Error::new(Code::Truncated, message).at(offset).rule(BUFFER));
             }
             return Ok(Some(Run { at: offset, length }).filter(|run| run.length > 0));
@@ -60,13 +60,12 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
     let model = flat.root().map_err(|error| error.rule(RULE))?;
     let version = flat.u32(model, 0)?;
     if version != VERSION {
-        let message =
-            format!("the model is of version {version} of the schema: version {VERSION} is read here");
+        let message = format!("the model has schema version {version}, only version {VERSION} is supported");
         return Err(Error::new(Code::UnsupportedVersion, message).at(model.at).rule(RULE));
     }
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.set_version(version.to_string());
-    let buffers = Buffers { places: flat.vector(model, 4, 4)?, total: input.length() };
+    let buffers = Buffers { positions: flat.vector(model, 4, 4)?, total: input.length() };
     let mut attributes = Vec::new();
     let description = flat.text(model, 3, FLATBUFFER_NAME_BYTES);
     let description = damage::recover(&mut builder, "description", description)?.flatten();
@@ -85,16 +84,16 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
     }
     builder.set_attributes(attributes.into());
     let mut tensors = Tensors::new(builder, buffers);
-    for (index, place) in flat.places(model, 2, 4)?.enumerate() {
-        let graph = flat.table_at(place)?;
+    for (index, position) in flat.positions(model, 2, 4)?.enumerate() {
+        let graph = flat.table_at(position)?;
         let path = match (index, flat.text(graph, 4, FLATBUFFER_NAME_BYTES)?) {
             (0, _) => String::new(),
             (_, Some(name)) if !name.is_empty() => format!("{name}."),
             _ => format!("subgraph{index}."),
         };
         let graph = Graph { path, tensors: flat.vector(graph, 0, 4)? };
-        for (number, place) in graph.tensors.iter().flat_map(|all| all.places()).enumerate() {
-            let tensor = flat.table_at(place)?;
+        for (number, position) in graph.tensors.iter().flat_map(|all| all.positions()).enumerate() {
+            let tensor = flat.table_at(position)?;
             tensors.add(&mut flat, tensor, &graph, number)?;
         }
     }
@@ -103,13 +102,13 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
 
 /// A subgraph.
 pub struct Graph {
-    /// What stands before the names of its tensors.
+    /// The prefix of its tensor names.
     path: String,
     tensors: Option<Vector>,
 }
 
 impl Graph {
-    /// The name that the file gives a tensor.
+    /// Returns the name of a tensor.
     pub fn name(&self, flat: &mut Flat<'_>, tensor: Table, number: usize) -> Result<String> {
         let Self { path, .. } = self;
         flat.charge(path.len() as u64)?;
@@ -117,16 +116,16 @@ impl Graph {
         Ok(if own.is_empty() { format!("{path}tensor{number}") } else { format!("{path}{own}") })
     }
 
-    /// That of the tensor of a number; `None` where there is no such tensor.
+    /// Returns the name of the tensor with this number, or `None` if it does not exist.
     pub fn name_of(&self, flat: &mut Flat<'_>, number: i32) -> Result<Option<String>> {
         let Ok(index) = usize::try_from(number) else { return Ok(None) };
-        let Some(place) = self.tensors.and_then(|all| all.place(index as u64)) else { return Ok(None) };
-        let tensor = flat.table_at(place)?;
+        let Some(position) = self.tensors.and_then(|all| all.position(index as u64)) else { return Ok(None) };
+        let tensor = flat.table_at(position)?;
         self.name(flat, tensor, index).map(Some)
     }
 }
 
-/// Buffers that have names: texts, and small ones as bytes.
+/// Reads named buffers: strings, and small ones as bytes.
 fn metadata(
     flat: &mut Flat<'_>,
     model: Table,
@@ -135,15 +134,15 @@ fn metadata(
 ) -> Result<Vec<(Value, Value)>> {
     let mut entries = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for place in flat.places(model, 6, 4)? {
-        let entry = flat.table_at(place)?;
+    for position in flat.positions(model, 6, 4)? {
+        let entry = flat.table_at(position)?;
         let name = flat.text(entry, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
         let index = flat.u32(entry, 1)?;
         let Some(run) = buffers.find(flat, index)? else { continue };
         let too_many = entries.len() >= builder.limits().max_attribute_values as usize;
         if run.length > TFLITE_METADATA_BYTES || too_many || !seen.insert(name.clone()) {
             let message =
-                format!("the metadata {name:?} of {} bytes is not among the attributes", run.length);
+                format!("the metadata {name:?} of {} bytes is too large for an attribute", run.length);
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             continue;
         }
@@ -153,39 +152,39 @@ fn metadata(
     Ok(entries)
 }
 
-/// The names of inputs and outputs, by the keys of signatures.
+/// Reads the names of inputs and outputs, by signature key.
 fn signatures(flat: &mut Flat<'_>, model: Table, builder: &mut Builder) -> Result<Vec<(Value, Value)>> {
     let most = u64::from(builder.limits().max_attribute_values);
-    let (mut entries, mut told) = (Vec::new(), 0);
+    let (mut entries, mut listed) = (Vec::new(), 0);
     let mut seen = std::collections::HashSet::new();
-    for place in flat.places(model, 7, 4)? {
-        let signature = flat.table_at(place)?;
+    for position in flat.positions(model, 7, 4)? {
+        let signature = flat.table_at(position)?;
         let key = flat.text(signature, 2, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
         let mut arguments = Vec::new();
         for (field, what) in [(0, "inputs"), (1, "outputs")] {
             let mut names = Vec::new();
-            for place in flat.places(signature, field, 4)? {
-                let argument = flat.table_at(place)?;
+            for position in flat.positions(signature, field, 4)? {
+                let argument = flat.table_at(position)?;
                 let name = flat.text(argument, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
-                told += 1;
-                if told < most {
+                listed += 1;
+                if listed < most {
                     names.push(Value::Text(name));
                 }
             }
             arguments.push((Value::from(what), Value::Array(names)));
         }
-        told += 3;
-        if told < most && seen.insert(key.clone()) {
+        listed += 3;
+        if listed < most && seen.insert(key.clone()) {
             entries.push((Value::Text(key), Value::Map(arguments)));
         } else {
-            let message = format!("the signature {key:?} is not among the attributes");
+            let message = format!("the signature {key:?} is omitted from the attributes");
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
         }
     }
     Ok(entries)
 }
 
-/// Texts are padded by zeros.
+/// Strings are zero-padded.
 fn text_or_bytes(bytes: Vec<u8>) -> Value {
     let is_plain =
         |text: &str| text.chars().all(|character| !character.is_control() || "\t\r\n".contains(character));
@@ -196,7 +195,7 @@ fn text_or_bytes(bytes: Vec<u8>) -> Value {
     }
 }
 
-/// The type of a tensor.
+/// Returns the type of a tensor.
 pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static dtypes::Kind>)> {
     let number = flat.u8(tensor, 1)?;
     Ok((number, dtypes::kind(number)))

@@ -7,7 +7,7 @@ use ztensor_core::model::{Builder, Component, DType};
 
 use crate::flatbuffer::{Flat, Table};
 
-/// Levels, as many as a tensor may have dimensions and blocks of such.
+/// Maximum levels: dimensions of a tensor plus block dimensions.
 const LEVELS: usize = 128;
 
 /// Adds the components `segments.N` and `indices.N` of each compressed level, and the numbers of all levels as attributes.
@@ -20,14 +20,14 @@ pub fn read(
 ) -> Result<()> {
     for (field, name) in [(0, "traversal_order"), (1, "block_map")] {
         let mut numbers = Vec::new();
-        for place in flat.places(table, field, 4)?.take(LEVELS) {
-            numbers.push(Value::from(i32::from_le_bytes(flat.array(place)?)));
+        for position in flat.positions(table, field, 4)?.take(LEVELS) {
+            numbers.push(Value::from(i32::from_le_bytes(flat.array(position)?)));
         }
         attributes.push((Value::from(name), Value::Array(numbers)));
     }
     let (mut formats, mut sizes) = (Vec::new(), Vec::new());
-    for (level, place) in flat.places(table, 2, 4)?.enumerate() {
-        let metadata = flat.table_at(place)?;
+    for (level, position) in flat.positions(table, 2, 4)?.enumerate() {
+        let metadata = flat.table_at(position)?;
         if level >= LEVELS {
             return Err(flat
                 .error(Code::Limit, metadata.at, format!("more than {LEVELS} levels of sparsity"))
@@ -43,7 +43,8 @@ pub fn read(
                 3 => DType::Uint8,
                 _ if is_dense => continue,
                 number => {
-                    let message = format!("level {level} is sparse, its {role} are of type {number}");
+                    let message =
+                        format!("the {role} of the sparse level {level} have the unsupported type {number}");
                     return Err(flat.error(Code::BadLayout, metadata.at, message));
                 }
             };

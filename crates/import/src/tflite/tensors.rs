@@ -1,4 +1,4 @@
-//! The table `Tensor` on its way into the catalog: dense, quantized, or by its components.
+//! Adds `Tensor` tables to the catalog: dense, quantized, or by components.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -34,10 +34,10 @@ struct Quantization {
     other: Option<Other>,
 }
 
-/// A kind that is not read here.
+/// An unsupported kind of quantization.
 struct Other {
     layout: &'static str,
-    /// What is to be told of it.
+    /// Its attributes.
     attributes: Vec<(Value, Value)>,
 }
 
@@ -50,7 +50,7 @@ impl Tensors {
         self.builder.finish()
     }
 
-    /// Adds a tensor that has data: others are what a model computes.
+    /// Adds a tensor that has data; others are computed by the model.
     pub fn add(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, number: usize) -> Result<()> {
         let name = graph.name(flat, tensor, number)?;
         let added = self.constant(flat, tensor, graph, &name);
@@ -61,25 +61,23 @@ impl Tensors {
     fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, name: &str) -> Result<()> {
         let index = flat.u32(tensor, 2)?;
         if flat.u32(tensor, 10)? != 0 {
-            let message = format!(
-                "the data of {name:?} is in a file of its own, an external buffer, which is not read"
-            );
+            let message = format!("the data of {name:?} is in an external buffer, which is not supported");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
         // Buffer 0 is empty in any model.
         let Some(run) = self.buffers.find(flat, index)?.filter(|_| index > 0) else { return Ok(()) };
         let mut shape = Vec::new();
-        for place in flat.places(tensor, 0, 4)? {
-            let dim = i32::from_le_bytes(flat.array(place)?);
+        for position in flat.positions(tensor, 0, 4)? {
+            let dim = i32::from_le_bytes(flat.array(position)?);
             let size = u64::try_from(dim)
                 .map_err(|_| Error::new(Code::BadShape, format!("a dimension is {dim}")))?;
             self.builder.limits().push_dim(&mut shape, size)?;
         }
         let (number, kind) = kind(flat, tensor)?;
         if let Some(kind) = kind.filter(|kind| kind.bits == 0) {
-            let what = if kind.is_text() { "texts" } else { "no values" };
-            let message = format!("{name:?} has {what}: it is no tensor");
+            let what = if kind.is_text() { "strings" } else { "no values" };
+            let message = format!("{name:?} has {what}: it is not a tensor");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
@@ -158,7 +156,7 @@ impl Tensors {
         self.builder.add_tensor(tensor)
     }
 
-    /// Adds a tensor of a layout that has no values here.
+    /// Adds a tensor with an unsupported layout, by its components.
     fn parts(
         &mut self,
         name: &str,
@@ -167,7 +165,7 @@ impl Tensors {
         components: Vec<Component>,
         attributes: Vec<(Value, Value)>,
     ) -> Result<()> {
-        let message = format!("{layout:?} has no values here; its components can be read");
+        let message = format!("{layout:?} is not supported: only its components can be read");
         self.builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
         let layout = Layout::Other(self.builder.intern(layout));
         let attributes = Some(attributes.into());
@@ -177,7 +175,7 @@ impl Tensors {
     }
 }
 
-/// All bytes that a shape asks for are there, and no more.
+/// Checks that the data has exactly the size required by the shape.
 fn check_length(kind: Option<&Kind>, shape: &[u64], run: Run) -> Result<()> {
     let Some(kind) = kind else { return Ok(()) };
     let bits = product(shape).map(|elements| u128::from(elements) * u128::from(kind.bits));
@@ -193,7 +191,7 @@ fn check_length(kind: Option<&Kind>, shape: &[u64], run: Run) -> Result<()> {
     Err(Error::new(Code::BadShape, message).at(run.at))
 }
 
-/// `None` where it has neither scales nor a kind of its own: then it is a range that was seen in training.
+/// Returns `None` if there are neither scales nor a custom kind, in which case it only records a range observed in training.
 fn quantization(flat: &mut Flat<'_>, table: Table, graph: &Graph) -> Result<Option<Quantization>> {
     let other = match flat.u8(table, 4)? {
         0 => None,
@@ -229,7 +227,7 @@ fn blocks(flat: &mut Flat<'_>, details: Table, graph: &Graph) -> Result<Vec<(Val
     if let Some(name) = graph.name_of(flat, scales)? {
         attributes.push((Value::from("scales"), Value::Text(name)));
     }
-    // Without zero points their tensor is 0, which a file leaves out.
+    // If there are no zero points, their tensor number is 0 and omitted.
     if zeros != 0
         && let Some(name) = graph.name_of(flat, zeros)?
     {

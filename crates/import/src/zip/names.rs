@@ -1,5 +1,4 @@
-//! Names of members that readers of zip archives read in two ways. Such a name is refused: another reader would find another member
-//! under it.
+//! Member names that zip readers interpret differently. They are rejected, because another reader would find a different member.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -13,22 +12,22 @@ use super::{bytes_at, u16_at, u16_le};
 /// The extra field that has the name in UTF-8 (APPNOTE 4.6.9).
 const UNICODE_PATH: u16 = 0x7075;
 
-/// Checks one name as a header has it. Returns the reason for a refusal.
+/// Checks the name in a header. Returns the reason for rejecting it.
 pub fn check(raw: &[u8], name: &str, extras: &[u8]) -> Result<(), String> {
     if raw.contains(&0) {
-        // Python's zipfile and C programs end a name there, others do not.
-        return Err(format!("the name {name:?} has a NUL in it"));
+        // Python's zipfile and C programs end the name there, others do not.
+        return Err(format!("the name {name:?} contains a NUL"));
     }
     match unicode_path(raw, extras) {
         Some(other) if other != name.as_bytes() => {
             let other = String::from_utf8_lossy(other).into_owned();
-            Err(format!("the name {name:?} is {other:?} in an extra field of Unicode names"))
+            Err(format!("the name {name:?} is {other:?} in a Unicode path extra field"))
         }
         _ => Ok(()),
     }
 }
 
-/// The name in an extra field of Unicode names. Readers ignore one whose CRC-32 is not of the name in the header.
+/// Returns the name in a Unicode path extra field. Readers ignore the field if its CRC-32 does not match the name in the header.
 fn unicode_path<'e>(raw: &[u8], mut extras: &'e [u8]) -> Option<&'e [u8]> {
     loop {
         let field = slice(extras, 4, u64::from(u16_at(extras, 2)?))?;
@@ -45,14 +44,14 @@ fn unicode_path<'e>(raw: &[u8], mut extras: &'e [u8]) -> Option<&'e [u8]> {
 /// The names that readers may give the members of an archive.
 #[derive(Default)]
 pub struct Names<'a> {
-    /// Each name, without what only some readers take as a part of it, and the member that has it.
+    /// Each normalized name, and its member.
     members: HashMap<Cow<'a, str>, usize>,
 }
 
 impl<'a> Names<'a> {
-    /// Notes the names of a member, and says whether another member has one of them.
+    /// Records the names of a member, and returns whether they are unique.
     pub fn add(&mut self, member: usize, raw: &'a [u8], name: &'a str) -> bool {
-        // Without the flag of UTF-8 some readers take the bytes as UTF-8 anyway.
+        // Without the UTF-8 flag some readers decode the bytes as UTF-8 anyway.
         let bytes = std::str::from_utf8(raw).ok().filter(|bytes| *bytes != name);
         [Some(name), bytes]
             .into_iter()
@@ -61,7 +60,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name without what only some readers take as a part of it: a backslash may be a separator, `.` and nothing are no folders.
+/// Normalizes a name the way some readers do: a backslash is a separator, and `.` and empty components are dropped.
 fn plain(name: &str) -> Cow<'_, str> {
     let odd = |part: &str| matches!(part, "" | ".");
     if !name.contains('\\') && !name.split('/').any(odd) {
@@ -93,22 +92,23 @@ mod tests {
         assert!(!check(b"a.npy\0x", &[]));
         assert!(check(b"a.npy", &field(1, b"a.npy", "a.npy")));
         assert!(!check(b"a.npy", &field(1, b"a.npy", "b.npy")));
-        // What readers ignore: another version, a checksum of another name, no name, a field that is cut off.
+        // Fields that readers ignore: another version, a checksum of another name, no name, a truncated field.
         assert!(check(b"a.npy", &field(2, b"a.npy", "b.npy")));
         assert!(check(b"a.npy", &field(1, b"b.npy", "b.npy")));
         assert!(check(b"a.npy", &field(1, b"a.npy", "")));
-        let cut = field(1, b"a.npy", "b.npy");
-        assert!(check(b"a.npy", &cut[..cut.len() - 1]));
+        let truncated = field(1, b"a.npy", "b.npy");
+        assert!(check(b"a.npy", &truncated[..truncated.len() - 1]));
     }
 
     #[test]
     fn names_of_two_members_that_some_reader_takes_as_one() {
-        let apart = |names: &[(&[u8], &str)]| {
+        let are_distinct = |names: &[(&[u8], &str)]| {
             let mut all = Names::default();
             names.iter().enumerate().all(|(at, (raw, name))| all.add(at, raw, name))
         };
-        let plain =
-            |names: &[&str]| apart(&names.iter().map(|name| (name.as_bytes(), *name)).collect::<Vec<_>>());
+        let plain = |names: &[&str]| {
+            are_distinct(&names.iter().map(|name| (name.as_bytes(), *name)).collect::<Vec<_>>())
+        };
         assert!(plain(&["a", "b", "a/b", "A", "a.npy", "..", "a/../b"]));
         for pair in [
             ["a", "a"],
@@ -121,8 +121,8 @@ mod tests {
         ] {
             assert!(!plain(&pair), "{pair:?}");
         }
-        // "é" by the flag of UTF-8, and the same bytes without.
-        assert!(!apart(&[(b"\xc3\xa9", "\u{e9}"), (b"\xc3\xa9", "├⌐")]));
-        assert!(apart(&[(b"\xc3\xa9", "├⌐")]));
+        // "é" with the UTF-8 flag, and the same bytes without it.
+        assert!(!are_distinct(&[(b"\xc3\xa9", "\u{e9}"), (b"\xc3\xa9", "├⌐")]));
+        assert!(are_distinct(&[(b"\xc3\xa9", "├⌐")]));
     }
 }

@@ -1,5 +1,5 @@
-//! A folder that is open. On Unix it is opened once and looked at, and its files are opened within it: whoever renames a folder above does
-//! not get files of another one opened. On Windows the permissions of the folder's parent hold.
+//! An open folder. On Unix it is opened and checked once, and its files are opened relative to it, so that renaming a parent folder cannot
+//! substitute other files. On Windows the permissions of the parent folder apply.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -32,7 +32,7 @@ mod unix {
     const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
     impl Dir {
-        /// Opens a folder. `None` where there is none and none is to be made.
+        /// Opens a folder. `None` if it does not exist and `make` is false.
         pub fn open(path: &Path, make: bool) -> io::Result<Option<Self>> {
             if make {
                 DirBuilder::new().mode(0o700).recursive(true).create(path)?;
@@ -49,35 +49,35 @@ mod unix {
             }
         }
 
-        /// Why other users could change what is in the folder, and what to do about it.
+        /// Returns why other users could change the content of the folder, and how to fix it.
         pub fn unsafe_for(&self, path: &Path) -> Option<String> {
             let metadata = match self.0.metadata() {
                 Ok(metadata) => metadata,
-                Err(error) => return Some(format!("it cannot be looked at ({error})")),
+                Err(error) => return Some(format!("it cannot be inspected ({error})")),
             };
             let (user, path) = (rustix::process::geteuid().as_raw(), path.display());
             if metadata.uid() != user {
                 let owner = metadata.uid();
                 return Some(format!(
-                    "it belongs to another user (uid {owner}), who could change what is in it: give it to yours (chown {user} '{path}')"
+                    "it belongs to another user (uid {owner}), who could change its content: take ownership (chown {user} '{path}')"
                 ));
             }
             let mode = metadata.mode() & 0o7777;
             (mode & 0o022 != 0).then(|| {
                 format!(
-                    "other users can write to it (mode {mode:04o}): remove what is in it if you do not trust them, and take that right away (chmod go-w '{path}')"
+                    "other users can write to it (mode {mode:04o}): remove its content if you do not trust them, and revoke the permission (chmod go-w '{path}')"
                 )
             })
         }
 
-        /// Opens a file of the folder, and follows no link.
+        /// Opens a file of the folder without following links.
         pub fn file(&self, name: &str, write: bool, create: bool) -> io::Result<File> {
             let mut flags = flags() | if write { OFlags::RDWR } else { OFlags::RDONLY };
             flags.set(OFlags::CREATE, create);
             Ok(rustix::fs::openat(&self.0, name, flags, PRIVATE)?.into())
         }
 
-        /// Makes a file that was not there.
+        /// Creates a file that must not exist.
         pub fn new_file(&self, name: &str) -> io::Result<File> {
             let flags = flags() | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             let file: OwnedFd = rustix::fs::openat(&self.0, name, flags, PRIVATE)?;
@@ -88,7 +88,7 @@ mod unix {
             Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
         }
 
-        /// Renames a file where nothing has the new name.
+        /// Renames a file unless the new name exists.
         pub fn name(&self, from: &str, to: &str) -> io::Result<()> {
             #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
             {
@@ -96,7 +96,7 @@ mod unix {
                 match renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
                     Ok(()) => return Ok(()),
                     Err(rustix::io::Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
-                    // Older systems, and some file systems, have links alone.
+                    // Older systems and some file systems only support links.
                     Err(_) => {}
                 }
             }
@@ -113,14 +113,14 @@ mod unix {
                 .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_symlink())
         }
 
-        /// The names of the folder, as many as are looked at. Those that are no text are not ours.
+        /// Returns up to `most` names of the folder. Names that are not text belong to others.
         pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
             let entries = rustix::fs::Dir::read_from(&self.0)?;
             let text = |name: CString| name.into_string().ok();
             Ok(entries.take(most).flatten().filter_map(|entry| text(entry.file_name().to_owned())).collect())
         }
 
-        /// When a file was written to, and the bytes that it takes of the disk.
+        /// Returns the modification time of a file and its size on disk.
         pub fn facts(&self, name: &str) -> io::Result<(SystemTime, u64)> {
             let found = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
             let seconds = u64::try_from(found.st_mtime).unwrap_or_default();
@@ -142,7 +142,7 @@ mod others {
     pub struct Dir(PathBuf);
 
     impl Dir {
-        /// Opens a folder. `None` where there is none and none is to be made.
+        /// Opens a folder. `None` if it does not exist and `make` is false.
         pub fn open(path: &Path, make: bool) -> io::Result<Option<Self>> {
             if make {
                 fs::create_dir_all(path)?;
@@ -152,7 +152,7 @@ mod others {
             Ok(Some(Self(path.to_owned())))
         }
 
-        /// Why other users could change what is in the folder, and what to do about it.
+        /// Returns why other users could change the content of the folder, and how to fix it.
         #[allow(clippy::unused_self)]
         pub fn unsafe_for(&self, _path: &Path) -> Option<String> {
             None
@@ -163,7 +163,7 @@ mod others {
             OpenOptions::new().read(true).write(write).create(create).truncate(false).open(self.0.join(name))
         }
 
-        /// Makes a file that was not there.
+        /// Creates a file that must not exist.
         pub fn new_file(&self, name: &str) -> io::Result<File> {
             OpenOptions::new().read(true).write(true).create_new(true).open(self.0.join(name))
         }
@@ -172,7 +172,7 @@ mod others {
             fs::rename(self.0.join(from), self.0.join(to))
         }
 
-        /// Renames a file where nothing has the new name.
+        /// Renames a file unless the new name exists.
         pub fn name(&self, from: &str, to: &str) -> io::Result<()> {
             fs::hard_link(self.0.join(from), self.0.join(to))?;
             self.remove(from)
@@ -186,7 +186,7 @@ mod others {
             fs::symlink_metadata(self.0.join(name)).is_ok_and(|metadata| metadata.is_symlink())
         }
 
-        /// The names of the folder, as many as are looked at. Those that are no text are not ours.
+        /// Returns up to `most` names of the folder. Names that are not text belong to others.
         pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
             let entries = fs::read_dir(&self.0)?;
             Ok(entries
@@ -196,7 +196,7 @@ mod others {
                 .collect())
         }
 
-        /// When a file was written to, and the bytes that it takes of the disk.
+        /// Returns the modification time of a file and its size on disk.
         pub fn facts(&self, name: &str) -> io::Result<(SystemTime, u64)> {
             let metadata = fs::symlink_metadata(self.0.join(name))?;
             Ok((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len()))
@@ -204,7 +204,8 @@ mod others {
     }
 }
 
-/// Whether a file is one that this user made, of a length and of one name: another name would let others read and write it as well.
+/// Returns whether a file was created by this user, with this length and only one link: others could read and write it through another
+/// link.
 pub fn is_ours(metadata: &Metadata, length: u64) -> bool {
     #[cfg(unix)]
     {

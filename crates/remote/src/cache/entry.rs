@@ -1,4 +1,4 @@
-//! One open copy: which of its blocks are there, and which are being brought.
+//! An open cached copy: which of its blocks are present, and which are being fetched.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,30 +16,30 @@ use ztensor_core::work::Stop;
 use super::folder::{self, Folder};
 use super::table::{BLOCK, Table};
 
-/// How often a thread that waits for another's block looks at its stop flag.
+/// How often a thread that waits for another's block checks its stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub struct Entry {
     data: FileSource,
     table: Table,
-    /// The copy, as errors name it.
+    /// The path of the copy, for error messages.
     path: PathBuf,
-    /// A bit for each block whose digest fitted in this process.
+    /// A bit for each block whose digest was verified in this process.
     there: Vec<AtomicU64>,
     claimed: Mutex<HashSet<u64>>,
     freed: Condvar,
 }
 
-/// Whose a block is to bring.
+/// The result of claiming a block.
 pub enum Claim<'e> {
-    /// It is there.
+    /// The block is present.
     There,
-    /// Another thread's, which was waited for a while.
+    /// Another thread is fetching the block.
     Taken,
     Mine(Claimed<'e>),
 }
 
-/// Blocks that one thread brings.
+/// Blocks that one thread fetches.
 pub struct Claimed<'e> {
     entry: &'e Entry,
     numbers: Range<u64>,
@@ -62,7 +62,7 @@ impl Drop for Claimed<'_> {
 }
 
 impl Entry {
-    /// Opens a copy. `None` where there is none and none is to be made.
+    /// Opens a copy. `None` if it does not exist and `make` is false.
     pub fn open(folder: &Folder, name: &str, length: u64, make: bool) -> Result<Option<Self>> {
         let Some((data, table)) = folder.open(name, length, make)? else { return Ok(None) };
         let words = length.div_ceil(BLOCK).div_ceil(64);
@@ -79,7 +79,7 @@ impl Entry {
         &self.data
     }
 
-    /// Says that the copy was used now.
+    /// Records that the copy was used now.
     pub fn touch(&self) {
         let _ = self.table.file.set_modified(SystemTime::now());
     }
@@ -92,7 +92,7 @@ impl Entry {
         Some((self.there.get(usize::try_from(number / 64).ok()?)?, 1 << (number % 64)))
     }
 
-    /// Whether a block was seen to be there.
+    /// Returns whether a block is known to be present.
     pub fn is_there(&self, number: u64) -> bool {
         self.word(number).is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
     }
@@ -103,7 +103,7 @@ impl Entry {
         }
     }
 
-    /// Whether a block is there: one that was not seen before is read, and has to have its digest.
+    /// Returns whether a block is present, reading and verifying it on first use.
     pub fn holds(&self, number: u64) -> bool {
         if self.is_there(number) {
             return true;
@@ -119,7 +119,7 @@ impl Entry {
         holds
     }
 
-    /// Claims the first of some blocks, and those behind it that are not there and that nobody else brings.
+    /// Claims the first of some blocks, and those after it that are missing and not being fetched.
     pub fn claim(&self, numbers: Range<u64>) -> Claim<'_> {
         let first = numbers.start;
         let mut claimed = self.claimed();
@@ -136,38 +136,38 @@ impl Entry {
         Claim::Mine(Claimed { entry: self, numbers: first..end })
     }
 
-    /// Fails where the copy was cut since it was opened: writing to it would put zeros where others saw bytes.
+    /// Fails if the copy was truncated since it was opened: writing to it would fill the gap with zeros.
     pub fn check_length(&self) -> Result<()> {
         self.data.check_length().map_err(|_| {
             let message = format!(
-                "the copy of the file in '{}' was cut short while it was open: close the file and open its URL again, which fetches it anew",
+                "the copy of the file in '{}' was truncated while it was open: close the file and open its URL again to fetch it again",
                 self.path.display()
             );
             Error::new(Code::Io, message).file(&self.path)
         })
     }
 
-    /// Fails where so many more bytes are more than the cache may hold of all files together.
+    /// Fails if this many more bytes exceed the maximum size of the cache.
     pub fn check_space(&self, bytes: u64, most: u64) -> Result<()> {
         let held = self.data.file().metadata().map_or(0, |metadata| folder::allocated(&metadata));
         if held.saturating_add(bytes) > most {
             let message = format!(
-                "the cache may hold {most} bytes (option remote.maxCacheBytes), and what is wanted of this file alone comes to more"
+                "the cache is limited to {most} bytes (option remote.maxCacheBytes), and this file alone needs more"
             );
             return Err(Error::new(Code::Limit, message));
         }
         Ok(())
     }
 
-    /// Writes blocks that begin at `start`, and takes them down once they are written.
+    /// Writes blocks that begin at `start`, and records their digests.
     pub fn put(&self, start: u64, bytes: &[u8], most: u64) -> Result<()> {
         self.check_space(bytes.len() as u64, most)?;
         self.check_length()?;
         let failed = |error: &std::io::Error| {
-            let said = error.to_string();
-            let said = said.rsplit_once(" (os error ").map_or(&*said, |(words, _)| words);
+            let reason = error.to_string();
+            let reason = reason.rsplit_once(" (os error ").map_or(&*reason, |(words, _)| words);
             let message = format!(
-                "the copy of the file cannot be written to the cache, '{}' ({said}): make room, choose another folder (remote: {{ cache }}), or await load(), which needs none",
+                "the copy of the file cannot be written to the cache, '{}' ({reason}): free space, choose another folder (remote: {{ cache }}), or await load(), which needs no cache",
                 self.path.display()
             );
             Error::new(Code::Io, message).file(&self.path)

@@ -1,5 +1,5 @@
-//! The folder of copies. It and its files are the user's alone, links in it are not followed, and all names are ours. Whoever could write to
-//! the folder could give a copy the name of another, so such a folder is not used.
+//! The cache folder. It and its files belong only to this user, links in it are not followed, and all names are chosen by this module.
+//! Anybody who can write to the folder could substitute copies, so such a folder is not used.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -14,16 +14,16 @@ use super::dir::{Dir, is_ours};
 use super::key;
 use super::table::{self, Table};
 
-/// Files of the folder that are looked at for what may go.
-const LOOKED_AT: usize = 1 << 20;
-/// How old a file must be that was never given its name, to be one whose process was killed.
+/// Maximum files of the folder that are considered for eviction.
+const MAX_LISTED: usize = 1 << 20;
+/// Minimum age of a temporary file that is considered abandoned by a killed process.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// How often a copy is opened that others make and remove meanwhile.
+/// Attempts to open a copy that other processes create and remove concurrently.
 const ATTEMPTS: usize = 8;
 
 pub struct Folder {
     path: PathBuf,
-    /// Bytes of all copies together, as the disk counts them.
+    /// Maximum disk space of all copies.
     most: u64,
 }
 
@@ -44,7 +44,7 @@ impl Folder {
         self.most
     }
 
-    /// The copy of a name.
+    /// Returns the path of a copy.
     pub fn data(&self, name: &str) -> PathBuf {
         self.path.join(data_of(name))
     }
@@ -53,19 +53,19 @@ impl Folder {
         let said = error.to_string();
         let said = said.rsplit_once(" (os error ").map_or(&*said, |(words, _)| words);
         let message = format!(
-            "the cache '{}' cannot be used ({said}): choose another folder (remote: {{ cache }}), or await load(), which needs none",
+            "the cache '{}' cannot be used ({said}): choose another folder (remote: {{ cache }}), or await load(), which needs no cache",
             self.path.display()
         );
         Error::new(Code::Io, message).file(&self.path)
     }
 
-    /// The folder, opened. `None` where there is none and none is to be made.
+    /// Opens the folder. `None` if it does not exist and `make` is false.
     fn dir(&self, make: bool) -> Result<Option<Dir>> {
         let opened = Dir::open(&self.path, make).map_err(|error| self.failed(&error))?;
         let Some(dir) = opened else { return Ok(None) };
         if let Some(why) = dir.unsafe_for(&self.path) {
             let message = format!(
-                "the cache '{}' is not used, since {why}; or choose another folder (remote: {{ cache }}), such as a new one in it, or await load(), which needs none",
+                "the cache '{}' is not used, since {why}; or choose another folder (remote: {{ cache }}), such as a new one in it, or await load(), which needs no cache",
                 self.path.display()
             );
             return Err(Error::new(Code::Io, message).file(&self.path));
@@ -73,7 +73,7 @@ impl Folder {
         Ok(Some(dir))
     }
 
-    /// Opens a copy and its table. `None` where there is none and none is to be made.
+    /// Opens a copy and its table. `None` if it does not exist and `make` is false.
     pub fn open(&self, name: &str, length: u64, make: bool) -> Result<Option<(File, Table)>> {
         let Some(dir) = self.dir(make)? else { return Ok(None) };
         let data = one(&dir, &data_of(name), make, length, &|file| file.set_len(length));
@@ -84,7 +84,7 @@ impl Folder {
         };
         let path = table_of(name);
         let mut opened = one(&dir, &path, make, table::size(length), &prepare);
-        // A table that does not begin as the one of this copy is made anew.
+        // A table with an unexpected header is recreated.
         if let Ok(Some(file)) = &opened
             && file.try_clone().ok().and_then(|file| Table::of(file, name, length)).is_none()
         {
@@ -94,15 +94,15 @@ impl Folder {
         Ok(opened.and_then(|file| Table::of(file, name, length)).map(|table| (data, table)))
     }
 
-    /// Removes the copies that were used least recently, until all of them are within the bound. Those that are open elsewhere go on
-    /// until they are closed. Waits for nobody: whoever is at it already does it for all.
+    /// Evicts the least recently used copies until all fit within the limit. Copies open elsewhere remain usable until they are closed.
+    /// Does not wait: if an eviction is already in progress, it suffices.
     pub fn evict(&self) {
         let Ok(Some(dir)) = self.dir(false) else { return };
         let Ok(lock) = dir.file("lock", true, true) else { return };
         if !is_locked(&lock) {
             return;
         }
-        let Ok(entries) = dir.names(LOOKED_AT) else { return };
+        let Ok(entries) = dir.names(MAX_LISTED) else { return };
         let mut copies = HashMap::<String, (SystemTime, u64)>::new();
         for file in entries {
             let Ok((modified, allocated)) = dir.facts(&file) else { continue };
@@ -129,7 +129,7 @@ impl Folder {
             if total <= self.most {
                 break;
             }
-            // Windows keeps what is mapped.
+            // Windows retains mapped files.
             if dir.remove(&data_of(&name)).is_ok_and(|()| dir.remove(&table_of(&name)).is_ok()) {
                 total -= bytes;
             }
@@ -137,8 +137,7 @@ impl Folder {
     }
 }
 
-/// Opens a file of a length, or makes one. One that is not as it must be is replaced and never mended: whoever has it open would
-/// see zeros where bytes were.
+/// Opens a file with a length, or creates it. An invalid file is replaced and never repaired: readers that have it open would see zeros.
 fn one(
     dir: &Dir,
     name: &str,
@@ -148,7 +147,7 @@ fn one(
 ) -> io::Result<Option<File>> {
     for attempt in 0..ATTEMPTS {
         let opened = match dir.file(name, true, false) {
-            // What is there may still serve where nothing can be written.
+            // An existing file may still be useful if nothing can be written.
             Err(error)
                 if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -162,7 +161,7 @@ fn one(
                 if is_ours(&metadata, length) {
                     return Ok(Some(file));
                 }
-                // Where names are given by links, a new file has two of them for a moment.
+                // If names are created by links, a new file has two of them for a moment.
                 if make && links(&metadata) == 2 && attempt + 1 < ATTEMPTS {
                     std::thread::yield_now();
                     continue;
@@ -181,10 +180,10 @@ fn one(
             done => return done.map(Some),
         }
     }
-    Err(io::Error::other("others make and remove it again and again"))
+    Err(io::Error::other("other processes repeatedly create and remove it"))
 }
 
-/// Makes a file that appears whole.
+/// Creates a file that appears atomically.
 fn make(dir: &Dir, name: &str, prepare: &dyn Fn(&File) -> io::Result<()>, replace: bool) -> io::Result<File> {
     let number = RandomState::new().hash_one(std::process::id());
     let new = format!("{number:016x}.new");
@@ -194,7 +193,7 @@ fn make(dir: &Dir, name: &str, prepare: &dyn Fn(&File) -> io::Result<()>, replac
             return dir.rename(&new, name);
         }
         match dir.name(&new, name) {
-            // Some file systems cannot; then the last one to come wins.
+            // Some file systems do not support this; then the last one wins.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => dir.rename(&new, name),
             done => done,
         }
@@ -215,7 +214,7 @@ fn links(metadata: &Metadata) -> u64 {
     }
 }
 
-/// Bytes that a file takes of the disk.
+/// Returns the disk space of a file.
 pub fn allocated(metadata: &Metadata) -> u64 {
     #[cfg(unix)]
     return std::os::unix::fs::MetadataExt::blocks(metadata).saturating_mul(512);
@@ -234,7 +233,7 @@ fn is_locked(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Two that remove the same copies there do no harm.
+/// Concurrent evictions are harmless there.
 #[cfg(not(unix))]
 fn is_locked(_file: &File) -> bool {
     true

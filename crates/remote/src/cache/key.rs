@@ -1,15 +1,15 @@
-//! Which copy is of which file and version: a name that says neither.
+//! Names of cached copies, derived from file and version without revealing either.
 
 use reqwest::Url;
 use ztensor_core::codecs::digest::Algorithm;
 
-/// What tells the file of a URL from all others, without credentials: the URL with those parameters of its query that sign nothing.
-/// A signature is another one each time, and the rest of a query may choose the file.
-pub fn place(url: &Url) -> String {
-    let mut place = url.clone();
-    let _ = place.set_username("");
-    let _ = place.set_password(None);
-    place.set_fragment(None);
+/// Returns what identifies the file of a URL, without credentials: the URL with the query parameters that are not signatures. Signatures
+/// differ each time, and the rest of a query may select the file.
+pub fn location(url: &Url) -> String {
+    let mut location = url.clone();
+    let _ = location.set_username("");
+    let _ = location.set_password(None);
+    location.set_fragment(None);
     let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
     let names: Vec<String> = pairs.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
     let signs = |name: &str| {
@@ -18,10 +18,10 @@ pub fn place(url: &Url) -> String {
             || (has("signature") && OLDER.contains(&name))
             || (has("sig") && has("se") && AZURE.contains(&name))
     };
-    place.set_query(None);
-    let kept = pairs.iter().zip(&names).filter(|(_, name)| !signs(name));
-    let mut text = String::from(place);
-    for ((name, value), _) in kept {
+    location.set_query(None);
+    let retained = pairs.iter().zip(&names).filter(|(_, name)| !signs(name));
+    let mut text = String::from(location);
+    for ((name, value), _) in retained {
         text.push('\n');
         text.push_str(name);
         text.push('=');
@@ -30,18 +30,18 @@ pub fn place(url: &Url) -> String {
     text
 }
 
-/// Those of older signatures of Amazon and Google.
+/// Parameters of older Amazon and Google signatures.
 const OLDER: [&str; 6] =
     ["signature", "expires", "policy", "key-pair-id", "awsaccesskeyid", "googleaccessid"];
 
-/// Those of Azure's shared access signatures.
+/// Parameters of Azure's shared access signatures.
 const AZURE: [&str; 14] =
     ["sig", "se", "st", "sp", "sv", "sr", "sip", "spr", "skoid", "sktid", "skt", "ske", "sks", "skv"];
 
-/// The name of a copy: SHA-256 in hex digits.
-pub fn name(place: &str, version: &[u8], length: u64) -> String {
+/// Returns the name of a copy: SHA-256 in hex digits.
+pub fn name(location: &str, version: &[u8], length: u64) -> String {
     let mut hasher = Algorithm::Sha256.hasher();
-    for part in [b"ztensor cache 2".as_slice(), place.as_bytes(), version, &length.to_le_bytes()] {
+    for part in [b"ztensor cache 2".as_slice(), location.as_bytes(), version, &length.to_le_bytes()] {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
@@ -49,7 +49,7 @@ pub fn name(place: &str, version: &[u8], length: u64) -> String {
     digest.text().rsplit(':').next().unwrap_or_default().to_owned()
 }
 
-/// Whether a text is such a name.
+/// Returns whether a string is such a name.
 pub fn is_name(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_signature_does_not_make_another_file() {
-        let of = |url: &str| place(&Url::parse(url).unwrap());
+        let of = |url: &str| location(&Url::parse(url).unwrap());
         let plain = of("https://h/m.bin");
         for same in [
             "https://h/m.bin#part",

@@ -1,4 +1,4 @@
-//! The digests of the blocks of a copy: a header, and for each block 16 bytes. Anything else reads as a block that is not there.
+//! The block digests of a copy: a header, and 16 bytes for each block. Anything else is treated as a missing block.
 
 use std::fs::File;
 use std::io;
@@ -8,15 +8,15 @@ use ztensor_core::codecs::digest::xxh3;
 
 use super::folder::{read_at, write_at};
 
-/// Bytes of a block: what a request to a store far away costs in bytes of its stream.
+/// Bytes of a block: what a request to a distant store costs in bytes of its stream.
 pub const BLOCK: u64 = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"ztcache2";
-/// Magic, length, bytes of a block, the name in 64 characters, and a check of these.
+/// Magic, length, block size, the name in 64 characters, and a checksum of these.
 const HEADER: usize = 96;
 const RECORD: usize = 16;
 
-/// The numbers of the blocks that a range touches.
+/// Returns the numbers of the blocks that a range overlaps.
 pub fn blocks(offset: u64, length: u64) -> Range<u64> {
     let first = offset / BLOCK;
     first..if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK) }
@@ -25,12 +25,12 @@ pub fn blocks(offset: u64, length: u64) -> Range<u64> {
 /// Characters of a name.
 const NAME: usize = 64;
 
-/// Bytes of the table of a file of `length` bytes.
+/// Returns the bytes of the table of a file of `length` bytes.
 pub fn size(length: u64) -> u64 {
     HEADER as u64 + length.div_ceil(BLOCK).saturating_mul(RECORD as u64)
 }
 
-/// The first bytes of the table of a copy of `length` bytes. It tells its name, so that a table that somebody renames is none.
+/// Returns the header of the table of a copy of `length` bytes. It contains its name, so that a renamed table is invalid.
 pub fn header(name: &str, length: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     let mut at = 0;
@@ -51,7 +51,7 @@ pub fn header(name: &str, length: u64) -> [u8; HEADER] {
     header
 }
 
-/// A name in as many bytes as names have.
+/// Pads a name to the fixed length of names.
 fn name_bytes(name: &str) -> [u8; NAME] {
     let mut bytes = [0; NAME];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -67,7 +67,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of the copy of a name, of a file of `length` bytes; `None` where it is none.
+    /// Returns the table of a copy of a file of `length` bytes, or `None` if it is invalid.
     pub fn of(file: File, name: &str, length: u64) -> Option<Self> {
         let mut start = [0; HEADER];
         read_at(&file, &mut start, 0).ok()?;
@@ -79,7 +79,7 @@ impl Table {
         (HEADER as u64).saturating_add(number.saturating_mul(RECORD as u64))
     }
 
-    /// A digest is of one block of one copy alone, and of nothing where half of it was written.
+    /// A digest is bound to one block of one copy, and a partly written record never matches.
     fn record(&self, number: u64, digest: u64) -> [u8; RECORD] {
         let fields = [*MAGIC, self.length.to_le_bytes(), number.to_le_bytes(), digest.to_le_bytes()];
         let mut record = [0; RECORD];
@@ -90,7 +90,7 @@ impl Table {
         record
     }
 
-    /// The digest that a block has to have; `None` of one that was not written.
+    /// Returns the expected digest of a block, or `None` if it was not written.
     pub fn digest(&self, number: u64) -> Option<u64> {
         let mut record = [0; RECORD];
         read_at(&self.file, &mut record, Self::at(number)).ok()?;
@@ -98,7 +98,7 @@ impl Table {
         (record == self.record(number, digest)).then_some(digest)
     }
 
-    /// Takes down what a block is, which is written already.
+    /// Records the digest of a block that was already written.
     pub fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
         write_at(&self.file, &self.record(number, xxh3(bytes)), Self::at(number))
     }
@@ -156,10 +156,10 @@ mod tests {
             write_at(&table.file, &flipped, Table::at(3)).unwrap();
             assert_eq!(table.digest(3), None, "{at}");
         }
-        // Of another block.
+        // The record of another block.
         write_at(&table.file, &record, Table::at(2)).unwrap();
         assert_eq!(table.digest(2), None);
-        // Half of it.
+        // A partly written record.
         write_at(&table.file, &[0; 8], Table::at(3) + 8).unwrap();
         assert_eq!(table.digest(3), None);
     }

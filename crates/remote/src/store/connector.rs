@@ -1,5 +1,5 @@
-//! The connections of stores and of the services that give their credentials. Their clients follow redirects, read answers of any length
-//! and wait for any time. What stands between them and the network here does not.
+//! The connections to stores and to the services that provide their credentials. The clients of stores would follow redirects, read
+//! responses of any length and wait indefinitely; this connector does not.
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,32 +23,32 @@ use crate::client::Pool;
 use crate::options::Options;
 use crate::retry;
 
-/// Bytes of the answer of an error that are read. The rest is dropped with its connection.
+/// Bytes of an error response that are read. The rest is dropped with its connection.
 const ERROR: usize = 64 << 10;
-/// Bytes of one page of a list. Pages of 5,000 blobs take some 4 MiB.
+/// Maximum bytes of a list page. Pages of 5,000 blobs take some 4 MiB.
 const PAGE: usize = 16 << 20;
-/// Bytes of any other answer: credentials, or what becomes of a request that writes.
+/// Maximum bytes of any other response: credentials, or the result of a writing request.
 const ANSWER: usize = 1 << 20;
-/// Bytes of the answer that begins an upload. The number in it goes into URLs, which have 64 KiB at most.
+/// Maximum bytes of the response that begins an upload. It contains the upload id, which goes into URLs of at most 64 KiB.
 const BEGUN: usize = 16 << 10;
-/// How much longer than for another answer a store may be silent while it takes a part, or puts parts together.
+/// Timeout multiplier while a store accepts a part or assembles parts.
 const PATIENCE: u32 = 10;
-/// How much longer the whole answer may take then: S3 begins it at once, and sends a space now and then until the parts are together,
-/// which takes minutes.
+/// Timeout multiplier for the whole response in that case: S3 begins it at once and sends spaces until the parts are assembled, which takes
+/// minutes.
 const TOGETHER: u32 = 30;
-/// How long a machine's own service of credentials may take: it is near, or not there at all.
+/// Timeout for a metadata service: it is local or absent.
 const NEAR: Duration = Duration::from_secs(5);
 
-/// What a connection found wrong with an answer. The errors of a store's client hold it among their causes.
+/// A problem that a connection found in a response. The errors of a store's client contain it among their causes.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub message: String,
     pub status: Option<u16>,
-    /// Whether another try may do better.
+    /// Whether a retry may succeed.
     pub passes: bool,
     /// When the store wants to be asked again.
     pub after: Option<Duration>,
-    /// Whether no answer came from a service that is perhaps not there.
+    /// Whether a service that may not exist did not respond.
     pub is_absent: bool,
 }
 
@@ -65,19 +65,19 @@ impl Problem {
         Self { message: message.into(), status: None, passes: false, after: None, is_absent: false }
     }
 
-    /// As the client of a store takes it. `Decode`: the client does not try again by itself.
+    /// Converts it for the client of a store. `Decode` prevents the client from retrying.
     fn into_error(self) -> HttpError {
         HttpError::new(HttpErrorKind::Decode, self)
     }
 }
 
-/// Makes the client of a store.
+/// Creates the client of a store.
 #[derive(Debug)]
 pub struct Connector {
     pub options: Options,
     pub pool: Arc<Pool>,
     writes: bool,
-    /// An upload is completed only where nothing has its name yet.
+    /// Whether an upload may only create a new object.
     creates: bool,
 }
 
@@ -90,7 +90,7 @@ impl Connector {
         Ok(Self { options: options.clone(), pool: Pool::of(options)?, writes: true, creates })
     }
 
-    /// Whether the requests are of an upload: these are tried again by the client of the store.
+    /// Returns whether the requests belong to an upload: these are retried by the client of the store.
     pub fn writes(&self) -> bool {
         self.writes
     }
@@ -110,7 +110,7 @@ impl HttpConnector for Connector {
 
 type Calling<'c> = Pin<Box<dyn Future<Output = std::result::Result<HttpResponse, HttpError>> + Send + 'c>>;
 
-/// Has S3 complete an upload only where nothing has its name. The client has no option for that; it adds the same header, which need not
+/// Makes S3 complete an upload only if no object has its name. The client has no option for that; it adds the same header, which need not
 /// be signed, to other requests.
 #[derive(Debug)]
 struct Creating(HttpClient);
@@ -129,8 +129,8 @@ impl HttpService for Creating {
     }
 }
 
-/// A client that follows no redirect, reads no more than an answer of its kind may hold, and waits no longer than it should. The one
-/// policy for all requests of stores, whether they read, write, list or ask for credentials.
+/// A client that follows no redirects and limits the length of responses and the waiting time. The single policy for all store requests:
+/// reading, writing, listing and credentials.
 #[derive(Debug)]
 struct Guarded {
     http: HttpClient,
@@ -148,18 +148,18 @@ impl HttpService for Guarded {
     }
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A range of an object, which its reader takes as it comes.
+    /// A range of an object, whose body is streamed.
     Data,
-    /// Whether there is an object, and how long it is.
+    /// Existence and length of an object.
     Head,
     List,
-    /// Bytes of an upload, or its end.
+    /// A part of an upload, or its completion.
     Upload,
     Begin,
-    /// The machine's own service of credentials.
+    /// The metadata service of the machine.
     Near,
     Other,
 }
@@ -192,7 +192,7 @@ impl Guarded {
     async fn answer(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         let uri = request.uri().clone();
         let kind = match Kind::of(&request) {
-            // A reader uploads nothing: such a request goes to a credential service.
+            // A reader never uploads, so such a request goes to a credential service.
             Kind::Upload | Kind::Begin if !self.writes => Kind::Other,
             kind => kind,
         };
@@ -229,7 +229,7 @@ impl Guarded {
             Ok(None) => return Err(silent(kind, &uri, limit)),
             Err(_) => {
                 let message =
-                    format!("{} did not end its answer within {whole:?} (option timeout)", by(&uri));
+                    format!("{} did not complete its response within {whole:?} (option timeout)", by(&uri));
                 return Err(HttpError::new(
                     HttpErrorKind::Timeout,
                     Problem { passes: true, ..Problem::new(message) },
@@ -237,13 +237,13 @@ impl Guarded {
             }
         };
         let Some(bytes) = bytes else {
-            let message = format!("{} sends an answer of more than {most} bytes", by(&uri));
+            let message = format!("{} sends a response of more than {most} bytes", by(&uri));
             return Err(Problem { status: Some(status.as_u16()), ..Problem::new(message) }.into_error());
         };
         Ok(HttpResponse::from_parts(parts, bytes.into()))
     }
 
-    /// An answer of failure, with as much of its body as may be of use.
+    /// Returns an error response with a limited part of its body.
     async fn refusal(
         &self,
         kind: Kind,
@@ -252,15 +252,16 @@ impl Guarded {
         body: HttpResponseBody,
     ) -> std::result::Result<HttpResponse, HttpError> {
         let mut bytes = Vec::new();
-        // Its status is what counts, whatever becomes of the rest.
+        // The status matters even if reading the rest fails.
         let _ = timeout(self.timeout, gather(body, &mut bytes)).await;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let status = parts.status.as_u16();
         let passes = matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505);
         let is_of_store = matches!(kind, Kind::Data | Kind::Head | Kind::List);
-        // Readers retry by themselves, also requests for credentials. The client interprets all other answers of a credential service.
+        // Reads are retried by this crate, including requests for credentials. The client interprets all other responses of a credential
+        // service.
         let is_ours = !self.writes && (is_of_store || passes);
-        // These have kinds of errors of their own, by which a client of a store tells them apart.
+        // Clients of stores distinguish these statuses by error variants.
         if !is_ours || matches!(status, 304 | 401 | 403 | 404 | 412) {
             return Ok(HttpResponse::from_parts(parts, said(&text).into()));
         }
@@ -277,7 +278,7 @@ impl Guarded {
     }
 }
 
-/// Reads a body until its end: `None` where it stalls, and `Some(Ok(None))` where it is longer than it may be.
+/// Reads a body to its end: `None` if it stalls, and `Some(Ok(None))` if it is too long.
 async fn collect(
     body: HttpResponseBody,
     most: usize,
@@ -297,28 +298,29 @@ async fn collect(
     }
 }
 
-/// Reads the first bytes of the body of an error.
+/// Reads the first bytes of an error body.
 async fn gather(body: HttpResponseBody, bytes: &mut Vec<u8>) {
     let mut body = body.bytes_stream();
     while let Some(Ok(piece)) = body.next().await {
-        let room = (ERROR - bytes.len()).min(piece.len());
-        bytes.extend_from_slice(piece.get(..room).unwrap_or_default());
+        let taken = (ERROR - bytes.len()).min(piece.len());
+        bytes.extend_from_slice(piece.get(..taken).unwrap_or_default());
         if bytes.len() >= ERROR {
             return;
         }
     }
 }
 
-/// The client of a store adds one to the last byte of a range, which may be any number, and wants to be told the length of each answer.
+/// Validates the range, because the client of a store adds 1 to its last byte, which may be any number, and requires the length of each
+/// response.
 fn check_range(status: StatusCode, headers: &mut HeaderMap) -> std::result::Result<(), HttpError> {
     if status != StatusCode::PARTIAL_CONTENT {
-        // Of an empty object there is no part.
+        // An empty object has no range.
         if headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0") {
             return Ok(());
         }
         let status = status.as_u16();
         let message = format!(
-            "the store sends the whole object ({status}) for a part of it, and so does not read in parts"
+            "the store sends the whole object ({status}) instead of a range, so the file cannot be read in parts"
         );
         return Err(Problem { status: Some(status), ..Problem::new(message) }.into_error());
     }
@@ -328,13 +330,13 @@ fn check_range(status: StatusCode, headers: &mut HeaderMap) -> std::result::Resu
     }
     let sent = headers.get(CONTENT_RANGE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let message = match sent {
-        Some(sent) => format!("the store sends a range that is none ({:?})", short(&sent, 80)),
-        None => "the store sends a range that it does not name (Content-Range)".to_owned(),
+        Some(sent) => format!("the store sends an invalid range ({:?})", short(&sent, 80)),
+        None => "the store sends a range without Content-Range".to_owned(),
     };
     Err(Problem::new(message).into_error())
 }
 
-/// Who answers, in a text.
+/// Describes the responder, for messages.
 fn by(uri: &Uri) -> String {
     format!("the server {}", short(uri.host().unwrap_or_default(), 160))
 }
@@ -346,7 +348,7 @@ fn silent(kind: Kind, uri: &Uri, limit: Duration) -> HttpError {
     HttpError::new(HttpErrorKind::Timeout, problem)
 }
 
-/// Names where a redirect leads by its origin alone: the rest may be a signature.
+/// Describes a redirect target only by its origin: the rest may be a signature.
 fn redirected(uri: &Uri, status: StatusCode, headers: &HeaderMap) -> Problem {
     let text = |name: &str| headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
     let from = Url::parse(&uri.to_string()).ok();
@@ -356,7 +358,7 @@ fn redirected(uri: &Uri, status: StatusCode, headers: &HeaderMap) -> Problem {
     });
     let leads = match to.filter(Url::has_host) {
         Some(to) => format!("to {}", short(&to.origin().ascii_serialization(), 160)),
-        None => "without saying where to".to_owned(),
+        None => "without a valid Location header".to_owned(),
     };
     let is_name = |region: &&str| {
         (1..=40).contains(&region.len())
@@ -364,21 +366,24 @@ fn redirected(uri: &Uri, status: StatusCode, headers: &HeaderMap) -> Problem {
     };
     let hint = match text("x-amz-bucket-region").filter(is_name) {
         Some(region) => {
-            format!("the bucket is in the region {region}: set remote: {{ store: {{ region: '{region}' }} }} or AWS_REGION")
+            format!(
+                "the bucket is in the region {region}: set remote: {{ store: {{ region: '{region}' }} }} or AWS_REGION"
+            )
         }
         None => {
-            "name the server that has the bucket by remote: { store: { endpoint, region } } or the environment".to_owned()
+            "set the server of the bucket with remote: { store: { endpoint, region } } or the environment"
+                .to_owned()
         }
     };
     let message = format!(
-        "{} redirects {leads} ({}), which is not followed, since requests carry credentials: {hint}",
+        "{} redirects {leads} ({}), which is not followed because requests carry credentials: {hint}",
         by(uri),
         status.as_u16()
     );
     Problem { status: Some(status.as_u16()), ..Problem::new(message) }
 }
 
-/// The code and the message of an error in XML. What else stands there may repeat what was sent, tokens included.
+/// Returns the code and the message of an XML error. Other elements may repeat what was sent, including tokens.
 pub fn detail(text: &str) -> Option<String> {
     let code = element(text, "Code")?;
     let message = element(text, "Message")
@@ -392,7 +397,7 @@ fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     Some(value.trim()).filter(|value| !value.is_empty())
 }
 
-/// What may be shown of the answer of an error: of markup the code and message alone, of what is no text nothing.
+/// Returns the part of an error response that may be shown: only code and message of markup, and nothing that is not text.
 fn said(text: &str) -> String {
     if let Some(code) = element(text, "Code") {
         let message = element(text, "Message").unwrap_or_default();
@@ -402,12 +407,12 @@ fn said(text: &str) -> String {
     if shows { text.trim().to_owned() } else { String::new() }
 }
 
-/// What a connection found wrong, among the causes of an error.
+/// Returns the problem found by a connection, among the causes of an error.
 pub fn problem<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Problem> {
     causes(error).find_map(<dyn std::error::Error>::downcast_ref)
 }
 
-/// The failure of a connection, among the causes of an error.
+/// Returns the connection failure among the causes of an error.
 pub fn broken<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e HttpError> {
     causes(error).find_map(<dyn std::error::Error>::downcast_ref)
 }
@@ -451,8 +456,8 @@ mod tests {
             ),
             (&[("location", "http://127.0.0.1/latest/SECRET")], "to http://127.0.0.1 (301)"),
             (&[("location", "/SECRET")], "to https://s3.example (301)"),
-            (&[("location", "file:///SECRET")], "without saying where to"),
-            (&[], "without saying where to"),
+            (&[("location", "file:///SECRET")], "without a valid Location header"),
+            (&[], "without a valid Location header"),
             (&[("x-amz-bucket-region", "eu-west-1")], "region: 'eu-west-1'"),
             (&[("x-amz-bucket-region", "'; SECRET")], "store: { endpoint, region }"),
         ] {

@@ -1,14 +1,14 @@
-//! The files in which the tools of AWS keep credentials and regions, by the name of a profile.
+//! The files in which AWS tools store credentials and regions, by profile name.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::options::Options;
 
-/// Bytes of such a file that are read.
+/// Maximum bytes read of such a file.
 const MOST: u64 = 1 << 20;
 
-/// Access key, secret key and session token of the profile in use.
+/// Returns access key, secret key and session token of the current profile.
 pub fn credentials(options: &Options) -> Option<(String, String, Option<String>)> {
     let file = file(options, "AWS_SHARED_CREDENTIALS_FILE", "credentials")?;
     let values = section(&file, &[&name(options)]).or_else(|| {
@@ -19,7 +19,7 @@ pub fn credentials(options: &Options) -> Option<(String, String, Option<String>)
     Some((value("aws_access_key_id")?, value("aws_secret_access_key")?, value("aws_session_token")))
 }
 
-/// The region of the profile in use.
+/// Returns the region of the current profile.
 pub fn region(options: &Options) -> Option<String> {
     let file = file(options, "AWS_CONFIG_FILE", "config")?;
     section(&file, &[&name(options), &format!("profile {}", name(options))])?.remove("region")
@@ -29,7 +29,7 @@ fn name(options: &Options) -> String {
     options.variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned())
 }
 
-/// The text of a file that a variable names, or of the usual one.
+/// Returns the text of the file that a variable names, or of the default file.
 fn file(options: &Options, variable: &str, usual: &str) -> Option<String> {
     let home =
         || Some(options.path("HOME").or_else(|| options.path("USERPROFILE"))?.join(".aws").join(usual));
@@ -41,7 +41,7 @@ fn file(options: &Options, variable: &str, usual: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// The keys of the first section that has one of the names.
+/// Returns the keys of the first section with one of the names.
 fn section(text: &str, names: &[&str]) -> Option<HashMap<String, String>> {
     let mut found: Option<HashMap<String, String>> = None;
     for line in text.lines().map(str::trim) {

@@ -1,4 +1,4 @@
-//! Files on their way to a store: in parts, several at once, which become an object when the last of them is there.
+//! Multipart uploads to a store, with several parts in flight. The object appears when the upload is completed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,23 +17,23 @@ use ztensor_core::work::Stop;
 use super::{Bucket, denies, failure, status};
 use crate::{errors, runtime};
 
-/// The least that S3 takes as a part that is not the last.
+/// Minimum size of an S3 part other than the last.
 const LEAST: usize = 5 << 20;
-/// Parts that an object of S3 has at most.
+/// Maximum parts of an S3 object.
 const PARTS: u64 = 10_000;
-/// Parts of a file whose length is known. A cast or a decompression can make more of it than was said.
+/// Target number of parts for a file of known length. A cast or a decompression may produce more than announced.
 const USUAL: u64 = PARTS / 2;
-/// Where nobody says how long a file will be, its parts double after as many: 10,000 of them are 8 TiB from 8 MiB on.
+/// If the length of a file is unknown, the part size doubles after this many parts: 10,000 of them are 8 TiB from 8 MiB on.
 const DOUBLES: u64 = 1000;
-/// A file takes some more than its data: the index and the gaps between tensors.
+/// Additional size of a file beyond its data: the index and the gaps between tensors.
 const SLACK: u64 = 64 << 20;
-/// Memory of the parts that are under way, unless one alone takes more.
+/// Memory for parts in flight, unless a single part takes more.
 const UNDER_WAY: usize = 64 << 20;
-/// How long a store may take to give up one upload, and how long all of them are waited for.
+/// How long a store may take to abort one upload, and how long to wait for all of them.
 const GIVE_UP: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// A bucket that takes files.
+/// A bucket for uploads.
 pub struct Store {
     bucket: Bucket,
     overwrite: bool,
@@ -55,7 +55,7 @@ impl Uploads for Store {
         let key = self.bucket.key(path)?;
         let text = path.to_string_lossy().into_owned();
         if key.as_ref().is_empty() {
-            let message = format!("'{text}' is a bucket: name an object in it, such as {text}model.zt");
+            let message = format!("'{text}' is a bucket: specify an object in it, such as {text}model.zt");
             return Err(Error::new(Code::InvalidArg, message));
         }
         let options = &self.bucket.options;
@@ -97,7 +97,7 @@ impl Uploads for Store {
     }
 }
 
-/// The bytes of an object; `None` where there is none, or where the credentials are for writing alone.
+/// Returns the length of an object, or `None` if it does not exist or the credentials only permit writing.
 async fn length_of(store: &dyn ObjectStore, key: &Key, path: &str) -> Result<Option<u64>> {
     match store.head(key).await {
         Ok(found) => Ok(Some(found.size)),
@@ -110,11 +110,11 @@ async fn length_of(store: &dyn ObjectStore, key: &Key, path: &str) -> Result<Opt
     }
 }
 
-/// How large the next part is.
+/// The size of the next part.
 struct Size {
     least: usize,
     next: usize,
-    /// The length of the file is known: all parts but the last are of one size, as some stores want it.
+    /// The length of the file is known: all parts but the last have the same size, as some stores require.
     fixed: bool,
 }
 
@@ -124,7 +124,7 @@ impl Size {
         Self { least, next: least, fixed: false }
     }
 
-    /// Parts that hold so many bytes of data.
+    /// Chooses the part size for this many bytes of data.
     fn expect(&mut self, length: u64) {
         let most = length.saturating_add(length / 64).saturating_add(SLACK);
         let part = usize::try_from(most.div_ceil(USUAL)).unwrap_or(usize::MAX);
@@ -132,9 +132,9 @@ impl Size {
         self.fixed = true;
     }
 
-    /// Says how many parts there are.
+    /// Updates the part size after this many parts.
     fn after(&mut self, parts: u64) {
-        // More than was expected: it goes on as if nobody had said anything.
+        // More than expected: continue as with an unknown length.
         let grows = !self.fixed || parts >= USUAL;
         if grows && parts.is_multiple_of(DOUBLES) {
             self.next = self.next.saturating_mul(2);
@@ -142,7 +142,7 @@ impl Size {
     }
 }
 
-/// One file on its way.
+/// An upload in progress.
 struct Sending {
     store: Arc<dyn ObjectStore>,
     key: Key,
@@ -151,21 +151,21 @@ struct Sending {
     stop: Stop,
     concurrency: usize,
     size: Size,
-    /// The part that is filled.
+    /// The part being filled.
     buffer: Vec<u8>,
-    /// Bytes that were written.
+    /// Bytes written.
     length: u64,
     parts: u64,
-    /// The request that begins the upload, until it is answered: who stops waiting for it has to know what to give up.
+    /// The request that begins the upload, until it is answered: a canceled wait must still know what to abort.
     beginning: Option<JoinHandle<Begun>>,
-    /// What the store knows of it: nothing before the first part.
+    /// The upload in the store: none before the first part.
     upload: Option<Box<dyn MultipartUpload>>,
     under_way: JoinSet<object_store::Result<()>>,
     given_up: Arc<GivenUp>,
 }
 
 impl Sending {
-    /// Sends the part that is filled, once few enough are under way.
+    /// Sends the filled part, once few enough are in flight.
     fn send(&mut self) -> Result<()> {
         let part = std::mem::take(&mut self.buffer);
         let most = (UNDER_WAY / part.len().max(1)).clamp(1, self.concurrency);
@@ -176,7 +176,7 @@ impl Sending {
             self.upload = Some(self.begun()?);
         }
         let Some(upload) = &mut self.upload else {
-            return Err(Error::new(Code::Internal, "an upload that has not begun"));
+            return Err(Error::new(Code::Internal, "the upload has not begun"));
         };
         self.under_way.spawn_on(upload.put_part(PutPayload::from(part)), &runtime::handle()?);
         self.parts += 1;
@@ -184,7 +184,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Has the store begin the upload.
+    /// Waits for the store to begin the upload.
     fn begun(&mut self) -> Result<Box<dyn MultipartUpload>> {
         let (store, key) = (Arc::clone(&self.store), self.key.clone());
         let request = async move { store.put_multipart_opts(&key, PutMultipartOptions::default()).await };
@@ -206,8 +206,8 @@ impl Sending {
         })
     }
 
-    /// What an upload came to that the store did not complete, as far as it said. An answer that was lost was asked for again:
-    /// an upload that the store does not know any more is complete.
+    /// Determines the result of an upload whose completion failed. The response may have been lost and the request retried: an upload
+    /// unknown to the store is complete.
     async fn outcome(&self, upload: &mut dyn MultipartUpload, error: StoreError) -> Result<()> {
         let gone = matches!(upload.abort().await, Err(StoreError::NotFound { .. }));
         if gone && length_of(&*self.store, &self.key, &self.path).await? == Some(self.length) {
@@ -234,9 +234,9 @@ impl Upload for Sending {
         while !bytes.is_empty() {
             let part = self.size.next;
             if self.buffer.is_empty() {
-                let room = part.min(self.size.least);
-                self.buffer.try_reserve_exact(room).map_err(|_| {
-                    Error::new(Code::Limit, format!("not enough memory for a part of {room} bytes"))
+                let size = part.min(self.size.least);
+                self.buffer.try_reserve_exact(size).map_err(|_| {
+                    Error::new(Code::Limit, format!("not enough memory for a part of {size} bytes"))
                 })?;
             }
             let (now, later) = bytes.split_at(bytes.len().min(part - self.buffer.len()));
@@ -250,7 +250,7 @@ impl Upload for Sending {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // An object has one part at least, empty or not.
+        // An object has at least one part, even if empty.
         if !self.buffer.is_empty() || self.parts == 0 {
             self.send()?;
         }
@@ -269,9 +269,9 @@ impl Upload for Sending {
             return Err(taken_by_another(&self.path));
         }
         let Some(mut upload) = self.upload.take() else {
-            return Err(Error::new(Code::Internal, "an upload without a part"));
+            return Err(Error::new(Code::Internal, "the upload has no parts"));
         };
-        // From here on its outcome counts, whoever wants it stopped.
+        // From here on the result matters even if the caller stops waiting.
         runtime::wait(Stop::never(), async {
             match upload.complete().await {
                 Ok(_) => Ok(()),
@@ -292,7 +292,7 @@ impl Drop for Sending {
         let given_up = Arc::clone(&self.given_up);
         *given_up.count() += 1;
         handle.spawn(async move {
-            // No part may arrive behind the end of its upload: the store would keep it.
+            // No part may arrive after the upload is aborted: the store would retain it.
             under_way.shutdown().await;
             let ending = async {
                 let upload = match (upload, beginning) {
@@ -300,7 +300,7 @@ impl Drop for Sending {
                     (upload, _) => upload,
                 };
                 if let Some(mut upload) = upload {
-                    // What the store keeps then, a rule of its owner's removes.
+                    // If this fails, a lifecycle rule of the bucket removes the parts.
                     let _ = upload.abort().await;
                 }
             };
@@ -317,7 +317,7 @@ fn lost(error: &JoinError) -> Error {
     Error::new(Code::Internal, format!("a request was lost: {error}"))
 }
 
-/// Uploads that are given up on threads of the runtime: whoever drops one does not wait for a network.
+/// Uploads that are aborted on runtime threads, so that dropping one does not block.
 #[derive(Default)]
 struct GivenUp {
     count: Mutex<usize>,
@@ -340,7 +340,7 @@ fn taken_by_another(path: &str) -> Error {
     Error::new(Code::Exists, message).file(&PathBuf::from(path))
 }
 
-/// What a store says of an upload, without what may be secret in it.
+/// Describes a store's error for an upload without secrets.
 fn failed(path: &str, error: &StoreError) -> Error {
     match error {
         StoreError::NotFound { .. } => {
@@ -403,7 +403,7 @@ mod tests {
         for length in [1, 100 << 20, 80 << 30, 5 << 40] {
             assert!(total(Size::new(8 << 20), length) <= PARTS, "{length}");
             assert!(total(known(length), length + length / 64 + SLACK) <= PARTS, "{length}");
-            // More than was said.
+            // More than announced.
             assert!(total(known(length), 3 * length) <= PARTS, "{length}");
         }
         assert_eq!(known(1).next, 8 << 20);

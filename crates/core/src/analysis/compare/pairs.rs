@@ -1,4 +1,4 @@
-//! Many comparisons at once.
+//! Batch comparison.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -12,16 +12,16 @@ use crate::read::Reading;
 use crate::sources::read_ahead::ReadAhead;
 use crate::work::{self, Watch};
 
-/// Pairs up to this size a side are compared several at once. Larger ones come one after the other, each divided over the cores,
-/// so that one pair of decoded tensors at most is in memory.
+/// Maximum size per side of pairs that are compared concurrently. Larger ones are compared in sequence, each divided over the cores, so
+/// that at most one pair of decoded tensors is in memory.
 const SMALL: u64 = 8 << 20;
-/// What an element takes at most.
+/// Maximum bytes of an element.
 const WIDEST: u64 = 16;
 
-/// Small pairs that one thread takes at a time, at most: it reads those of a row together.
+/// Maximum consecutive small pairs per thread, which are read together.
 const RUN: usize = 256;
 
-/// A tensor, or one component of it.
+/// A tensor, or one of its components.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
     pub tensor: Tensor<'a>,
@@ -36,7 +36,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Whether little memory is needed, whatever is decoded, dequantized or made dense.
+    /// Returns whether it needs little memory, including decoding, dequantizing or densifying.
     fn is_small(&self) -> bool {
         let elements = product(self.tensor.shape()).and_then(|count| count.checked_mul(WIDEST));
         let parts = self.component.into_iter().chain(self.tensor.own_components());
@@ -45,11 +45,11 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What was found of a pair, and how many elements it has.
+/// The result for a pair, and its number of elements.
 pub type Found = Result<(u64, Comparison)>;
 
-/// Compares pairs of two files; the results come in their order, whatever the number of threads. Fails where the work is
-/// stopped. Progress is that of a pair that is alone.
+/// Compares pairs of two files; results are in their order, regardless of the number of threads. Fails if the work is canceled. Progress is
+/// that of a single pair.
 pub fn compare_all(
     readings: [Reading<'_>; 2],
     pairs: &[[Side<'_>; 2]],

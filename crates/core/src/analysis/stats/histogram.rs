@@ -1,12 +1,12 @@
-//! Bins of equal width, as NumPy's `histogram` has them: each holds its lower edge, the last its upper one too.
+//! Bins of equal width, like NumPy's `histogram`: each includes its lower edge, the last also its upper edge.
 #![forbid(unsafe_code)]
 
 use crate::analysis::numbers::Numbers;
 
-/// How many finite elements lie between one edge and the next.
+/// The number of finite elements in each bin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// One more than there are bins.
+    /// One more than the number of bins.
     pub edges: Vec<f64>,
     pub counts: Vec<u64>,
 }
@@ -15,16 +15,16 @@ pub struct Bins {
     edges: Vec<f64>,
     first: f64,
     last: f64,
-    /// Brings numbers of the range to where differences neither overflow nor vanish.
+    /// Scales numbers of the range so that differences neither overflow nor vanish.
     factor: f64,
     per_width: f64,
 }
 
 impl Bins {
     pub fn new(bins: u32, (first, last): (f64, f64)) -> Self {
-        // A single value stands in the middle.
+        // A single value is in the middle.
         let (first, last) = if first >= last { (first - 0.5, last + 0.5) } else { (first, last) };
-        // A power of two, so that it changes no digit.
+        // A power of two, which preserves all digits.
         let factor = match first.abs().max(last.abs()) {
             largest if largest > 2_f64.powi(1000) => 2_f64.powi(-100),
             largest if largest < 2_f64.powi(-500) => 2_f64.powi(500),
@@ -37,7 +37,7 @@ impl Bins {
         Self { edges: (0..=bins).map(edge).collect(), first, last, factor, per_width }
     }
 
-    /// Counts numbers; those outside the range, NaN among them, are in no bin.
+    /// Counts numbers; those outside the range and NaN are in no bin.
     pub fn count(&self, numbers: Numbers<'_>, counts: &mut Vec<u64>) {
         counts.resize(self.edges.len() - 1, 0);
         match numbers {
@@ -46,7 +46,7 @@ impl Bins {
         }
     }
 
-    /// The histogram of values that each occur so often.
+    /// Returns the histogram of values with given counts.
     pub fn of_values(self, values: &[(f64, u64)]) -> Histogram {
         let mut counts = vec![0; self.edges.len() - 1];
         for &(value, count) in values {
@@ -62,7 +62,7 @@ impl Bins {
         }
         let guess = (number * self.factor - self.first * self.factor) * self.per_width;
         let mut bin = (guess as usize).min(counts.len() - 1);
-        // Rounding may have put it beside an edge that it is on the other side of.
+        // Rounding may have put it into the bin next to the correct one.
         if number < self.edges[bin] {
             bin -= 1;
         } else if bin + 1 < counts.len() && number >= self.edges[bin + 1] {

@@ -1,4 +1,4 @@
-//! Counts, extremes, mean and spread, block by block, and how two of them become one.
+//! Counts, extremes, mean and spread, per block, and their combination.
 #![forbid(unsafe_code)]
 
 use super::walks::{Walked, all_finite, walk};
@@ -11,13 +11,13 @@ pub trait Number: Copy + PartialOrd + Into<f64> {
     fn is_finite(self) -> bool;
 }
 
-/// How large numbers are, by powers of two that keep their squares, and the sums of these, within float64.
+/// A class of magnitudes, scaled by powers of two so that squares and their sums stay within float64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Size {
-    /// Below 2^-450: 2^600 times as large, they have squares above 2^-950.
+    /// Below 2^-450: scaled by 2^600, so that squares are above 2^-950.
     Tiny,
     Plain,
-    /// Above 2^450: 2^-600 times as large, they have squares below 2^850.
+    /// Above 2^450: scaled by 2^-600, so that squares are below 2^850.
     Huge,
 }
 
@@ -27,7 +27,7 @@ const STEP: f64 = f64::from_bits((1023 + 600) << 52);
 const BOUND: f64 = f64::from_bits((1023 + 450) << 52);
 
 impl Size {
-    /// That of the numbers between two.
+    /// Returns the class of numbers between two.
     fn of(min: f64, max: f64) -> Self {
         let largest = min.abs().max(max.abs());
         if largest > BOUND {
@@ -39,7 +39,7 @@ impl Size {
         }
     }
 
-    /// What makes numbers of this size plain.
+    /// Returns the factor that scales numbers of this class.
     fn factor(self) -> f64 {
         match self {
             Self::Tiny => STEP,
@@ -65,7 +65,7 @@ impl Number for f64 {
     }
 }
 
-/// What is known of some elements.
+/// The moments of some elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
     finite: u64,
@@ -75,10 +75,10 @@ pub struct Moments {
     zeros: u64,
     min: f64,
     max: f64,
-    /// That of the next two, which have its factor.
+    /// The class whose factor the next two fields are scaled by.
     size: Size,
     mean: f64,
-    /// The sum of the squared distances from the mean.
+    /// The sum of squared distances from the mean.
     squares: f64,
 }
 
@@ -104,7 +104,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// A sum that loses next to nothing: what each addition rounds off is kept beside it (Neumaier).
+/// Computes a sum almost without rounding errors: the error of each addition is accumulated separately (Neumaier).
 fn exact_sum(terms: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0);
     for term in terms {
@@ -116,17 +116,17 @@ fn exact_sum(terms: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Moments {
-    /// Takes in at most a block of numbers.
+    /// Adds at most a block of numbers.
     pub fn add<N: Number>(&mut self, numbers: &[N]) {
         if all_finite(numbers) {
             return self.join(&Self::of_finite(numbers));
         }
-        let mut kept = [N::ZERO; BLOCK];
+        let mut finite = [N::ZERO; BLOCK];
         let mut length = 0;
         for &number in numbers {
             let wide: f64 = number.into();
             if number.is_finite() {
-                kept[length] = number;
+                finite[length] = number;
                 length += 1;
             } else if wide.is_nan() {
                 self.nan += 1;
@@ -136,23 +136,23 @@ impl Moments {
                 self.negative_infinite += 1;
             }
         }
-        self.join(&Self::of_finite(&kept[..length]));
+        self.join(&Self::of_finite(&finite[..length]));
     }
 
-    /// The first number is taken off all of them before they are summed: a constant block has a spread of exactly
-    /// zero, and as it is one of the block it is no further from the mean than a thousand blocks' worth of spread.
+    /// The first number is subtracted from all of them before summation: a constant block has a spread of exactly zero, and as a member of
+    /// the block it is no further from the mean than a thousand blocks' worth of spread.
     fn of_finite<N: Number>(numbers: &[N]) -> Self {
         let Some(&first) = numbers.first() else { return Self::default() };
         let Walked { mut sum, mut squares, min, max, zeros } = walk(numbers, first);
         let size = Size::of(min.into(), max.into());
         let first = first.into() * size.factor();
-        // A constant block, of zeros most often, has no distances to scale.
+        // A constant block, most often of zeros, has no distances to scale.
         if size != Size::Plain && min != max {
-            let mut room = [0.0; BLOCK];
-            for (scaled, &number) in room.iter_mut().zip(numbers) {
+            let mut buffer = [0.0; BLOCK];
+            for (scaled, &number) in buffer.iter_mut().zip(numbers) {
                 *scaled = number.into() * size.factor();
             }
-            let scaled = room.get(..numbers.len()).unwrap_or_default();
+            let scaled = buffer.get(..numbers.len()).unwrap_or_default();
             Walked { sum, squares, .. } = walk(scaled, first);
         }
         let count = numbers.len() as u64;
@@ -164,13 +164,13 @@ impl Moments {
             max: max.into(),
             size,
             mean: first + mean,
-            // Rounding may leave a little less than nothing.
+            // Rounding may yield slightly less than zero.
             squares: (squares - sum * mean).max(0.0),
             ..Self::default()
         }
     }
 
-    /// Mean and squares with the factor of a size, which is this one's or a larger one.
+    /// Returns mean and squares with the factor of a class, which is this one's or a larger one.
     fn scaled(&self, size: Size) -> (f64, f64) {
         if size == self.size {
             return (self.mean, self.squares);
@@ -179,7 +179,7 @@ impl Moments {
         (self.mean * factor, self.squares * factor * factor)
     }
 
-    /// Those of values that each occur so often.
+    /// Returns the moments of values with given counts.
     pub fn of_values(values: &[(f64, u64)]) -> Self {
         let mut all = Self::default();
         for &(value, count) in values {
@@ -197,7 +197,7 @@ impl Moments {
             }
         }
         if all.finite > 0 {
-            // They are float32 at most.
+            // They are at most float32.
             all.size = Size::Plain;
             let finite = || values.iter().filter(|(value, _)| value.is_finite());
             all.mean = exact_sum(finite().map(|&(value, count)| value * float(count))) / float(all.finite);
@@ -207,7 +207,7 @@ impl Moments {
         all
     }
 
-    /// Takes in what follows.
+    /// Adds the following elements.
     pub fn join(&mut self, next: &Self) {
         self.nan += next.nan;
         self.positive_infinite += next.positive_infinite;
@@ -229,14 +229,14 @@ impl Moments {
         self.finite += next.finite;
     }
 
-    /// The extremes, as a histogram covers them: something where there is nothing.
+    /// Returns the extremes as a range for a histogram, with a default if there are none.
     pub fn range(&self) -> (f64, f64) {
         if self.finite == 0 { (0.0, 1.0) } else { (self.min, self.max) }
     }
 
     pub fn finish(&self, count: u64, histogram: Option<Histogram>) -> Stats {
         let some = |value: f64| if self.finite == 0 { f64::NAN } else { value };
-        // Rounding may lead beyond the extremes, and beyond float64.
+        // Rounding may exceed the extremes, and float64.
         let mean = (self.mean / self.size.factor()).max(self.min).min(self.max);
         let std = ((self.squares / float(self.finite)).sqrt() / self.size.factor()).min(f64::MAX);
         Stats {
@@ -245,7 +245,7 @@ impl Moments {
             positive_infinite: self.positive_infinite,
             negative_infinite: self.negative_infinite,
             zeros: self.zeros,
-            // Adding 0 makes a -0 plain.
+            // Adding 0 turns -0 into 0.
             min: some(self.min + 0.0),
             max: some(self.max + 0.0),
             mean: some(mean),
@@ -289,14 +289,14 @@ mod tests {
         assert_eq!((constant.std, constant.mean), (0.0, f64::from(0.1_f32)));
     }
 
-    /// Of numbers that have the same digits, whatever their size.
+    /// For numbers with the same digits, regardless of magnitude.
     #[test]
     fn squares_beyond_float64_change_nothing() {
         let digits = [1.5, -0.75, 0.0, 0.5, 1.0, -1.25];
         let of = |exponent: i32, scaled: &[usize]| {
             let mut all = Moments::default();
             for block in 0..6 {
-                // Blocks of other sizes come before, between and after.
+                // Blocks of other magnitudes come before, between and after.
                 let factor = if scaled.contains(&block) { 2_f64.powi(exponent) } else { 0.0 };
                 all.add(&digits.map(|digit| digit * factor));
             }

@@ -1,25 +1,25 @@
-//! Elements of 8 and 16 bits, counted by their bit patterns. There are so few of those that everything follows from the
-//! counts, the histogram included, at one addition an element.
+//! Counts elements of 8 and 16 bits by bit pattern. There are so few patterns that everything follows from the counts, including the
+//! histogram, at one addition per element.
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
 use crate::kernels::widen;
 use crate::model::DType;
 
-/// 16-bit elements from here on are counted: walking the 65,536 counts costs as much as some elements.
+/// Minimum number of 16-bit elements for counting: visiting the 65,536 counts costs as much as some elements.
 const FROM: u64 = 1 << 18;
 
-/// How often each bit pattern occurs.
+/// The count of each bit pattern.
 pub struct Patterns {
     counts: Vec<u32>,
 }
 
-/// The same of any number of elements.
+/// The combined counts of any number of elements.
 pub struct Sum {
     counts: Vec<u64>,
 }
 
-/// The bits of a dtype whose elements are worth counting, of so many.
+/// Returns the bits of a dtype if counting this many elements is worthwhile.
 pub fn counted_bits(dtype: DType, count: u64) -> Option<u32> {
     match dtype.bits() {
         8 => Some(8),
@@ -34,9 +34,9 @@ impl Patterns {
         Self { counts: vec![0; 1 << bits] }
     }
 
-    /// Takes in little-endian elements.
+    /// Adds little-endian elements.
     pub fn add(&mut self, bytes: &[u8]) {
-        // Tables of a known size need no check of the index.
+        // Tables of a known size need no bounds checks.
         if let Ok(table) = <&mut [u32; 1 << 16]>::try_from(&mut *self.counts) {
             for &element in bytes.as_chunks().0 {
                 table[usize::from(u16::from_le_bytes(element))] += 1;
@@ -60,7 +60,7 @@ impl Sum {
         }
     }
 
-    /// The values that occur, and how often. Those of one pattern each: there may be several NaN, and two zeros.
+    /// Returns the occurring values and their counts, one per pattern: there may be several NaN, and two zeros.
     pub fn values(&self, dtype: DType) -> Result<Vec<(f64, u64)>> {
         let patterns: Vec<u8> = if self.counts.len() == 256 {
             (0..=u8::MAX).collect()

@@ -1,6 +1,5 @@
-//! The walks over a block of finite numbers in the innermost cache. One operation each: compilers make full vectors of those,
-//! and of all in one walk they make pairs of a sum and its square. Where the processor has AVX2 the vectors are twice as
-//! wide as what all of its kind have; the numbers are the same to the last bit.
+//! Passes over a block of finite numbers in the innermost cache, with one operation each: compilers vectorize these fully, but a combined
+//! pass only as pairs of a sum and its square. With AVX2 the vectors are twice as wide as the baseline; the results are bit-identical.
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
@@ -9,28 +8,28 @@ use multiversion::multiversion;
 use super::moments::Number;
 use crate::analysis::numbers::BLOCK;
 
-/// Sums that run side by side, for the vector units.
+/// Independent sums, for the vector units.
 const LANES: usize = 16;
 
-/// What is found of a block.
+/// The sums of a block.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Walked<N> {
-    /// Of the distances from a given number.
+    /// The sum of distances from a given number.
     pub sum: f64,
-    /// Of their squares.
+    /// The sum of their squares.
     pub squares: f64,
     pub min: N,
     pub max: N,
     pub zeros: u32,
 }
 
-/// Whether all numbers are finite.
+/// Returns whether all numbers are finite.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn all_finite<N: Number>(numbers: &[N]) -> bool {
     every_finite(numbers)
 }
 
-/// Walks over at most a block of finite numbers, of which `first` is one.
+/// Processes at most a block of finite numbers, one of which is `first`.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn walk<N: Number>(numbers: &[N], first: N) -> Walked<N> {
     walks(numbers, first)
@@ -43,11 +42,11 @@ fn every_finite<N: Number>(numbers: &[N]) -> bool {
 
 #[inline(always)]
 fn walks<N: Number>(numbers: &[N], first: N) -> Walked<N> {
-    let mut room = [0.0; BLOCK];
-    for (distance, &number) in room.iter_mut().zip(numbers) {
+    let mut buffer = [0.0; BLOCK];
+    for (distance, &number) in buffer.iter_mut().zip(numbers) {
         *distance = number.into() - first.into();
     }
-    let distances = room.get(..numbers.len()).unwrap_or_default();
+    let distances = buffer.get(..numbers.len()).unwrap_or_default();
     Walked {
         sum: side_by_side(distances, |distance| distance),
         squares: side_by_side(distances, |distance| distance * distance),
@@ -98,7 +97,7 @@ mod tests {
             if let Some(&first) = finite.first() {
                 prop_assert_eq!(walk(&finite, first), walks(&finite, first));
             }
-            // Halves of which no square is too large.
+            // Halves, whose squares do not overflow.
             let finite: Vec<f64> = wide.into_iter().filter(|number| number.abs() < 1e100).collect();
             if let Some(&first) = finite.first() {
                 prop_assert_eq!(walk(&finite, first), walks(&finite, first));

@@ -1,4 +1,4 @@
-//! Files that stand beside those of a format: markers, by which a folder says which file is meant, and bytes that have an index.
+//! Companion files of a format: markers, by which a folder identifies its main file, and data files that have an index.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -11,8 +11,8 @@ use crate::limits::MARKER_BYTES;
 use crate::open::Request;
 use crate::sources::siblings::{Folder, Links};
 
-/// The file that a marker in a folder leads to, all of whose names are given, and those among them that end as tensor files do. One
-/// that is not there is an error, unless the folder has tensor files of other formats.
+/// Returns the target of a marker in a folder, given all its names and those with tensor file extensions. A missing target is an error,
+/// unless the folder has tensor files of other formats.
 pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request) -> Result<Option<PathBuf>> {
     let formats = request.formats;
     for companions in formats.companions() {
@@ -49,7 +49,7 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request
     Ok(None)
 }
 
-/// Of files that come in pairs leaves the index of each, and none that is only called like one.
+/// Of files that come in pairs, retains the index of each, and none that merely has such a name.
 pub fn pair(names: &[String], tensors: &mut Vec<&str>, formats: Formats) {
     for companions in formats.pairs() {
         let format = formats.iter().find(|format| format.name == companions.format);
@@ -67,20 +67,20 @@ pub fn pair(names: &[String], tensors: &mut Vec<&str>, formats: Formats) {
     }
 }
 
-/// The first bytes of a marker; `None` of what is no file that can be read.
+/// Returns the first bytes of a marker; `None` if it cannot be read.
 fn first_bytes(path: &Path, request: &Request) -> Option<Vec<u8>> {
     let source = request.filesystem.open(path, &request.stop).ok()?;
     source.read_vec(0, source.length().min(MARKER_BYTES), &request.stop).ok()
 }
 
-/// The path of a file that a marker names, which is there.
+/// Returns the path of the file that a marker names, if it exists.
 fn found(marker: &Path, name: &str, request: &Request) -> Result<PathBuf> {
     let links = if request.follow_links { Links::Anywhere } else { Links::Inside };
     let folder = Folder::of(marker, &*request.filesystem);
     folder.open(name, links, &*request.filesystem, &request.stop).map(|(path, _)| path)
 }
 
-/// Says which file to open instead of one that has bytes of tensors alone.
+/// Returns an error that states which index to open instead of a data file.
 pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
     let formats = request.formats;
     let name = path.file_name()?.to_str()?;
@@ -93,16 +93,16 @@ pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
     let is_there = request.filesystem.is_file(&path.with_file_name(&index));
     let title = format.title;
     let help = if is_there {
-        format!("open its index {index:?}, which is beside it")
+        format!("open its index {index:?} in the same folder")
     } else {
-        format!("its index {index:?}, which is to be opened, is not beside it")
+        format!("its index {index:?}, which must be opened instead, is missing in the same folder")
     };
     let message = format!("{}: {help}", bad_magic(&format!("it has data of {title} and no index")).message());
     Some(Error::new(Code::BadMagic, message).at(0))
 }
 
-/// Whether a file is there that a format takes as its own.
+/// Returns whether a file exists that a format accepts.
 fn is_of(format: &Format, path: &Path, request: &Request) -> bool {
     let Ok(source) = request.filesystem.open(path, &request.stop) else { return false };
-    (format.detect)(&Probe::new(&*source, &request.stop)).is_ok_and(|told| told != Confidence::No)
+    (format.detect)(&Probe::new(&*source, &request.stop)).is_ok_and(|confidence| confidence != Confidence::No)
 }

@@ -1,7 +1,7 @@
-//! The handler of page errors on Windows: a vectored one, which is asked before any frame, also for code that a JIT made.
+//! The handler of page errors on Windows: a vectored handler, which is called before any frame-based one, including for JIT code.
 //!
-//! A view of a file cannot be replaced page by page. The whole range becomes reserved addresses, which the system charges
-//! nothing for, and what is touched of them is committed, as zeros, by the same handler.
+//! A view of a file cannot be replaced page by page. The whole range becomes reserved address space, which uses no memory, and the same
+//! handler commits zero pages on access.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -24,27 +24,27 @@ use windows_sys::Win32::System::Memory::{
 use super::{table, watch};
 use crate::loaded;
 
-/// First parameter of an access violation where the page may not be run; 0 and 1 are reads and writes.
+/// First parameter of an access violation for a page that is not executable; 0 and 1 are reads and writes.
 const EXECUTE: usize = 8;
-/// Bytes committed at a time, since an exception takes some microseconds. Views begin at multiples of it.
+/// Bytes committed at a time, because an exception takes some microseconds. Views begin at multiples of it.
 const STEP: usize = 64 << 10;
 
-/// Held while a range has neither a view nor a reservation: who touches it meanwhile waits, and tries again.
+/// Held while a range has neither a view nor a reservation: concurrent accesses wait and retry.
 static REPLACING: AtomicBool = AtomicBool::new(false);
 
-/// Puts the handler in place, once: nobody can replace it. False where the system refuses.
+/// Installs the handler once: it cannot be replaced. Returns false if the system rejects it.
 pub fn arm() -> bool {
     static ARMED: Mutex<bool> = Mutex::new(false);
     let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*armed {
         loaded::stay();
-        // SAFETY: the handler has the signature that is asked for and is never unloaded.
+        // SAFETY: the handler has the required signature and is never unloaded.
         *armed = unsafe { !AddVectoredExceptionHandler(1, Some(on_exception)).is_null() };
     }
     *armed
 }
 
-/// Bytes of a page: 4 KiB on all processors that Windows runs on today.
+/// Bytes of a page: 4 KiB on all current Windows platforms.
 pub fn page_size() -> usize {
     4096
 }
@@ -70,7 +70,7 @@ unsafe extern "system" fn on_exception(pointers: *mut EXCEPTION_POINTERS) -> i32
     if lost || touched { EXCEPTION_CONTINUE_EXECUTION } else { EXCEPTION_CONTINUE_SEARCH }
 }
 
-/// Makes `work`, which waits for nothing but the system, the only one that replaces ranges.
+/// Gives `work`, which waits only for the system, exclusive permission to replace ranges.
 fn alone<T>(work: impl FnOnce() -> T) -> T {
     while REPLACING.compare_exchange_weak(false, true, SeqCst, SeqCst).is_err() {
         thread::yield_now();
@@ -80,22 +80,22 @@ fn alone<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The state and the type of the memory at an address; the type is 0 where there is none.
+/// Returns state and type of the memory at an address; the type is 0 if there is none.
 fn memory(address: usize) -> (u32, u32) {
-    let mut told = MEMORY_BASIC_INFORMATION::default();
+    let mut info = MEMORY_BASIC_INFORMATION::default();
     let size = size_of::<MEMORY_BASIC_INFORMATION>();
-    // SAFETY: a plain question; nothing is read at the address. What fails leaves zeros.
-    unsafe { VirtualQuery(ptr::without_provenance(address), &raw mut told, size) };
-    (told.State, told.Type)
+    // SAFETY: only queries; nothing is read at the address. A failure leaves zeros.
+    unsafe { VirtualQuery(ptr::without_provenance(address), &raw mut info, size) };
+    (info.State, info.Type)
 }
 
-/// Puts reserved addresses in place of a view. True, too, where another thread met the loss first.
+/// Replaces a view with reserved addresses. Also returns true if another thread handled the loss first.
 fn replace(range: &Range<usize>) -> bool {
     alone(|| {
         let (_, kind) = memory(range.start);
         if kind == MEM_MAPPED {
             let view = MEMORY_MAPPED_VIEW_ADDRESS { Value: ptr::without_provenance_mut(range.start) };
-            // SAFETY: a view of ours, which cannot end by another hand while the table is being looked at.
+            // SAFETY: a view of ours, which nothing else can end while the table entry is in use.
             unsafe { UnmapViewOfFile(view) };
         }
         kind == MEM_PRIVATE || reserve_free(range)
@@ -108,21 +108,21 @@ fn reserve_free(range: &Range<usize>) -> bool {
     unsafe { !VirtualAlloc(start, range.len(), MEM_RESERVE, PAGE_READWRITE).is_null() }
 }
 
-/// Puts zeros where a reserved address was touched. False where something else is wrong with it.
+/// Commits zeros at a reserved address that was accessed. Returns false for any other kind of fault.
 fn commit(range: &Range<usize>, address: usize) -> bool {
     let (state, kind) = alone(|| memory(address));
     if kind != MEM_PRIVATE || state == MEM_COMMIT {
-        // Committed by another thread since.
+        // Committed by another thread in the meantime.
         return kind == MEM_PRIVATE;
     }
     let start = (address - address % STEP).max(range.start);
     let length = STEP.min(range.end - start);
-    // SAFETY: a reservation of ours, which cannot end while the table is being looked at.
+    // SAFETY: a reservation of ours, which cannot end while the table entry is in use.
     unsafe { !VirtualAlloc(ptr::without_provenance_mut(start), length, MEM_COMMIT, PAGE_READWRITE).is_null() }
 }
 
-/// Makes of a mapping that ends reserved addresses, which read as zeros whoever still touches them. `unmap` ends the view
-/// and its handles. False where the addresses went to somebody else meanwhile.
+/// Turns an ended mapping into reserved addresses, which still read as zeros. `unmap` ends the view and its handles. Returns false if the
+/// addresses were taken by another allocation meanwhile.
 pub fn reserve(range: &Range<usize>, unmap: impl FnOnce()) -> bool {
     alone(|| {
         let (_, kind) = memory(range.start);
@@ -130,13 +130,13 @@ pub fn reserve(range: &Range<usize>, unmap: impl FnOnce()) -> bool {
         if kind != MEM_PRIVATE {
             return reserve_free(range);
         }
-        // SAFETY: the mapping was lost, and the reservation in its place is ours: its memory goes, its addresses stay.
+        // SAFETY: the mapping was lost, and the reservation in its place is ours: its memory is freed, its addresses stay reserved.
         unsafe { VirtualFree(ptr::without_provenance_mut(range.start), range.len(), MEM_DECOMMIT) != 0 }
     })
 }
 
-/// Gives reserved addresses back, which are in the table no more.
+/// Releases reserved addresses that are no longer in the table.
 pub fn release(start: usize) {
-    // SAFETY: what `reserve` reserved, once.
+    // SAFETY: reserved by `reserve`, and released once.
     unsafe { VirtualFree(ptr::without_provenance_mut(start), 0, MEM_RELEASE) };
 }

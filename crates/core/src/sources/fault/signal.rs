@@ -1,4 +1,4 @@
-//! The handler of SIGBUS. Everything it does is on POSIX's list of what a handler may do, or is a plain system call.
+//! The SIGBUS handler. It only uses functions on POSIX's list of async-signal-safe functions, and plain system calls.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -12,11 +12,11 @@ use libc::{SIGBUS, sigaction, siginfo_t};
 use super::{table, watch};
 use crate::loaded;
 
-/// `si_code`s of a page that is not there (POSIX): past the end of the file, or not to be had from the device.
-/// Everything else is no loss of a page: a misaligned access, another process's `kill`.
+/// `si_code`s of a missing page (POSIX): past the end of the file, or unreadable from the device. Other codes are not page losses: a
+/// misaligned access, or another process's `kill`.
 const BUS_ADRERR: c_int = 2;
 const BUS_OBJERR: c_int = 3;
-/// Linux: the memory that held the page broke.
+/// Linux: a hardware memory error in the page.
 #[cfg(target_os = "linux")]
 const BUS_MCEERR_AR: c_int = 4;
 
@@ -28,22 +28,22 @@ fn is_page_fault(code: c_int) -> bool {
     code == BUS_ADRERR || code == BUS_OBJERR
 }
 
-/// The action that ours replaced; never freed, since a handler may be calling it.
+/// The action that ours replaced; never freed, because a handler may be calling it.
 static PREVIOUS: AtomicPtr<sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// Stands in the padding of a signal's siginfo while the previous action has it: that may be another library that chains back to
-/// us. The system writes a siginfo anew, padding included, each time it raises a signal, so that a handler which leaves by
-/// `longjmp` leaves nothing behind.
+/// Stored in the padding of a siginfo while the previous action handles the signal, because that may be another library that chains back to
+/// us. The system writes a new siginfo, including padding, each time it raises a signal, so a handler that exits by `longjmp` leaves
+/// nothing behind.
 const MARK: usize = 0x7a54_656e; // "zTen"
 
-/// Puts the handler in place, unless it is there: a host replaces it when somebody listens to the signal, and removes it
-/// when nobody does any more. False where the system refuses.
+/// Installs the handler, unless it is installed: a host replaces it when a listener for the signal is added, and removes it with the last
+/// one. Returns false if the system rejects it.
 pub fn arm() -> bool {
     static ARMING: Mutex<Vec<&'static sigaction>> = Mutex::new(Vec::new());
     let mut replaced = ARMING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: all zeros is a valid value of this C struct.
     let mut current: sigaction = unsafe { mem::zeroed() };
-    // SAFETY: asks for the action in force.
+    // SAFETY: queries the current action.
     if unsafe { sigaction(SIGBUS, ptr::null(), &raw mut current) } != 0 {
         return false;
     }
@@ -56,35 +56,35 @@ pub fn arm() -> bool {
     let same = |known: &&&sigaction| {
         known.sa_sigaction == current.sa_sigaction && known.sa_flags == current.sa_flags
     };
-    let kept = replaced.iter().find(same).copied().unwrap_or_else(|| {
-        let kept = &*Box::leak(Box::new(current));
-        replaced.push(kept);
-        kept
+    let retained = replaced.iter().find(same).copied().unwrap_or_else(|| {
+        let retained = &*Box::leak(Box::new(current));
+        replaced.push(retained);
+        retained
     });
-    PREVIOUS.store(ptr::from_ref(kept).cast_mut(), SeqCst);
+    PREVIOUS.store(ptr::from_ref(retained).cast_mut(), SeqCst);
     // SAFETY: as above.
     let mut ours: sigaction = unsafe { mem::zeroed() };
     ours.sa_sigaction = handler;
-    // On the thread's alternate stack where it has one (Go and Rust threads do).
+    // On the thread's alternate stack if it has one (Go and Rust threads do).
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for and is never unloaded.
+    // SAFETY: the handler has the signature required by SA_SIGINFO and is never unloaded.
     unsafe {
         libc::sigemptyset(&raw mut ours.sa_mask);
         sigaction(SIGBUS, &raw const ours, ptr::null_mut()) == 0
     }
 }
 
-/// Bytes of a page. Known before the handler is in place, so that it need not ask.
+/// Returns the page size. Initialized before the handler is installed, so that the handler need not query it.
 pub fn page_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
-        // SAFETY: a plain question to the system.
+        // SAFETY: a plain system query.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
     })
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: each thread has its own errno, and the interrupted code may be about to read it.
+    // SAFETY: errno is thread-local, and the interrupted code may be about to read it.
     let interrupted = unsafe { *errno() };
     // SAFETY: the system gives a valid siginfo to a handler with SA_SIGINFO.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
@@ -102,36 +102,36 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     unsafe { *errno() = interrupted };
 }
 
-/// Puts anonymous zero pages in place of what a mapping has from `start` on.
+/// Replaces the rest of a mapping from `start` on with anonymous zero pages.
 fn zero_pages(start: usize, length: usize) -> bool {
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let place = ptr::without_provenance_mut(start);
-    // SAFETY: the range is the rest of a mapping of ours, which cannot go while the table is being looked at.
-    unsafe { libc::mmap(place, length, protection, flags, -1, 0) != libc::MAP_FAILED }
+    let address = ptr::without_provenance_mut(start);
+    // SAFETY: the range is the rest of a mapping of ours, which cannot end while the table entry is in use.
+    unsafe { libc::mmap(address, length, protection, flags, -1, 0) != libc::MAP_FAILED }
 }
 
-/// Hands a signal that is not ours to the action that was there before.
+/// Passes a signal that is not ours to the previous action.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, code: c_int) {
     // SAFETY: null, or a leaked action.
     let Some(previous) = (unsafe { PREVIOUS.load(SeqCst).as_ref() }) else { return die(signal) };
     let action = previous.sa_sigaction;
     let ignored = action == libc::SIG_IGN;
-    // The system kills even who ignores the signal when it was an access of the thread's own.
+    // For an access of the thread itself the system kills the process even if it ignores the signal.
     if ignored && !is_sent(code) {
         return die(signal);
     }
     if ignored {
         return;
     }
-    // SAFETY: the system gives a whole siginfo, on the stack of the thread that it interrupted. The end of it is padding.
+    // SAFETY: the system provides a complete siginfo on the stack of the interrupted thread. Its end is padding.
     let mark = unsafe { info.add(1).cast::<usize>().sub(1) };
     // SAFETY: as above; it need not be aligned.
     let chained_back = unsafe { mark.read_unaligned() } == MARK;
     if action == libc::SIG_DFL || chained_back {
         return die(signal);
     }
-    // SAFETY: as above. What was installed as a handler of this kind is called as one.
+    // SAFETY: as above. The action was installed as a handler of this kind.
     unsafe {
         mark.write_unaligned(MARK);
         if previous.sa_flags & libc::SA_SIGINFO == 0 {
@@ -144,7 +144,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, code: c_in
     }
 }
 
-/// Whether a process sent the signal, as against an access that raised it.
+/// Returns whether a process sent the signal, as opposed to an access raising it.
 fn is_sent(code: c_int) -> bool {
     #[cfg(target_vendor = "apple")]
     return code == 0x10001; // SI_USER
@@ -152,8 +152,8 @@ fn is_sent(code: c_int) -> bool {
     return code <= 0;
 }
 
-/// Does what the system does with a signal that nobody handles. It is blocked while its handler runs, so the one
-/// raised here arrives when the handler returns.
+/// Performs the default action of an unhandled signal. It is blocked while its handler runs, so the one raised here arrives when the
+/// handler returns.
 fn die(signal: c_int) {
     // SAFETY: plain calls, allowed in a handler.
     unsafe {
@@ -163,7 +163,7 @@ fn die(signal: c_int) {
 }
 
 fn errno() -> *mut c_int {
-    // SAFETY: gives the calling thread's own.
+    // SAFETY: returns the thread's own errno.
     unsafe {
         #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
         return libc::__error();
@@ -181,7 +181,7 @@ mod tests {
         assert!(is_page_fault(BUS_ADRERR) && is_page_fault(BUS_OBJERR));
         #[cfg(target_os = "linux")]
         assert!(is_page_fault(BUS_MCEERR_AR));
-        // A misaligned access, memory that broke and that nobody used, and what processes send.
+        // A misaligned access, a hardware memory error in unused memory, and signals sent by processes.
         for code in [1, 5, 0, -1, -6] {
             assert!(!is_page_fault(code), "{code}");
         }

@@ -1,4 +1,4 @@
-//! The address ranges of all mappings, readable from a handler: no lock, no memory of the heap's that could go.
+//! The address ranges of all mappings, readable from a handler: without locks, and without heap memory that could be freed.
 #![forbid(unsafe_code)]
 
 use std::hint;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::{handler, watch};
 
-/// The kernel allows 65,530 maps a process; a file beyond this many is read at positions.
+/// The kernel allows 65,530 maps per process; further files are read at positions.
 const SLOTS: usize = 1 << 16;
 const CHUNK: usize = 1 << 10;
 
@@ -16,31 +16,31 @@ const CHUNK: usize = 1 << 10;
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
-    /// Twice the number of times that the slot was given out, plus one once pages of the range are lost.
+    /// Twice the number of times that the slot was assigned, plus one once pages of the range are lost.
     state: AtomicU64,
 }
 
-/// Slots come in chunks, made as they are needed and never freed, since a handler may be reading them.
+/// Slots are allocated in chunks as needed and never freed, because a handler may be reading them.
 static CHUNKS: [OnceLock<Box<[Slot]>>; SLOTS / CHUNK] = [const { OnceLock::new() }; SLOTS / CHUNK];
 /// Slots from here on were never used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Slots below `USED` that are free.
+/// Free slots below `USED`.
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// Handlers that may be looking at a slot. Whoever empties one waits for them.
+/// Number of handlers that may be using a slot. Emptying a slot waits for them.
 static LOOKING: AtomicU32 = AtomicU32::new(0);
-/// Mappings lost so far, in the whole process.
+/// Number of mappings lost so far in the whole process.
 static LOSSES: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The mapping is no more.
+    /// The mapping has ended.
     Gone,
     Whole,
-    /// Pages of it were lost and read as zeros.
+    /// Some of its pages were lost and read as zeros.
     Lost,
 }
 
-/// A mapping's place in the table; it leaves it when dropped.
+/// A mapping's entry in the table, removed when dropped.
 #[derive(Debug)]
 pub struct Entry {
     slot: usize,
@@ -56,7 +56,7 @@ fn empty() -> Slot {
 }
 
 impl Entry {
-    /// Enters the range, with the handler in place. `None` where the table is full.
+    /// Adds a range, with the handler installed. Returns `None` if the table is full.
     pub fn new(start: usize, length: usize) -> Option<Self> {
         if !super::arm() {
             return None;
@@ -74,7 +74,7 @@ impl Entry {
         Some(Self { slot: index, given })
     }
 
-    /// Names the mapping, for as long as the process lives; below 2^53.
+    /// Returns a number that identifies the mapping for the life of the process; less than 2^53.
     pub fn token(&self) -> u64 {
         self.given % (1 << 36) * SLOTS as u64 + self.slot as u64
     }
@@ -83,7 +83,7 @@ impl Entry {
         state(self.token()) == State::Lost
     }
 
-    /// Marks the mapping as lost before any page of it is missed: its file was seen to be shorter.
+    /// Marks the mapping as lost before a page fault: its file was found to be shorter.
     pub fn lose(&self) {
         if slot(self.slot).is_some_and(mark) {
             watch::wake();
@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-/// Marks a slot's range as lost. False where it was before.
+/// Marks a slot's range as lost. Returns false if it already was.
 fn mark(slot: &Slot) -> bool {
     let first = slot.state.fetch_or(1, SeqCst).is_multiple_of(2);
     if first {
@@ -104,7 +104,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let Some(slot) = slot(self.slot) else { return };
         slot.start.store(0, SeqCst);
-        // A handler that found the range before may still be putting pages there. It does nothing that waits.
+        // A handler that found the range earlier may still be mapping pages there. It never blocks.
         while LOOKING.load(SeqCst) != 0 {
             hint::spin_loop();
         }
@@ -113,7 +113,7 @@ impl Drop for Entry {
     }
 }
 
-/// What became of the mapping of that [`Entry::token`].
+/// Returns the state of the mapping with an [`Entry::token`].
 pub fn state(token: u64) -> State {
     let (index, given) = (token % SLOTS as u64, token / SLOTS as u64);
     let now = usize::try_from(index).ok().and_then(slot).map_or(0, |slot| slot.state.load(SeqCst));
@@ -124,13 +124,13 @@ pub fn state(token: u64) -> State {
     }
 }
 
-/// Counts the mappings lost so far, so that a glance tells whether anything happened.
+/// Returns the counter of lost mappings, which can be polled cheaply.
 pub fn losses() -> &'static AtomicU32 {
     &LOSSES
 }
 
-/// Marks the mapping that holds `address` as lost, once `replace` has put memory in place of its range, or of the rest of it.
-/// False where no mapping of ours holds it, or it could not be replaced. Called by handlers.
+/// Marks the mapping that contains `address` as lost, once `replace` has mapped memory over its range or the rest of it. Returns false if
+/// no mapping contains it or it could not be replaced. Called by handlers.
 pub(super) fn lose(address: usize, replace: impl FnOnce(Range<usize>) -> bool) -> bool {
     look(address, |slot, range| {
         let replaced = replace(range);
@@ -141,13 +141,13 @@ pub(super) fn lose(address: usize, replace: impl FnOnce(Range<usize>) -> bool) -
     })
 }
 
-/// The same without the mark, of a range whose loss is known or of no consequence.
+/// Calls `mend` for the range that contains `address` without marking it, if its loss is known or irrelevant.
 #[cfg(windows)]
 pub(super) fn mend(address: usize, mend: impl FnOnce(Range<usize>) -> bool) -> bool {
     look(address, |_, range| mend(range))
 }
 
-/// Hands the range that holds `address` to `act`, and keeps it in the table meanwhile. False where none does.
+/// Calls `act` with the range that contains `address`, and retains its entry meanwhile. Returns false if there is none.
 fn look(address: usize, act: impl FnOnce(&Slot, Range<usize>) -> bool) -> bool {
     LOOKING.fetch_add(1, SeqCst);
     let found = (0..USED.load(SeqCst)).filter_map(slot).find_map(|slot| {

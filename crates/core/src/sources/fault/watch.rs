@@ -1,4 +1,4 @@
-//! The thread that a handler wakes: what has to be told may take locks and memory, which a handler may not.
+//! The thread that a handler wakes: notifications may need locks and memory, which a handler must not use.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, PoisonError};
@@ -12,14 +12,14 @@ type Listener = Box<dyn Fn() -> bool + Send>;
 
 static LISTENERS: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
 
-/// Calls `tell` after each loss of mapped pages, on a thread of its own, until it says that nobody listens any more
-/// (false). One call may stand for several losses.
-pub fn on_loss(tell: impl Fn() -> bool + Send + 'static) {
-    LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(tell));
+/// Calls `notify` after each loss of mapped pages, on a separate thread, until it returns false because there are no listeners. One call
+/// may cover several losses.
+pub fn on_loss(notify: impl Fn() -> bool + Send + 'static) {
+    LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(notify));
 }
 
-/// Starts the thread, unless it runs. Where the system lacks what it takes, a loss still shows at the next call, and the next
-/// look at a mapping tries again.
+/// Starts the thread, unless it runs. If the system lacks the resources, a loss is still detected at the next call, and the next check of a
+/// mapping tries again.
 pub(super) fn start() {
     static RUNS: Mutex<bool> = Mutex::new(false);
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,16 +39,16 @@ pub(super) fn start() {
 
 fn watch(waiter: &mut Waiter) {
     while waiter.wait() {
-        LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).retain(|tell| tell());
+        LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).retain(|notify| notify());
     }
 }
 
-/// Wakes the thread. Called by handlers too.
+/// Wakes the thread. Also called by handlers.
 pub fn wake() {
     wakeup::wake();
 }
 
-/// A pipe: POSIX lets a signal handler write to one.
+/// A pipe: POSIX permits writing to one from a signal handler.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 mod wakeup {
@@ -57,22 +57,22 @@ mod wakeup {
     use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
     use std::thread::Thread;
 
-    /// The end of the pipe that handlers write to.
+    /// The write end, used by handlers.
     static WRITER: AtomicI32 = AtomicI32::new(-1);
 
     pub struct Waiter(PipeReader);
-    /// Once registered, `wake` reaches the other.
+    /// Once registered, `wake` reaches the other end.
     pub struct Waker(PipeWriter);
 
     impl Waiter {
         pub fn new() -> Option<(Self, Waker)> {
             let (reader, writer) = pipe().ok()?;
-            // A full pipe has woken the thread already; no handler may wait for it.
+            // If the pipe is full, the thread is already awake; a handler must not block.
             rustix::io::ioctl_fionbio(&writer, true).ok()?;
             Some((Self(reader), Waker(writer)))
         }
 
-        /// Waits until it is woken, once or more. False where it never will be.
+        /// Waits until it is woken one or more times. Returns false if it never will be.
         pub fn wait(&mut self) -> bool {
             let mut wakes = [0; 64];
             loop {
@@ -94,7 +94,7 @@ mod wakeup {
     pub fn wake() {
         let writer = WRITER.load(SeqCst);
         if writer >= 0 {
-            // SAFETY: one byte of a constant into a pipe that is never closed.
+            // SAFETY: writes one byte of a constant to a pipe that is never closed.
             unsafe { libc::write(writer, c"!".as_ptr().cast(), 1) };
         }
     }
@@ -108,7 +108,7 @@ mod wakeup {
             let (mut waiter, waker) = Waiter::new().unwrap();
             rustix::io::write(&waker.0, b"!!").unwrap();
             assert!(waiter.wait());
-            // An error of the read, and then the end of what can be read.
+            // A read error, and then the end of the data.
             rustix::io::ioctl_fionbio(&waiter.0, true).unwrap();
             assert!(!waiter.wait());
             drop(waker);
@@ -117,7 +117,7 @@ mod wakeup {
     }
 }
 
-/// A flag and the thread's own wake-up, which takes no lock and no memory (`WakeByAddressSingle`).
+/// A flag and a wake-up that takes no lock and no memory (`WakeByAddressSingle`).
 #[cfg(windows)]
 #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // as on Unix
 mod wakeup {
@@ -136,7 +136,7 @@ mod wakeup {
             Some((Self, Waker))
         }
 
-        /// Waits until it is woken, once or more.
+        /// Waits until it is woken one or more times.
         pub fn wait(&mut self) -> bool {
             while !WOKEN.swap(false, SeqCst) {
                 thread::park();
@@ -148,7 +148,7 @@ mod wakeup {
     impl Waker {
         pub fn register(self, waiting: &Thread) {
             let _ = WAITING.set(waiting.clone());
-            // For who was there first.
+            // For the thread that was waiting first.
             waiting.unpark();
         }
     }
