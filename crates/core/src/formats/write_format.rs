@@ -5,6 +5,7 @@ use std::fmt;
 
 use ciborium::Value;
 
+use super::edit_format::OpenEdit;
 use crate::codecs::digest::{Algorithm, Over};
 use crate::error::Result;
 use crate::layouts;
@@ -64,6 +65,8 @@ pub struct WriteFormat {
     pub check_entry: fn(&mut NewTensor<'_>, layout: &str, Option<&Attributes>) -> Result<()>,
     /// What it asks of a file's attributes beyond [`FileAttributes`]; canonical form may ask more.
     pub check_attributes: CheckAttributes,
+    /// How a file that is there is changed; `None` where files are only written anew.
+    pub edit: Option<OpenEdit>,
 }
 
 impl WriteFormat {
@@ -97,6 +100,7 @@ impl WriteFormat {
         check_announced: |_| Ok(()),
         check_entry: |tensor, _, _| layouts::check(tensor),
         check_attributes: |_, _| Ok(()),
+        edit: None,
     };
 
     /// What tells it from every other: its version, or the format that has none.
