@@ -186,7 +186,7 @@ impl Selection {
             kept.leave_out(&places);
             source.read(|reading| {
                 with_writer(&slot, |writer| {
-                    if writer.format().canonical {
+                    if writer.format().canonical.is_some() {
                         kept.sort(catalog);
                     }
                     convert::lay_out(reading, kept, &casts, writer)

@@ -794,8 +794,12 @@ export interface WriteFormatInfo {
   /** Whether tensors are numbered, and have no names. */
   numbered: boolean
   canonical: boolean
+  /** Whether a content digest is defined. */
+  contentDigest: boolean
   shards: boolean
   generator: boolean
+  /** Whether packed types fill up their last byte. */
+  padsPacked: boolean
 }
 
 /** What the wrapper asks of a new file. */

@@ -15,6 +15,7 @@ import {
   validateInteger,
 } from '../values/arguments.js'
 import { dtypes } from '../values/dtype.js'
+import { shardedVersion } from '../values/formats.js'
 import { CONVERT_OPTIONS, type ConvertOptions, castCodes, choose, refusal, refusalsOf } from '../write/convert.js'
 import { withFormat, writeRequest } from '../write/options.js'
 import {
@@ -137,9 +138,8 @@ export async function planConvert(
   const most = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
-  // The zTensor version that has shards.
-  const versioned = format === 'zt' ? { version: formatted.version ?? '2' } : { version: formatted.version }
-  const given = { ...formatted, format, ...versioned, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
+  const version = formatted.version ?? shardedVersion(format)
+  const given = { ...formatted, format, version, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
   const request = writeRequest(given)
   if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
   const casts = castCodes(read.cast)
@@ -155,7 +155,7 @@ export async function planConvert(
     const name = (ordinal: number) => taken.name(ordinal)
     const parts = await divide(zt2 ? taken.byName() : taken.ordinals, measure, sizes(catalog, casts), name)
     const { digest, compression, alignment, cast } = read
-    const common = { format, ...versioned, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
+    const common = { format, version, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
     const taskOptions = plain({ ...common, attributes, skip }) as ConvertTaskOptions
     const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
     const job = makeJob<ConvertTask>('convert', from, file.warnings, tasks)

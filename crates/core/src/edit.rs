@@ -8,7 +8,7 @@ use ciborium::Value;
 
 use crate::error::{Code, Error, Result};
 pub use crate::formats::AttributeChanges;
-use crate::formats::{Alignment, Change, Changes, Editable, Formats, Input, WriteFormat, zt};
+use crate::formats::{Alignment, Canonical, Change, Changes, Editable, Formats, Input, WriteFormat, zt};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::similar;
@@ -86,23 +86,20 @@ impl Edit {
         let common = parts.fold(0, |bits, part| bits | part.offset());
         if common == 0 {
             // Without any other blob, the index tells, where it cannot be by chance.
-            let as_canonical = self.format().canonical && self.index_offset() == most;
+            let as_canonical = self.format().canonical.is_some() && self.index_offset() == most;
             return if as_canonical { most } else { least };
         }
         (1 << common.trailing_zeros().min(most.trailing_zeros())).max(least)
     }
 
-    /// Whether compacting can give the file canonical form (zTensor 2 §6.3): one file, all of it raw, with xxh3 digests,
-    /// at 64 KiB.
-    pub fn is_nearly_canonical(&self) -> bool {
+    /// The canonical form, where compacting can give it to the file: one file of which all is stored as that asks.
+    pub fn canonical_form(&self) -> Option<Canonical> {
+        let form = self.format().canonical?;
         let mut parts = self.catalog().iter().flat_map(Tensor::components);
-        self.format().canonical
-            && self.catalog().shards.is_empty()
-            && self.format().alignment.is_some_and(|known| known.usual == self.alignment())
-            && parts.all(|part| {
-                let digest = part.digest().is_some_and(|digest| digest.expected.is_xxh3());
-                part.is_raw_blob() && digest
-            })
+        let is_nearly = self.catalog().shards.is_empty()
+            && self.alignment() == form.alignment
+            && parts.all(|part| (form.holds)(part));
+        is_nearly.then_some(form)
     }
 
     pub fn is_empty(&self) -> bool {

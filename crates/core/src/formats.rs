@@ -30,8 +30,8 @@ pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
 pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{
-    Alignment, Announced, Assemble, FileAttributes, Index, Method, Names, Pass, Put, Sharding, SparseForm,
-    Spell, WriteFormat,
+    Alignment, Announced, Asked, Assemble, Canonical, DataShards, FileAttributes, Index, Method, Names, Pass,
+    Put, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
 };
 
 use crate::error::{Code, Error, Result};

@@ -89,7 +89,7 @@ impl EditFormat for Deterministic {
     }
 
     fn tail(&self, index: &[u8], at: u64) -> Vec<u8> {
-        [index, &encode::footer(Some((at, index)))].concat()
+        [index, &encode::footer(at, index)].concat()
     }
 }
 
@@ -107,7 +107,7 @@ fn aligned_tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> R
     parse_manifest(manifest, at, total, limits)?;
     let mut tail = vec![0; usize::try_from(at - end).map_err(|_| too_large())?];
     tail.extend_from_slice(manifest);
-    tail.extend_from_slice(&encode::footer(Some((at, manifest))));
+    tail.extend_from_slice(&encode::footer(at, manifest));
     Ok(tail)
 }
 
