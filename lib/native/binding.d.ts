@@ -55,7 +55,8 @@ export declare class MemorySet {
 
 /** The open file. */
 export declare class NativeFile {
-  get format(): 'zt' | 'safetensors' | 'btf' | 'mixed'
+  /** The name of a format of the table, or `mixed`. */
+  get format(): string
   get version(): string | null
   get generator(): string | null
   get byteLength(): number
