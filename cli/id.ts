@@ -1,4 +1,5 @@
 // `ztensor id`: prints the content digest of a zTensor 2 file.
+import { hasContentDigest } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { withFile } from './source.js'
@@ -13,7 +14,7 @@ export interface IdOptions extends SourceOptions {
 export async function id(paths: readonly string[], options: IdOptions): Promise<void> {
   for (const path of paths) {
     await withFile(path, options, async (file) => {
-      if (file.version !== '2') {
+      if (!hasContentDigest(file)) {
         throw new UsageError(
           `${printable(path)} is not a zTensor 2 file, and only those have a content digest`,
           'Convert it with `ztensor convert --version 2` to get one.',

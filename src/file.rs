@@ -85,7 +85,8 @@ impl Drop for NativeFile {
 
 #[napi]
 impl NativeFile {
-    #[napi(getter, ts_return_type = "'zt' | 'safetensors' | 'btf' | 'mixed'", catch_unwind)]
+    /// The name of a format of the table, or `mixed`.
+    #[napi(getter, catch_unwind)]
     pub fn format(&self, env: &Env) -> Result<&'static str> {
         Ok(self.shared(env)?.catalog.container.name())
     }

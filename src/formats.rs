@@ -44,8 +44,12 @@ pub struct WriteFormatInfo {
     /// Whether tensors are numbered instead of named.
     pub numbered: bool,
     pub canonical: bool,
+    /// Whether a content digest is defined.
+    pub content_digest: bool,
     pub shards: bool,
     pub generator: bool,
+    /// Whether packed types fill up their last byte.
+    pub pads_packed: bool,
 }
 
 /// Supported alignments of blobs.
@@ -86,9 +90,11 @@ impl From<&WriteFormat> for WriteFormatInfo {
             compression: writing.compression.map(Method::name).map(str::to_owned),
             attributes: writing.attributes.name().to_owned(),
             numbered: writing.names == Names::Numbers,
-            canonical: writing.canonical,
-            shards: writing.shards != Sharding::None,
+            canonical: writing.canonical.is_some(),
+            content_digest: writing.content_digest.is_some(),
+            shards: !matches!(writing.shards, Sharding::None),
             generator: writing.generator,
+            pads_packed: writing.profiles,
         }
     }
 }

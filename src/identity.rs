@@ -5,7 +5,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error as CoreError};
-use ztensor_core::formats::zt2;
+use ztensor_core::formats::WriteFormat;
 use ztensor_core::verify::canonical;
 use ztensor_core::work::lanes::Lane;
 
@@ -37,17 +37,14 @@ impl NativeFile {
         let lane = reader.shared.or_remote(Lane::of(reader.shared.catalog.len() as u64 * 256));
         let job = move || {
             reader.read(|reading| {
-                if reading.catalog.version.as_deref() != Some("2") {
+                let format = WriteFormat::of(reading.catalog);
+                let Some(digest) = format.and_then(|format| format.content_digest) else {
                     let message = "only zTensor 2 defines a content digest";
                     return Err(CoreError::new(Code::UnsupportedVersion, message));
-                }
-                let source = reading.sources.source(0)?;
-                let Some(footer) = zt2::read_footer(source, &reading.watch.stop)? else {
-                    let message = "a data shard has no manifest, and therefore no content digest";
-                    return Err(CoreError::new(Code::BadDigest, message));
                 };
-                let manifest = zt2::read_manifest(source, footer, reading.limits, &reading.watch.stop)?;
-                zt2::content::digest(&manifest, algorithm).map(|digest| digest.text().into_owned())
+                let source = reading.sources.source(0)?;
+                let digest = digest(source, algorithm, reading.limits, &reading.watch.stop)?;
+                Ok(digest.text().into_owned())
             })
         };
         spawn(env, lane, control, job, |_, digest| Ok(digest))

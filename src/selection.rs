@@ -218,7 +218,7 @@ impl Selection {
             selected.leave_out(&positions);
             source.read(|reading| {
                 with_writer(&slot, |writer| {
-                    if writer.format().canonical {
+                    if writer.format().canonical.is_some() {
                         selected.sort(catalog);
                     }
                     convert::lay_out(reading, selected, casts, writer)

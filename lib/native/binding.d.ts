@@ -55,7 +55,8 @@ export declare class MemorySet {
 
 /** The open file. */
 export declare class NativeFile {
-  get format(): 'zt' | 'safetensors' | 'btf' | 'mixed'
+  /** The name of a format of the table, or `mixed`. */
+  get format(): string
   get version(): string | null
   get generator(): string | null
   get byteLength(): number
@@ -802,8 +803,12 @@ export interface WriteFormatInfo {
   /** Whether tensors are numbered, and have no names. */
   numbered: boolean
   canonical: boolean
+  /** Whether a content digest is defined. */
+  contentDigest: boolean
   shards: boolean
   generator: boolean
+  /** Whether packed types fill up their last byte. */
+  padsPacked: boolean
 }
 
 /** What the wrapper asks of a new file. */

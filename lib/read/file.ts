@@ -88,7 +88,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   private constructor(store: Store) {
     const { native } = store
-    this.format = native.format
+    this.format = native.format as Format | 'mixed'
     this.version = native.version ?? undefined
     this.generator = native.generator ?? undefined
     this.path = store.path

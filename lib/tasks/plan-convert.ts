@@ -16,7 +16,7 @@ import {
 import type { AttributeInput } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
 import { tensorFilter } from '../values/filter.js'
-import { type Writing, writingOfId } from '../values/formats.js'
+import { shardedVersion, type Writing, writingOfId } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import {
   CONVERT_OPTIONS,
@@ -156,9 +156,8 @@ export async function planConvert(
   const most = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
-  // The zTensor version that has shards.
-  const versioned = format === 'zt' ? { version: formatted.version ?? '2' } : { version: formatted.version }
-  const given = { ...formatted, format, ...versioned, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
+  const version = formatted.version ?? shardedVersion(format)
+  const given = { ...formatted, format, version, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
   const request = writeRequest(given)
   if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
   const casts = castCodes(read.cast)
@@ -174,7 +173,7 @@ export async function planConvert(
     const name = (ordinal: number) => taken.name(ordinal)
     const parts = await divide(zt2 ? taken.byName() : taken.ordinals, measure, sizes(catalog, casts), name)
     const { digest, compression, alignment, cast } = read
-    const common = { format, ...versioned, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
+    const common = { format, version, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
     const { strictAttributes } = read
     const taskOptions = plain({
       ...common,

@@ -12,6 +12,7 @@ import { TensorFile } from '../read/file.js'
 import { OPEN_OPTIONS, type OpenOptions, open } from '../read/open.js'
 import { remoteUrl } from '../read/remote.js'
 import { filePath, optional, readOptions, validateBoolean, validateText, wrongType } from '../values/arguments.js'
+import { hasContentDigest } from '../values/formats.js'
 import type { TaskSource } from './format.js'
 
 /** A source that other machines can open: a path, a URL, or a list of them. */
@@ -84,7 +85,7 @@ async function identityOf(file: TensorFile, checkModified: boolean, signal?: Abo
   }
   await hashIndex(await TensorFile.ready(file, signal), add)
   // The digests of the data, if the index has them.
-  if (file.format === 'zt' && file.version === '2') add(await file.contentDigest('xxh3', { signal }).catch(() => ''))
+  if (hasContentDigest(file)) add(await file.contentDigest('xxh3', { signal }).catch(() => ''))
   return `sha256:${hash.digest('hex')}`
 }
 

@@ -35,8 +35,12 @@ export interface Writing {
   /** Whether tensors have numbers instead of names. */
   readonly numbered: boolean
   readonly canonical: boolean
+  /** Whether a content digest is defined. */
+  readonly contentDigest: boolean
   readonly shards: boolean
   readonly generator: boolean
+  /** Whether packed dtypes are padded to a whole byte. */
+  readonly padsPacked: boolean
 }
 
 const writable = FORMATS.filter(({ writes }) => writes.length > 0)
@@ -53,6 +57,17 @@ export const DIGESTS = [...new Set(writings.flatMap(({ digests }) => digests))] 
 export function writingOf(format: WritableFormat, version?: string): Writing | undefined {
   const writes = writable.find(({ name }) => name === format)?.writes
   return writes?.find((writing) => (version === undefined ? writing.usual : writing.version === version))
+}
+
+/** The version of a format that is written in shards; undefined if there is none, or if the format has no versions. */
+export function shardedVersion(format: WritableFormat): WritableVersion | undefined {
+  const writes = writable.find(({ name }) => name === format)?.writes
+  return writes?.find(({ shards }) => shards)?.version as WritableVersion | undefined
+}
+
+/** Whether a content digest is defined for files of a format and version. */
+export function hasContentDigest({ format, version }: { format: string; version?: string | undefined }): boolean {
+  return writingOf(format as WritableFormat, version)?.contentDigest ?? false
 }
 
 /** The properties of the version that the binding calls `writeFormat`. */

@@ -14,6 +14,7 @@ import { messageOf } from '../native/realm.js'
 import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
 import { bytesOf, type DType, type DTypeInfo, type TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
+import { type Writing, writingOfId } from '../values/formats.js'
 import { shown } from '../values/inspect.js'
 import { Calls, forgetUnfinished, watchUnfinished } from './calls.js'
 import {
@@ -69,6 +70,8 @@ export class TensorWriter {
   readonly #control: NativeControl
   readonly #outlet: Outlet | undefined
   readonly #writeFormat: string
+  /** Undefined for a version that is only edited. */
+  readonly #writing: Writing | undefined
   readonly #compresses: boolean
   /** Whether small tensors may be added synchronously: not if they must be compressed to know whether a shard is full. */
   readonly #atOnce: boolean
@@ -92,6 +95,7 @@ export class TensorWriter {
     this.#native = native
     this.#control = control
     this.#writeFormat = how.writeFormat
+    this.#writing = writingOfId(how.writeFormat)
     this.#compresses = how.level !== undefined
     this.#atOnce = this.#outlet === undefined && (how.level === undefined || how.maxShard === undefined)
     this.#signal = how.signal
@@ -267,8 +271,9 @@ export class TensorWriter {
 
   async #write({ parts: given, ...tensor }: Composed): Promise<void> {
     // Sorted by role, as in canonical files: otherwise the blobs would be moved at the end.
-    const parts =
-      this.#writeFormat === '2' ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role))) : given
+    const parts = this.#writing?.canonical
+      ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role)))
+      : given
     const lengths = parts.map((part) => part.bytes.byteLength)
     await this.#next(async () => {
       this.#begin(tensor, parts, lengths)
@@ -302,7 +307,7 @@ export class TensorWriter {
 
   #add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> | undefined {
     const { name: checked, attributes, elements } = denseInput(name, tensor, options)
-    checkLength(checked, elements, this.#writeFormat === '2')
+    checkLength(checked, elements, this.#writing?.padsPacked ?? false)
     const { dtype, shape, data } = elements
     const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, data) : undefined
     if (pending === undefined) {
@@ -414,8 +419,7 @@ export class TensorWriter {
     const given = streamInput(name, tensor, options)
     const { dtype, shape } = given
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
-    // The last byte of a packed type is padded in version 2.
-    const byteLength = this.#writeFormat === '2' ? Math.ceil(bytes) : bytes
+    const byteLength = this.#writing?.padsPacked ? Math.ceil(bytes) : bytes
     // Loaded lazily: it needs node:stream.
     const { TensorStream } = require('../deferred.js') as typeof import('../deferred.js')
     const stream: Writable = new TensorStream({

@@ -52,7 +52,7 @@ pub fn copy(
         }
         _ => {
             let mut parts: Vec<&Component> = tensor.components().iter().collect();
-            if writer.format().canonical {
+            if writer.format().canonical.is_some() {
                 parts.sort_by_key(|part| reading.catalog.label(part.role));
             }
             let components = announced(reading, tensor, &parts, casts)?;

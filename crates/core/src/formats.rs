@@ -7,6 +7,7 @@
 mod attributes;
 pub mod btf;
 mod btf_encode;
+pub mod edit_format;
 mod input;
 pub mod overlap;
 mod probe;
@@ -25,11 +26,12 @@ pub(crate) mod zt1_encode;
 pub mod zt2;
 pub(crate) mod zt_trailer;
 
+pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
 pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{
-    Alignment, Announced, Assemble, FileAttributes, Index, Method, Names, Pass, Put, Sharding, SparseForm,
-    Spell, WriteFormat,
+    Alignment, Announced, Asked, Assemble, Canonical, DataShards, FileAttributes, Index, Method, Names, Pass,
+    Put, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
 };
 
 use crate::error::{Code, Error, Result};

@@ -104,7 +104,7 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
     }
     let mut parts = vec![Member::open(path, source)];
     parts.extend(siblings);
-    parts.extend(table::resolve(path, &catalog.shards, request)?);
+    parts.extend(table::resolve(path, &catalog, request)?);
     Ok(Opened { catalog, files: Files::new(parts) })
 }
 
@@ -358,7 +358,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     let (catalog, siblings) = parsed.map_err(|error| folder::without_index(error, path, request))?;
     let mut parts = vec![member];
     parts.extend(siblings);
-    parts.extend(table::resolve(path, &catalog.shards, request)?);
+    parts.extend(table::resolve(path, &catalog, request)?);
     Ok((catalog, parts))
 }
 

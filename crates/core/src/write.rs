@@ -4,6 +4,7 @@
 
 mod append;
 mod blob;
+mod canonical;
 pub(crate) mod check;
 pub mod compact;
 mod finish;
@@ -24,7 +25,6 @@ pub mod shards;
 pub mod sparse;
 mod split;
 mod tensor;
-pub(crate) mod zt2;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ use std::sync::Arc;
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::formats::Sharding;
 pub use crate::formats::WriteFormat;
+use crate::formats::{Asked, Sharding};
 use crate::limits::Limits;
 use crate::model::{Attributes, Builder, DType, DataRule, Label};
 use crate::sinks::behind::Behind;
@@ -63,7 +63,7 @@ pub struct Settings {
     pub digest: Option<Algorithm>,
     pub compression: Option<Compression>,
     pub overwrite: bool,
-    /// zTensor 2: blobs in the order of their names, equal ones once (§6.3).
+    /// In the format's canonical form: blobs in the order of their names, equal ones once.
     pub canonical: bool,
     /// Bytes that a file may have before the next tensor goes into another one: in zTensor 2 (§7) of all, in safetensors of
     /// tensors.
@@ -72,6 +72,19 @@ pub struct Settings {
     pub generator: Option<String>,
     /// Ends the work, up to the moment in which the file gets its name.
     pub stop: Stop,
+}
+
+impl Settings {
+    fn check(&self) -> Result<()> {
+        (self.format.check_settings)(&Asked {
+            alignment: self.alignment,
+            digest: self.digest,
+            compressed: self.compression.is_some(),
+            canonical: self.canonical,
+            divided: self.max_shard.is_some(),
+            attributes: &self.attributes,
+        })
+    }
 }
 
 /// A tensor about to be added.
@@ -121,7 +134,7 @@ pub struct Writer {
 impl Writer {
     /// Begins a file that appears at `target` with [`Writer::finish`].
     pub fn create(target: &Path, settings: Settings) -> Result<Self> {
-        zt2::check_settings(&settings)?;
+        settings.check()?;
         let file = AtomicFile::create(target, settings.overwrite)?;
         let out = if settings.format.index_first() {
             Out::Spool(Spool::in_folder_of(target)?, file)
@@ -134,7 +147,7 @@ impl Writer {
     /// Begins a file of a store, which appears at `target` with [`Writer::finish`]. What is written front to back is sent as it
     /// comes; anything else is put together in the folder for temporary files first. A set of files replaces none.
     pub fn upload(uploads: &Arc<dyn Uploads>, target: &Path, settings: Settings) -> Result<Self> {
-        zt2::check_settings(&settings)?;
+        settings.check()?;
         let stop = &settings.stop;
         let is_set = settings.max_shard.is_some();
         if is_set {
@@ -172,7 +185,7 @@ impl Writer {
             );
             return Err(Error::new(Code::InvalidArg, message));
         }
-        zt2::check_settings(&settings)?;
+        settings.check()?;
         if settings.canonical {
             let message = "the blobs of a canonical file are put in order at the end, so it cannot be written to a \
                            stream, a pipe or a device; write it to a file, or with canonical: false";
@@ -194,9 +207,9 @@ impl Writer {
         settings.digest = settings.format.checksum.or(settings.digest);
         let builder = Builder::new(settings.format.container(), &Limits::default());
         let buffer = Block::default();
-        let largest = |sharding| settings.max_shard.filter(|_| settings.format.shards == sharding);
-        let shards = Shards::new(largest(Sharding::Data));
-        let parts = largest(Sharding::Checkpoint).map(Parts::new);
+        let shards = Shards::new(settings.format, settings.max_shard);
+        let is_checkpoint = matches!(settings.format.shards, Sharding::Checkpoint);
+        let parts = settings.max_shard.filter(|_| is_checkpoint).map(Parts::new);
         let gathering = Gathering::new(&settings);
         Self {
             behind: None,

@@ -5,10 +5,17 @@ use std::fmt;
 
 use ciborium::Value;
 
-use crate::codecs::digest::{Algorithm, Over};
-use crate::error::Result;
+use super::edit_format::OpenEdit;
+use super::{CORE, Input};
+use crate::codecs::digest::{Algorithm, Digest, Over};
+use crate::error::{Error, Result};
 use crate::layouts;
-use crate::model::{Attributes, Catalog, Component, Container, DType, Encoding, Layout, NewTensor};
+use crate::limits::Limits;
+use crate::model::{
+    Attributes, Catalog, Component, Container, DType, Encoding, Layout, NewTensor, Shard, Tensor,
+};
+use crate::sources::ReadAt;
+use crate::work::Stop;
 
 /// A format, in one of its versions, as the writer needs it: what it can hold, and how it is spelled. Rows are statics, and are
 /// compared by identity.
@@ -48,8 +55,10 @@ pub struct WriteFormat {
     pub compression: Option<Method>,
     /// What the format always has of the content of a blob; `digests` is then empty.
     pub checksum: Option<Algorithm>,
-    /// Whether there is a canonical form, which is then the usual one.
-    pub canonical: bool,
+    /// The canonical form, where there is one, which is then the usual one.
+    pub canonical: Option<Canonical>,
+    /// The digest of what a file says, wherever its bytes are.
+    pub content_digest: Option<ContentDigest>,
     pub shards: Sharding,
     /// Whether a file names what wrote it.
     pub generator: bool,
@@ -58,12 +67,16 @@ pub struct WriteFormat {
     pub profiles: bool,
     /// Whether index arrays can have any integer type (1.1 §III.2), not uint64 alone.
     pub any_indices: bool,
+    /// What it alone asks of a file that is to be written.
+    pub check_settings: fn(&Asked<'_>) -> Result<()>,
     /// What it alone asks of what is announced of a tensor.
     pub check_announced: fn(&Announced<'_>) -> Result<()>,
     /// Checks what the index is to say of a tensor, as a reader would; the tensor comes without its attributes.
     pub check_entry: fn(&mut NewTensor<'_>, layout: &str, Option<&Attributes>) -> Result<()>,
     /// What it asks of a file's attributes beyond [`FileAttributes`]; canonical form may ask more.
     pub check_attributes: CheckAttributes,
+    /// How a file that is there is changed; `None` where files are only written anew.
+    pub edit: Option<OpenEdit>,
 }
 
 impl WriteFormat {
@@ -89,15 +102,25 @@ impl WriteFormat {
         alignment: None,
         compression: None,
         checksum: None,
-        canonical: false,
+        canonical: None,
+        content_digest: None,
         shards: Sharding::None,
         generator: false,
         profiles: false,
         any_indices: false,
+        check_settings: |_| Ok(()),
         check_announced: |_| Ok(()),
         check_entry: |tensor, _, _| layouts::check(tensor),
         check_attributes: |_, _| Ok(()),
+        edit: None,
     };
+
+    /// The row of this crate for files of the very version that a catalog was read from.
+    pub fn of(catalog: &Catalog) -> Option<&'static Self> {
+        let rows = CORE.iter().flat_map(|format| format.writes.iter().copied());
+        let mut rows = rows.filter(|row| row.container() == catalog.container);
+        rows.find(|row| row.version == catalog.version.as_deref())
+    }
 
     /// What tells it from every other: its version, or the format that has none.
     pub fn id(&self) -> &'static str {
@@ -124,6 +147,10 @@ pub type CheckAttributes = fn(&[(Value, Value)], bool) -> Result<()>;
 pub type Put = fn(&Catalog, &mut dyn Assemble) -> Result<()>;
 /// Spells an index, and passes it on.
 pub type Spell = fn(&Catalog, Pass<'_>) -> Result<()>;
+/// Spells an index that begins at an offset and refers to shards, and passes it on.
+pub type SpellAt = fn(&Catalog, &[Shard], u64, Pass<'_>) -> Result<()>;
+/// Hashes the content of a file that was read before.
+pub type ContentDigest = fn(&dyn ReadAt, Algorithm, &Limits, &Stop) -> Result<Digest>;
 /// Takes bytes in their order.
 pub type Pass<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
@@ -134,8 +161,8 @@ pub enum Index {
     First(Put),
     /// Behind the data, which begins behind the magic. This spells it, piece by piece, with all that follows it.
     Last(Spell),
-    /// The manifest of zTensor 2, which can refer to other files, behind data that canonical form arranges anew.
-    Manifest,
+    /// The same at a multiple of the alignment, behind data that canonical form arranges anew. It can refer to shards.
+    Aligned(SpellAt),
 }
 
 /// A file whose data was spooled, put together from its beginning to its end.
@@ -176,13 +203,51 @@ impl SparseForm {
 }
 
 /// How a model can be written in several files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Sharding {
     None,
     /// Data shards, to which one root file refers (2 §7).
-    Data,
+    Data(&'static DataShards),
     /// Files of the format, with an `index.json` beside them.
     Checkpoint,
+}
+
+/// Files of blobs alone beside a root, which may refer to blobs of other files, too.
+#[derive(Debug)]
+pub struct DataShards {
+    /// What ends one.
+    pub footer: &'static [u8],
+    /// The shards of a root. Fails where the file is none.
+    pub read: fn(&Input<'_>) -> Result<Vec<Shard>>,
+    /// Checks that a file can be the one that a root means, and says whether it has blobs alone. Its digest is not compared.
+    pub check: fn(&dyn ReadAt, &Shard, &Stop) -> Result<bool>,
+    /// Checks a tensor of a file, whose catalog and identity are given, to which a root is to refer.
+    pub check_linked: fn(Tensor<'_>, &Catalog, &Shard) -> Result<()>,
+}
+
+/// A canonical form: one file of blobs in the order of the names of tensor and component, equal ones once.
+#[derive(Clone, Copy, Debug)]
+pub struct Canonical {
+    /// Blobs are packed at multiples of this.
+    pub alignment: u64,
+    /// Whether a component is stored as it asks, wherever it stands.
+    pub holds: fn(&Component) -> bool,
+    /// Passes on each rule that a file breaks. Digests are not compared.
+    pub check: CheckForm,
+}
+
+pub type CheckForm = fn(&Catalog, &dyn ReadAt, &Stop, &mut dyn FnMut(Error)) -> Result<()>;
+
+/// What is asked of a file before it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub alignment: u64,
+    pub digest: Option<Algorithm>,
+    pub compressed: bool,
+    pub canonical: bool,
+    /// Whether it may become several files.
+    pub divided: bool,
+    pub attributes: &'a Attributes,
 }
 
 /// What is announced of a tensor before its bytes are written.

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::write_format::{Alignment, FileAttributes, Index, Method, Sharding, SparseForm, WriteFormat};
-use super::{Confidence, Format, Input, Probe, bad_magic, zt01, zt01_encode, zt1_encode, zt2, zt10, zt12};
+use super::{
+    Confidence, Format, Input, Probe, bad_magic, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12,
+};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::model::{Catalog, Container, DType, Layout};
@@ -38,6 +40,7 @@ const UP_TO_12: WriteFormat = WriteFormat {
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
     alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
     compression: Some(Method::Zstd),
+    edit: Some(zt1_edit::read),
     ..WriteFormat::DENSE
 };
 
@@ -52,6 +55,7 @@ pub static ZT01: WriteFormat = WriteFormat {
     attributes: FileAttributes::None,
     other_components: false,
     check_entry: zt01_encode::check_entry,
+    edit: None,
     ..UP_TO_12
 };
 
@@ -89,7 +93,7 @@ pub static ZT2: WriteFormat = WriteFormat {
     title: "zTensor 2",
     readers: &["ztensor for Python 2.x", "this package"],
     magic: &zt2::MAGIC,
-    index: Index::Manifest,
+    index: Index::Aligned(zt2::encode::index),
     sparse: SparseForm::ByName,
     holds: |dtype| zt2::vocabulary::spelling(dtype).is_some(),
     other_components: false,
@@ -100,14 +104,17 @@ pub static ZT2: WriteFormat = WriteFormat {
         powers_of_two: false,
     }),
     compression: Some(Method::ZstdSeekable),
-    canonical: true,
-    shards: Sharding::Data,
+    canonical: Some(zt2::canonical::FORM),
+    content_digest: Some(zt2::content::of_file),
+    shards: Sharding::Data(&zt2::shards::DATA_SHARDS),
     profiles: true,
+    check_settings: zt2::encode::check_settings,
     check_announced: zt2::encode::check_announced,
     check_entry: zt2::manifest::check_entry,
     check_attributes: |attributes, canonical| {
         zt2::encode::check_attributes(attributes, zt2::encode::FILE_ATTRIBUTES, canonical)
     },
+    edit: Some(zt2::edit::read),
     ..UP_TO_12
 };
 

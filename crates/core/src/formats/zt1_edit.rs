@@ -4,25 +4,19 @@
 
 use ciborium::Value;
 
-use super::zt::MAGIC_1;
-use super::zt_trailer::{self, Index};
+use super::edit_format::{Changes, EditFormat, Editable, Place};
+use super::zt::{self, MAGIC_1};
 use super::zt1::{self, Generation};
-use super::zt1_encode::Spelling;
-use super::{Input, zt10, zt12};
+use super::zt1_encode::{self, Spelling};
+use super::{Input, zt_trailer, zt10, zt12};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::model::Catalog;
+use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice::{self, Entry};
 
-/// A file of major version 1 as an edit finds it.
-pub struct Found {
-    pub catalog: Catalog,
-    pub index: Index,
-    pub spelling: Spelling,
-}
-
 /// Reads the index of a file that begins with the magic of version 1.
-pub fn read(input: &Input<'_>) -> Result<Found> {
+pub fn read(input: &Input<'_>) -> Result<Editable> {
     let (total, limits) = (input.length(), input.limits);
     // As detection has it: the magic again at the end is 1.1 or 1.2.
     let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
@@ -38,12 +32,71 @@ pub fn read(input: &Input<'_>) -> Result<Found> {
         );
         return Err(Error::new(Code::UnsupportedVersion, message).rule(generation.version_rule));
     }
-    let spelling = match (footed, minor) {
-        (false, _) => Spelling::V10,
-        (true, 0 | 1) => Spelling::V11,
-        (true, _) => Spelling::V12,
+    let (format, spelling) = match (footed, minor) {
+        (false, _) => (&zt::ZT10, &Spelling::V10),
+        (true, 0 | 1) => (&zt::ZT11, &Spelling::V11),
+        (true, _) => (&zt::ZT12, &Spelling::V12),
     };
-    Ok(Found { catalog, index, spelling })
+    Ok(Editable { catalog, index, format, spelling })
+}
+
+impl EditFormat for Spelling {
+    fn only_adds(&self) -> bool {
+        false
+    }
+
+    fn check_name(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_attributes(&self, _: &[(Value, Value)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(&old.index.bytes, *self)?;
+        for (&ordinal, change) in &changes.tensors {
+            let Some(entry) = manifest.tensors.get_mut(ordinal) else { continue };
+            if !change.attributes.is_empty() && !change.removed {
+                entry.value = merge_tensor_attributes(&entry.value, &change.attributes)?.into();
+            }
+            if let Some(name) = &change.name {
+                entry.key = cbor_splice::text(name).into();
+            }
+        }
+        let mut ordinal = 0;
+        manifest.tensors.retain(|_| {
+            ordinal += 1;
+            !changes.tensors.get(&(ordinal - 1)).is_some_and(|change| change.removed)
+        });
+        for tensor in added.iter() {
+            let mut encoder = Encoder::default();
+            zt1_encode::entry(&mut encoder, added, tensor, *self)?;
+            manifest.tensors.push(Entry::new(tensor.name(), encoder.finish()));
+        }
+        if !changes.attributes.is_empty() {
+            merge_attributes(&mut manifest.root, &changes.attributes, true)?;
+        }
+        Ok(manifest.finish())
+    }
+
+    fn moved(&self, old: &Editable, place: Place<'_>) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(&old.index.bytes, *self)?;
+        manifest.move_blobs(place)?;
+        Ok(manifest.finish())
+    }
+
+    /// The index follows the blobs at once, whatever they are aligned to.
+    fn checked_tail(&self, index: &[u8], end: u64, _: u64, limits: &Limits) -> Result<Vec<u8>> {
+        let tail = self.tail(index, end);
+        let total = end.saturating_add(tail.len() as u64);
+        zt1::parse(index, end, total, generation(*self), limits)?;
+        Ok(tail)
+    }
+
+    fn tail(&self, index: &[u8], _: u64) -> Vec<u8> {
+        zt_trailer::tail(index, if *self == Self::V10 { b"" } else { MAGIC_1 })
+    }
 }
 
 const fn generation(spelling: Spelling) -> &'static Generation {
@@ -53,30 +106,19 @@ const fn generation(spelling: Spelling) -> &'static Generation {
     }
 }
 
-/// What stands behind the blobs of a file whose index is `index`.
-pub fn tail(index: &[u8], spelling: Spelling) -> Vec<u8> {
-    zt_trailer::tail(index, if spelling == Spelling::V10 { b"" } else { MAGIC_1 })
-}
-
-/// Reads a manifest that is about to be written at `offset`, as whoever opens the file will.
-pub fn check(index: &[u8], offset: u64, spelling: Spelling, limits: &Limits) -> Result<()> {
-    let total = offset.saturating_add(tail(index, spelling).len() as u64);
-    zt1::parse(index, offset, total, generation(spelling), limits).map(drop)
-}
-
 /// A manifest taken apart.
-pub struct Manifest<'a> {
+struct Manifest<'a> {
     /// What stands before the root and says that it is CBOR.
     tags: &'a [u8],
     root: Vec<Entry<'a>>,
     /// The root's key of the tensors.
     key: &'static str,
     /// By name; in the order of the catalog.
-    pub tensors: Vec<Entry<'a>>,
+    tensors: Vec<Entry<'a>>,
 }
 
 impl<'a> Manifest<'a> {
-    pub fn read(index: &'a [u8], spelling: Spelling) -> Result<Self> {
+    fn read(index: &'a [u8], spelling: Spelling) -> Result<Self> {
         let key = generation(spelling).tensors;
         let (tags, root) = cbor_splice::self_described(index)?;
         let root = cbor_splice::entries(root, "the manifest")?;
@@ -88,13 +130,8 @@ impl<'a> Manifest<'a> {
         Ok(Self { tags, root, key, tensors: cbor_splice::entries(bytes, "the map of tensors")? })
     }
 
-    /// Changes the file's own attributes.
-    pub fn merge_attributes(&mut self, changes: &[(Value, Option<Value>)]) -> Result<()> {
-        merge_attributes(&mut self.root, changes, true)
-    }
-
     /// The bytes of the whole.
-    pub fn finish(mut self) -> Vec<u8> {
+    fn finish(mut self) -> Vec<u8> {
         if let Some(entry) = cbor_splice::find(&mut self.root, self.key) {
             entry.value = cbor_splice::map(&self.tensors).into();
         }
@@ -103,7 +140,7 @@ impl<'a> Manifest<'a> {
 
     /// Gives each component the offset that `offset(tensor, component)` says, by their places in the catalog. Fails where
     /// something in the manifest is not known here: it might name a place in the file too.
-    pub fn move_blobs(&mut self, offset: impl Fn(usize, usize) -> Option<u64>) -> Result<()> {
+    fn move_blobs(&mut self, offset: Place<'_>) -> Result<()> {
         known(&self.root, &["version", "generator", "attributes", self.key])?;
         for (ordinal, tensor) in self.tensors.iter_mut().enumerate() {
             let place = |component| offset(ordinal, component);
@@ -116,7 +153,7 @@ impl<'a> Manifest<'a> {
 }
 
 /// Changes the attributes of a tensor whose entry in the manifest is `entry`.
-pub fn merge_tensor_attributes(entry: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
+fn merge_tensor_attributes(entry: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
     let mut fields = cbor_splice::entries(entry, "the tensor")?;
     merge_attributes(&mut fields, changes, false)?;
     Ok(cbor_splice::map(&fields))

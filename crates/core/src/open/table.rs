@@ -1,5 +1,5 @@
 //! The files behind a shard table (zTensor 2 §7): where they are by convention, by identity, or by the caller's word. Each is
-//! looked at when the root is opened: its size, its magic and its footer. Its digest is for `verify()`.
+//! looked at when the root is opened, as its format asks. Its digest is for `verify()`.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -7,24 +7,25 @@ use std::sync::Arc;
 
 use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2;
+use crate::formats::{DataShards, Sharding, WriteFormat};
 use crate::limits;
-use crate::model::Shard;
-use crate::sources::ReadAt;
+use crate::model::{Catalog, Shard};
 use crate::sources::files::Member;
 use crate::sources::siblings::Folder;
 use crate::verify;
-use crate::work::{Stop, Watch};
-
-const RULE: &str = "zTensor 2 §7.3 Verification ladder";
+use crate::work::Watch;
 
 /// The members of a root's shards, in the order of its table; one error for all that cannot be found.
-pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<Member>> {
+pub fn resolve(root: &Path, catalog: &Catalog, request: &Request) -> Result<Vec<Member>> {
+    let shards = &catalog.shards;
     if shards.len() > limits::FILES {
         return Err(Error::new(Code::Limit, format!("{} shards, more than {}", shards.len(), limits::FILES)));
     }
+    let Some(Sharding::Data(data)) = WriteFormat::of(catalog).map(|format| format.shards) else {
+        return Ok(Vec::new());
+    };
     let (mut members, mut problems) = (Vec::new(), Vec::new());
-    let mut by_identity = ByIdentity { root, sized: None, request };
+    let mut by_identity = ByIdentity { root, sized: None, request, data };
     for shard in shards {
         request.stop.check()?;
         match find(root, shard, &mut by_identity) {
@@ -43,19 +44,19 @@ pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<M
 }
 
 fn find(root: &Path, shard: &Shard, by_identity: &mut ByIdentity<'_>) -> Result<Member> {
-    let request = by_identity.request;
+    let ByIdentity { request, data, .. } = *by_identity;
     let given = match &request.lookup {
         Lookup::Unread => return Ok(Member::unread(None, shard.size)),
         Lookup::At(paths) => paths.get(&*shard.name),
         Lookup::Siblings => None,
     };
     if let Some(path) = given {
-        return look(path, shard, request);
+        return look(path, shard, data, request);
     }
     // Under its conventional name, or elsewhere as the file of its size and digest.
     let usual = Folder::of(root, &*request.filesystem).find(&positional(root, &shard.name));
-    usual.and_then(|path| look(&path, shard, request)).or_else(|error| {
-        by_identity.find(shard).and_then(|path| look(&path, shard, request).ok()).ok_or(error)
+    usual.and_then(|path| look(&path, shard, data, request)).or_else(|error| {
+        by_identity.find(shard).and_then(|path| look(&path, shard, data, request).ok()).ok_or(error)
     })
 }
 
@@ -66,30 +67,14 @@ fn positional(root: &Path, name: &str) -> String {
     format!("{stem}-{name}.zt")
 }
 
-/// A file as a shard, if it can be that one: of its size, with the magic at both ends and a footer of version 2.
-fn look(path: &Path, shard: &Shard, request: &Request) -> Result<Member> {
+/// A file as a shard, if it can be that one.
+fn look(path: &Path, shard: &Shard, data: &DataShards, request: &Request) -> Result<Member> {
     let named =
         |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
     let source = request.filesystem.open(path, &request.stop).map_err(named)?;
-    let length = source.length();
-    if length != shard.size {
-        let message = format!(
-            "the file has {} bytes, the root says that the shard {:?} has {}",
-            length, shard.name, shard.size
-        );
-        return Err(named(Error::new(Code::BadIndex, message).rule(RULE)));
-    }
     let member = Member::one_of_many(path, Arc::clone(&source)).map_err(named)?;
-    container(&*source, &request.stop).map_err(named)?;
+    (data.check)(&*source, shard, &request.stop).map_err(named)?;
     Ok(member)
-}
-
-fn container(source: &dyn ReadAt, stop: &Stop) -> Result<()> {
-    if source.read_vec(0, zt2::MAGIC.len() as u64, stop)? != zt2::MAGIC {
-        let message = "a shard begins with the magic of zTensor 2, this file does not";
-        return Err(Error::new(Code::BadMagic, message).at(0).rule(RULE));
-    }
-    zt2::read_footer(source, stop).map(drop)
 }
 
 /// Looks for a shard under any name in the root's folder.
@@ -98,6 +83,7 @@ struct ByIdentity<'r> {
     /// Files of the folder and their sizes, read once.
     sized: Option<Vec<(PathBuf, u64)>>,
     request: &'r Request,
+    data: &'static DataShards,
 }
 
 impl ByIdentity<'_> {
@@ -138,6 +124,8 @@ fn sized(root: &Path) -> Vec<(PathBuf, u64)> {
 mod tests {
     use super::*;
     use crate::codecs::digest::Digest;
+    use crate::formats::zt;
+    use crate::model::Builder;
 
     #[test]
     fn a_root_has_as_many_shards_as_a_set_has_files() {
@@ -145,7 +133,11 @@ mod tests {
             Shard { name: "a".into(), size: 8, digest: Digest::parse("xxh3:0011223344556677").unwrap() };
         let request = Request { lookup: Lookup::Unread, ..Request::default() };
         for (count, refused) in [(limits::FILES, None), (limits::FILES + 1, Some(Code::Limit))] {
-            let resolved = resolve(Path::new("root.zt"), &vec![shard.clone(); count], &request);
+            let mut builder = Builder::new(zt::CONTAINER, &limits::Limits::default());
+            builder.set_version("2");
+            let mut catalog = builder.finish();
+            catalog.shards = vec![shard.clone(); count];
+            let resolved = resolve(Path::new("root.zt"), &catalog, &request);
             assert_eq!(resolved.err().map(|error| error.code()), refused, "{count}");
         }
     }

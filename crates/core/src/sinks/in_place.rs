@@ -17,8 +17,11 @@ const PAGE: u64 = 4096;
 /// The old file's index, and how to write it at a different position.
 pub struct OldIndex {
     pub range: Range<u64>,
-    pub tail: fn(&[u8], u64) -> Vec<u8>,
+    pub tail: Box<Tail>,
 }
+
+/// An index, and what follows it where it stands at an offset.
+pub type Tail = dyn Fn(&[u8], u64) -> Vec<u8> + Send;
 
 pub struct InPlaceFile {
     original: Original,
@@ -141,7 +144,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ztensor-grown-other-{}", std::process::id()));
         let grown = |start: &[u8]| {
             fs::write(&path, start).unwrap();
-            let index = OldIndex { range: 0..0, tail: |_, _| Vec::new() };
+            let index = OldIndex { range: 0..0, tail: Box::new(|_, _| Vec::new()) };
             InPlaceFile::new(Original::open(&path, true).unwrap(), index)
         };
         let mut committed = grown(b"before");

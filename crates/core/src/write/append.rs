@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Compression, Out, Settings, WriteFormat, Writer, zt2};
+use super::{Compression, Out, Settings, WriteFormat, Writer};
 use crate::codecs::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
@@ -88,7 +88,7 @@ impl Writer {
             generator: None,
             stop: request.stop.clone(),
         };
-        zt2::check_settings(&settings)?;
+        settings.check()?;
         let (position, out) = if request.in_place {
             (original.length(), Out::InPlaceFile(InPlaceFile::new(original, edit.old_index())))
         } else {

@@ -4,9 +4,10 @@
 use std::fs::File;
 use std::path::Path;
 
+use super::canonical;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::formats::Formats;
+use crate::formats::{Canonical, Formats};
 use crate::inject;
 use crate::limits::Limits;
 use crate::sinks::block::{Block, FULL};
@@ -14,7 +15,6 @@ use crate::sinks::original::Original;
 use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
 use crate::work::Watch;
-use crate::write::zt2;
 
 const MAGIC: u64 = 8;
 const MAGIC_BYTES: usize = 8;
@@ -89,9 +89,9 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     Ok(Plan { runs, first, offsets, end })
 }
 
-/// The same in canonical form (zTensor 2 §6.3): in the order of the names, equal content once.
-fn canonical(edit: &Edit, file: &File) -> Result<Plan> {
-    let canonical = zt2::Plan::canonical(edit.catalog(), file)?;
+/// The same in canonical form: in the order of the names, equal content once.
+fn arranged(edit: &Edit, file: &File, form: &Canonical) -> Result<Plan> {
+    let canonical = canonical::Plan::new(edit.catalog(), file, MAGIC, form)?;
     let (mut first, mut offsets) = (Vec::new(), Vec::new());
     for tensor in edit.catalog().iter() {
         first.push(offsets.len());
@@ -114,10 +114,9 @@ pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) ->
     let original = Original::open(path, false)?;
     let before = original.length();
     let edit = Edit::open(original.source(), formats, limits)?;
-    let plan = if edit.is_nearly_canonical() {
-        canonical(&edit, original.file())?
-    } else {
-        plan(&edit, edit.alignment())?
+    let plan = match edit.canonical_form() {
+        Some(form) => arranged(&edit, original.file(), &form)?,
+        None => plan(&edit, edit.alignment())?,
     };
     let place = |tensor: usize, component: usize| {
         let first = plan.first.get(tensor)?;

@@ -4,13 +4,11 @@
 use super::index_first::{self, Whole};
 use super::out::Out;
 use super::previous_root::OldRoot;
-use super::{Writer, parts, zt2};
+use super::{Writer, canonical, parts};
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2::encode;
-use crate::formats::{Index, Spell};
-
+use crate::formats::{Index, Sharding, Spell, SpellAt};
 use crate::limits::Limits;
 use crate::model::Builder;
 use crate::sinks::Warning;
@@ -48,8 +46,8 @@ impl Writer {
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
-        if matches!(format.index, Index::Manifest) && self.edit.is_none() {
-            return self.finish_zt2();
+        if let (Index::Aligned(spell), None) = (&format.index, &self.edit) {
+            return self.finish_aligned(*spell);
         }
         let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
@@ -103,12 +101,14 @@ impl Writer {
         Ok(Finished { rest: self.buffer.take(), warnings })
     }
 
-    fn finish_zt2(mut self) -> Result<Finished> {
+    /// The root of data shards, if there are any.
+    fn finish_aligned(mut self, spell: SpellAt) -> Result<Finished> {
+        let format = self.settings.format;
         let split = self.shards.is_split();
         if split {
             let last = self.end_shard()?;
             self.shards.keep(last);
-            self.buffer.extend(&encode::MAGIC)?;
+            self.buffer.extend(format.magic)?;
             self.position = self.buffer.len() as u64;
         }
         let mut catalog = self.builder.finish();
@@ -116,23 +116,26 @@ impl Writer {
             self.shards.join(&mut catalog);
         }
         let mut end = self.position;
-        if self.settings.canonical && matches!(self.out, Out::File(_)) {
+        let form = format.canonical.filter(|_| self.settings.canonical);
+        if form.is_some() && matches!(self.out, Out::File(_)) {
             self.out.drain(&mut self.buffer)?;
         }
-        if let Out::File(file) = &mut self.out
-            && self.settings.canonical
-        {
-            end = zt2::arrange(file, &mut catalog, &self.settings.stop)?;
+        if let (Out::File(file), Some(form)) = (&mut self.out, form) {
+            end = canonical::arrange(file, &mut catalog, format, &form, &self.settings.stop)?;
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
-        let old = match &self.out {
-            Out::File(root) if root.overwrites() && !root.is_remote() && self.shards.largest.is_some() => {
-                OldRoot::of(root.target())
+        let old = match (&self.out, format.shards) {
+            (Out::File(root), Sharding::Data(shards))
+                if root.overwrites() && !root.is_remote() && self.shards.largest.is_some() =>
+            {
+                OldRoot::of(root.target(), shards)
             }
             _ => OldRoot::default(),
         };
         let table = self.shards.table(algorithm, &old)?;
-        zt2::close(&catalog, &table, self.settings.alignment, end, &mut self.buffer)?;
+        let at = end.next_multiple_of(self.settings.alignment);
+        self.buffer.zeros(usize::try_from(at - end).unwrap_or(0))?;
+        spell(&catalog, &table, at, &mut |bytes| self.buffer.extend(bytes))?;
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
         let warnings = match self.out {

@@ -1,9 +1,9 @@
 //! Tensors whose bytes stay in another file.
 #![forbid(unsafe_code)]
 
-use super::{Spec, WriteFormat, Writer, shards};
+use super::{Spec, Writer};
 use crate::error::{Code, Error, Result};
-use crate::formats::Announced;
+use crate::formats::{Announced, Sharding};
 use crate::model::{Catalog, Layout, NewTensor, Shard, Tensor};
 
 impl Writer {
@@ -12,10 +12,9 @@ impl Writer {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
         }
-        if self.settings.format != WriteFormat::ZT2 || self.settings.canonical {
-            let message =
-                "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
-            return Err(Error::new(Code::InvalidArg, message).tensor(name));
+        let Sharding::Data(data) = self.settings.format.shards else { return Err(no_links(name)) };
+        if self.settings.canonical {
+            return Err(no_links(name));
         }
         if self.edit.is_some() {
             let message = "a file that is edited takes no links: write a new root that links to both files";
@@ -40,7 +39,8 @@ impl Writer {
             if self.has_added(name) {
                 return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
             }
-            shards::link(&mut self.shards, tensor, catalog, shard)
+            (data.check_linked)(tensor, catalog, &shard)?;
+            self.shards.link(tensor, shard)
         });
         let mut components = linked.map_err(|error| error.tensor(name))?;
         for component in &mut components {
@@ -51,4 +51,9 @@ impl Writer {
         let attributes = attributes.cloned();
         self.builder.add_tensor(NewTensor { name, shape, layout, dtype, components, attributes })
     }
+}
+
+fn no_links(name: &str) -> Error {
+    let message = "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
+    Error::new(Code::InvalidArg, message).tensor(name)
 }

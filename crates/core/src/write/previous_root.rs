@@ -1,4 +1,4 @@
-//! The zTensor 2 root that a new one replaces, and the data shards that it leaves behind.
+//! The root that a new one replaces, and the data shards that it leaves behind.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::shards::{round_of, shard_path};
 use crate::error::{Code, Error, Result};
-use crate::formats::Input;
-use crate::formats::zt2;
+use crate::formats::{DataShards, Input};
 use crate::limits::{self, Limits};
 use crate::model::Shard;
-use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
 use crate::sources::files::Identity;
 use crate::work::Stop;
@@ -18,16 +16,17 @@ use crate::work::Stop;
 /// What is known of it; nothing where there is none that can be read.
 #[derive(Default)]
 pub struct OldRoot {
-    /// Whether the path was looked at.
-    looked: bool,
+    /// How it is read; `None` where nothing was looked at.
+    data: Option<&'static DataShards>,
     identity: Option<Identity>,
     shards: Vec<Shard>,
 }
 
 impl OldRoot {
     /// The root at `path`, which is about to be replaced.
-    pub fn of(path: &Path) -> Self {
-        Self { looked: true, identity: identity(path), shards: shards_of(path).unwrap_or_default() }
+    pub fn of(path: &Path, data: &'static DataShards) -> Self {
+        let shards = shards_of(path, data).unwrap_or_default();
+        Self { data: Some(data), identity: identity(path), shards }
     }
 
     /// The first round of names that it does not use.
@@ -39,7 +38,8 @@ impl OldRoot {
     /// The files that nobody needs once a root with the shards `new` is at `path`. Fails where somebody else has replaced the
     /// old one meanwhile: its shards may be called as the new ones are.
     pub fn leaves(&self, path: &Path, new: &[Shard]) -> Result<Vec<PathBuf>> {
-        if self.looked && identity(path) != self.identity {
+        let Some(data) = self.data else { return Ok(Vec::new()) };
+        if identity(path) != self.identity {
             let message = "the file was changed or replaced by somebody else while the new one was written";
             return Err(Error::new(Code::Io, message));
         }
@@ -49,10 +49,10 @@ impl OldRoot {
         if own.is_empty() {
             return Ok(Vec::new());
         }
-        let others = Others::beside(path);
+        let others = Others::beside(path, data);
         let files = own.into_iter().filter(|shard| !others.may_need(shard));
         let files = files.map(|shard| (shard_path(path, &shard.name), shard));
-        Ok(files.filter(|(path, shard)| is_data_shard(path, shard)).map(|(path, _)| path).collect())
+        Ok(files.filter(|(path, shard)| is_data_shard(path, shard, data)).map(|(path, _)| path).collect())
     }
 }
 
@@ -60,12 +60,9 @@ fn identity(path: &Path) -> Option<Identity> {
     path.metadata().ok().map(|metadata| Identity::of(&metadata))
 }
 
-fn shards_of(path: &Path) -> Option<Vec<Shard>> {
+fn shards_of(path: &Path, data: &DataShards) -> Option<Vec<Shard>> {
     let source = FileSource::open(path).ok()?;
-    if source.read_vec(0, zt2::MAGIC.len() as u64, Stop::never()).ok()? != zt2::MAGIC {
-        return None;
-    }
-    Some(zt2::parse(&Input::alone(&source, &Limits::default(), Stop::never())).ok()?.shards)
+    (data.read)(&Input::alone(&source, &Limits::default(), Stop::never())).ok()
 }
 
 /// Sizes, algorithms and digests of the shards of all other roots of a folder, which may find a
@@ -73,12 +70,12 @@ fn shards_of(path: &Path) -> Option<Vec<Shard>> {
 struct Others(HashMap<u64, HashMap<String, HashSet<String>>>);
 
 impl Others {
-    fn beside(root: &Path) -> Self {
+    fn beside(root: &Path, data: &DataShards) -> Self {
         let mut found = Self(HashMap::new());
         let Ok(entries) = std::fs::read_dir(root.parent().unwrap_or(Path::new("."))) else { return found };
         let paths = entries.take(limits::FOLDER_ENTRIES).filter_map(|entry| Some(entry.ok()?.path()));
         let is_file = |path: &PathBuf| path != root && path.extension().is_some_and(|found| found == "zt");
-        for shard in paths.filter(is_file).filter_map(|path| shards_of(&path)).flatten() {
+        for shard in paths.filter(is_file).filter_map(|path| shards_of(&path, data)).flatten() {
             let (algorithm, digest) = digest_of(&shard);
             found.0.entry(shard.size).or_default().entry(algorithm).or_default().insert(digest);
         }
@@ -101,7 +98,7 @@ fn digest_of(shard: &Shard) -> (String, String) {
 }
 
 /// Whether the file is what the root says, and has no tensors of its own.
-fn is_data_shard(path: &Path, shard: &Shard) -> bool {
+fn is_data_shard(path: &Path, shard: &Shard, data: &DataShards) -> bool {
     let Ok(source) = FileSource::open(path) else { return false };
-    source.length() == shard.size && matches!(zt2::read_footer(&source, Stop::never()), Ok(None))
+    matches!((data.check)(&source, shard, Stop::never()), Ok(true))
 }

@@ -1,16 +1,14 @@
-//! A zTensor 2 model in several files (§7): data shards beside their root, and blobs of other models that a root refers
+//! A model in several files (zTensor 2 §7): data shards beside their root, and blobs of other models that a root refers
 //! to.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
 use super::previous_root::OldRoot;
-use crate::checked::end_within;
 use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2::encode::{self, FOOTER, LEAST_ALIGNMENT};
-use crate::formats::zt2::{rules, shards as names, vocabulary};
-use crate::model::{Blob, ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
+use crate::formats::{Sharding, WriteFormat};
+use crate::model::{Blob, Catalog, Component, Shard, Tensor};
 use crate::sinks::set::{self, Old};
 use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
@@ -25,8 +23,8 @@ enum Entry {
 }
 
 /// The files beside the root. A component's `file` is 0 in the root and otherwise an entry's place and one.
-#[derive(Default)]
 pub struct Shards {
+    format: &'static WriteFormat,
     /// Bytes that a shard may have. `None`: blobs go into the root.
     pub largest: Option<u64>,
     entries: Vec<Entry>,
@@ -35,12 +33,22 @@ pub struct Shards {
 }
 
 impl Shards {
-    pub fn new(largest: Option<u64>) -> Self {
-        let mut shards = Self { largest, ..Self::default() };
+    /// For files of other formats there are none, however large they may be.
+    pub fn new(format: &'static WriteFormat, largest: Option<u64>) -> Self {
+        let largest = largest.filter(|_| matches!(format.shards, Sharding::Data(_)));
+        let mut shards = Self { format, largest, entries: Vec::new(), current: 0 };
         if largest.is_some() {
             shards.open();
         }
         shards
+    }
+
+    /// What ends a data shard.
+    pub fn footer(&self) -> &'static [u8] {
+        match self.format.shards {
+            Sharding::Data(shards) => shards.footer,
+            Sharding::None | Sharding::Checkpoint => &[],
+        }
     }
 
     fn open(&mut self) {
@@ -51,11 +59,11 @@ impl Shards {
     /// Whether a tensor of such components has to go into a new shard, when the current one ends at `position`.
     pub fn is_full(&self, position: u64, alignment: u64, lengths: impl IntoIterator<Item = u64>) -> bool {
         let Some(largest) = self.largest else { return false };
-        let start = encode::MAGIC.len() as u64;
+        let start = self.format.magic.len() as u64;
         let end = lengths
             .into_iter()
             .fold(position, |end, length| end.saturating_next(alignment).saturating_add(length));
-        position > start && end.saturating_add(FOOTER) > largest
+        position > start && end.saturating_add(self.footer().len() as u64) > largest
     }
 
     /// Keeps the current shard, which is complete, and begins another one.
@@ -93,7 +101,6 @@ impl Shards {
 
     /// The number of a file that components are linked to.
     fn linked(&mut self, shard: Shard) -> Result<u32> {
-        names::check_name(&shard.name).map_err(|error| error.rule(rules::SHARD_TABLE))?;
         let known = self
             .entries
             .iter()
@@ -107,6 +114,14 @@ impl Shards {
         }
         self.entries.push(Entry::Linked(shard));
         Ok(number(self.entries.len()))
+    }
+
+    /// The components of a tensor of the file `shard`, as this root refers to them. They were checked.
+    pub fn link(&mut self, tensor: Tensor<'_>, shard: Shard) -> Result<Vec<Component>> {
+        let file = self.linked(shard)?;
+        let mut linked = tensor.components().to_vec();
+        linked.iter_mut().filter_map(Component::blob_mut).for_each(|blob| blob.file = file);
+        Ok(linked)
     }
 
     /// Names and identifies all files: those of the data shards are `00001-of-0000N`, in the order in which they were
@@ -188,45 +203,6 @@ impl SaturatingNext for u64 {
     }
 }
 
-/// A tensor of another file, as this one refers to it: components that lie in `shard`.
-pub fn link(
-    shards: &mut Shards,
-    tensor: Tensor<'_>,
-    catalog: &Catalog,
-    shard: Shard,
-) -> Result<Vec<Component>> {
-    if catalog.version.as_deref() != Some("2") {
-        let message =
-            "only blobs of zTensor 2 files can be linked; convert the file, or add the tensor itself";
-        return Err(Error::new(Code::InvalidArg, message));
-    }
-    let end = shard.size.saturating_sub(FOOTER);
-    for component in tensor.components() {
-        let named = |error: Error| error.component(catalog.label(component.role));
-        if component.file() != 0 {
-            let message = "it lies in a shard of its file: open that shard's own file and link to it";
-            return Err(named(Error::new(Code::InvalidArg, message)));
-        }
-        let whole = component.is_whole_blob();
-        let stored = matches!(component.encoding(), Encoding::RAW | Encoding::ZSTD_SEEKABLE);
-        let known = component.dtype.and_then(vocabulary::spelling).is_some();
-        if !whole || !stored || !known || component.byte_order != ByteOrder::Little {
-            let message = "only components of known type and encoding can be linked";
-            return Err(named(Error::new(Code::UnsupportedEncoding, message)));
-        }
-        let aligned =
-            component.offset().is_multiple_of(LEAST_ALIGNMENT) && component.offset() >= LEAST_ALIGNMENT;
-        if !aligned || end_within(component.offset(), component.stored_length(), end).is_none() {
-            let message = "the blob does not lie in the data of its file";
-            return Err(named(Error::new(Code::OutOfBounds, message).rule(rules::BLOBS)));
-        }
-    }
-    let file = shards.linked(shard)?;
-    let mut linked = tensor.components().to_vec();
-    linked.iter_mut().filter_map(Component::blob_mut).for_each(|blob| blob.file = file);
-    Ok(linked)
-}
-
 /// The digest over all bytes of a source.
 pub fn whole_digest(source: &dyn ReadAt, algorithm: Algorithm, watch: &Watch) -> Result<Digest> {
     let mut hasher: Hasher = algorithm.hasher();
@@ -250,13 +226,14 @@ mod tests {
 
     #[test]
     fn a_shard_is_full_when_a_tensor_would_exceed_it() {
-        let shards = Shards::new(Some(3 * 4096 + FOOTER));
+        let new = |largest| Shards::new(WriteFormat::ZT2, largest);
+        let shards = new(Some(3 * 4096 + 40));
         assert!(!shards.is_full(8, 4096, [1 << 40]));
         assert!(!shards.is_full(4096 + 1, 4096, [4096]));
         assert!(shards.is_full(4096 + 1, 4096, [4096 + 1]));
         assert!(shards.is_full(4096 + 1, 4096, [1, 1]));
         assert!(shards.is_full(4096 + 1, 4096, [u64::MAX]));
-        assert!(!Shards::new(None).is_full(1 << 40, 4096, [1]));
+        assert!(!new(None).is_full(1 << 40, 4096, [1]));
     }
 
     #[test]

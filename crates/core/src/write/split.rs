@@ -5,7 +5,6 @@ use super::Writer;
 use super::index_first::{self, Whole};
 use super::out::Out;
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2::encode;
 use crate::limits::Limits;
 use crate::model::Builder;
 use crate::sinks::AtomicFile;
@@ -15,14 +14,14 @@ impl Writer {
     pub(super) fn next_shard(&mut self) -> Result<()> {
         let finished = self.end_shard()?;
         self.shards.next(finished);
-        self.buffer.extend(&encode::MAGIC)?;
+        self.buffer.extend(self.settings.format.magic)?;
         self.position = self.buffer.len() as u64;
         Ok(())
     }
 
     /// The current data shard, to its last byte; another file has taken its place.
     pub(super) fn end_shard(&mut self) -> Result<AtomicFile> {
-        self.buffer.extend(&encode::footer(None))?;
+        self.buffer.extend(self.shards.footer())?;
         self.settle()?;
         let Out::File(file) = &mut self.out else {
             return Err(Error::new(Code::InvalidArg, "several files cannot be written to a stream"));

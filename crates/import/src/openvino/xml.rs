@@ -29,7 +29,7 @@ pub struct Element<'x> {
 
 impl Element<'_> {
     pub fn name(&self) -> &str {
-        self.start.name().into_inner()
+        text(self.start.name().into_inner())
     }
 
     /// Returns the attributes with these names. Fails with `ZT_BAD_INDEX` if attributes are malformed or duplicated.
@@ -41,7 +41,7 @@ impl Element<'_> {
                 return Err(self.error(Code::Limit, &message));
             }
             let attribute = attribute.map_err(|error| self.bad(&error.to_string()))?;
-            let wanted = names.iter().position(|name| *name == attribute.key.into_inner());
+            let wanted = names.iter().position(|name| name.as_bytes() == attribute.key.into_inner());
             let Some(slot) = wanted.and_then(|at| found.get_mut(at)) else { continue };
             *slot = Some(self.value(&attribute)?);
         }
@@ -72,6 +72,11 @@ impl Element<'_> {
     fn error(&self, code: Code, message: &str) -> Error {
         Error::new(code, message).at(self.at).rule(RULE)
     }
+}
+
+/// A part of a text: the reader cuts it at ASCII alone.
+fn text(part: &[u8]) -> &str {
+    std::str::from_utf8(part).unwrap_or_default()
 }
 
 /// A document, from its root on.
@@ -142,7 +147,7 @@ impl<'x> Document<'x> {
                 Event::Text(part)
                     if self.depth == depth && text.len() + part.len() <= OPENVINO_TEXT_BYTES =>
                 {
-                    text.push_str(&part);
+                    text.push_str(self::text(&part));
                 }
                 Event::Eof => return Err(self.truncated(at)),
                 _ => {}

@@ -2,14 +2,26 @@
 //! where the bytes are.
 #![forbid(unsafe_code)]
 
-use super::{manifest, rules};
+use super::{manifest, read_footer, read_manifest, rules};
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
 use crate::syntax::cbor_encode::Encoder;
+use crate::work::Stop;
 
 /// The first element of what is hashed.
 const TAG: &str = "zt.content/1";
+
+/// The content digest of a file that was read before. Fails with `ZT_BAD_DIGEST` where it is undefined.
+pub fn of_file(source: &dyn ReadAt, algorithm: Algorithm, limits: &Limits, stop: &Stop) -> Result<Digest> {
+    let Some(footer) = read_footer(source, stop)? else {
+        let message = "a data shard has no manifest, and so no content digest";
+        return Err(Error::new(Code::BadDigest, message));
+    };
+    digest(&read_manifest(source, footer, limits, stop)?, algorithm)
+}
 
 /// The content digest of a `manifest` that was read and checked before, as `algorithm:hex`. Fails with `ZT_BAD_DIGEST`
 /// where a part has no digest, which leaves it undefined.

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use ciborium::Value;
 
-use super::encode::{self, FOOTER, MAGIC};
+use super::encode::{self, FOOTER, TENSOR_ATTRIBUTES};
 use super::{parse_manifest, read_footer, read_manifest, rules};
 use crate::error::{Code, Error, Result};
-use crate::formats::Input;
+use crate::formats::edit_format::{Changes, EditFormat, Editable, Place};
 use crate::formats::zt_trailer::Index;
+use crate::formats::{Input, zt};
 use crate::limits::{self, Limits};
 use crate::model::{Catalog, Tensor};
 use crate::syntax::cbor::Reader;
@@ -22,7 +23,7 @@ const OBJECTS: &str = "objects";
 const ATTRIBUTES: &str = "attributes";
 
 /// The manifest of a file that begins with the magic of version 2.
-pub fn read(input: &Input<'_>) -> Result<(Catalog, Index)> {
+pub fn read(input: &Input<'_>) -> Result<Editable> {
     let Input { source, limits, stop, .. } = *input;
     let Some(footer) = read_footer(source, stop)? else {
         let message = "a data shard has no index to edit: edit the root file of its model";
@@ -30,12 +31,71 @@ pub fn read(input: &Input<'_>) -> Result<(Catalog, Index)> {
     };
     let bytes = read_manifest(source, footer, limits, stop)?;
     let catalog = parse_manifest(&bytes, footer.offset, source.length(), limits)?;
-    Ok((catalog, Index { bytes, offset: footer.offset }))
+    let index = Index { bytes, offset: footer.offset };
+    Ok(Editable { catalog, index, format: &zt::ZT2, spelling: &Deterministic })
+}
+
+/// The index stays sorted, and an old one stays in the file as a blob that nothing refers to (§2.5).
+struct Deterministic;
+
+impl EditFormat for Deterministic {
+    fn only_adds(&self) -> bool {
+        true
+    }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        encode::check_name(name, "the name", false)
+    }
+
+    fn check_attributes(&self, attributes: &[(Value, Value)]) -> Result<()> {
+        encode::check_attributes(attributes, TENSOR_ATTRIBUTES, false)
+    }
+
+    fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(&old.index.bytes)?;
+        let mut back = Vec::new();
+        // All are taken out before any is put back: two may have changed names.
+        for (&ordinal, change) in &changes.tensors {
+            let Some(tensor) = old.catalog.tensor(ordinal) else { continue };
+            let mut object = manifest.take(tensor.name())?;
+            if change.removed {
+                continue;
+            }
+            if !change.attributes.is_empty() {
+                object = merge_object_attributes(&object, &change.attributes)?.into();
+            }
+            back.push((change.name.as_deref().unwrap_or(tensor.name()), object));
+        }
+        for (name, object) in back {
+            manifest.put(name, object);
+        }
+        for tensor in added.iter() {
+            manifest.add(added, tensor)?;
+        }
+        if !changes.attributes.is_empty() {
+            merge_attributes(&mut manifest.root, &changes.attributes)?;
+        }
+        Ok(manifest.finish())
+    }
+
+    fn moved(&self, old: &Editable, place: Place<'_>) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(&old.index.bytes)?;
+        manifest.move_blobs(place)?;
+        Ok(manifest.finish())
+    }
+
+    fn checked_tail(&self, index: &[u8], end: u64, alignment: u64, limits: &Limits) -> Result<Vec<u8>> {
+        aligned_tail(index, end, alignment, limits)
+    }
+
+    fn tail(&self, index: &[u8], at: u64) -> Vec<u8> {
+        [index, &encode::footer(at, index)].concat()
+    }
 }
 
 /// What stands behind blobs that end at `end`: the manifest at a multiple of `alignment`, and the footer. It was read as
 /// an opening will read it.
-pub fn tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> Result<Vec<u8>> {
+fn aligned_tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> Result<Vec<u8>> {
     if manifest.len() as u64 > limits::ZT_INDEX_BYTES {
         let message =
             format!("the manifest takes {} bytes, more than the 1 GiB of zTensor 2", manifest.len());
@@ -47,13 +107,8 @@ pub fn tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> Resul
     parse_manifest(manifest, at, total, limits)?;
     let mut tail = vec![0; usize::try_from(at - end).map_err(|_| too_large())?];
     tail.extend_from_slice(manifest);
-    tail.extend_from_slice(&encode::footer(Some((at, manifest))));
+    tail.extend_from_slice(&encode::footer(at, manifest));
     Ok(tail)
-}
-
-/// Whether a file begins as those of version 2 do.
-pub fn is_ours(first: &[u8]) -> bool {
-    first == MAGIC
 }
 
 /// Values by their keys, as they are spelled: deterministic encoding sorts by these bytes.
@@ -82,13 +137,13 @@ fn set(fields: &mut Fields<'_>, key: &str, value: Vec<u8>) {
 }
 
 /// A manifest taken apart.
-pub struct Manifest<'a> {
+struct Manifest<'a> {
     root: Fields<'a>,
     objects: Fields<'a>,
 }
 
 impl<'a> Manifest<'a> {
-    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+    fn read(bytes: &'a [u8]) -> Result<Self> {
         let root = fields(bytes, "the manifest")?;
         let objects = match root.get(cbor_splice::text(OBJECTS).as_slice()) {
             Some(Cow::Borrowed(bytes)) => fields(bytes, OBJECTS)?,
@@ -98,38 +153,33 @@ impl<'a> Manifest<'a> {
     }
 
     /// Takes an object out.
-    pub fn take(&mut self, name: &str) -> Result<Cow<'a, [u8]>> {
+    fn take(&mut self, name: &str) -> Result<Cow<'a, [u8]>> {
         let missing = || Error::new(Code::Internal, "an object that was read is not there").tensor(name);
         self.objects.remove(cbor_splice::text(name).as_slice()).ok_or_else(missing)
     }
 
     /// Puts one in.
-    pub fn put(&mut self, name: &str, object: Cow<'a, [u8]>) {
+    fn put(&mut self, name: &str, object: Cow<'a, [u8]>) {
         self.objects.insert(cbor_splice::text(name).into(), object);
     }
 
     /// Adds a tensor whose bytes are in this file.
-    pub fn add(&mut self, catalog: &Catalog, tensor: Tensor<'_>) -> Result<()> {
+    fn add(&mut self, catalog: &Catalog, tensor: Tensor<'_>) -> Result<()> {
         let mut encoder = Encoder::default();
         encode::object(&mut encoder, catalog, tensor, &[])?;
         self.put(tensor.name(), encoder.finish().into());
         Ok(())
     }
 
-    /// Changes the file's own attributes.
-    pub fn merge_attributes(&mut self, changes: &[(Value, Option<Value>)]) -> Result<()> {
-        merge_attributes(&mut self.root, changes)
-    }
-
     /// The bytes of the whole.
-    pub fn finish(mut self) -> Vec<u8> {
+    fn finish(mut self) -> Vec<u8> {
         set(&mut self.root, OBJECTS, map(&self.objects));
         map(&self.root)
     }
 
     /// Gives each component of this very file the offset that `offset(tensor, component)` says, by their places in the
     /// catalog. Fails where something in the manifest is not known here: it might name a place in the file too.
-    pub fn move_blobs(&mut self, offset: impl Fn(usize, usize) -> Option<u64>) -> Result<()> {
+    fn move_blobs(&mut self, offset: Place<'_>) -> Result<()> {
         known(&self.root, &[ATTRIBUTES, "shards", OBJECTS])?;
         for (ordinal, (key, object)) in self.objects.iter_mut().enumerate() {
             let moved = moved_object(object, |component| offset(ordinal, component));
@@ -145,7 +195,7 @@ impl<'a> Manifest<'a> {
 }
 
 /// An object after changes of its attributes.
-pub fn merge_object_attributes(object: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
+fn merge_object_attributes(object: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
     let mut own = fields(object, "the object")?;
     merge_attributes(&mut own, changes)?;
     Ok(map(&own))

@@ -6,9 +6,9 @@ use ciborium::Value;
 use super::manifest::{self, DEPTH};
 use super::rules;
 use super::vocabulary::{self, Spelling, ZSTD_SEEKABLE};
-use crate::codecs::digest::xxh3;
+use crate::codecs::digest::{Algorithm, xxh3};
 use crate::error::{Code, Error, Result, short};
-use crate::formats::Announced;
+use crate::formats::{Announced, Asked, Pass};
 use crate::model::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
@@ -21,14 +21,31 @@ pub const LEAST_ALIGNMENT: u64 = 4096;
 /// Bytes of the footer.
 pub const FOOTER: u64 = 40;
 const VERSION: u32 = 2;
+/// The footer of a data shard (§7.2): all zero but version and magic.
+pub const DATA_SHARD_FOOTER: [u8; 40] = {
+    let mut footer = [0; 40];
+    let (_, end) = footer.split_at_mut(24);
+    let (version, end) = end.split_at_mut(4);
+    version.copy_from_slice(&VERSION.to_le_bytes());
+    let (_, magic) = end.split_at_mut(4);
+    magic.copy_from_slice(&MAGIC);
+    footer
+};
 /// §3.1.
 const LARGEST_MANIFEST: usize = 1 << 30;
 /// How deep the attributes of a file and of a tensor stand in the root.
 pub const FILE_ATTRIBUTES: u32 = 2;
 pub const TENSOR_ATTRIBUTES: u32 = 4;
 
+/// A manifest that is to stand at `at`, and the footer behind it.
+pub fn index(catalog: &Catalog, shards: &[Shard], at: u64, to: Pass<'_>) -> Result<()> {
+    let manifest = manifest(catalog, shards)?;
+    to(&manifest)?;
+    to(&footer(at, &manifest))
+}
+
 /// The manifest. A component's `file` is 0 for this file and otherwise the shard before it in `shards`.
-pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
+fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
     let mut encoder = Encoder::default();
     let attributes = !catalog.attributes.is_empty();
     encoder.map(1 + usize::from(!shards.is_empty()) + usize::from(attributes));
@@ -136,17 +153,40 @@ fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
     }
 }
 
-/// The footer behind a manifest at `offset`; all zero but version and magic for a data shard (§7.2).
-pub fn footer(manifest: Option<(u64, &[u8])>) -> [u8; 40] {
-    let mut footer = [0; 40];
-    if let Some((offset, bytes)) = manifest {
-        footer[..8].copy_from_slice(&offset.to_le_bytes());
-        footer[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        footer[16..24].copy_from_slice(&xxh3(bytes).to_le_bytes());
-    }
-    footer[24..28].copy_from_slice(&VERSION.to_le_bytes());
-    footer[32..].copy_from_slice(&MAGIC);
+/// The footer behind a manifest at `offset`.
+pub fn footer(offset: u64, manifest: &[u8]) -> [u8; 40] {
+    let mut footer = DATA_SHARD_FOOTER;
+    footer[..8].copy_from_slice(&offset.to_le_bytes());
+    footer[8..16].copy_from_slice(&(manifest.len() as u64).to_le_bytes());
+    footer[16..24].copy_from_slice(&xxh3(manifest).to_le_bytes());
     footer
+}
+
+/// Checks what is asked of a file.
+pub fn check_settings(asked: &Asked<'_>) -> Result<()> {
+    let Asked { alignment, canonical, .. } = *asked;
+    let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));
+    if canonical && asked.compressed {
+        return refused("a canonical file is not compressed; write it with canonical: false");
+    }
+    if canonical && asked.digest != Some(Algorithm::Xxh3) {
+        return refused(
+            "a canonical file has xxh3 digests; write it with canonical: false for others or none",
+        );
+    }
+    if canonical && alignment != CANONICAL_ALIGNMENT {
+        return refused(
+            "a canonical file is aligned to 64 KiB; write it with canonical: false for another alignment",
+        );
+    }
+    if canonical && asked.divided {
+        return refused("a canonical file is one file; write shards with canonical: false");
+    }
+    if alignment == 0 || !alignment.is_multiple_of(LEAST_ALIGNMENT) {
+        let message = format!("alignment must be a multiple of 4096 in zTensor 2, got {alignment}");
+        return Err(Error::new(Code::InvalidArg, message).rule(rules::BLOBS));
+    }
+    check_attributes(&asked.attributes.values()?, FILE_ATTRIBUTES, canonical)
 }
 
 /// Checks the name of a tensor, component or attribute (§3.5), which in canonical form is in NFC (§6.3).
@@ -247,10 +287,11 @@ mod tests {
 
     #[test]
     fn footers() {
-        let footer = footer(Some((65536, b"\xa1\x67objects\xa0")));
+        let footer = footer(65536, b"\xa1\x67objects\xa0");
         assert_eq!(footer[..8], 65536_u64.to_le_bytes());
         assert_eq!(footer[24..], *b"\x02\0\0\0\0\0\0\0\x89ZT2\r\n\x1a\n");
-        assert_eq!(super::footer(None)[..24], [0; 24]);
+        assert_eq!(DATA_SHARD_FOOTER[..24], [0; 24]);
+        assert_eq!(DATA_SHARD_FOOTER[24..], footer[24..]);
     }
 
     #[test]

@@ -1,12 +1,22 @@
-//! The shard table (§7.1): names that are labels, and the identity of the file behind each.
+//! The shard table (§7.1): names that are labels, and the identity of the file behind each. Data shards (§7.2), and blobs of
+//! other files.
 #![forbid(unsafe_code)]
 
-use crate::checked::exact;
+use super::encode::{DATA_SHARD_FOOTER, FOOTER, LEAST_ALIGNMENT, MAGIC};
+use super::{parse as parse_file, read_footer, rules, vocabulary};
+use crate::checked::{end_within, exact};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
-use crate::model::Shard;
+use crate::formats::{DataShards, Input, WriteFormat, zt};
+use crate::model::{ByteOrder, Catalog, Encoding, Shard, Tensor};
+use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
+use crate::work::Stop;
 
+pub static DATA_SHARDS: DataShards =
+    DataShards { footer: &DATA_SHARD_FOOTER, read: of_root, check: check_file, check_linked };
+
+const LADDER: &str = "zTensor 2 §7.3 Verification ladder";
 /// Bytes of a shard's name.
 const NAME_BYTES: usize = 64;
 /// Bytes of the least container: magic and footer.
@@ -59,4 +69,64 @@ pub fn number(shards: &[Shard], name: &str) -> Option<u32> {
     let key = |shard: &Shard| (shard.name.len(), shard.name.as_bytes()).cmp(&(name.len(), name.as_bytes()));
     let at = shards.binary_search_by(key).ok()?;
     u32::try_from(at).ok()?.checked_add(1)
+}
+
+/// The table of a root. Fails where the file is none of version 2.
+fn of_root(input: &Input<'_>) -> Result<Vec<Shard>> {
+    check_magic(input.source, input.stop)?;
+    Ok(parse_file(input)?.shards)
+}
+
+fn check_magic(source: &dyn ReadAt, stop: &Stop) -> Result<()> {
+    if source.read_vec(0, MAGIC.len() as u64, stop)? == MAGIC {
+        return Ok(());
+    }
+    let message = "a shard begins with the magic of zTensor 2, this file does not";
+    Err(Error::new(Code::BadMagic, message).at(0).rule(LADDER))
+}
+
+/// Checks that a file can be that shard: of its size, with the magic at both ends and a footer of version 2. Says whether it
+/// has blobs alone.
+fn check_file(source: &dyn ReadAt, shard: &Shard, stop: &Stop) -> Result<bool> {
+    let length = source.length();
+    if length != shard.size {
+        let message = format!(
+            "the file has {length} bytes, the root says that the shard {:?} has {}",
+            shard.name, shard.size
+        );
+        return Err(Error::new(Code::BadIndex, message).rule(LADDER));
+    }
+    check_magic(source, stop)?;
+    Ok(read_footer(source, stop)?.is_none())
+}
+
+/// Checks a tensor of `catalog`, the index of the file `shard`, to which a root is to refer.
+fn check_linked(tensor: Tensor<'_>, catalog: &Catalog, shard: &Shard) -> Result<()> {
+    if WriteFormat::of(catalog) != Some(&zt::ZT2) {
+        let message =
+            "only blobs of zTensor 2 files can be linked; convert the file, or add the tensor itself";
+        return Err(Error::new(Code::InvalidArg, message));
+    }
+    let end = shard.size.saturating_sub(FOOTER);
+    for component in tensor.components() {
+        let named = |error: Error| error.component(catalog.label(component.role));
+        if component.file() != 0 {
+            let message = "it lies in a shard of its file: open that shard's own file and link to it";
+            return Err(named(Error::new(Code::InvalidArg, message)));
+        }
+        let whole = component.is_whole_blob();
+        let stored = matches!(component.encoding(), Encoding::RAW | Encoding::ZSTD_SEEKABLE);
+        let known = component.dtype.and_then(vocabulary::spelling).is_some();
+        if !whole || !stored || !known || component.byte_order != ByteOrder::Little {
+            let message = "only components of known type and encoding can be linked";
+            return Err(named(Error::new(Code::UnsupportedEncoding, message)));
+        }
+        let aligned =
+            component.offset().is_multiple_of(LEAST_ALIGNMENT) && component.offset() >= LEAST_ALIGNMENT;
+        if !aligned || end_within(component.offset(), component.stored_length(), end).is_none() {
+            let message = "the blob does not lie in the data of its file";
+            return Err(named(Error::new(Code::OutOfBounds, message).rule(rules::BLOBS)));
+        }
+    }
+    check_name(&shard.name).map_err(|error| error.rule(rules::SHARD_TABLE))
 }

@@ -1,63 +1,36 @@
-//! The end of a zTensor 2 file: where canonical form (§6.3) has its blobs, its manifest and its footer.
+//! Where canonical form (zTensor 2 §6.3) has the blobs of a file.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::fs::File;
 
 use super::once::same;
-use super::{Settings, WriteFormat};
-use crate::codecs::digest::{Algorithm, Digest};
-use crate::error::{Code, Error, Result};
-use crate::formats::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT};
-use crate::formats::zt2::rules;
-use crate::model::{Catalog, Component, Shard};
+use crate::codecs::digest::Digest;
+use crate::error::Result;
+use crate::formats::{Canonical, WriteFormat};
+use crate::model::{Catalog, Component};
 use crate::sinks::AtomicFile;
-use crate::sinks::block::Block;
 use crate::work::Stop;
-
-/// Checks what is asked of a file.
-pub fn check_settings(settings: &Settings) -> Result<()> {
-    let canonical = settings.canonical;
-    if settings.format != WriteFormat::ZT2 {
-        return Ok(());
-    }
-    let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));
-    if canonical && settings.compression.is_some() {
-        return refused("a canonical file is not compressed; write it with canonical: false");
-    }
-    if canonical && settings.digest != Some(Algorithm::Xxh3) {
-        return refused(
-            "a canonical file has xxh3 digests; write it with canonical: false for others or none",
-        );
-    }
-    if canonical && settings.alignment != CANONICAL_ALIGNMENT {
-        return refused(
-            "a canonical file is aligned to 64 KiB; write it with canonical: false for another alignment",
-        );
-    }
-    if canonical && settings.max_shard.is_some() {
-        return refused("a canonical file is one file; write shards with canonical: false");
-    }
-    if settings.alignment == 0 || !settings.alignment.is_multiple_of(LEAST_ALIGNMENT) {
-        let message =
-            format!("alignment must be a multiple of 4096 in zTensor 2, got {}", settings.alignment);
-        return Err(Error::new(Code::InvalidArg, message).rule(rules::BLOBS));
-    }
-    encode::check_attributes(&settings.attributes.values()?, FILE_ATTRIBUTES, canonical)
-}
 
 /// A blob by its place among the bytes that were written.
 type Written = (u64, u64);
 
 /// Puts the blobs of a file where canonical form has them, and says where they end. Where they did not come in the
 /// order of their names, or some more than once, that is another file for the same target.
-pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog, stop: &Stop) -> Result<u64> {
-    let plan = Plan::canonical(catalog, file.file())?;
+pub fn arrange(
+    file: &mut AtomicFile,
+    catalog: &mut Catalog,
+    format: &WriteFormat,
+    form: &Canonical,
+    stop: &Stop,
+) -> Result<u64> {
+    let start = format.magic.len() as u64;
+    let plan = Plan::new(catalog, file.file(), start, form)?;
     if plan.moves() {
         let mut ordered = file.another()?;
         ordered.reserve(plan.copies.iter().map(|&(_, length, _)| length).sum());
-        ordered.write(&encode::MAGIC)?;
-        let mut at = encode::MAGIC.len() as u64;
+        ordered.write(format.magic)?;
+        let mut at = start;
         for &(from, length, to) in &plan.copies {
             ordered.skip(to - at)?;
             ordered.copy_pieces(file.file(), from, length, |_| stop.check())?;
@@ -77,21 +50,6 @@ pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog, stop: &Stop) -> Res
     Ok(plan.end)
 }
 
-/// Adds manifest and footer behind blobs that end at `end`.
-pub fn close(
-    catalog: &Catalog,
-    shards: &[Shard],
-    alignment: u64,
-    end: u64,
-    buffer: &mut Block,
-) -> Result<()> {
-    let manifest = encode::manifest(catalog, shards)?;
-    let at = end.next_multiple_of(alignment);
-    buffer.zeros(usize::try_from(at - end).unwrap_or(0))?;
-    buffer.extend(&manifest)?;
-    buffer.extend(&encode::footer(Some((at, &manifest))))
-}
-
 /// What tells whether two blobs may hold the same bytes: their digest and length.
 type Content<'c> = (Option<&'c Digest>, u64);
 
@@ -106,8 +64,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Rules 2 and 3 of §6.3: in the bytewise order of tensor and component, equal content once, packed at 64 KiB.
-    pub fn canonical(catalog: &Catalog, file: &File) -> Result<Self> {
+    /// In the bytewise order of tensor and component, equal content once, packed from `start` on.
+    pub fn new(catalog: &Catalog, file: &File, start: u64, form: &Canonical) -> Result<Self> {
         let mut order: Vec<(&str, &str, &Component)> = Vec::with_capacity(catalog.len());
         for tensor in catalog.iter() {
             let parts = tensor.components().iter();
@@ -116,7 +74,7 @@ impl Plan {
         order.sort_unstable_by_key(|&(tensor, role, _)| (tensor, role));
         let (mut copies, mut places) = (Vec::new(), HashMap::new());
         let mut seen: HashMap<Content<'_>, Vec<(u64, u64)>> = HashMap::new();
-        let mut end = encode::MAGIC.len() as u64;
+        let mut end = start;
         for (_, _, component) in order {
             let length = component.stored_length();
             let digest = component.digest();
@@ -130,7 +88,7 @@ impl Plan {
                 }
             }
             let place = place.unwrap_or_else(|| {
-                let at = end.next_multiple_of(CANONICAL_ALIGNMENT);
+                let at = end.next_multiple_of(form.alignment);
                 copies.push((component.offset(), length, at));
                 alike.push((component.offset(), at));
                 end = at + length;
