@@ -339,7 +339,7 @@ fn read_all(places: &[FileLocation], request: &Request) -> Result<(Parts, Vec<Er
             None => problems.push(Error::new(Code::Internal, format!("'{name}': the file was not read"))),
         }
     }
-    // Confidence to stop, each file says so: once is enough.
+    // Told to stop, each file says so: once is enough.
     request.stop.check()?;
     Ok((parts, problems))
 }
