@@ -221,7 +221,7 @@ test('ztensor id prints the content digest', async (t) => {
   const { code, stdout, stderr } = await run(['id', fixturePath('zt12-dtypes.zt')])
   t.is(code, 2)
   t.is(stdout, '')
-  t.regex(stderr, /no zTensor 2 file/)
+  t.regex(stderr, /not a zTensor 2 file/)
 })
 
 test('ztensor verify --canonical says which rules a file breaks', async (t) => {

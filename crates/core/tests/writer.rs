@@ -19,7 +19,7 @@ use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
 use ztensor_core::write::{Compression, Settings, Spec, WriteFormat, Writer};
 
-const ALL: [&'static WriteFormat; 5] =
+const ALL: [&WriteFormat; 5] =
     [WriteFormat::ZT01, WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::SAFETENSORS, WriteFormat::BTF];
 
 fn folder(name: &str) -> PathBuf {
