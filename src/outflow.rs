@@ -115,7 +115,9 @@ impl Outflow {
 impl Outflow {
     /// Returns the producer's end, once.
     pub fn maker(&self) -> CoreResult<Maker> {
-        self.maker.take().ok_or_else(|| CoreError::new(Code::InvalidArg, "these blocks are already being produced"))
+        self.maker
+            .take()
+            .ok_or_else(|| CoreError::new(Code::InvalidArg, "these blocks are already being produced"))
     }
 }
 

@@ -43,8 +43,9 @@ fn from_js(value: Unknown<'_>) -> Result<Value> {
             if let Some(items) = object.get::<Vec<Unknown<'_>>>("list")? {
                 return Ok(Value::Array(items.into_iter().map(from_js).collect::<Result<_>>()?));
             }
-            let flat =
-                object.get::<Vec<Unknown<'_>>>("map")?.ok_or_else(|| misuse("an attribute without a kind"))?;
+            let flat = object
+                .get::<Vec<Unknown<'_>>>("map")?
+                .ok_or_else(|| misuse("an attribute without a kind"))?;
             let values = flat.into_iter().map(from_js).collect::<Result<Vec<_>>>()?;
             Value::Map(values.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
         }

@@ -314,7 +314,10 @@ struct Parts {
 /// errors of files that cannot be read.
 fn read_all(locations: &[FileLocation], request: &Request) -> Result<(Parts, Vec<Error>)> {
     if locations.len() > limits::FILES {
-        return Err(Error::new(Code::Limit, format!("{} files, more than {}", locations.len(), limits::FILES)));
+        return Err(Error::new(
+            Code::Limit,
+            format!("{} files, more than {}", locations.len(), limits::FILES),
+        ));
     }
     let read: Vec<OnceLock<Result<One>>> = locations.iter().map(|_| OnceLock::new()).collect();
     // A remote file waits for its server rather than for a core.

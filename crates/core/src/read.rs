@@ -77,7 +77,9 @@ impl<'a> Reading<'a> {
         };
         let direct = component.view == View::Whole || placed.is_some();
         let mut bytes = match &component.data {
-            Data::Grid(blob, grid) if component.view == View::Whole => self.grid(blob, grid, slice.ranges())?,
+            Data::Grid(blob, grid) if component.view == View::Whole => {
+                self.grid(blob, grid, slice.ranges())?
+            }
             Data::Blob(blob) if direct && blob.encoding == Encoding::RAW => {
                 let source = self.sources.source(blob.file)?;
                 self.read_slice(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(slice))?

@@ -77,7 +77,8 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let first = input.read_vec(0, input.length().min(8))?;
     if first.starts_with(FEATHER) {
-        let message = "this is Feather 1, a different format: rewrite it with pyarrow.feather.write_feather(version=2)";
+        let message =
+            "this is Feather 1, a different format: rewrite it with pyarrow.feather.write_feather(version=2)";
         return Err(Error::new(Code::UnsupportedVersion, message).at(0));
     }
     let mut reader = Reading {
@@ -126,7 +127,8 @@ impl Reading<'_> {
             .ok_or_else(|| Error::new(Code::Truncated, "the file ends before its footer").at(total))?;
         let tail = self.messages.read(start, TAIL)?;
         if !tail.ends_with(MAGIC) {
-            let message = "the file does not end with ARROW1: it is truncated, or its writer did not close it";
+            let message =
+                "the file does not end with ARROW1: it is truncated, or its writer did not close it";
             return Err(Error::new(Code::Truncated, message).at(total));
         }
         let length = tail.first_chunk::<4>().map_or(0, |&length| i32::from_le_bytes(length));
@@ -139,7 +141,8 @@ impl Reading<'_> {
         let footer = flat.root()?;
         let version = flat.i16(footer, 0)?;
         if !(3..=4).contains(&version) {
-            let message = format!("the metadata has version {}, supported are 4 and 5", i32::from(version) + 1);
+            let message =
+                format!("the metadata has version {}, supported are 4 and 5", i32::from(version) + 1);
             return Err(Error::new(Code::UnsupportedVersion, message).at(at));
         }
         let mut version = version.unsigned_abs() + 1;
@@ -160,10 +163,14 @@ impl Reading<'_> {
         for block in &blocks {
             let message = self.messages.next(block.at, Some(block.before))?;
             let Some(mut message) = message.filter(|message| message.kind == Kind::Batch) else {
-                return Err(Error::new(Code::BadIndex, "the footer points to a message that is not a batch").at(block.at));
+                return Err(Error::new(Code::BadIndex, "the footer points to a message that is not a batch")
+                    .at(block.at));
             };
             if message.body.length > block.body {
-                let text = format!("a body of {} bytes does not match its block of {}", message.body.length, block.body);
+                let text = format!(
+                    "a body of {} bytes does not match its block of {}",
+                    message.body.length, block.body
+                );
                 return Err(Error::new(Code::BadIndex, text).at(block.at));
             }
             // pyarrow writes version 5 to the footer regardless of the version of the batches.

@@ -104,7 +104,8 @@ impl<'s> Flat<'s> {
         let at = self.follow(position)?;
         let back = i32::from_le_bytes(self.array(at)?);
         let vtable = at.checked_add_signed(-i64::from(back));
-        let vtable = vtable.ok_or_else(|| self.bad(at, "the vtable of a table lies before the start of the file"))?;
+        let vtable =
+            vtable.ok_or_else(|| self.bad(at, "the vtable of a table lies before the start of the file"))?;
         let slots = u64::from(u16::from_le_bytes(self.array(vtable)?));
         let bytes = u64::from(u16::from_le_bytes(self.array(vtable.saturating_add(2))?));
         let is_whole = checked::end_within(vtable, slots, self.total).is_some()

@@ -151,7 +151,8 @@ impl Header {
     ) -> Result<()> {
         let row = info.shape.last().copied().unwrap_or(1);
         if !row.is_multiple_of(blocks.elements) {
-            let message = format!("rows of {row} elements are not a multiple of the block size {}", blocks.elements);
+            let message =
+                format!("rows of {row} elements are not a multiple of the block size {}", blocks.elements);
             return Err(Error::new(Code::BadShape, message));
         }
         let bytes =

@@ -156,8 +156,9 @@ impl<'s> Reader<'s> {
             let message = format!("{what} has {} bytes, the maximum is {most}", body.length());
             return Err(Error::new(Code::Limit, message).at(body.at));
         }
-        std::str::from_utf8(self.bytes(body)?)
-            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not valid UTF-8")).at(body.at).rule(RULE))
+        std::str::from_utf8(self.bytes(body)?).map_err(|_| {
+            Error::new(Code::BadIndex, format!("{what} is not valid UTF-8")).at(body.at).rule(RULE)
+        })
     }
 }
 

@@ -59,8 +59,10 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     let most = input.limits.max_index_bytes.unwrap_or(OPENVINO_INDEX_BYTES);
     if input.length() > most {
-        let message =
-            format!("the model's .xml has {} bytes, the maximum is {most} (option maxIndexBytes)", input.length());
+        let message = format!(
+            "the model's .xml has {} bytes, the maximum is {most} (option maxIndexBytes)",
+            input.length()
+        );
         return Err(Error::new(Code::Limit, message).at(0));
     }
     let bytes = input.read_owned(0, input.length())?;

@@ -94,7 +94,9 @@ impl<'s> Walker<'s> {
                 }
                 (number, 3) => open.push(number),
                 (number, 4) if number == innermost => drop(open.pop()),
-                (number, 4) => return Err(bad(format!("the group {innermost} ends with the number {number}"))),
+                (number, 4) => {
+                    return Err(bad(format!("the group {innermost} ends with the number {number}")));
+                }
                 (number, wire) => drop(self.value(number, wire, rest)?),
             }
         }
@@ -127,7 +129,11 @@ impl<'s> Walker<'s> {
         let bytes = self.window.held(rest.at, available)?;
         let Some((value, length)) = varint(bytes) else {
             let message = format!("the number at {} does not end", rest.at);
-            return Err(if available < LONGEST as u64 { self.window.early(*rest, message) } else { bad(message) });
+            return Err(if available < LONGEST as u64 {
+                self.window.early(*rest, message)
+            } else {
+                bad(message)
+            });
         };
         self.window.charge(length as u64)?;
         rest.at += length as u64;

@@ -80,8 +80,8 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         Ok(true)
     })?;
-    let header =
-        header.ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries and therefore no header"))?;
+    let header = header
+        .ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries and therefore no header"))?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.set_version(header.producer.to_string());
     builder.reserve(listed.len());

@@ -69,8 +69,7 @@ impl<'s> Window<'s> {
         if self.looked_at <= self.most {
             return Ok(());
         }
-        let message =
-            format!("reading the index takes more than {} bytes (option maxIndexBytes)", self.most);
+        let message = format!("reading the index takes more than {} bytes (option maxIndexBytes)", self.most);
         Err(Error::new(Code::Limit, message))
     }
 

@@ -114,7 +114,8 @@ impl Member {
     /// Returns all decoded bytes after verifying the CRC-32. For members that are part of an index; `most` limits the size.
     pub fn read(&self, input: &Input<'_>, most: u64) -> Result<Vec<u8>> {
         if self.decoded > most {
-            let message = format!("the member {:?} has {} bytes, the maximum is {most}", self.name, self.decoded);
+            let message =
+                format!("the member {:?} has {} bytes, the maximum is {most}", self.name, self.decoded);
             return Err(Error::new(Code::Limit, message).of_item().at(self.offset));
         }
         let stored = match self.method {
@@ -173,10 +174,8 @@ impl Member {
 
     /// Returns the error for a member that cannot be decoded.
     pub fn undecodable(&self) -> Error {
-        let message = format!(
-            "the member {:?} is encrypted, or compressed with an unsupported method",
-            self.name
-        );
+        let message =
+            format!("the member {:?} is encrypted, or compressed with an unsupported method", self.name);
         Error::new(Code::UnsupportedEncoding, message).at(self.offset)
     }
 }
@@ -248,7 +247,8 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
             Method::Other => false,
         };
         if lies {
-            let message = format!("{:?} cannot have {decoded} bytes when {stored} bytes are stored", member.name);
+            let message =
+                format!("{:?} cannot have {decoded} bytes when {stored} bytes are stored", member.name);
             return Err(bad(message, at));
         }
         let (local, described) = (entry.local_header_offset(), entry.flags().has_data_descriptor());
@@ -263,18 +263,18 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
         });
     }
     if found.len() as u64 != archive.entries_hint() {
-        let message =
-            format!("the archive states {} members, but its directory has {}", archive.entries_hint(), found.len());
+        let message = format!(
+            "the archive states {} members, but its directory has {}",
+            archive.entries_hint(),
+            found.len()
+        );
         return Err(bad(message, directory));
     }
     locate(input, &mut found, directory)?;
     let mut names = Names::default();
     for (nth, Found { member, raw, at, .. }) in found.iter().enumerate() {
         if !names.add(nth, raw, &member.name) {
-            return Err(bad(
-                format!("some readers see two members named {:?}", member.name),
-                *at,
-            ));
+            return Err(bad(format!("some readers see two members named {:?}", member.name), *at));
         }
     }
     drop(names);

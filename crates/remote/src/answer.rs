@@ -123,7 +123,8 @@ pub fn check_coding(path: &str, headers: &HeaderMap) -> Result<(), Error> {
         }
     }
     if media_type(headers) == "multipart/byteranges" {
-        let message = "the server sends several parts (multipart/byteranges), although one range was requested";
+        let message =
+            "the server sends several parts (multipart/byteranges), although one range was requested";
         return Err(errors::about(path, message));
     }
     Ok(())

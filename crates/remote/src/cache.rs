@@ -70,8 +70,9 @@ pub fn through(
     let length = source.length();
     let name = match version {
         Some(_) if length > LONGEST => {
-            let message =
-                format!("the file has {length} bytes, but only files of up to {LONGEST} bytes are cached: await load()");
+            let message = format!(
+                "the file has {length} bytes, but only files of up to {LONGEST} bytes are cached: await load()"
+            );
             Err(Error::new(Code::Limit, message))
         }
         Some(version) => Ok(key::name(location, version, length)),

@@ -130,7 +130,9 @@ impl Hub {
         let mut endpoint = Url::parse(given.as_deref().unwrap_or(ENDPOINT))
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .ok_or_else(|| Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is not the URL of a hub"))?;
+            .ok_or_else(|| {
+                Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is not the URL of a hub")
+            })?;
         endpoint.set_query(None);
         endpoint.set_fragment(None);
         let mut credentials = Credentials::new(options.header_map()?);

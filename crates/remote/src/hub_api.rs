@@ -106,7 +106,9 @@ fn parse(body: &str) -> Result<Described> {
     reader.end()?;
     let is_commit =
         |text: &String| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let commit = commit.filter(is_commit).ok_or_else(|| Error::new(Code::BadIndex, "the response has no commit (sha)"))?;
+    let commit = commit
+        .filter(is_commit)
+        .ok_or_else(|| Error::new(Code::BadIndex, "the response has no commit (sha)"))?;
     Ok(Described { commit, files })
 }
 
@@ -192,12 +194,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
         let headers = answer.response.headers().clone();
         answer::check_coding(&target.path, &headers)?;
         let (said, mut bytes) = (answer.response.content_length(), Vec::new());
-        let long = || {
-            errors::about(
-                &target.path,
-                format!("the response of the hub exceeds {ANSWER} bytes"),
-            )
-        };
+        let long = || errors::about(&target.path, format!("the response of the hub exceeds {ANSWER} bytes"));
         if said.is_some_and(|said| said > ANSWER as u64) {
             return Err(long().into());
         }
@@ -210,7 +207,10 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
             Ok(())
         });
         let slow = || {
-            errors::slow(&target.path, &format!("did not complete its response within {most:?} (option timeout)"))
+            errors::slow(
+                &target.path,
+                &format!("did not complete its response within {most:?} (option timeout)"),
+            )
         };
         timeout(most, read).await.map_err(|_| slow())??;
         if said.is_some_and(|said| said != bytes.len() as u64) {

@@ -132,8 +132,7 @@ impl Options {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
             let refused = |why: &str| Error::new(Code::InvalidArg, format!("the header {name:?} {why}"));
-            let name =
-                HeaderName::try_from(name).map_err(|_| refused("has an invalid name"))?;
+            let name = HeaderName::try_from(name).map_err(|_| refused("has an invalid name"))?;
             if OWN.contains(&name.as_str()) {
                 return Err(refused("is set by each request and cannot be overridden"));
             }

@@ -46,10 +46,7 @@ impl Credentials {
     pub fn bearer(&mut self, token: &str) -> Result<()> {
         if !self.headers.contains_key(AUTHORIZATION) {
             let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                Error::new(
-                    Code::InvalidArg,
-                    "the token of the hub (HF_TOKEN) contains invalid characters",
-                )
+                Error::new(Code::InvalidArg, "the token of the hub (HF_TOKEN) contains invalid characters")
             })?;
             value.set_sensitive(true);
             self.headers.insert(AUTHORIZATION, value);
@@ -129,9 +126,7 @@ impl Hop {
             )));
         }
         if self.url.scheme() == "https" && url.scheme() == "http" {
-            return Err(refused(
-                "from https: to http:, which can be read and changed in transit".to_owned(),
-            ));
+            return Err(refused("from https: to http:, which can be read and changed in transit".to_owned()));
         }
         url.set_fragment(None);
         without_credentials(&mut url);

@@ -51,9 +51,8 @@ impl<'p> Pages<'p> {
         }
         let empty = self.empty;
         if empty >= self.most_empty || (empty > 0 && self.since.elapsed() > self.patience) {
-            let message = format!(
-                "{who} sends an endless list of pages, the last {empty} of them without new entries"
-            );
+            let message =
+                format!("{who} sends an endless list of pages, the last {empty} of them without new entries");
             return Err(errors::about(path, message));
         }
         if self.seen.len() >= most {

@@ -167,14 +167,18 @@ impl ShortSlice {
 impl Chunks for ShortSlice {
     fn find(&self, _: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>> {
         // Row-major, like the array. A part at the upper edge of a dimension continues into what follows it.
-        let at =
-            position.iter().zip(&self.part).zip(&self.shape).try_fold(0_u64, |at, ((&position, &part), &dim)| {
+        let at = position
+            .iter()
+            .zip(&self.part)
+            .zip(&self.shape)
+            .try_fold(0_u64, |at, ((&position, &part), &dim)| {
                 at.checked_mul(dim)?.checked_add(position.checked_mul(part)?)
             });
         let at = at.and_then(|at| at.checked_mul(self.width));
         let at = at.filter(|&at| at.checked_add(self.bytes).is_some_and(|end| end <= self.held));
         let Some(at) = at else {
-            let message = format!("the file ends before the data does: only {} bytes of it are present", self.held);
+            let message =
+                format!("the file ends before the data does: only {} bytes of it are present", self.held);
             return Err(Error::new(Code::Truncated, message).at(self.offset));
         };
         Ok(Some(Chunk { offset: self.offset.saturating_add(at), stored: self.bytes, skipped: 0 }))

@@ -215,7 +215,10 @@ fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
         ));
     }
     if let Some(beyond) = numbers.iter().find(|&&number| number >= total.saturating_add(first)) {
-        return Err(problem(Code::BadIndex, format!("has a file with the number {beyond}, but only {total} files")));
+        return Err(problem(
+            Code::BadIndex,
+            format!("has a file with the number {beyond}, but only {total} files"),
+        ));
     }
     // Now there are at most as many files as the total, so the total is limited by the number of missing ones.
     let missing = total - numbers.len() as u64;

@@ -298,7 +298,9 @@ fn together(
         finish(component.dtype, &mut bytes);
         let at = index(*at, "a block")?;
         let target = block.get_mut(at..at + bytes.len());
-        target.ok_or_else(|| Error::new(Code::Internal, "a part is outside its block"))?.copy_from_slice(&bytes);
+        target
+            .ok_or_else(|| Error::new(Code::Internal, "a part is outside its block"))?
+            .copy_from_slice(&bytes);
     }
     Ok(block)
 }

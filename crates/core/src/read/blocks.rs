@@ -75,7 +75,8 @@ impl Reading<'_> {
         *dim /= block.elements;
         *last = (start / block.elements, stop.div_ceil(block.elements));
         let before = last.0 * block.elements;
-        let slice = TensorSlice::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
+        let slice =
+            TensorSlice::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
         let elements = if start == stop { 0 } else { slice.byte_length() / block.bytes * block.elements };
         let decoded = match elements {
             0 => return Owned::zeroed(0),

@@ -171,7 +171,8 @@ impl Deferred {
     /// with `ZT_INVALID_ARG` if the range is not within the elements or not aligned to blocks, and with `ZT_TRUNCATED` and `ZT_IO` if the
     /// file changed.
     pub fn fill(&self, sources: &dyn Sources, start: u64, out: &mut [u8]) -> Result<()> {
-        let outside = || Error::new(Code::InvalidArg, "the range is outside the tensor, or not aligned to its blocks");
+        let outside =
+            || Error::new(Code::InvalidArg, "the range is outside the tensor, or not aligned to its blocks");
         // Bits of stored data for a number of bytes produced.
         let (bits, bytes) = match self.kind {
             Kind::Blocks(block) => (block.bytes.saturating_mul(8), block.elements.saturating_mul(4)),

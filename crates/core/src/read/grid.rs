@@ -65,7 +65,8 @@ impl Reading<'_> {
             self.watch.stop.check()?;
             // Written chunks may lie between two steps.
             let touched = positions.by_ref().filter(|position| touches(grid, ranges, position));
-            let parts: Vec<_> = touched.take(GROUP).map(|position| Part::of(grid, ranges, position)).collect();
+            let parts: Vec<_> =
+                touched.take(GROUP).map(|position| Part::of(grid, ranges, position)).collect();
             if parts.is_empty() {
                 return Ok(output);
             }

@@ -26,9 +26,9 @@ impl Reading<'_> {
     fn seek_table(&self, blob: &Blob) -> Result<Frames> {
         let source = self.sources.source(blob.file)?;
         let (stored, end) = (blob.stored, blob.offset.saturating_add(blob.stored));
-        let decoded = blob
-            .decoded
-            .ok_or_else(|| Error::new(Code::Decode, "the index does not state the decoded size of the data"))?;
+        let decoded = blob.decoded.ok_or_else(|| {
+            Error::new(Code::Decode, "the index does not state the decoded size of the data")
+        })?;
         let footer =
             source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored), &self.watch.stop)?;
         let length = seekable::table_length(&footer, stored)?;

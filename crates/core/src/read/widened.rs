@@ -114,10 +114,7 @@ impl Reading<'_> {
             let end = length.min(start.saturating_add(step as u64));
             if start >= end {
                 // Recycled memory must not be returned unwritten.
-                return Err(Error::new(
-                    Code::InvalidArg,
-                    "the data has fewer elements than requested",
-                ));
+                return Err(Error::new(Code::InvalidArg, "the data has fewer elements than requested"));
             }
             let mut output = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
             let mut buffer: Vec<u8> = lock().pop().unwrap_or_else(|| vec![0; read]);

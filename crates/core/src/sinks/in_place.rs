@@ -60,7 +60,10 @@ impl InPlaceFile {
         let end = file.stream_position().map_err(|error| Error::io("lseek", &error))?;
         let length = file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
         if self.state == State::Growing && length != end {
-            return Err(Error::new(Code::Io, "the file was written by another process while it was edited in place"));
+            return Err(Error::new(
+                Code::Io,
+                "the file was written by another process while it was edited in place",
+            ));
         }
         file.sync_all().map_err(|error| Error::io("fsync", &error))?;
         self.state = State::Committed;

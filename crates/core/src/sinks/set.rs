@@ -47,7 +47,10 @@ pub fn put(
         aside.iter().map(|(_, aside)| &**aside).chain(old.after.iter().map(|path| &**path)).collect();
     let remaining: Vec<String> = gone.iter().filter_map(|path| still_there(path)).collect();
     if !remaining.is_empty() {
-        let message = format!("files of the old set could not be removed and are no longer needed: {}", remaining.join("; "));
+        let message = format!(
+            "files of the old set could not be removed and are no longer needed: {}",
+            remaining.join("; ")
+        );
         warnings.push(Warning { code: "ZT_WARN_LEFT_OVER", message });
     }
     // After a power failure they may reappear at worst.

@@ -62,8 +62,9 @@ impl Blocks {
         let mut cached = self.lock();
         while done < buffer.len() {
             let at = offset + done as u64;
-            let found =
-                cached.iter().position(|block| block.file == file && (block.start..block.end()).contains(&at));
+            let found = cached
+                .iter()
+                .position(|block| block.file == file && (block.start..block.end()).contains(&at));
             let Some(block) = found.and_then(|found| cached.remove(found)) else { break };
             let from = usize::try_from(at - block.start).unwrap_or(usize::MAX);
             let bytes = block.bytes.get(from..).unwrap_or_default();

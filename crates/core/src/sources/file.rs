@@ -55,7 +55,10 @@ mod unlinked {
                 Component::RootDir => continue,
                 Component::Normal(name) => name,
                 Component::Prefix(_) | Component::CurDir | Component::ParentDir => {
-                    return Err(Error::new(ErrorKind::InvalidInput, "the path does not name a file directly"));
+                    return Err(Error::new(
+                        ErrorKind::InvalidInput,
+                        "the path does not name a file directly",
+                    ));
                 }
             };
             if parts.peek().is_some() {
@@ -346,7 +349,8 @@ pub fn read_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> Result<()
 
 fn failed_read(error: &std::io::Error, offset: u64) -> Error {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
-        return Error::new(Code::Truncated, "the file ends early: it was truncated while it was open").at(offset);
+        return Error::new(Code::Truncated, "the file ends early: it was truncated while it was open")
+            .at(offset);
     }
     Error::io("read", error).at(offset)
 }

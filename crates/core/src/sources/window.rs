@@ -146,7 +146,8 @@ mod tests {
         for at in 0..count {
             crc32c(|hasher| assert!(windows.hash(&file, count * LENGTH, at * LENGTH, 1, hasher).1));
         }
-        let retained: Vec<u64> = windows.0.lock().unwrap().iter().map(|window| window.start / LENGTH).collect();
+        let retained: Vec<u64> =
+            windows.0.lock().unwrap().iter().map(|window| window.start / LENGTH).collect();
         assert_eq!(retained, (2..count).collect::<Vec<_>>());
         std::fs::remove_file(path).unwrap();
     }

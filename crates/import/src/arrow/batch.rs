@@ -107,8 +107,10 @@ impl Columns {
                 Buffers::Count(count) => count,
                 Buffers::Union(count) => count + u64::from(message.version < 5),
                 Buffers::Views => {
-                    let count =
-                        views.next().map(|position| flat.array(position).map(i64::from_le_bytes)).transpose()?;
+                    let count = views
+                        .next()
+                        .map(|position| flat.array(position).map(i64::from_le_bytes))
+                        .transpose()?;
                     let count = count.and_then(|count| u64::try_from(count).ok());
                     let count = count.filter(|&count| count <= buffers.count);
                     2 + count.ok_or_else(|| {

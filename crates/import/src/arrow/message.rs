@@ -59,8 +59,10 @@ impl Body {
         let both = u64::try_from(offset).ok().zip(u64::try_from(length).ok());
         let both = both.filter(|&(offset, length)| end_within(offset, length, self.length).is_some());
         both.map(|(offset, length)| Buffer { at: self.at + offset, length }).ok_or_else(|| {
-            let message =
-                format!("a buffer of {length} bytes at {offset} is outside its body of {} bytes", self.length);
+            let message = format!(
+                "a buffer of {length} bytes at {offset} is outside its body of {} bytes",
+                self.length
+            );
             Error::new(Code::BadIndex, message).at(self.at).rule(RULE)
         })
     }
@@ -124,7 +126,8 @@ impl<'i> Messages<'i> {
         let version = flat.i16(table, 0)?;
         // Before version 4 (2017) metadata was encoded differently.
         if !(3..=4).contains(&version) {
-            let message = format!("the metadata has version {}, supported are 4 and 5", i32::from(version) + 1);
+            let message =
+                format!("the metadata has version {}, supported are 4 and 5", i32::from(version) + 1);
             return bad(Code::UnsupportedVersion, message);
         }
         let kind = match flat.u8(table, 1)? {
@@ -144,7 +147,10 @@ impl<'i> Messages<'i> {
         let before = before_body.unwrap_or(prefix + length);
         let body = at.checked_add(before).filter(|_| before >= prefix + length);
         let Some(body) = body else {
-            return bad(Code::BadIndex, format!("a message of {length} bytes should have its body after {before}"));
+            return bad(
+                Code::BadIndex,
+                format!("a message of {length} bytes should have its body after {before}"),
+            );
         };
         if end_within(body, body_length, self.input.length()).is_none() {
             let message = format!("a body of {body_length} bytes at {body} extends past the end of the file");

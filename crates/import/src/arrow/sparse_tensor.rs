@@ -113,7 +113,8 @@ impl Reader<'_, '_> {
     fn fibers(&mut self, head: &mut Head, count: u64, builder: &mut Builder) -> Result<Index> {
         let (pointers, indices) = (self.integer(0)?, self.integer(2)?);
         let leaves = self.flat.vector(self.table, 3, 16)?.and_then(|levels| levels.positions().last());
-        let leaves: [u8; 16] = leaves.map(|position| self.flat.array(position)).transpose()?.unwrap_or_default();
+        let leaves: [u8; 16] =
+            leaves.map(|position| self.flat.array(position)).transpose()?.unwrap_or_default();
         // Arrow C++ writes the number of indices where the specification requires their size in bytes.
         let counts = leaves.last_chunk::<8>().map(|&length| u64::from_le_bytes(length)) == Some(count);
         let mut components = Vec::new();

@@ -31,7 +31,9 @@ pub fn read(reader: &mut Reader<'_>, entries: u64, rest: &mut Run) -> Result<Chu
     let start = rest.at;
     let (mut shape, mut chunks) = (None, None);
     for _ in 0..entries {
-        let Token::Text(key) = reader.next(rest)? else { return Err(malformed("a key is not a string", start)) };
+        let Token::Text(key) = reader.next(rest)? else {
+            return Err(malformed("a key is not a string", start));
+        };
         let key = reader.text(key, KEY, "a key of a chunked array")?.to_owned();
         match (&*key, reader.next(rest)?) {
             (MARKER, Token::Bool(_)) => {}
@@ -66,7 +68,9 @@ fn numbered<T>(
     let start = rest.at;
     let mut values = Vec::new();
     for _ in 0..count {
-        let Token::Text(key) = reader.next(rest)? else { return Err(malformed("a key is not a string", start)) };
+        let Token::Text(key) = reader.next(rest)? else {
+            return Err(malformed("a key is not a string", start));
+        };
         let number = reader.text(key, KEY, "the number of a chunk")?;
         let number = number.parse::<u64>().ok().filter(|nth| *nth < count && nth.to_string() == number);
         let token = reader.next(rest)?;
@@ -99,7 +103,8 @@ fn assemble(shape: Vec<u64>, chunks: &[Array], start: u64) -> Result<Chunked> {
         pieces.push(Piece { blob: Blob::raw(chunk.data.at, run), run });
     }
     if product(&shape) != Some(elements) {
-        let message = format!("the chunks have {elements} elements in total, which does not match the shape {shape:?}");
+        let message =
+            format!("the chunks have {elements} elements in total, which does not match the shape {shape:?}");
         return Err(Error::new(Code::BadShape, message).at(start).rule(RULE));
     }
     Ok(Chunked { shape, spelling, dtype, byte_order, data: Pieces::data(1, pieces)? })

@@ -207,6 +207,7 @@ fn contradiction(part: SetPart, said: u64, count: &str) -> Error {
 }
 
 fn another(number: u64, count: u64) -> Error {
-    let message = format!("it should be file {} of {count} of its set, but its metadata states otherwise", number + 1);
+    let message =
+        format!("it should be file {} of {count} of its set, but its metadata states otherwise", number + 1);
     Error::new(Code::BadIndex, message).rule(RULE)
 }

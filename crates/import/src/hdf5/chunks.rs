@@ -166,7 +166,10 @@ impl Table {
                 .zip(&self.layout.dims)
                 .any(|(at, &chunk)| at % u64::from(chunk).max(1) != 0)
             {
-                return Err(Error::new(Code::BadIndex, "a chunk does not begin at a multiple of the chunk size"));
+                return Err(Error::new(
+                    Code::BadIndex,
+                    "a chunk does not begin at a multiple of the chunk size",
+                ));
             }
             let Some(nth) = self.nth(&entry.offsets) else { continue };
             // Other indexes do not state the size of unfiltered chunks.
@@ -257,11 +260,8 @@ impl Table {
                 let found = collect_v2_chunk_entries_storage(bytes, address, width, length, rank, dims, None)
                     .map_err(refused)?;
                 if found.len() as u64 != header.total_records {
-                    let message = format!(
-                        "the index states {} chunks, but has {}",
-                        header.total_records,
-                        found.len()
-                    );
+                    let message =
+                        format!("the index states {} chunks, but has {}", header.total_records, found.len());
                     return Err(Error::new(Code::BadIndex, message).at(bytes.offset(address)));
                 }
                 Ok(found)
@@ -288,7 +288,8 @@ impl Table {
     /// Returns the number of the chunk that begins at an element, or `None` if it is outside the dataset, which happens after the dataset
     /// shrank.
     fn nth(&self, offsets: &[u64]) -> Option<u64> {
-        let position = offsets.iter().zip(&self.layout.dims).map(|(&at, &chunk)| at / u64::from(chunk).max(1));
+        let position =
+            offsets.iter().zip(&self.layout.dims).map(|(&at, &chunk)| at / u64::from(chunk).max(1));
         self.linear(&self.shape, position)
     }
 
@@ -350,8 +351,10 @@ impl Chunks for Table {
             for (at, &count) in position.iter_mut().take(counts.len()).rev().zip(counts.iter().rev()) {
                 (*at, nth) = (nth % count.max(1), nth / count.max(1));
             }
-            let is_between =
-                position.iter().zip(first.iter().zip(last)).all(|(at, (first, last))| first <= at && at <= last);
+            let is_between = position
+                .iter()
+                .zip(first.iter().zip(last))
+                .all(|(at, (first, last))| first <= at && at <= last);
             is_between.then_some(position)
         };
         Ok(Some(entries.iter().filter_map(position).collect()))

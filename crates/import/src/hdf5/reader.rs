@@ -269,7 +269,8 @@ impl<'s> Reader<'s> {
                 return Err(bad("there is no object header"));
             };
             if version != 1 {
-                let message = format!("there is no object header, or one of the unsupported version {version}");
+                let message =
+                    format!("there is no object header, or one of the unsupported version {version}");
                 return Err(bad(message));
             }
             let length = u32::from_le_bytes([a, b, c, d]);
@@ -358,8 +359,8 @@ impl<'s> Reader<'s> {
                     _ => return Ok(None),
                 };
                 let index = self.shared.iter().find(|index| index.kinds & (1 << bit) != 0);
-                let index =
-                    index.ok_or_else(|| bad("a message is shared, but the file has no shared message table"))?;
+                let index = index
+                    .ok_or_else(|| bad("a message is shared, but the file has no shared message table"))?;
                 let mut heap = Heap::read(self, index.heap)?;
                 heap.get(self, &heap_id).map(Some)
             }

@@ -85,8 +85,10 @@ impl<'s> Bytes<'s> {
     /// Returns `length` bytes at an address.
     pub fn at(&self, address: u64, length: u64) -> Result<Vec<u8>> {
         if end_within(address, length, self.range.length).is_none() {
-            let message =
-                format!("{length} bytes are needed at address {address}, but the file has {}", self.range.length);
+            let message = format!(
+                "{length} bytes are needed at address {address}, but the file has {}",
+                self.range.length
+            );
             return Err(Error::new(Code::Truncated, message).at(self.offset(address)));
         }
         self.charge(length.saturating_add(READ))?;

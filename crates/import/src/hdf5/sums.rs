@@ -86,7 +86,8 @@ impl Index<'_, '_> {
         let Header { element, fields: [page_bits], last: count, block, .. } =
             self.header::<1>(at, *b"FAHD", 1)?;
         if Some(count) != chunks {
-            let message = format!("the index of chunks has {count} elements, which does not match the dataset");
+            let message =
+                format!("the index of chunks has {count} elements, which does not match the dataset");
             return Err(bad(message).at(self.bytes.offset(at)));
         }
         if !self.is_defined(block) {

@@ -84,7 +84,8 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         let header = match found {
             Ok(Some(header)) => header,
             Ok(None) => {
-                let message = format!("the member {:?} is not an array; numpy.load returns its bytes", member.name);
+                let message =
+                    format!("the member {:?} is not an array; numpy.load returns its bytes", member.name);
                 builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 continue;
             }
@@ -95,8 +96,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         };
         headers = headers.saturating_add(header.length);
         if headers > most {
-            let message =
-                format!("the headers of the arrays exceed {most} bytes (option maxIndexBytes)");
+            let message = format!("the headers of the arrays exceed {most} bytes (option maxIndexBytes)");
             return Err(Error::new(Code::Limit, message));
         }
         arrays.push(Array { name, member, header });

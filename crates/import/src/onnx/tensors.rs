@@ -165,8 +165,10 @@ impl<'i> Tensors<'i> {
         let location = location.ok_or_else(|| bad("its external data has no location".to_owned()))?;
         let neighbor = self.input.sibling(location)?;
         if let Some(problem) = neighbor.problem.filter(|_| self.missing.insert(neighbor.file)) {
-            let message =
-                format!("the data of tensors is in {location:?}, which cannot be read: {}", problem.message());
+            let message = format!(
+                "the data of tensors is in {location:?}, which cannot be read: {}",
+                problem.message()
+            );
             self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
         }
         let offset = proto.offset.unwrap_or(0);
@@ -175,14 +177,16 @@ impl<'i> Tensors<'i> {
         let length = proto.length.filter(|&length| length > 0).or(needed).or(rest).unwrap_or(0);
         if let Some(needed) = needed.filter(|&needed| needed != length) {
             let shape = &proto.shape;
-            let message = format!("the shape {shape:?} needs {needed} bytes, but its external data has {length}");
+            let message =
+                format!("the shape {shape:?} needs {needed} bytes, but its external data has {length}");
             return Err(Error::new(Code::BadShape, message));
         }
         exact(offset.saturating_add(length), "the end of external data")?;
         if let Some(total) = neighbor.length
             && end_within(offset, length, total).is_none()
         {
-            let message = format!("{length} bytes at offset {offset} of {location:?} extend past its {total} bytes");
+            let message =
+                format!("{length} bytes at offset {offset} of {location:?} extend past its {total} bytes");
             let Some(width) = width else { return Err(Error::new(Code::Truncated, message)) };
             self.builder.warn(damage::warning_of(Code::Truncated), message, Some(name), None);
             return Ok(Data::short_slice(neighbor.file, &proto.shape, width, offset, total));

@@ -134,8 +134,10 @@ impl<'i> Tensors<'i> {
             let name = format!("{stem}.{DATA}");
             let neighbor = self.input.sibling(&name)?;
             if let Some(problem) = &neighbor.problem {
-                let message =
-                    format!("the data of constants is in {name:?}, which cannot be read: {}", problem.message());
+                let message = format!(
+                    "the data of constants is in {name:?}, which cannot be read: {}",
+                    problem.message()
+                );
                 self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
             }
             self.data = Some((name, neighbor));
@@ -146,7 +148,8 @@ impl<'i> Tensors<'i> {
         if let Some(total) = neighbor.length
             && end_within(offset, length, total).is_none()
         {
-            let message = format!("{length} bytes at offset {offset} of {name:?} extend past its {total} bytes");
+            let message =
+                format!("{length} bytes at offset {offset} of {name:?} extend past its {total} bytes");
             return Err(Error::new(Code::Truncated, message));
         }
         Ok(Data::Blob(Blob { file: neighbor.file, ..Blob::raw(offset, length) }))

@@ -123,8 +123,7 @@ impl<'x> Document<'x> {
                 Event::Eof if self.depth > 0 => return Err(self.truncated(at)),
                 Event::Eof => return Ok(None),
                 Event::DocType(_) => {
-                    let message =
-                        "the document has a document type, which is not supported because it could declare entities";
+                    let message = "the document has a document type, which is not supported because it could declare entities";
                     return Err(Error::new(Code::BadIndex, message).at(at).rule(RULE));
                 }
                 _ => {}

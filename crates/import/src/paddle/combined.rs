@@ -130,8 +130,7 @@ fn read(walker: &mut Walker<'_>, rest: &mut Run) -> Result<Record> {
 fn add(builder: &mut Builder, name: &str, record: &Record) -> Result<()> {
     let dtype = record.dtype.ok();
     if let Err(kind) = record.dtype {
-        let message =
-            format!("the Paddle type {kind} has no zTensor dtype; the bytes can be read");
+        let message = format!("the Paddle type {kind} has no zTensor dtype; the bytes can be read");
         builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
     }
     let mut components = builder.no_components();

@@ -167,7 +167,10 @@ impl List<'_> {
             data.push(self.data(slice).map_err(|error| error.tensor(split.name))?);
         }
         if product(&split.shape) != Some(elements) {
-            let message = format!("the slices have {elements} elements, which does not match the shape {:?}", split.shape);
+            let message = format!(
+                "the slices have {elements} elements, which does not match the shape {:?}",
+                split.shape
+            );
             return Err(Error::new(Code::BadShape, message).tensor(split.name).rule(RULE));
         }
         let data = join(data).map_err(|error| error.tensor(split.name).rule(RULE))?;
@@ -228,8 +231,7 @@ fn warn(builder: &mut Builder, name: &str, dtype: Option<DType>, spelling: &str)
             builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
         }
         Some(DType::Uint16) => {
-            let message =
-                "uint16 may be bfloat16, which Paddle saves in the same way: the file does not distinguish them";
+            let message = "uint16 may be bfloat16, which Paddle saves in the same way: the file does not distinguish them";
             builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
         }
         Some(_) => {}

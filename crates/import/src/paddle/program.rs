@@ -37,13 +37,16 @@ pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Re
                 }
                 why = format!("{path:?} has duplicate names");
             }
-            Ok(names) => why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records.len()),
+            Ok(names) => {
+                why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records.len())
+            }
             Err(error) if error.code() == Code::Aborted => return Err(error),
             Err(error) => why = format!("{path:?} cannot be read: {}", error.message()),
         }
     }
-    let message =
-        format!("the file does not store the names of its parameters, and {why}: they are numbered in file order");
+    let message = format!(
+        "the file does not store the names of its parameters, and {why}: they are numbered in file order"
+    );
     builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
     Ok(Vec::new())
 }
@@ -54,11 +57,13 @@ type Names = fn(&Input<'_>, &dyn ReadAt) -> Result<Vec<String>>;
 fn of_pir(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
     let most = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
     if source.length() > most {
-        let message = format!("it has {} bytes, the maximum is {most} (option maxIndexBytes)", source.length());
+        let message =
+            format!("it has {} bytes, the maximum is {most} (option maxIndexBytes)", source.length());
         return Err(Error::new(Code::Limit, message));
     }
     let bytes = source.read_vec(0, source.length(), input.stop)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| Error::new(Code::BadIndex, "it is not valid UTF-8"))?;
+    let text =
+        std::str::from_utf8(&bytes).map_err(|_| Error::new(Code::BadIndex, "it is not valid UTF-8"))?;
     let mut names = Vec::new();
     let mut reader = Reader::new(text, 0);
     reader.object("a program", Unique::Here, |reader, key| {

@@ -29,8 +29,9 @@ pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Se
     let (attributes, dropped) = of::<M>(pickle, seen, most)?;
     builder.set_attributes(attributes);
     for key in dropped {
-        let message =
-            format!("{key}: the attributes have more than {most} values in total (option maxAttributeValues)");
+        let message = format!(
+            "{key}: the attributes have more than {most} values in total (option maxAttributeValues)"
+        );
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     Ok(())

@@ -147,9 +147,7 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
                 Ok(if empty { Seen::SHOWN } else { flags })
             }
             Item::Unknown(name, parts) => {
-                self.skip(format!(
-                    "{name} is unknown and was not called: only its parts are read"
-                ));
+                self.skip(format!("{name} is unknown and was not called: only its parts are read"));
                 self.children(parts, depth)
             }
             Item::Nothing(name) => {
@@ -231,9 +229,7 @@ impl<'p, M: Meanings> Walk<'p, '_, M> {
             if let Some((module, name)) = self.pickle.global(object.callee)
                 && !is_usual(module, name)
             {
-                self.skip(format!(
-                    "{module}.{name} is unknown and was not called: only its parts are read"
-                ));
+                self.skip(format!("{module}.{name} is unknown and was not called: only its parts are read"));
             }
         }
     }

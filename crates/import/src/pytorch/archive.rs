@@ -54,8 +54,11 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let pickles = members.iter().filter(|member| member.name == PICKLE || member.name.ends_with("/data.pkl"));
     let outermost = pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset));
     let main = first.or(outermost).ok_or_else(|| {
-        Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so it was not written by torch.save"))
-            .rule(RULE)
+        Error::new(
+            Code::BadMagic,
+            format!("the zip archive has no {PICKLE}, so it was not written by torch.save"),
+        )
+        .rule(RULE)
     })?;
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();

@@ -183,8 +183,9 @@ fn placed<'k>(
         let Some((length, end)) =
             length.and_then(|length| Some((length, end_within(data, length, input.length())?)))
         else {
-            let message =
-                format!("the storage {key:?} has {count} elements of {width} bytes, which extend past the end");
+            let message = format!(
+                "the storage {key:?} has {count} elements of {width} bytes, which extend past the end"
+            );
             return Ok((blobs, refuse(Code::Truncated, message, at)));
         };
         if blobs.insert(key, Blob::raw(data, length)).is_some() {

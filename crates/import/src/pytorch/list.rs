@@ -70,7 +70,10 @@ fn short_storages(
             let held = blob.decoded.unwrap_or_default();
             let message = match (storage.elements, storage.kind.unit()) {
                 (None, _) => {
-                    format!("the pickle does not state the number of elements of the storage {:?}", storage.key)
+                    format!(
+                        "the pickle does not state the number of elements of the storage {:?}",
+                        storage.key
+                    )
                 }
                 (Some(elements), Some(unit)) if elements.checked_mul(unit).is_none_or(|said| said > held) => {
                     format!(
@@ -194,8 +197,10 @@ impl List<'_> {
             // Elements that share bytes: only whole bytes can be addressed.
             let start = part.offset.checked_mul(kind.bits).ok_or_else(beyond)?;
             if !in_order || start % 8 > 0 || storage.start > 0 || changed {
-                let message =
-                    format!("elements of {} share bytes, and this view does not begin and end at whole bytes", kind.name);
+                let message = format!(
+                    "elements of {} share bytes, and this view does not begin and end at whole bytes",
+                    kind.name
+                );
                 return Err(Error::new(Code::UnsupportedEncoding, message));
             }
             let length = kind.bytes(elements).ok_or_else(beyond)?;
@@ -203,8 +208,7 @@ impl List<'_> {
             whole_or_range(start / 8, length, held)
         } else {
             let unknown = || {
-                let message =
-                    format!("{:?} is an unknown type with an unknown element size", kind.name);
+                let message = format!("{:?} is an unknown type with an unknown element size", kind.name);
                 Error::new(Code::BadDtype, message)
             };
             let width = kind.width().or_else(|| self.width(part)).ok_or_else(unknown)?;

@@ -59,8 +59,9 @@ impl Header {
         }
         let (producer, least) = version.ok_or_else(no_header)?;
         if least > VERSION {
-            let message =
-                format!("the checkpoint requires readers of version {least}, but this reader supports version {VERSION}");
+            let message = format!(
+                "the checkpoint requires readers of version {least}, but this reader supports version {VERSION}"
+            );
             return Err(Error::new(Code::UnsupportedVersion, message));
         }
         if shards > u64::from(u32::MAX >> 1) || endianness > 1 {

@@ -100,8 +100,7 @@ impl<'s> Table<'s> {
         })?;
         let footer = self.read(at, FOOTER)?;
         if !ends_in_magic(&footer) {
-            let message =
-                "the file does not end in the magic of a table: it is truncated, or it is not the index of a checkpoint";
+            let message = "the file does not end in the magic of a table: it is truncated, or it is not the index of a checkpoint";
             return Err(Error::new(Code::BadMagic, message).at(total - 8).rule(OF_FOOTER));
         }
         let mut rest = &*footer;
@@ -109,7 +108,9 @@ impl<'s> Table<'s> {
         // Two handles take at most 40 bytes and must not include the magic.
         let handle = handles.filter(|_| rest.len() >= 8);
         handle.ok_or_else(|| {
-            Error::new(Code::BadIndex, "the footer does not contain valid block handles").at(at).rule(OF_FOOTER)
+            Error::new(Code::BadIndex, "the footer does not contain valid block handles")
+                .at(at)
+                .rule(OF_FOOTER)
         })
     }
 

@@ -217,7 +217,8 @@ impl<'i> Tensors<'i> {
         if let Some(total) = neighbor.length
             && end_within(offset, size, total).is_none()
         {
-            let message = format!("{size} bytes at offset {offset} of {name:?} extend past its {total} bytes");
+            let message =
+                format!("{size} bytes at offset {offset} of {name:?} extend past its {total} bytes");
             return Err(Error::new(Code::Truncated, message));
         }
         let digest = Some(Digest::masked_crc32c(sum));
@@ -228,15 +229,18 @@ impl<'i> Tensors<'i> {
     fn shard(&mut self, number: u64) -> Result<&(String, Neighbor)> {
         let count = self.header.shards;
         if number >= count {
-            let message = format!("its data is in file {number}, but there are only {count} files, numbered from 0");
+            let message =
+                format!("its data is in file {number}, but there are only {count} files, numbered from 0");
             return Err(Error::new(Code::BadIndex, message));
         }
         if !self.shards.contains_key(&number) {
             let name = format!("{}.data-{number:05}-of-{count:05}", self.prefix);
             let neighbor = self.input.sibling(&name)?;
             if let Some(problem) = &neighbor.problem {
-                let message =
-                    format!("the data of tensors is in {name:?}, which cannot be read: {}", problem.message());
+                let message = format!(
+                    "the data of tensors is in {name:?}, which cannot be read: {}",
+                    problem.message()
+                );
                 self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
             }
             self.shards.insert(number, (name, neighbor));

@@ -60,8 +60,7 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
     let model = flat.root().map_err(|error| error.rule(RULE))?;
     let version = flat.u32(model, 0)?;
     if version != VERSION {
-        let message =
-            format!("the model has schema version {version}, only version {VERSION} is supported");
+        let message = format!("the model has schema version {version}, only version {VERSION} is supported");
         return Err(Error::new(Code::UnsupportedVersion, message).at(model.at).rule(RULE));
     }
     let mut builder = Builder::new(Container::named(NAME), input.limits);

@@ -43,7 +43,8 @@ pub fn read(
                 3 => DType::Uint8,
                 _ if is_dense => continue,
                 number => {
-                    let message = format!("the {role} of the sparse level {level} have the unsupported type {number}");
+                    let message =
+                        format!("the {role} of the sparse level {level} have the unsupported type {number}");
                     return Err(flat.error(Code::BadLayout, metadata.at, message));
                 }
             };

@@ -61,9 +61,7 @@ impl Tensors {
     fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, name: &str) -> Result<()> {
         let index = flat.u32(tensor, 2)?;
         if flat.u32(tensor, 10)? != 0 {
-            let message = format!(
-                "the data of {name:?} is in an external buffer, which is not supported"
-            );
+            let message = format!("the data of {name:?} is in an external buffer, which is not supported");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }

@@ -36,8 +36,9 @@ pub fn check(input: &Input<'_>, at: u64, start: u64) -> Result<Option<Error>> {
     if let Some(other) = other.filter(|other| head - other >= ENTRY_SIGNATURE.len() as u64)
         && input.read_vec(other, ENTRY_SIGNATURE.len() as u64)? == ENTRY_SIGNATURE
     {
-        let message =
-            format!("the archive has directories at {start} and at {other}: readers differ in which they use");
+        let message = format!(
+            "the archive has directories at {start} and at {other}: readers differ in which they use"
+        );
         return Err(bad(message, at));
     }
     let message = if size != bytes {
@@ -58,7 +59,9 @@ fn long_end(input: &Input<'_>, at: u64) -> Result<Option<Said>> {
     let Some(position) = at.checked_sub(LOCATOR) else { return Ok(None) };
     let locator = input.read_vec(position, LOCATOR)?;
     let head = u64_le(&locator, 8).filter(|_| locator.starts_with(LOCATOR_SIGNATURE));
-    let Some(head) = head.filter(|&head| end_within(head, END64, position).is_some()) else { return Ok(None) };
+    let Some(head) = head.filter(|&head| end_within(head, END64, position).is_some()) else {
+        return Ok(None);
+    };
     let record = input.read_vec(head, END64)?;
     let number = |at| u64_le(&record, at).unwrap_or(u64::MAX);
     let end = head.saturating_add(END64_PREFIX).saturating_add(number(4));

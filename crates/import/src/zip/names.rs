@@ -106,8 +106,9 @@ mod tests {
             let mut all = Names::default();
             names.iter().enumerate().all(|(at, (raw, name))| all.add(at, raw, name))
         };
-        let plain =
-            |names: &[&str]| are_distinct(&names.iter().map(|name| (name.as_bytes(), *name)).collect::<Vec<_>>());
+        let plain = |names: &[&str]| {
+            are_distinct(&names.iter().map(|name| (name.as_bytes(), *name)).collect::<Vec<_>>())
+        };
         assert!(plain(&["a", "b", "a/b", "A", "a.npy", "..", "a/../b"]));
         for pair in [
             ["a", "a"],

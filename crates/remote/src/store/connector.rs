@@ -366,10 +366,13 @@ fn redirected(uri: &Uri, status: StatusCode, headers: &HeaderMap) -> Problem {
     };
     let hint = match text("x-amz-bucket-region").filter(is_name) {
         Some(region) => {
-            format!("the bucket is in the region {region}: set remote: {{ store: {{ region: '{region}' }} }} or AWS_REGION")
+            format!(
+                "the bucket is in the region {region}: set remote: {{ store: {{ region: '{region}' }} }} or AWS_REGION"
+            )
         }
         None => {
-            "set the server of the bucket with remote: { store: { endpoint, region } } or the environment".to_owned()
+            "set the server of the bucket with remote: { store: { endpoint, region } } or the environment"
+                .to_owned()
         }
     };
     let message = format!(
