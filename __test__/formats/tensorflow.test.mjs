@@ -259,7 +259,7 @@ test('what a marker leads to', (t) => {
       'ZT_IO',
       /"checkpoint" leads to "ckpt-3\.index".*"ckpt-1\.index", "ckpt-2\.index"/,
     ],
-    ['model_checkpoint_path: "../manager/ckpt-1"\n', 'ZT_OUT_OF_BOUNDS', /inside of its own folder/],
+    ['model_checkpoint_path: "../manager/ckpt-1"\n', 'ZT_OUT_OF_BOUNDS', /inside its folder/],
     ['something else', 'ZT_IO', /2 tensor files and no index/],
     [Buffer.alloc(100, 0xff), 'ZT_IO', /2 tensor files and no index/],
   ]) {

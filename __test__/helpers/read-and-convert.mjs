@@ -86,7 +86,7 @@ export async function everyTarget(path, targets = TARGETS) {
       const reasons = result.skipped.filter((error) => error.tensor === name)
       const isReason = reasons.every((error) => error instanceof ZTensorError && error.message.length > 0)
       if (!isReason) wrong.push(`into ${target.name}: ${name} was left out without a reason`)
-      if (others && target.others && reasons.some(({ message }) => message.includes('beside those of the layout')))
+      if (others && target.others && reasons.some(({ message }) => message.includes('other than those of the layout')))
         wrong.push(`into ${target.name}: ${name} was left out for components that could be kept`)
     }
     file.close()

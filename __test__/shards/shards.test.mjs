@@ -237,7 +237,7 @@ test('everything that is wrong with a checkpoint is one error', async (t) => {
     ['ZT_BAD_INDEX', 'b'],
     ['ZT_BAD_INDEX', 'lost'],
   ])
-  for (const part of ['m-3.safetensors', 'm-4.safetensors', '"m-2.safetensors"', 'where it is not']) {
+  for (const part of ['m-3.safetensors', 'm-4.safetensors', '"m-2.safetensors"', 'which does not contain it']) {
     t.true(error.message.includes(part), `${part}: ${error.message}`)
   }
   t.true(error.cause[0].message.includes(made.path('m-3.safetensors')))
@@ -380,11 +380,11 @@ test("shards: 'none' gives the names of an index alone", async (t) => {
     t.is(thrownBy(() => tensor.components.get('data').data)?.code, 'ZT_IO')
     const unverified = await rejectionOf(() => file.verify())
     t.is(unverified?.code, 'ZT_IO')
-    t.regex(unverified.message, /'model-00001-of-00002.safetensors' was not looked for.*open it without that option/)
+    t.regex(unverified.message, /'model-00001-of-00002.safetensors' was not looked up.*open it without that option/)
     for (const call of [() => file.load(), () => file.prefetch(), () => file.prefetch(['b.third'])]) {
       const error = await rejectionOf(call)
       t.like(error, { code: 'ZT_IO', name: 'ZTensorError' }, String(call))
-      t.regex(error.message, /was not looked for.*open it without that option/)
+      t.regex(error.message, /was not looked up.*open it without that option/)
     }
     t.is((await rejectionOf(() => file.prefetch(['b.third'])))?.tensor, 'b.third')
     const unplanned = thrownBy(() => file.plan({ rank: 0, worldSize: 2, rules: { '*': 'replicate' } }))

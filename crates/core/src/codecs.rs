@@ -1,4 +1,4 @@
-//! Digests, and the filters that stored bytes of any format went through. Uses only threads (`work`).
+//! Digests, and the codecs of filters in any format. Uses only threads (`work`).
 
 pub mod bits;
 pub mod deflate;
@@ -24,22 +24,22 @@ use crate::work::Stop;
 use frames::Size;
 use prefixed::Inner;
 
-/// Decodes the whole input, with the filter's parameters. Fails where that is not of the size.
+/// Decodes the whole input, with the filter's parameters. Fails if the size does not match.
 type Decode = fn(&[u8], &[u32], Size, &Stop) -> Result<Vec<u8>>;
 
-/// The same into memory that has to be filled to its last byte.
+/// Decodes into memory that must be filled completely.
 type Fill = fn(&[u8], &[u32], &mut [u8], &Stop) -> Result<()>;
 
-/// A filter that can be taken back.
+/// A filter that can be reversed.
 pub struct Codec {
     pub name: &'static str,
     pub decode: Decode,
     pub fill: Fill,
-    /// Bytes that it adds to what it is applied to, where that is the same for any.
+    /// Bytes that it adds to its input, if constant.
     pub adds: Option<u64>,
 }
 
-/// Filters by the names that formats give them here. `zt.zstd-seekable/1` is no part of a list: `read` takes its frames apart.
+/// Filters by their names in zTensor. `zt.zstd-seekable/1` is never part of a list: `read` handles its frames.
 const CODECS: [Codec; 10] = [
     Codec {
         name: "zstd",
@@ -98,7 +98,7 @@ const CODECS: [Codec; 10] = [
     Codec { name: protobuf::NAME, decode: protobuf::decode, fill: protobuf::fill, adds: None },
 ];
 
-/// The codec of a name.
+/// Returns the codec with a name.
 pub fn named(name: &str) -> Option<&'static Codec> {
     const { &CODECS }.iter().find(|codec| codec.name == name)
 }

@@ -1,4 +1,4 @@
-//! Work on elements that stand in memory: other types, byte order, strides, quantized layouts. Knows dtypes and layouts, and no file.
+//! Kernels for elements in memory: other types, byte order, strides, quantized layouts. Knows dtypes and layouts, and no file.
 
 pub mod cast;
 pub mod dequantize;

@@ -1,5 +1,5 @@
-//! What the components of a tensor must be for its layout: checks on a catalog entry before any data is read, and in
-//! the modules below checks on the data itself. Uses the model alone.
+//! Requirements of layouts on the components of a tensor: checks of a catalog entry before any data is read, and in the modules below
+//! checks of the data itself. Uses only the model.
 #![forbid(unsafe_code)]
 
 mod accumulate;
@@ -21,7 +21,7 @@ use crate::checked::{MAX_EXACT, bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::model::{Component, DType, Encoding, Label, Layout, NewTensor};
 
-/// Checks a tensor's entry against its layout and fills in the decoded lengths that follow from it.
+/// Checks a tensor's entry against its layout and sets the decoded lengths that follow from it.
 pub fn check(tensor: &mut NewTensor<'_>) -> Result<()> {
     let name = tensor.name;
     let checked = match tensor.layout {
@@ -33,7 +33,7 @@ pub fn check(tensor: &mut NewTensor<'_>) -> Result<()> {
     checked.map_err(|error| error.tensor(name))
 }
 
-/// The number of elements of a shape that need not fit in memory: only a u64.
+/// Returns the number of elements of a shape, which must fit in a u64, but not in memory.
 fn countable(shape: &[u64]) -> Result<u64> {
     product(shape).ok_or_else(|| {
         Error::new(Code::BadShape, format!("the product of the dimensions {shape:?} exceeds a u64"))
@@ -75,7 +75,7 @@ fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
         .map_err(|e| e.component("data"))
 }
 
-/// The component decodes to `bytes`: checked where its length is known, noted where it is not.
+/// Requires that the component decodes to `bytes`: checked if its length is known, otherwise recorded.
 fn has_bytes(component: &mut Component, bytes: u64, why: impl Fn() -> String) -> Result<()> {
     match component.byte_length() {
         Some(found) if found != bytes => {
@@ -89,7 +89,7 @@ fn has_bytes(component: &mut Component, bytes: u64, why: impl Fn() -> String) ->
     }
 }
 
-/// Elements of an array component, where its length is known.
+/// Returns the number of elements of an array component, if its length is known.
 fn elements(component: &Component, role: &str) -> Result<Option<u64>> {
     let Some(dtype) = component.dtype else { return Ok(None) };
     let Some(bytes) = component.byte_length() else { return Ok(None) };
@@ -111,11 +111,11 @@ fn index_dtype(component: &Component, role: &str) -> Result<DType> {
     }
 }
 
-/// The component holds `count` elements: checked where its length is known, noted where it is not.
+/// Requires that the component holds `count` elements: checked if its length is known, otherwise recorded.
 fn has_elements(component: &mut Component, role: &str, count: u64, why: &str) -> Result<()> {
     if let Some(found) = elements(component, role)? {
         if found != count {
-            let message = format!("{role} has {found} elements, {why} asks for {count}");
+            let message = format!("{role} has {found} elements, but {why} requires {count}");
             return Err(Error::new(Code::BadSparse, message).component(role));
         }
         return Ok(());
@@ -146,15 +146,15 @@ fn csr_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
     index_dtype(indices, "indices")?;
     let indices_count = elements(indices, "indices")?;
     if let Some(count) = values_count {
-        has_elements(indices, "indices", count, "one index a value")?;
+        has_elements(indices, "indices", count, "one index per value")?;
     }
     if let Some(count) = indices_count {
         let values = component(components, Label::VALUES, "values", "sparse_csr")?;
-        has_elements(values, "values", count, "one value an index")?;
+        has_elements(values, "values", count, "one value per index")?;
     }
     let indptr = component(components, Label::INDPTR, "indptr", "sparse_csr")?;
     index_dtype(indptr, "indptr")?;
-    has_elements(indptr, "indptr", rows.saturating_add(1), "one pointer a row and one more")
+    has_elements(indptr, "indptr", rows.saturating_add(1), "one pointer per row plus one")
 }
 
 fn coo_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
@@ -174,10 +174,10 @@ fn coo_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
             )
             .of_item()
         })?;
-        has_elements(coords, "coords", count, "one coordinate a value and dimension")?;
+        has_elements(coords, "coords", count, "one coordinate per value and dimension")?;
     } else if let Some(count) = coords_count.filter(|_| rank > 0) {
         if !count.is_multiple_of(rank) {
-            let message = format!("coords has {count} elements, no multiple of the rank {rank}");
+            let message = format!("coords has {count} elements, which is not a multiple of the rank {rank}");
             return Err(Error::new(Code::BadSparse, message).component("coords"));
         }
         let values = component(components, Label::VALUES, "values", "sparse_coo")?;

@@ -1,5 +1,4 @@
-//! How an index is spelled: pull readers for CBOR and JSON that allocate nothing a file could inflate. Knows no format
-//! and uses no other room.
+//! Index syntax: pull readers for CBOR and JSON whose allocations a file cannot inflate. Knows no format.
 #![forbid(unsafe_code)]
 
 pub mod cbor;
@@ -12,7 +11,7 @@ pub mod values;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Keys seen so far. Real maps have a handful, so those are compared one by one and need no memory beside.
+/// Keys seen so far. Real maps have a handful, which are compared one by one without extra memory.
 pub(crate) struct Seen<T> {
     few: [Option<T>; FEW],
     count: usize,
@@ -25,11 +24,11 @@ impl<T> Default for Seen<T> {
     }
 }
 
-/// Above this many keys a hash set takes over, so that a hostile map costs linear time.
+/// Above this many keys a hash set is used, so that a hostile map takes linear time.
 const FEW: usize = 12;
 
 impl<T: Eq + std::hash::Hash> Seen<T> {
-    /// Whether `key` is new.
+    /// Adds `key` and returns whether it is new.
     pub fn insert(&mut self, key: T) -> bool {
         if let Some(many) = &mut self.many {
             return many.insert(key);
@@ -47,7 +46,7 @@ impl<T: Eq + std::hash::Hash> Seen<T> {
     }
 }
 
-/// Keys that are texts, seen so far: [`Seen`] for the maps that an index has by the hundred thousand.
+/// String keys seen so far: a [`Seen`] for maps that an index contains by the hundred thousand.
 #[derive(Default)]
 pub(crate) struct Keys<'a> {
     few: [&'a str; FEW],
@@ -58,7 +57,7 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Whether `key` is new.
+    /// Adds `key` and returns whether it is new.
     #[inline]
     pub fn insert(&mut self, key: Cow<'a, str>) -> bool {
         if let (Cow::Borrowed(text), None) = (&key, &self.many)

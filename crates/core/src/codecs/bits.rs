@@ -1,10 +1,10 @@
-//! Booleans as a bit map, the first element in the lowest bit: decoded to a byte each.
+//! Bitmaps of booleans, the first element in the lowest bit: decoded to a byte each.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
 use crate::error::{Code, Error, Result};
 
-/// Decodes to memory of its own. Of no known size it is 8 elements a byte.
+/// Decodes to new memory. If the size is unknown, each byte yields 8 elements.
 pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     let all = (input.len() as u64).saturating_mul(8);
     let length = match size {
@@ -26,7 +26,7 @@ pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// The same into memory that has to be filled to its last byte.
+/// Decodes into memory that must be filled completely.
 pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
     if input.len() < output.len().div_ceil(8) {
         return Err(short(input.len() as u64 * 8, output.len() as u64));

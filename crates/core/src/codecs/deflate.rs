@@ -9,20 +9,20 @@ use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Decoded bytes between two looks at the stop flag. What looks at them next finds them in the core's own cache.
+/// Decoded bytes between two checks of the stop flag. They are still in the core's own cache for the next consumer.
 const PIECE: usize = 256 << 10;
-/// Memory that grows does so by this.
+/// Increment of growing memory.
 const GROWTH: usize = 4 << 20;
-/// Outputs up to this size are decoded by one call: 30 ms at 0.55 GB/s.
+/// Maximum output size that is decoded by one call: 30 ms at 0.55 GB/s.
 const AT_ONCE: usize = 16 << 20;
-/// And only inputs that hold hardly anything else than that output: blocks may hold nothing.
+/// And maximum input size, because blocks may be empty.
 const AT_ONCE_INPUT: usize = 2 * AT_ONCE;
 
-/// A stream on its way.
+/// A stream being decoded.
 struct Stream<'a> {
     input: &'a [u8],
     decoder: Decompress,
-    /// Its last block was decoded.
+    /// Whether its last block was decoded.
     ended: bool,
 }
 
@@ -31,14 +31,14 @@ impl<'a> Stream<'a> {
         Self { input, decoder: Decompress::new(zlib), ended: false }
     }
 
-    /// Fills `output` as far as the stream goes, and says how far that is.
+    /// Fills `output` as far as the stream permits, and returns the number of bytes.
     fn fill(&mut self, output: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < output.len() && !self.ended {
             let (read, written) = (self.decoder.total_in(), self.decoder.total_out());
             let rest = usize::try_from(read).ok().and_then(|read| self.input.get(read..)).unwrap_or_default();
-            let room = output.get_mut(filled..).unwrap_or_default();
-            let status = self.decoder.decompress(rest, room, FlushDecompress::None);
+            let target = output.get_mut(filled..).unwrap_or_default();
+            let status = self.decoder.decompress(rest, target, FlushDecompress::None);
             let status = status.map_err(|error| damaged(&error))?;
             let made = self.decoder.total_out() - written;
             filled += usize::try_from(made).unwrap_or(0);
@@ -50,7 +50,7 @@ impl<'a> Stream<'a> {
         Ok(filled)
     }
 
-    /// Checks that the stream is at its end, after bytes of the size, and that this is the end of the input.
+    /// Checks that the stream ends here, with the right size, and that the input ends with it.
     fn finish(mut self, size: Size) -> Result<()> {
         if self.fill(&mut [0])? > 0 {
             return Err(match size {
@@ -67,7 +67,7 @@ impl<'a> Stream<'a> {
             return Err(Error::new(Code::Decode, "the deflate stream ends early"));
         }
         if self.decoder.total_in() != self.input.len() as u64 {
-            return Err(Error::new(Code::Decode, "something stands behind the deflate stream"));
+            return Err(Error::new(Code::Decode, "unexpected data after the deflate stream"));
         }
         match (self.decoder.total_out(), size) {
             (found, Size::Exactly(length)) if found != length => {
@@ -79,10 +79,10 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Decodes `input`, which has to be one stream and nothing else, into `output`, which has to be filled to its last byte. Shows
-/// `see` what was decoded, piece by piece. Fails with `ZT_DECODE` where the stream is damaged or of another size.
+/// Decodes `input`, which must consist of exactly one stream, into `output`, which must be filled completely. Passes decoded bytes to
+/// `see`, piece by piece. Fails with `ZT_DECODE` if the stream is damaged or has a different size.
 ///
-/// What is wrong with a stream is said by the decoder in pieces: the one of whole streams is faster, and says only that it failed.
+/// Errors are determined by the piecewise decoder: the whole-stream decoder is faster, but only reports that it failed.
 pub fn decode_into(
     input: &[u8],
     zlib: bool,
@@ -108,8 +108,8 @@ pub fn decode_into(
     stream.finish(Size::Exactly(length))
 }
 
-/// Decodes `input`, which has to be one stream and nothing else. Memory grows with what comes out, never with what is claimed.
-/// Fails with `ZT_DECODE` where the stream is damaged or of another size, with `ZT_LIMIT` where it goes beyond a limit.
+/// Decodes `input`, which must consist of exactly one stream. Memory grows with the output, never with a claimed size. Fails with
+/// `ZT_DECODE` if the stream is damaged or has a different size, and with `ZT_LIMIT` if it exceeds a limit.
 pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let (Size::Exactly(most) | Size::UpTo(most)) = size;
     let mut stream = Stream::new(input, zlib);
@@ -117,29 +117,29 @@ pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u
     while !stream.ended && (output.len() as u64) < most {
         stop.check()?;
         let start = output.len();
-        let room = usize::try_from(most - start as u64).unwrap_or(GROWTH).min(GROWTH);
-        output.try_reserve(room).map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
-        output.resize(start + room, 0);
+        let growth = usize::try_from(most - start as u64).unwrap_or(GROWTH).min(GROWTH);
+        output.try_reserve(growth).map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
+        output.resize(start + growth, 0);
         let filled = stream.fill(output.get_mut(start..).unwrap_or_default())?;
         output.truncate(start + filled);
-        if filled < room {
+        if filled < growth {
             break;
         }
     }
     stream.finish(size).map(|()| output)
 }
 
-/// The first `most` bytes of a bare stream, which may be cut off anywhere: fewer where it does not hold them.
+/// Returns up to the first `most` bytes of a bare stream, which may be truncated anywhere.
 pub fn head(input: &[u8], most: u64) -> Result<Vec<u8>> {
-    // What is asked for is not a claim of the file alone: of the input no more can come.
-    let room = checked::index(most.min((input.len() as u64).saturating_mul(RATIO)), "a head")?;
-    let mut output = vec![0; room];
+    // The file alone must not determine the size: the input cannot yield more.
+    let length = checked::index(most.min((input.len() as u64).saturating_mul(RATIO)), "a head")?;
+    let mut output = vec![0; length];
     let filled = Stream::new(input, false).fill(&mut output)?;
     output.truncate(filled);
     Ok(output)
 }
 
-/// What a byte of a stream decodes to at most: 258 bytes for two bits.
+/// Maximum expansion of a stream: 258 bytes for two bits.
 pub const RATIO: u64 = 1032;
 
 fn damaged(error: &DecompressError) -> Error {
@@ -204,8 +204,8 @@ mod tests {
         refused(bytes.len() + 2 * PIECE);
         if !bytes.is_empty() {
             refused(bytes.len() - 1);
-            let cut = input.get(..input.len() - 1).unwrap();
-            assert!(decode_into(cut, zlib, &mut vec![0; bytes.len()], &stop, |_| ()).is_err());
+            let truncated = input.get(..input.len() - 1).unwrap();
+            assert!(decode_into(truncated, zlib, &mut vec![0; bytes.len()], &stop, |_| ()).is_err());
         }
     }
 
@@ -229,8 +229,8 @@ mod tests {
             assert_eq!(head(&input, most as u64).unwrap(), bytes[..most]);
         }
         assert_eq!(head(&input, u64::MAX).unwrap(), bytes);
-        let cut = head(&input[..input.len() / 2], 5000).unwrap();
-        assert!(!cut.is_empty() && cut.len() < 5000 && bytes.starts_with(&cut));
+        let truncated = head(&input[..input.len() / 2], 5000).unwrap();
+        assert!(!truncated.is_empty() && truncated.len() < 5000 && bytes.starts_with(&truncated));
         assert!(head(&[], 10).unwrap().is_empty());
         assert_eq!(head(&[7; 100], 10).unwrap_err().code(), Code::Decode);
     }

@@ -1,16 +1,16 @@
-//! Encoding of deflate streams (RFC 1951) in pieces that know nothing of each other, so that several threads can make one.
+//! Encodes deflate streams (RFC 1951) in independent pieces, so that several threads can create one.
 #![forbid(unsafe_code)]
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use crate::error::{Code, Error, Result};
 
-/// Threads that compress at a time: each holds some 300 KiB.
+/// Maximum compressing threads: each holds some 300 KiB.
 pub const THREADS: u32 = 32;
-/// The last block of a stream: no bytes, by fixed codes (RFC 1951 §3.2.6).
+/// The final block of a stream: no bytes, with fixed codes (RFC 1951 §3.2.6).
 pub const END: [u8; 2] = [0x03, 0x00];
 
-/// Makes one piece after the other, with the same tables.
+/// Encodes one piece after the other, with the same tables.
 pub struct Deflater(Compress);
 
 impl Deflater {
@@ -19,29 +19,28 @@ impl Deflater {
         Self(Compress::new(Compression::new(level.clamp(1, 9).unsigned_abs()), false))
     }
 
-    /// Bytes that a piece of `length` bytes takes at most: zlib's own bound for any setting, and the empty block at its end.
+    /// Returns the maximum size of a piece of `length` bytes: zlib's own bound for any setting, plus the empty block at its end.
     pub fn bound(length: usize) -> usize {
         length + length.div_ceil(8) + length.div_ceil(64) + 16
     }
 
-    /// Makes blocks of `bytes` that end at a byte, none of them the last of the stream, and says how long they are; `output` has
-    /// room for [`Deflater::bound`].
+    /// Encodes `bytes` as non-final blocks that end at a byte boundary, and returns their length; `output` must hold [`Deflater::bound`].
     pub fn piece(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
         self.0.reset();
         let status = self.0.compress(bytes, output, FlushCompress::Sync);
         let (read, written) = (self.0.total_in(), self.0.total_out());
-        // What fills the room to its last byte may have more to come.
+        // If the output is full, more may follow.
         let whole = read == bytes.len() as u64 && written < output.len() as u64;
         match status {
             Ok(Status::Ok) if whole => {
-                usize::try_from(written).map_err(|_| Error::new(Code::Internal, "a piece without end"))
+                usize::try_from(written).map_err(|_| Error::new(Code::Internal, "a piece did not end"))
             }
             _ => Err(Error::new(Code::Internal, "deflate does not compress")),
         }
     }
 }
 
-/// Bytes as blocks that are stored as they are, none of them the last of the stream (RFC 1951 §3.2.4).
+/// Encodes bytes as non-final stored blocks (RFC 1951 §3.2.4).
 pub fn stored(bytes: &[u8]) -> Vec<u8> {
     let mut blocks = Vec::with_capacity(bytes.len() + 5);
     for piece in bytes.chunks(usize::from(u16::MAX)) {

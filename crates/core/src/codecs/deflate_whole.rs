@@ -1,8 +1,8 @@
-//! Deflate streams that stand in memory whole, by libdeflate: it decodes 1.35 times as fast as what can stop in between.
+//! Decodes whole deflate streams in memory with libdeflate: 1.35 times as fast as an interruptible decoder.
 //!
-//! It takes what zlib takes, and codes that zlib refuses for what no encoder writes: of lengths for more symbols than the format
-//! has (287 and 288, 31 and 32), with one word where there are two (RFC 1951 §3.2.7), and the word of such a code that is not in
-//! use. zlib's own checksum or that of an archive is over what comes of them.
+//! It accepts everything that zlib accepts, and codes that zlib rejects but no encoder writes: lengths for more symbols than the format has
+//! (287 and 288, 31 and 32), one word where there are two (RFC 1951 §3.2.7), and the unused word of such a code. The checksum of zlib or of
+//! an archive covers the result.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -17,20 +17,20 @@ use libdeflate_sys::{
 struct Decompressor(NonNull<libdeflate_decompressor>);
 
 impl Decompressor {
-    /// `None` where there is no memory.
+    /// Returns `None` if there is not enough memory.
     fn new() -> Option<Self> {
         // SAFETY: a plain call.
         NonNull::new(unsafe { libdeflate_alloc_decompressor() }).map(Self)
     }
 
-    /// The bytes taken and made; `None` where the stream is damaged, cut off, or does not fit.
+    /// Returns the bytes consumed and produced; `None` if the stream is damaged, truncated, or does not fit.
     fn decode(&mut self, input: &[u8], zlib: bool, output: &mut [u8]) -> Option<(usize, usize)> {
         /// `LIBDEFLATE_SUCCESS`.
         const SUCCESS: u32 = 0;
         let (mut taken, mut made) = (0, 0);
         let decode = if zlib { libdeflate_zlib_decompress_ex } else { libdeflate_deflate_decompress_ex };
-        // SAFETY: the pointers and lengths are those of slices, of which only the output is written. Nobody else has the
-        // decompressor, which lives as long as `self`.
+        // SAFETY: the pointers and lengths are those of slices, of which only the output is written. The decompressor is used only here and
+        // lives as long as `self`.
         let result = unsafe {
             decode(
                 self.0.as_ptr(),
@@ -48,13 +48,13 @@ impl Decompressor {
 
 impl Drop for Decompressor {
     fn drop(&mut self) {
-        // SAFETY: it was allocated by the library, and nobody has it any more.
+        // SAFETY: it was allocated by the library, and nothing else uses it.
         unsafe { libdeflate_free_decompressor(self.0.as_ptr()) }
     }
 }
 
-/// Whether `input`, bare or in a zlib stream, is one stream and nothing else, and fills `output` to its last byte. What `output`
-/// holds is of no use where it is not.
+/// Returns whether `input`, bare or in a zlib stream, consists of exactly one stream and fills `output` completely. Otherwise the content
+/// of `output` is unspecified.
 pub fn decodes(input: &[u8], zlib: bool, output: &mut [u8]) -> bool {
     thread_local!(static KEPT: Cell<Option<Decompressor>> = const { Cell::new(None) });
     let Some(mut decompressor) = KEPT.take().or_else(Decompressor::new) else { return false };
@@ -74,7 +74,7 @@ mod tests {
     use crate::codecs::frames::Size;
     use crate::work::Stop;
 
-    /// What zlib says of the codes that are taken here alone.
+    /// zlib's messages for codes that only libdeflate accepts.
     const ALONE: [&str; 4] = [
         "too many length or distance symbols",
         "invalid code lengths set",
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// What zlib has against a stream. It is asked byte by byte: where it decodes faster, it forgets the reason.
+    /// Returns why zlib rejects a stream. It is fed byte by byte, because its faster mode loses the reason.
     fn reason(input: &[u8], zlib: bool) -> String {
         let mut decoder = flate2::Decompress::new(zlib);
         loop {
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Holds both decoders against each other, for the length that is in the stream and those beside it.
+    /// Compares both decoders, for the length of the stream and adjacent lengths.
     fn agree(input: &[u8], zlib: bool, length: usize) {
         let stop = Stop::default();
         for length in [length, length + 1, length.saturating_sub(1), 2 * length] {
@@ -137,7 +137,7 @@ mod tests {
             level in 0_u32..10,
             zlib in any::<bool>(),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            cut in any::<prop::sample::Index>(),
+            end in any::<prop::sample::Index>(),
             more in prop::collection::vec(any::<u8>(), 0..3),
         ) {
             let bytes = seed.repeat(times);
@@ -146,7 +146,7 @@ mod tests {
             prop_assert!(decodes(&input, zlib, &mut output));
             prop_assert!(output == bytes);
             agree(&input, zlib, bytes.len());
-            agree(&input[..cut.index(input.len())], zlib, bytes.len());
+            agree(&input[..end.index(input.len())], zlib, bytes.len());
             agree(&[&*input, &more].concat(), zlib, bytes.len());
             for (at, byte) in changes {
                 let at = at.index(input.len());

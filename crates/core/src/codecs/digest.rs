@@ -1,4 +1,4 @@
-//! Digests: `algorithm:value`, as 0.1 (`checksum`), 1.0 §4.3, 1.2 §1 and 2 §3.4 write them.
+//! Digests: `algorithm:value`, as written by 0.1 (`checksum`), 1.0 §4.3, 1.2 §1 and 2 §3.4.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -9,25 +9,24 @@ use twox_hash::XxHash3_64;
 
 use crate::error::{Code, Error, Result};
 
-/// A digest that a file declares.
+/// A digest stated by a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Digest {
     pub expected: Expected,
     pub over: Over,
-    /// As it stands in the file, where that is not how [`Expected::text`] has it. An index of 100,000 tensors has as many
-    /// digests, and a text for each would cost more than reading it.
-    /// Boxed twice, so that digests without one, nearly all, are small.
+    /// The spelling in the file, if it differs from [`Expected::text`]. An index of 100,000 tensors has as many digests, and a string for
+    /// each would cost more than reading it. Boxed twice, so that digests without one, almost all, are small.
     spelling: Option<Box<Box<str>>>,
 }
 
-/// The bytes that a digest is over: as they are stored (0.1 to 1.2), or decoded (2 §3.4).
+/// The bytes that a digest covers: as stored (0.1 to 1.2), or decoded (2 §3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Over {
     Stored,
     Decoded,
 }
 
-/// What the digest demands of the bytes.
+/// The expected value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expected {
     Crc32c(u32),
@@ -36,7 +35,7 @@ pub enum Expected {
     Sha256(Box<[u8; 32]>),
     /// XXH3 of 64 bits without a seed. Only 2 §3.4 registers it.
     Xxh3(u64),
-    /// An algorithm that this version does not know. Never counts as verified.
+    /// An unknown algorithm. Never counts as verified.
     Unknown,
 }
 
@@ -45,7 +44,7 @@ impl Expected {
         matches!(self, Self::Xxh3(_))
     }
 
-    /// As the peers write it.
+    /// Returns the spelling of other implementations.
     fn text(&self) -> String {
         match self {
             Self::Crc32c(crc) => spelled("crc32c:0x", &crc.to_be_bytes(), UPPER),
@@ -57,7 +56,7 @@ impl Expected {
     }
 }
 
-/// What each byte is as a hex digit; what is none is above 15.
+/// The value of each byte as a hex digit; above 15 for other bytes.
 const fn hex_values(digits: &[u8; 16]) -> [u8; 256] {
     let mut values = [u8::MAX; 256];
     let mut value: u8 = 0;
@@ -71,8 +70,8 @@ const fn hex_values(digits: &[u8; 16]) -> [u8; 256] {
 static UPPER_VALUES: [u8; 256] = hex_values(UPPER);
 static LOWER_VALUES: [u8; 256] = hex_values(LOWER);
 
-/// The number of `DIGITS` hex digits; `None` where `text` is anything else. It has no branch a digit: whether a letter comes next
-/// cannot be foreseen, and to guess wrong took a seventh of reading an index of version 2.
+/// Parses `DIGITS` hex digits; `None` if `text` is anything else. It has no branch per digit: whether a letter comes next is unpredictable,
+/// and mispredictions took a seventh of the time to read a version 2 index.
 fn hex_number<const DIGITS: usize>(text: &[u8], values: &[u8; 256]) -> Option<u64> {
     let digits: &[u8; DIGITS] = text.try_into().ok()?;
     let (mut number, mut all) = (0, 0);
@@ -84,7 +83,7 @@ fn hex_number<const DIGITS: usize>(text: &[u8], values: &[u8; 256]) -> Option<u6
     (all <= 15).then_some(number)
 }
 
-/// SHA-256 in the digits that the peers write.
+/// Parses SHA-256 in the digits that other implementations write.
 fn plain_sha256(text: &[u8]) -> Option<Expected> {
     let (words, []) = text.strip_prefix(b"sha256:")?.as_chunks::<16>() else { return None };
     let words: &[_; 4] = words.try_into().ok()?;
@@ -100,25 +99,25 @@ impl Digest {
         Self { expected, over, spelling: None }
     }
 
-    /// The digest that stands as `text` in a file.
+    /// Creates the digest spelled `text` in a file.
     fn spelled(text: &str, expected: Expected, over: Over) -> Self {
         let spelling = (expected.text() != text).then(|| Box::new(text.into()));
         Self { expected, over, spelling }
     }
 
-    /// The CRC-32 that an archive has of a member's decoded bytes.
+    /// Creates the digest for the CRC-32 of a member's decoded bytes in an archive.
     pub fn crc32(crc: u32) -> Self {
         Self::new(Expected::Crc32(crc), Over::Decoded)
     }
 
-    /// The CRC-32C of stored bytes that LevelDB's formats have, masked so that a checksum of bytes with checksums in them is none
-    /// of zeros (LevelDB's `util/crc32c.h`: Mask).
+    /// Creates the digest for the CRC-32C of stored bytes in LevelDB's formats, masked so that the checksum of bytes that include checksums
+    /// is not degenerate (LevelDB's `util/crc32c.h`: Mask).
     pub fn masked_crc32c(masked: u32) -> Self {
         let crc = masked.wrapping_sub(0xa282_ead8).rotate_left(15);
         Self::new(Expected::Crc32c(crc), Over::Stored)
     }
 
-    /// As it stands in the file.
+    /// Returns the spelling in the file.
     pub fn text(&self) -> Cow<'_, str> {
         match &self.spelling {
             Some(text) => Cow::Borrowed(text),
@@ -126,21 +125,21 @@ impl Digest {
         }
     }
 
-    /// The digest of a text that is spelled as the peers spell it. Any other text is left to [`Digest::parse`].
+    /// Parses a digest in the spelling of other implementations. Anything else is left to [`Digest::parse`].
     pub fn plain(text: &[u8]) -> Option<Self> {
         let crc = || hex_number::<8>(text.strip_prefix(b"crc32c:0x")?, &UPPER_VALUES);
         let crc = || Some(Expected::Crc32c(u32::try_from(crc()?).ok()?));
         Some(Self::new(crc().or_else(|| plain_sha256(text))?, Over::Stored))
     }
 
-    /// The same of what is left to [`Digest::parse_registered`] otherwise.
+    /// Parses a digest in its usual spelling. Anything else is left to [`Digest::parse_registered`].
     pub fn plain_registered(text: &[u8]) -> Option<Self> {
         let hash = || hex_number::<16>(text.strip_prefix(b"xxh3:")?, &LOWER_VALUES);
         Some(Self::new(hash().map(Expected::Xxh3).or_else(|| plain_sha256(text))?, Over::Decoded))
     }
 
-    /// Parses `crc32c:0x1A2B3C4D` (the `0x` and leading zeros are optional, as the peers read it) or
-    /// `sha256:` and 64 hex digits. Hex is case-insensitive.
+    /// Parses `crc32c:0x1A2B3C4D` (the `0x` and leading zeros are optional, as in other implementations) or `sha256:` and 64 hex digits.
+    /// Hex is case-insensitive.
     pub fn parse(text: &str) -> Result<Self> {
         if let Some(digest) = Self::plain(text.as_bytes()) {
             return Ok(digest);
@@ -172,8 +171,8 @@ impl Digest {
         Ok(Self::spelled(text, expected, Over::Stored))
     }
 
-    /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 hex digits, lower case. Other algorithms of
-    /// letters, digits and hex digits are unknown, not refused.
+    /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 lowercase hex digits. Other algorithms of letters, digits and hex
+    /// digits are unknown, but accepted.
     pub fn parse_registered(text: &str) -> Result<Self> {
         if let Some(digest) = Self::plain_registered(text.as_bytes()) {
             return Ok(digest);
@@ -201,7 +200,7 @@ impl Digest {
         Ok(Self::spelled(text, expected, Over::Decoded))
     }
 
-    /// A hasher of this digest's algorithm, where it is known.
+    /// Returns a hasher for this digest's algorithm, if it is known.
     pub fn hasher(&self) -> Option<Hasher> {
         match self.expected {
             Expected::Crc32c(_) => Some(Hasher::Sum(Checksum::Crc32c, 0)),
@@ -212,7 +211,7 @@ impl Digest {
         }
     }
 
-    /// Compares what was hashed with what is declared.
+    /// Compares the hash with the stated digest.
     pub fn check(&self, hasher: Hasher) -> Result<()> {
         let found = hasher.finish();
         if found == self.expected {
@@ -220,7 +219,7 @@ impl Digest {
         }
         let found = found.text();
         let message =
-            format!("the bytes hash to {found}, the index says {}: the file is damaged", self.text());
+            format!("the bytes hash to {found}, but the index states {}: the file is damaged", self.text());
         let error = Error::new(Code::DigestMismatch, message);
         Err(match (&self.expected, self.over) {
             (Expected::Crc32(_), _) => error.rule("APPNOTE 4.4.7 CRC-32"),
@@ -229,7 +228,7 @@ impl Digest {
         })
     }
 
-    /// Hashes `bytes` and compares. An unknown algorithm passes: it was warned of at open.
+    /// Hashes `bytes` and compares. An unknown algorithm passes: a warning was emitted when the file was opened.
     pub fn check_bytes(&self, bytes: &[u8]) -> Result<()> {
         let Some(mut hasher) = self.hasher() else { return Ok(()) };
         hasher.update(bytes);
@@ -237,11 +236,11 @@ impl Digest {
     }
 }
 
-/// An algorithm to write digests of.
+/// An algorithm for writing digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
     Crc32c,
-    /// Of formats that have it of everything; no option names it.
+    /// For formats that use it everywhere; no option names it.
     Crc32,
     Sha256,
     Xxh3,
@@ -270,14 +269,14 @@ impl Algorithm {
         }
     }
 
-    /// The digest of what `hasher` was fed.
+    /// Returns the digest of the bytes fed to `hasher`.
     pub fn digest(self, hasher: Hasher) -> Digest {
-        // A writer only spells it.
+        // A writer only formats it.
         Digest::new(hasher.finish(), Over::Stored)
     }
 }
 
-/// A checksum whose value for a whole follows from those of its parts.
+/// A checksum that can be combined from those of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksum {
     Crc32c,
@@ -285,7 +284,7 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// That of what `sum` is of and `bytes` behind it.
+    /// Extends the checksum `sum` by `bytes`.
     pub fn append(self, sum: u32, bytes: &[u8]) -> u32 {
         match self {
             Self::Crc32c => crc32c::crc32c_append(sum, bytes),
@@ -297,7 +296,7 @@ impl Checksum {
         }
     }
 
-    /// That of what `sum` is of and `length` bytes behind it whose own is `part`.
+    /// Extends the checksum `sum` by `length` bytes with the checksum `part`.
     pub fn combine(self, sum: u32, part: u32, length: usize) -> u32 {
         match self {
             Self::Crc32c => crc32c::crc32c_combine(sum, part, length),
@@ -310,7 +309,7 @@ impl Checksum {
     }
 }
 
-/// A digest in the making.
+/// An incremental hasher.
 pub enum Hasher {
     Sum(Checksum, u32),
     Sha256(Box<sha2::Sha256>),
@@ -327,7 +326,7 @@ impl Hasher {
         }
     }
 
-    /// The checksum that it is of, where the digest of a whole follows from those of its parts.
+    /// Returns its checksum algorithm, if checksums of parts can be combined.
     pub fn checksum(&self) -> Option<Checksum> {
         match self {
             Self::Sum(checksum, _) => Some(*checksum),
@@ -335,12 +334,12 @@ impl Hasher {
         }
     }
 
-    /// Whether the digest of a whole follows from those of its parts.
+    /// Returns whether hashes of parts can be combined.
     pub fn combines(&self) -> bool {
         self.checksum().is_some()
     }
 
-    /// What was hashed so far, for [`Hasher::combine`]. Only of a hasher that combines.
+    /// Returns the current hash, for [`Hasher::combine`]. Only for a hasher that combines.
     pub fn combined(&self) -> Option<u32> {
         match self {
             Self::Sum(_, sum) => Some(*sum),
@@ -348,7 +347,7 @@ impl Hasher {
         }
     }
 
-    /// Appends `length` bytes of which only the checksum is at hand. Only for a hasher that combines.
+    /// Appends `length` bytes of which only the checksum is known. Only for a hasher that combines.
     pub fn combine(&mut self, part: u32, length: u64) {
         if let (Self::Sum(checksum, sum), Ok(length)) = (self, usize::try_from(length)) {
             *sum = checksum.combine(*sum, part, length);
@@ -364,7 +363,7 @@ impl Hasher {
     }
 }
 
-/// XXH3 of 64 bits of `bytes`, without a seed.
+/// Returns the 64-bit XXH3 of `bytes`, without a seed.
 pub fn xxh3(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
@@ -372,7 +371,7 @@ pub fn xxh3(bytes: &[u8]) -> u64 {
 const LOWER: &[u8; 16] = b"0123456789abcdef";
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Bytes in hex digits behind `head`, in memory that is just large enough: a writer does this for each blob.
+/// Formats bytes as hex digits after `head`, in exactly sized memory: a writer does this for each blob.
 fn spelled(head: &str, bytes: &[u8], digits: &[u8; 16]) -> String {
     let mut text = String::with_capacity(head.len() + 2 * bytes.len());
     text.push_str(head);
@@ -412,7 +411,7 @@ mod tests {
 
     #[test]
     fn xxh3_answers() {
-        // The reference implementation's sanity vectors, of no byte and of pieces at once and one by one.
+        // The reference implementation's test vectors, for no bytes, and for pieces at once and one by one.
         let empty = Digest::parse_registered("xxh3:2d06800538d394c2").unwrap();
         empty.check_bytes(b"").unwrap();
         assert_eq!(empty.check_bytes(b"a").unwrap_err().code(), Code::DigestMismatch);
@@ -424,7 +423,7 @@ mod tests {
 
     #[test]
     fn masked_checksums() {
-        // That of no bytes is 0; of 32 zeros RFC 3720 B.4 has 0x8A9136AA.
+        // That of no bytes is 0; that of 32 zeros is 0x8A9136AA in RFC 3720 B.4.
         assert_eq!(Digest::masked_crc32c(0xa282_ead8).expected, Expected::Crc32c(0));
         let masked = 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8);
         Digest::masked_crc32c(masked).check_bytes(&[0; 32]).unwrap();

@@ -1,4 +1,4 @@
-//! HDF5's filter fletcher32: four bytes behind the data are its Fletcher checksum over words of 16 bits.
+//! HDF5's filter fletcher32: the data is followed by four bytes, its Fletcher checksum over 16-bit words.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 /// Bytes of the checksum.
 pub const BYTES: u64 = 4;
 
-/// The data, after its checksum was compared.
+/// Returns the data, after verifying its checksum.
 pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     let data = checked(input)?;
     let length = data.len() as u64;
@@ -18,7 +18,7 @@ pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     }
 }
 
-/// The same into memory of as many bytes.
+/// Decodes into memory of the exact size.
 pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
     let data = checked(input)?;
     if data.len() != output.len() {
@@ -31,19 +31,19 @@ pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
 fn checked(input: &[u8]) -> Result<&[u8]> {
     let (data, stored) = input
         .split_last_chunk::<4>()
-        .ok_or_else(|| Error::new(Code::Decode, "a fletcher32 checksum is cut off"))?;
+        .ok_or_else(|| Error::new(Code::Decode, "a fletcher32 checksum is truncated"))?;
     let stored = u32::from_le_bytes(*stored);
     let sum = sum(data);
     // Version 1.6.2 of the library swapped the bytes of each half on little-endian machines.
     let swapped = sum.swap_bytes().rotate_left(16);
     if ![sum, swapped].contains(&stored) {
-        let message = format!("the fletcher32 checksum is {sum:08x}, the file says {stored:08x}");
+        let message = format!("the fletcher32 checksum is {sum:08x}, but the file states {stored:08x}");
         return Err(Error::new(Code::DigestMismatch, message));
     }
     Ok(data)
 }
 
-/// The checksum of bytes.
+/// Returns the checksum of bytes.
 pub fn sum(bytes: &[u8]) -> u32 {
     /// Words after which the sums still fit 32 bits.
     const WORDS: usize = 360;
@@ -66,10 +66,7 @@ pub fn sum(bytes: &[u8]) -> u32 {
 }
 
 fn other_size(length: u64) -> Error {
-    Error::new(
-        Code::Decode,
-        format!("{length} bytes are before a checksum, which are another number than there should be"),
-    )
+    Error::new(Code::Decode, format!("{length} bytes precede a checksum, which is not the expected number"))
 }
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
-//! Which bytes are zstd data: the one judge of frames (RFC 8878 §3.1), whoever decodes them.
+//! Validates zstd frames (RFC 8878 §3.1), independently of the decoder.
 //!
-//! A component of zTensor 0.1 to 1.2 is a sequence of frames, skippable ones among them: no page of these versions forbids it,
-//! and their readers (0.1.4, 1.0.1, 1.2.3) decode such a sequence to what its frames hold, one after the other.
+//! A component of zTensor 0.1 to 1.2 is a sequence of frames, including skippable ones: these versions do not forbid it, and their readers
+//! (0.1.4, 1.0.1, 1.2.3) decode such a sequence to the concatenated content of its frames.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
-/// What a frame of data begins with.
+/// The magic of a data frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// What a skippable frame begins with: of the first byte the upper half alone counts (§3.1.2).
+/// The magic of a skippable frame: only the upper half of the first byte is significant (§3.1.2).
 const SKIPPABLE: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
-/// Bytes of a skippable frame's head: its magic and its length.
+/// Bytes of a skippable frame's header: its magic and its length.
 const SKIPPABLE_HEAD: usize = 8;
-/// The bit of the descriptor that has to be 0 (§3.1.1.1.1.4).
+/// The descriptor bit that must be 0 (§3.1.1.1.1.4).
 const RESERVED: u8 = 0x08;
 const SINGLE_SEGMENT: u8 = 0x20;
 
-/// The size of what all frames of a component decode to.
+/// The expected total decoded size of all frames of a component.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
     Exactly(u64),
     UpTo(u64),
 }
 
-/// What the first bytes of a frame say.
+/// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head {
     Data {
         /// Bytes of the header.
         length: usize,
-        /// What the frame says that it decodes to. Nothing is believed: it has to be so.
+        /// The stated content size, which is verified.
         content: Option<u64>,
         window: u64,
         dictionary: u32,
@@ -50,7 +50,7 @@ pub(super) fn too_large(limit: u64) -> Error {
     )
 }
 
-/// Reads the head of the frame at the beginning of `input`. `None`: it goes on behind the end of `input`.
+/// Reads the header of the frame at the beginning of `input`. `None` if it extends past the end of `input`.
 pub fn head(input: &[u8]) -> Result<Option<Head>> {
     let known = input.len().min(4);
     let begins = |magic: &[u8; 4]| input.get(..known) == magic.get(..known);
@@ -84,7 +84,7 @@ pub fn head(input: &[u8]) -> Result<Option<Head>> {
     let content = number(header.get(at_content..));
     let content = match content_bytes {
         0 => None,
-        // Two bytes count from 256 on (§3.1.1.1.4); 65,791 at most.
+        // Two bytes count from 256 on (§3.1.1.1.4); at most 65,791.
         2 => Some(content + 256),
         _ => Some(content),
     };
@@ -100,14 +100,14 @@ pub fn head(input: &[u8]) -> Result<Option<Head>> {
     Ok(Some(Head::Data { length, content, window, dictionary }))
 }
 
-/// Judges the frames of one component as they come.
+/// Validates the frames of one component in sequence.
 #[derive(Debug)]
 pub struct Judge {
     size: Size,
-    /// Frames so far, skippable ones too.
+    /// Frames so far, including skippable ones.
     frames: u64,
     found: u64,
-    /// What `found` has to be at the end of the frame that is being decoded.
+    /// The expected value of `found` at the end of the current frame.
     announced: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ impl Judge {
         Self { size, frames: 0, found: 0, announced: None }
     }
 
-    /// A frame begins.
+    /// Handles the beginning of a frame.
     pub fn begin(&mut self, head: &Head) -> Result<()> {
         self.frames += 1;
         let &Head::Data { content, window, dictionary, .. } = head else { return Ok(()) };
@@ -144,29 +144,29 @@ impl Judge {
         Ok(())
     }
 
-    /// So many more bytes were decoded.
+    /// Records decoded bytes.
     pub fn decoded(&mut self, bytes: usize) -> Result<()> {
         self.found = self.found.saturating_add(bytes as u64);
         self.within(self.found)
     }
 
-    /// The frame of data ended.
+    /// Handles the end of a data frame.
     pub fn end(&mut self) -> Result<()> {
         match self.announced.take() {
-            // libzstd takes a content size of 2^64 - 1 for none.
+            // libzstd treats a content size of 2^64 - 1 as unknown.
             Some(announced) if announced != self.found => {
-                Err(error("the zstd frame holds another number of bytes than its header says"))
+                Err(error("the content size of the zstd frame does not match its header"))
             }
             _ => Ok(()),
         }
     }
 
-    /// There are no more frames: how many bytes they held.
+    /// Handles the end of all frames and returns their total size.
     pub fn finish(self) -> Result<u64> {
         match self.size {
             _ if self.frames == 0 => Err(error("the data is not zstd: it has no bytes")),
             Size::Exactly(length) if self.found != length => {
-                Err(error(format!("the zstd frames hold {} bytes, the tensor {length}", self.found)))
+                Err(error(format!("the zstd frames hold {} bytes, but the tensor has {length}", self.found)))
             }
             _ => Ok(self.found),
         }

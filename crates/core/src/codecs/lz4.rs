@@ -1,4 +1,4 @@
-//! One LZ4 frame (lz4/lz4, LZ4 Frame Format), its checksums checked where it has any.
+//! A single LZ4 frame (lz4/lz4, LZ4 Frame Format), including its optional checksums.
 #![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Read};
@@ -9,17 +9,18 @@ use super::frames::Size;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Bytes between two looks at the stop flag, and those by which an output of unknown size grows.
+/// Bytes between two checks of the stop flag, and the increment of an output of unknown size.
 const PIECE: usize = 4 << 20;
 
-/// Decodes into memory that has to be filled to its last byte. Nothing may follow the frame.
+/// Decodes into memory that must be filled completely. Nothing may follow the frame.
 pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
-    let mut decoder = FrameDecoder::new(Input { rest: input, cut: false });
+    let mut decoder = FrameDecoder::new(Input { rest: input, is_exhausted: false });
     let (length, mut filled) = (output.len(), 0);
-    while let Some(room) = output.get_mut(filled..length.min(filled + PIECE)).filter(|room| !room.is_empty())
+    while let Some(buffer) =
+        output.get_mut(filled..length.min(filled + PIECE)).filter(|buffer| !buffer.is_empty())
     {
         stop.check()?;
-        match read(&mut decoder, room)? {
+        match read(&mut decoder, buffer)? {
             0 => return Err(bad(format!("the LZ4 frame decodes to {filled} bytes, not {length}"))),
             read => filled += read,
         }
@@ -30,12 +31,12 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     decoder.into_inner().ended()
 }
 
-/// Decodes into memory of its own.
+/// Decodes to new memory.
 pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let most = match size {
         Size::Exactly(length) | Size::UpTo(length) => length,
     };
-    let mut decoder = FrameDecoder::new(Input { rest: input, cut: false });
+    let mut decoder = FrameDecoder::new(Input { rest: input, is_exhausted: false });
     let mut output = Vec::new();
     loop {
         stop.check()?;
@@ -61,17 +62,17 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     }
 }
 
-/// The bytes of the frame. Remembers that more was asked of them than there is, since the decoder takes an input
-/// that ends before a block for the end of its frame.
+/// The bytes of the frame. Records whether more bytes were requested than available, because the decoder treats an input that ends before a
+/// block as the end of the frame.
 struct Input<'a> {
     rest: &'a [u8],
-    cut: bool,
+    is_exhausted: bool,
 }
 
 impl Read for Input<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let read = self.rest.read(room)?;
-        self.cut |= read < room.len();
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.rest.read(buffer)?;
+        self.is_exhausted |= read < buffer.len();
         Ok(read)
     }
 }
@@ -79,16 +80,16 @@ impl Read for Input<'_> {
 impl Input<'_> {
     fn ended(&self) -> Result<()> {
         match self.rest.len() {
-            0 if self.cut => Err(bad("the LZ4 frame ends early")),
+            0 if self.is_exhausted => Err(bad("the LZ4 frame ends early")),
             0 => Ok(()),
             more => Err(bad(format!("{more} bytes follow the LZ4 frame"))),
         }
     }
 }
 
-fn read(decoder: &mut FrameDecoder<Input>, room: &mut [u8]) -> Result<usize> {
+fn read(decoder: &mut FrameDecoder<Input>, buffer: &mut [u8]) -> Result<usize> {
     loop {
-        match decoder.read(room) {
+        match decoder.read(buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(bad("the LZ4 frame ends early"));
@@ -142,7 +143,7 @@ mod tests {
             assert_eq!(both(&good, length), None);
         }
         for end in 0..good.len() {
-            assert_eq!(both(&good[..end], 18), None, "cut at {end}");
+            assert_eq!(both(&good[..end], 18), None, "is_exhausted at {end}");
             let mut damaged = good.clone();
             damaged[end] ^= 1;
             assert_eq!(both(&damaged, 18), None, "damaged at {end}");

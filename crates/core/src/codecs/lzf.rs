@@ -1,10 +1,10 @@
-//! LZF, as h5py's filter and `liblzf` write it: runs of bytes, and references to bytes up to 8 KiB before.
+//! LZF, as written by h5py's filter and `liblzf`: literal runs, and references to bytes up to 8 KiB back.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
 use crate::error::{Code, Error, Result};
 
-/// A control byte below this begins a run of as many bytes and one.
+/// A control byte below this begins a literal run of that many bytes plus one.
 const RUN: u8 = 1 << 5;
 
 /// Decodes all of the input.
@@ -39,7 +39,7 @@ pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     }
 }
 
-/// The same into memory that has to be filled to its last byte.
+/// Decodes into memory that must be filled completely.
 pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
     let (mut rest, mut at, total) = (input, 0_usize, output.len());
     while let Some(step) = next(&mut rest)? {
@@ -70,7 +70,7 @@ pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
 /// A part of the data.
 enum Step<'i> {
     Run(&'i [u8]),
-    /// Bytes that end so far behind those that they repeat.
+    /// The distance to the repeated bytes.
     Back {
         distance: usize,
         length: usize,
@@ -132,7 +132,7 @@ mod tests {
     fn runs_and_references() {
         assert_eq!(both(&[], 0).unwrap(), b"");
         assert_eq!(both(b"\x02abc", 3).unwrap(), b"abc");
-        // Three bytes from two before, which overlap what they make.
+        // Three bytes from two positions back, overlapping the output.
         assert_eq!(both(b"\x01ab\x20\x01", 5).unwrap(), b"ababa");
         assert_eq!(both(b"\x00a\xe0\x05\x00", 15).unwrap(), b"aaaaaaaaaaaaaaa");
         assert_eq!(both(b"\x03abcd\x40\x03", 8).unwrap(), b"abcdabcd");

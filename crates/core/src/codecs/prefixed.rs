@@ -1,5 +1,5 @@
-//! Compressed buffers that begin with their decoded length, 8 bytes, as Arrow's (Columnar Format, Compression); -1 where the rest is
-//! as it was.
+//! Compressed buffers that begin with their decoded length in 8 bytes, as in Arrow (Columnar Format, Compression); -1 if the rest is not
+//! compressed.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
@@ -7,14 +7,14 @@ use super::{lz4, zstd};
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Which compression follows the length.
+/// The compression after the length.
 #[derive(Clone, Copy)]
 pub enum Inner {
     Lz4,
     Zstd,
 }
 
-/// Decodes to memory of its own. What is longer than wanted is padding.
+/// Decodes to new memory. Excess bytes are padding.
 pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let (claimed, rest) = split(input)?;
     let length = claimed.unwrap_or(rest.len() as u64);
@@ -43,7 +43,7 @@ pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec
     Ok(output)
 }
 
-/// The same into memory that has to be filled to its last byte.
+/// Decodes into memory that must be filled completely.
 pub fn decode_into(inner: Inner, input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     let (claimed, rest) = split(input)?;
     let wanted = output.len();
@@ -64,12 +64,12 @@ fn split(input: &[u8]) -> Result<(Option<u64>, &[u8])> {
     match i64::from_le_bytes(*length) {
         -1 => Ok((None, rest)),
         length => u64::try_from(length).map(|length| (Some(length), rest)).map_err(|_| {
-            Error::new(Code::Decode, format!("a compressed buffer says that it decodes to {length} bytes"))
+            Error::new(Code::Decode, format!("a compressed buffer states a decoded size of {length} bytes"))
         }),
     }
 }
 
-/// Buffers are padded to 64 bytes, so that more than some are not what was meant.
+/// Buffers are padded to 64 bytes, so more excess indicates an error.
 const PADDING: u64 = 64;
 
 fn padded(found: u64, wanted: u64) -> Result<()> {

@@ -1,13 +1,13 @@
-//! A repeated field of numbers in a Protocol Buffers message, as its elements: packed, one by one, or in several pieces
-//! (protobuf.dev, Encoding). The input is the part of the message that the field is in; other fields may stand between.
+//! Extracts a repeated field of numbers from a Protocol Buffers message: packed, one by one, or in several pieces (protobuf.dev, Encoding).
+//! The input is the part of the message that contains the field; other fields may lie between.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// The name of the filter. Its parameters: the number of the field, the wire type of one element ([`VARINT`], [`FIXED64`],
-/// [`FIXED32`]), and how many low bits of it are kept: 8, 16, 32, 64, or 6, which are packed.
+/// The name of the filter. Its parameters: the number of the field, the wire type of an element ([`VARINT`], [`FIXED64`], [`FIXED32`]), and
+/// the number of low bits retained: 8, 16, 32, 64, or 6, which are packed.
 pub const NAME: &str = "protobuf";
 
 pub const VARINT: u32 = 0;
@@ -17,10 +17,10 @@ pub const FIXED32: u32 = 5;
 
 /// Bytes of the longest varint.
 pub const LONGEST: usize = 10;
-/// Elements between two looks at the stop flag.
+/// Elements between two checks of the stop flag.
 const PIECE: u32 = 1 << 18;
 
-/// The number at the start of `bytes` and how many bytes it takes; `None` where it does not end, or has more than 64 bits.
+/// Returns the number at the start of `bytes` and its length; `None` if it does not end, or exceeds 64 bits.
 #[inline]
 pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0_u64;
@@ -36,18 +36,18 @@ pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// The elements of a field into memory that has room for just these.
+/// Writes the elements of a field to memory of the exact size.
 pub fn fill(input: &[u8], parameters: &[u32], output: &mut [u8], stop: &Stop) -> Result<()> {
     let decoded = decode(input, parameters, Size::Exactly(output.len() as u64), stop)?;
     if decoded.len() != output.len() {
-        return Err(Error::new(Code::Decode, "the message holds another number of elements"));
+        return Err(Error::new(Code::Decode, "the message holds a different number of elements"));
     }
     output.copy_from_slice(&decoded);
     Ok(())
 }
 
-/// The elements of a field, little-endian. Fails with `ZT_DECODE` where the message is damaged or holds another number of them,
-/// with `ZT_LIMIT` where they go beyond a limit.
+/// Returns the elements of a field, little-endian. Fails with `ZT_DECODE` if the message is damaged or holds a different number, and with
+/// `ZT_LIMIT` if they exceed a limit.
 pub fn decode(input: &[u8], parameters: &[u32], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let &[field, wire, bits] = parameters else {
         return Err(Error::new(Code::Internal, "the filter of a protobuf field has three parameters"));
@@ -84,7 +84,7 @@ struct Output {
     bits: u32,
     most: u64,
     exactly: Option<u64>,
-    /// Bits that do not fill a byte yet, and how many they are.
+    /// Bits that do not fill a byte yet, and their number.
     pending: (u64, u32),
 }
 
@@ -94,10 +94,10 @@ impl Output {
             Size::Exactly(length) => (length, Some(length)),
             Size::UpTo(limit) => (limit, None),
         };
-        // An element takes at least a byte. Where there is no room for that many, it is claimed as they come.
-        let room = (input.len() as u64).saturating_mul(8).min(most);
+        // An element takes at least a byte. If that much memory is not available, it is allocated as elements arrive.
+        let capacity = (input.len() as u64).saturating_mul(8).min(most);
         let mut bytes = Vec::new();
-        let _ = bytes.try_reserve(usize::try_from(room).unwrap_or(0));
+        let _ = bytes.try_reserve(usize::try_from(capacity).unwrap_or(0));
         Self { bytes, bits, most, exactly, pending: (0, 0) }
     }
 
@@ -159,7 +159,7 @@ fn damaged() -> Error {
     Error::new(Code::Decode, "the protobuf message is damaged: a value does not end where it should")
 }
 
-/// A number.
+/// Reads a number.
 fn next(rest: &mut &[u8], wire: u32) -> Result<u64> {
     let (value, length) = match wire {
         VARINT => varint(rest).ok_or_else(damaged)?,
@@ -171,7 +171,7 @@ fn next(rest: &mut &[u8], wire: u32) -> Result<u64> {
     Ok(value)
 }
 
-/// Bytes behind their length.
+/// Reads length-prefixed bytes.
 fn run<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8]> {
     let length = usize::try_from(next(rest, VARINT)?).map_err(|_| damaged())?;
     let (run, behind) = rest.split_at_checked(length).ok_or_else(damaged)?;
@@ -249,7 +249,7 @@ mod tests {
             for field in [4, 5] {
                 let wire = if field == 4 { FIXED32 } else { VARINT };
                 let decoded = decode(input, &[field, wire, 32], Size::UpTo(100), &Stop::default());
-                // What is wrong in another field is no matter.
+                // Damage in another field does not matter.
                 let passes = (field, input[0]) == (5, 0x22) || (field, input) == (4, &[0x2a, 1, 0x80][..]);
                 assert_eq!(decoded.is_ok(), passes, "{input:?} {field}");
             }

@@ -1,5 +1,5 @@
-//! `zt.zstd-seekable/1`: zstd frames of one decoded size, each with a checksum, and a skippable frame that says where
-//! they are. Any run of the decoded bytes comes from the frames that it touches.
+//! `zt.zstd-seekable/1`: zstd frames of one decoded size, each with a checksum, and a skippable frame with a seek table. Any range of the
+//! decoded bytes requires only the frames that it overlaps.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -11,15 +11,15 @@ use crate::work::Stop;
 
 /// Bytes at the very end: the number of frames, a descriptor, a magic.
 pub const FOOTER: u64 = 9;
-/// Bytes of a skippable frame's head: its magic and its length.
+/// Bytes of a skippable frame's header: its magic and its length.
 const HEAD: u64 = 8;
 pub const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
 pub const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
-/// The descriptor's bit that says that entries hold a checksum as well.
+/// The descriptor bit of entries with checksums.
 const CHECKSUMS: u8 = 0x80;
-/// No frame may decode to more.
+/// Maximum decoded size of a frame.
 pub const MAX_FRAME: u64 = 16 << 20;
-/// The bit of a frame's descriptor that says that a checksum follows the data (RFC 8878 §3.1.1.1.1).
+/// The descriptor bit of a frame whose data is followed by a checksum (RFC 8878 §3.1.1.1.1).
 const CONTENT_CHECKSUM: u8 = 0x04;
 
 pub const RULES: &str = "zt.zstd-seekable/1 Rules";
@@ -28,7 +28,7 @@ fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::Decode, message).rule(RULES)
 }
 
-/// Bytes of the seek table at the end of a stream of `stored` bytes, whose last [`FOOTER`] bytes are `footer`.
+/// Returns the size of the seek table at the end of a stream of `stored` bytes, whose last [`FOOTER`] bytes are `footer`.
 pub fn table_length(footer: &[u8], stored: u64) -> Result<u64> {
     let &[a, b, c, d, descriptor, ref magic @ ..] = footer else {
         return Err(bad("the data is too short for a seek table"));
@@ -51,17 +51,17 @@ const fn entry_bytes(descriptor: u8) -> u64 {
     if descriptor & CHECKSUMS == 0 { 8 } else { 12 }
 }
 
-/// Where the frames of a stream are.
+/// The locations of the frames of a stream.
 #[derive(Debug)]
 pub struct Frames {
     /// Decoded bytes of each frame but the last.
     step: u64,
     decoded: u64,
-    /// The offset in the stream of each frame, and of the end of the last.
+    /// The offset in the stream of each frame, and the end of the last.
     starts: Vec<u64>,
 }
 
-/// One frame: its bytes in the stream, and those that it decodes to.
+/// One frame: its range in the stream, and its decoded range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     pub stored: Range<u64>,
@@ -81,7 +81,7 @@ impl Frames {
             || word(table, 4).map(u64::from) != length.checked_sub(HEAD)
             || content % entry_bytes(descriptor) != 0
         {
-            return Err(bad("the seek table is no skippable frame of its size"));
+            return Err(bad("the seek table is not a skippable frame of its size"));
         }
         let entries = checked::slice(table, HEAD, content).unwrap_or_default();
         let entries = entries.chunks_exact(usize::try_from(entry_bytes(descriptor)).unwrap_or(usize::MAX));
@@ -103,7 +103,7 @@ impl Frames {
             if at == 0 {
                 step = bytes;
             } else if at + 1 < count && bytes != step {
-                return Err(bad(format!("frame {at} decodes to {bytes} bytes, the first one to {step}")));
+                return Err(bad(format!("frame {at} decodes to {bytes} bytes, but the first one to {step}")));
             }
             end += u64::from(compressed);
             total += bytes;
@@ -115,7 +115,7 @@ impl Frames {
             )));
         }
         if total != decoded {
-            return Err(bad(format!("the frames decode to {total} bytes, the index says {decoded}")));
+            return Err(bad(format!("the frames decode to {total} bytes, but the index states {decoded}")));
         }
         Ok(Self { step, decoded, starts })
     }
@@ -128,7 +128,7 @@ impl Frames {
         self.len() == 0
     }
 
-    /// The frame that decodes to the byte at `position`; the last one beyond the end.
+    /// Returns the frame that contains the decoded byte at `position`; the last one past the end.
     pub fn at(&self, position: u64) -> usize {
         let frame = position.checked_div(self.step).and_then(|frame| usize::try_from(frame).ok());
         frame.unwrap_or(0).min(self.len().saturating_sub(1))

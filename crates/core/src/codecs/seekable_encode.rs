@@ -1,5 +1,4 @@
-//! The seek table of `zt.zstd-seekable/1`: behind frames of one content size, each with a checksum, a skippable frame says
-//! where they are.
+//! Writes the seek table of `zt.zstd-seekable/1`: a skippable frame after frames of one content size, each with a checksum.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
@@ -9,7 +8,7 @@ pub const LARGEST_FRAME: u32 = 16 << 20;
 const SKIPPABLE: u32 = 0x184D_2A5E;
 const SEEKABLE: u32 = 0x8F92_EAB1;
 
-/// A table in the making: compressed and plain bytes of each frame.
+/// A table under construction: compressed and decoded size of each frame.
 #[derive(Default)]
 pub struct Table(Vec<(u32, u32)>);
 
@@ -30,7 +29,7 @@ impl Table {
 
     pub fn finish(self) -> Result<Vec<u8>> {
         let too_many =
-            |_| Error::new(Code::Limit, "more frames than a seek table can hold; take larger ones");
+            |_| Error::new(Code::Limit, "more frames than a seek table can hold; use larger frames");
         let frames = u32::try_from(self.0.len()).map_err(too_many)?;
         let length = u32::try_from(self.0.len() * 8 + 9).map_err(too_many)?;
         let mut output = Vec::with_capacity(self.0.len() * 8 + 17);
@@ -41,7 +40,7 @@ impl Table {
             output.extend_from_slice(&plain.to_le_bytes());
         }
         output.extend_from_slice(&frames.to_le_bytes());
-        // No checksums in the table: the frames have theirs.
+        // No checksums in the table: the frames have their own.
         output.push(0);
         output.extend_from_slice(&SEEKABLE.to_le_bytes());
         Ok(output)

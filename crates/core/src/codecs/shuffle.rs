@@ -1,5 +1,5 @@
-//! HDF5's shuffle: the first bytes of all elements, then all second ones, and so on. The parameter is the bytes of an element; those
-//! behind the last whole element stay where they are.
+//! HDF5's shuffle filter: the first bytes of all elements, then all second ones, and so on. The parameter is the size of an element; bytes
+//! after the last whole element are unchanged.
 #![forbid(unsafe_code)]
 
 use multiversion::multiversion;
@@ -7,10 +7,10 @@ use multiversion::multiversion;
 use super::frames::Size;
 use crate::error::{Code, Error, Result};
 
-/// Elements whose bytes are put together before the next: they stay in the core's cache.
+/// Elements that are reassembled at a time: they stay in the core's cache.
 const BLOCK: usize = 4096;
 
-/// Puts elements together again.
+/// Reassembles elements.
 pub fn decode(input: &[u8], parameters: &[u32], size: Size) -> Result<Vec<u8>> {
     let length = input.len() as u64;
     if matches!(size, Size::Exactly(wanted) if wanted != length)
@@ -22,11 +22,11 @@ pub fn decode(input: &[u8], parameters: &[u32], size: Size) -> Result<Vec<u8>> {
     decode_into(input, parameters, &mut output).map(|()| output)
 }
 
-/// The same into memory of as many bytes.
+/// Decodes into memory of the exact size.
 pub fn decode_into(input: &[u8], parameters: &[u32], output: &mut [u8]) -> Result<()> {
     let width = parameters.first().and_then(|&width| usize::try_from(width).ok()).filter(|&width| width > 0);
     let width = width
-        .ok_or_else(|| Error::new(Code::Decode, "the shuffle filter does not say how wide elements are"))?;
+        .ok_or_else(|| Error::new(Code::Decode, "the shuffle filter does not state the size of elements"))?;
     if input.len() != output.len() {
         return Err(other_size(input.len() as u64));
     }
@@ -51,11 +51,11 @@ pub fn decode_into(input: &[u8], parameters: &[u32], output: &mut [u8]) -> Resul
     Ok(())
 }
 
-/// Elements that are put together at a time, by instructions that interleave the bytes of two registers.
+/// Elements that are reassembled at a time, with instructions that interleave the bytes of two registers.
 const WIDE: usize = 64;
 
-/// Elements of a width that the compiler knows. Compiled once for all processors and once for AVX2, with which it is 7 times as fast
-/// for 4 bytes and 3 times for 8.
+/// Elements of a width known at compile time. Compiled once for the baseline and once for AVX2, with which it is 7 times as fast for 4
+/// bytes and 3 times for 8.
 macro_rules! fixed {
     ($($name:ident $width:literal)*) => {$(
         #[multiversion(targets("x86_64+avx2"))]
@@ -85,10 +85,7 @@ macro_rules! fixed {
 fixed! { of_2 2 of_4 4 of_8 8 }
 
 fn other_size(length: u64) -> Error {
-    Error::new(
-        Code::Decode,
-        format!("{length} bytes are shuffled, which are another number than there should be"),
-    )
+    Error::new(Code::Decode, format!("{length} bytes are shuffled, which is not the expected number"))
 }
 
 #[cfg(test)]

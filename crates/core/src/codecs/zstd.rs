@@ -1,4 +1,4 @@
-//! Decoding of a component stored as zstd frames (RFC 8878) that stand in memory.
+//! Decodes a component stored as zstd frames (RFC 8878) in memory.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -11,17 +11,17 @@ use super::zstd_stream::{Decoder, library};
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Outputs up to this size are decoded by one call a frame: about 30 ms at 1.2 GB/s.
+/// Maximum output size that is decoded by one call per frame: about 30 ms at 1.2 GB/s.
 const ONE_SHOT: usize = 32 << 20;
-/// And only inputs that hold hardly anything else than that output: blocks may hold nothing.
+/// And maximum input size, because blocks may be empty.
 const ONE_SHOT_INPUT: usize = 2 * ONE_SHOT;
-/// Decoded bytes between two looks at the stop flag.
+/// Decoded bytes between two checks of the stop flag.
 const PIECE: usize = 8 << 20;
 
-/// Decodes `input`, a sequence of frames, into `output`, which must be filled to its last byte.
+/// Decodes `input`, a sequence of frames, into `output`, which must be filled completely.
 ///
-/// What counts is what the streaming decoder says, since that is what decodes in pieces: large data, and data that is judged
-/// and not kept. The one of whole frames is faster, and what it gives is the same.
+/// The streaming decoder is authoritative, because it also decodes large data, and data that is only checked. The whole-frame decoder is
+/// faster, and yields the same result.
 pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     if output.len() <= ONE_SHOT && input.len() <= ONE_SHOT_INPUT && decoded_at_once(input, output, stop)? {
         return Ok(());
@@ -31,13 +31,13 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     let (mut consumed, mut filled) = (0, 0);
     loop {
         stop.check()?;
-        // Of a byte more than there should be the decoder says so itself.
+        // The decoder itself reports a byte too many.
         let mut one_more = [0];
-        let room = match output.get_mut(filled..length.min(filled + PIECE)) {
-            Some(room) if !room.is_empty() => room,
+        let target = match output.get_mut(filled..length.min(filled + PIECE)) {
+            Some(target) if !target.is_empty() => target,
             _ => &mut one_more,
         };
-        let (taken, written) = decoder.step(input.get(consumed..).unwrap_or_default(), room)?;
+        let (taken, written) = decoder.step(input.get(consumed..).unwrap_or_default(), target)?;
         (consumed, filled) = (consumed + taken, filled + written);
         if (taken, written) == (0, 0) {
             break;
@@ -46,7 +46,7 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     decoder.finish((input.len() - consumed) as u64).map(drop)
 }
 
-/// Whether the decoder of whole frames makes anything of `input`; what no decoder can mend is an error.
+/// Returns whether the whole-frame decoder decodes `input`; fails for errors that no decoder can recover from.
 fn decoded_at_once(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<bool> {
     let mut judge = Judge::new(Size::Exactly(output.len() as u64));
     let (mut rest, mut filled) = (input, 0);
@@ -59,8 +59,10 @@ fn decoded_at_once(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<bool>
             Head::Data { .. } => {
                 let length = zstd_safe::find_frame_compressed_size(rest).ok();
                 let frame = length.and_then(|length| rest.get(..length));
-                let room = output.get_mut(filled..).unwrap_or_default();
-                let Some(Ok(written)) = frame.map(|frame| decompress(room, frame)) else { return Ok(false) };
+                let target = output.get_mut(filled..).unwrap_or_default();
+                let Some(Ok(written)) = frame.map(|frame| decompress(target, frame)) else {
+                    return Ok(false);
+                };
                 filled += written;
                 judge.decoded(written)?;
                 judge.end()?;
@@ -73,10 +75,10 @@ fn decoded_at_once(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<bool>
     judge.finish().map(|_| true)
 }
 
-/// Decodes `input`, which must be one frame of data and nothing else, into `output`, which must be filled to its last byte.
+/// Decodes `input`, which must be exactly one data frame, into `output`, which must be filled completely.
 pub fn decode_frame(input: &[u8], output: &mut [u8]) -> Result<()> {
     let Some(Head::Data { content, .. }) = frames::head(input)? else {
-        return Err(error("the data is no zstd frame"));
+        return Err(error("the data is not a zstd frame"));
     };
     let length = output.len();
     let wrong = |found| Err(error(format!("the zstd frame holds {found} bytes, not {length}")));
@@ -93,7 +95,7 @@ pub fn decode_frame(input: &[u8], output: &mut [u8]) -> Result<()> {
     }
 }
 
-/// Decodes a whole frame. The thread keeps the decoder: making one costs as much as a frame of some KiB.
+/// Decodes a whole frame. The decoder is retained per thread: creating one costs as much as a frame of some KiB.
 fn decompress(output: &mut [u8], input: &[u8]) -> Result<usize> {
     thread_local!(static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) });
     let mut context = CONTEXT.take().unwrap_or_else(DCtx::create);
@@ -102,7 +104,7 @@ fn decompress(output: &mut [u8], input: &[u8]) -> Result<usize> {
     Ok(written)
 }
 
-/// Decodes frames whose size nothing but themselves can tell, up to `limit` bytes.
+/// Decodes frames of unknown size, up to `limit` bytes.
 pub fn decode_unsized(input: &[u8], limit: u64, stop: &Stop) -> Result<Vec<u8>> {
     let mut output = Vec::new();
     each_piece(input, Size::UpTo(limit), stop, |piece| {
@@ -115,7 +117,7 @@ pub fn decode_unsized(input: &[u8], limit: u64, stop: &Stop) -> Result<Vec<u8>> 
     Ok(output)
 }
 
-/// Decodes frames into memory of their own.
+/// Decodes frames to new memory.
 pub fn decode_to(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     match size {
         Size::UpTo(limit) => decode_unsized(input, limit, stop),
@@ -127,7 +129,7 @@ pub fn decode_to(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     }
 }
 
-/// Zeroed memory, as far as there is any.
+/// Allocates zeroed memory, if available.
 fn claimed(length: u64) -> Result<Vec<u8>> {
     let refused = || Error::new(Code::Limit, "not enough memory to decode");
     let length = usize::try_from(length).map_err(|_| refused())?;
@@ -137,7 +139,7 @@ fn claimed(length: u64) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// Decodes frames in pieces and gives the length of all, without keeping it.
+/// Decodes frames in pieces and returns the total length, without retaining it.
 pub fn each_piece(
     input: &[u8],
     size: Size,
@@ -146,7 +148,7 @@ pub fn each_piece(
 ) -> Result<u64> {
     let mut rest = input;
     let read = |piece: &mut [u8]| {
-        let short = || Error::new(Code::Internal, "more compressed data is asked for than there is");
+        let short = || Error::new(Code::Internal, "more compressed data is requested than available");
         let (next, further) = rest.split_at_checked(piece.len()).ok_or_else(short)?;
         piece.copy_from_slice(next);
         rest = further;
@@ -164,7 +166,7 @@ mod tests {
         zstd::bulk::compress(bytes, 3).unwrap()
     }
 
-    /// A frame of one raw block whose header is all that a test wants.
+    /// Builds a frame of one raw block with an arbitrary header.
     fn framed(header: &[u8], content: &[u8]) -> Vec<u8> {
         let block = u32::try_from(content.len()).unwrap() << 3 | 1;
         [&[0x28, 0xb5, 0x2f, 0xfd], header, &block.to_le_bytes()[..3], content].concat()
@@ -175,7 +177,7 @@ mod tests {
         [&[0x50 | kind, 0x2a, 0x4d, 0x18], &length[..], content].concat()
     }
 
-    /// What becomes of `input` by each way of decoding it, which must be one and the same.
+    /// Decodes `input` in every way and checks that the results are equal.
     fn decoded(input: &[u8], length: usize) -> Result<Vec<u8>> {
         let stop = Stop::default();
         let mut output = vec![0xaa; length];
@@ -184,16 +186,16 @@ mod tests {
         for step in [1, 7, input.len().max(1)] {
             let mut pieces = Vec::new();
             let mut decoder = Decoder::new(size).unwrap();
-            let mut room = vec![0; step];
+            let mut buffer = vec![0; step];
             let (mut at, mut end) = (0, 0);
             let streamed = loop {
-                match decoder.step(&input[at..end], &mut room) {
+                match decoder.step(&input[at..end], &mut buffer) {
                     Err(error) => break Err(error),
                     Ok((0, 0)) if end == input.len() => break decoder.finish((end - at) as u64),
                     Ok((0, 0)) => end = input.len().min(end + step),
                     Ok((taken, written)) => {
                         at += taken;
-                        pieces.extend_from_slice(&room[..written]);
+                        pieces.extend_from_slice(&buffer[..written]);
                     }
                 }
             };
@@ -263,7 +265,7 @@ mod tests {
         }
     }
 
-    /// One-segment frames have a window of their content size.
+    /// Single-segment frames have a window of their content size.
     #[test]
     fn what_a_header_claims_is_held_against_the_data() {
         let claims = |bytes: u64| [&[0xe0], &bytes.to_le_bytes()[..]].concat();
@@ -274,7 +276,7 @@ mod tests {
             (claims(19), Some(Code::Decode)),
             (claims(21), Some(Code::Decode)),
             (claims(1 << 63), Some(Code::Decode)),
-            // libzstd takes these for no claim and for an error.
+            // libzstd treats these as unknown and as an error, respectively.
             (claims(u64::MAX), Some(Code::Decode)),
             (claims(u64::MAX - 1), Some(Code::Decode)),
             (claims_in_window(u64::MAX, 80), Some(Code::Decode)),
@@ -383,8 +385,7 @@ mod tests {
         }
     }
 
-    /// Found by fuzzing: of libzstd's two decoders the one of whole frames refuses such a block, the one of streams passes over
-    /// it, as the Python readers do.
+    /// Found by fuzzing: libzstd's whole-frame decoder rejects such a block, its streaming decoder skips it, as the Python readers do.
     #[test]
     fn a_compressed_block_of_no_bytes_holds_nothing() {
         let header = [0x28, 0xb5, 0x2f, 0xfd, 0, 0]; // no size, a window of 1 KiB

@@ -1,5 +1,4 @@
-//! Encoding of zstd frames (RFC 8878): at once, or in pieces by several threads. The bytes depend on the input and the level
-//! alone.
+//! Encodes zstd frames (RFC 8878): at once, or in pieces on several threads. The bytes depend only on the input and the level.
 #![forbid(unsafe_code)]
 
 use zstd::zstd_safe::zstd_sys::{ZSTD_EndDirective, ZSTD_ErrorCode};
@@ -9,18 +8,18 @@ use zstd::zstd_safe::{
 
 use crate::error::{Code, Error, Result};
 
-/// Up to this level zstd is asked for speed.
+/// Maximum level at which zstd is tuned for speed.
 const FAST: i32 = 4;
-/// Matches are looked for 512 KiB back there, as level 1 does by itself: that much stays in a core's second-level cache. What
-/// lies further back than a few rows of a tensor is like it by chance only, and looking there takes a quarter of the time.
+/// The match window there is 512 KiB, as in level 1: that much stays in a core's second-level cache. Matches further back than a few rows
+/// of a tensor are accidental, and searching them takes a quarter of the time.
 const FAST_WINDOW: u32 = 19;
-/// Where repetitions give nothing less is looked at, which takes a tenth less time.
+/// Used if repetitions gain nothing; takes a tenth less time.
 const LIGHT_LEVEL: i32 = 1;
 const LIGHT_WINDOW: u32 = 18;
 /// Input of one job.
 const JOB: u32 = 1 << 20;
-/// Threads that compress at a level at a time: memory is bounded. A thread holds some 4 MiB up to level 4, then some 10, and
-/// above level 8 from 50 to 150.
+/// Returns the number of compressing threads at a level, to limit memory. A thread holds some 4 MiB up to level 4, then some 10, and above
+/// level 8 from 50 to 150.
 pub fn threads(level: i32, asked: u32) -> u32 {
     let most = if level <= FAST {
         16
@@ -37,22 +36,22 @@ fn failed(code: usize) -> Error {
     Error::new(refused, format!("zstd does not compress: {}", get_error_name(code)))
 }
 
-/// Whether zstd got no memory or no thread: it has one error for both.
+/// Returns whether zstd failed to allocate memory or a thread: it has one error for both.
 fn is_scarce(code: usize) -> bool {
     code.wrapping_neg() == ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize
 }
 
-/// How much is done to find repetitions.
+/// The effort of finding repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// As much as the level says.
+    /// As defined by the level.
     Level,
-    /// As little as zstd does: for weights, of which only the exponents' bits are few, and of levels up to 4.
+    /// The minimum of zstd: for weights, of which only the exponent bits are compressible, and for levels up to 4.
     Light,
 }
 
 impl Search {
-    /// Whether both differ at a level.
+    /// Returns whether both differ at a level.
     pub fn has_light(level: i32) -> bool {
         level > LIGHT_LEVEL && level <= FAST
     }
@@ -70,7 +69,7 @@ impl Search {
     }
 }
 
-/// Makes one frame after the other, with the same tables.
+/// Encodes one frame after the other, with the same tables.
 pub struct Compressor {
     context: CCtx<'static>,
     level: i32,
@@ -86,7 +85,7 @@ impl Compressor {
         Ok(Self { context, level, search })
     }
 
-    /// How the frames that follow are made.
+    /// Sets the effort for the following frames.
     pub fn search(&mut self, search: Search) -> Result<()> {
         if self.search != search {
             search.set(self.level, &mut self.context)?;
@@ -95,18 +94,18 @@ impl Compressor {
         Ok(())
     }
 
-    /// Bytes that a frame of `length` bytes takes at most.
+    /// Returns the maximum size of a frame of `length` bytes.
     pub fn bound(length: usize) -> usize {
         compress_bound(length)
     }
 
-    /// Makes a frame of `bytes` and says how long it is; `output` has room for [`Compressor::bound`].
+    /// Encodes `bytes` as a frame and returns its length; `output` must hold [`Compressor::bound`].
     pub fn frame(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
         self.context.compress2(output, bytes).map_err(failed)
     }
 }
 
-/// Makes one large frame after the other in jobs that several threads share.
+/// Encodes one large frame after the other in jobs shared by several threads.
 pub struct Jobs {
     context: CCtx<'static>,
     level: i32,
@@ -122,13 +121,13 @@ impl Jobs {
         Ok(Self { context, level, threads })
     }
 
-    /// Begins a frame of `length` bytes. Fails with `Limit` where the system has no thread left.
+    /// Begins a frame of `length` bytes. Fails with `Limit` if the system has no thread left.
     pub fn begin(&mut self, length: u64, search: Search) -> Result<()> {
         loop {
             self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
             search.set(self.level, &mut self.context)?;
             self.context.set_pledged_src_size(Some(length)).map_err(failed)?;
-            // The first step begins the threads, all or none. Fewer make the same bytes.
+            // The first step starts all threads or none. Fewer produce the same bytes.
             match self.advance(&[], &mut [], ZSTD_EndDirective::ZSTD_e_continue) {
                 Err(code) if is_scarce(code) && self.threads > 1 => {
                     *self = Self::new(self.level, self.threads / 2)?;
@@ -138,8 +137,8 @@ impl Jobs {
         }
     }
 
-    /// Takes bytes from the beginning of `input` and puts what is done into `output`: says how much either was, and whether
-    /// all of it is done. `end`: there is no more input than this.
+    /// Consumes the beginning of `input` and writes to `output`: returns the size of both, and whether everything is done. `end`: whether
+    /// this is all of the input.
     pub fn step(&mut self, input: &[u8], output: &mut [u8], end: bool) -> Result<(usize, usize, bool)> {
         let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
         let (read, written, left) = self.advance(input, output, directive).map_err(failed)?;
@@ -147,7 +146,7 @@ impl Jobs {
         Ok((read, written, done))
     }
 
-    /// How much was read, how much written, and what is left to be; or zstd's error.
+    /// Returns the bytes read, the bytes written, and what remains; or zstd's error.
     fn advance(
         &mut self,
         input: &[u8],

@@ -1,4 +1,4 @@
-//! Decoding of zstd frames that come and go in pieces, so that neither side of them stands in memory.
+//! Decodes zstd frames in pieces, so that neither input nor output is fully in memory.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
@@ -6,13 +6,13 @@ use super::zstd_stream::Decoder;
 use crate::error::Result;
 use crate::work::Stop;
 
-/// Bytes of the frames held at once.
+/// Input bytes held at once.
 const INPUT: usize = 1 << 20;
-/// Decoded bytes handed on at once: a multiple of every element's width.
+/// Decoded bytes passed on at once: a multiple of every element size.
 const OUTPUT: usize = 4 << 20;
 
-/// Decodes frames of `stored` bytes in all, which `read` gives in their order, and calls `each` with the decoded bytes, 4 MiB
-/// at a time. Gives how many those were. `ZT_DECODE` where the bytes are anything else than frames of the right size.
+/// Decodes frames of `stored` bytes in total, which `read` returns in sequence, and calls `each` with the decoded bytes, 4 MiB at a time.
+/// Returns their number. Fails with `ZT_DECODE` unless the bytes are frames of the right size.
 pub fn decode(
     stored: u64,
     size: Size,
@@ -22,7 +22,7 @@ pub fn decode(
 ) -> Result<u64> {
     let mut decoder = Decoder::new(size)?;
     let (mut input, mut unread) = (Vec::new(), stored);
-    let mut output = vec![0; room(size)];
+    let mut output = vec![0; capacity(size)];
     let (mut consumed, mut filled) = (0, 0);
     loop {
         stop.check()?;
@@ -37,12 +37,12 @@ pub fn decode(
             if unread == 0 {
                 break;
             }
-            // What is left is the beginning of a frame's head.
+            // The rest is the beginning of a frame header.
             input.drain(..consumed);
             consumed = 0;
-            let kept = input.len();
-            input.resize(kept + usize::try_from(unread).unwrap_or(INPUT).min(INPUT), 0);
-            let next = input.get_mut(kept..).unwrap_or_default();
+            let remaining = input.len();
+            input.resize(remaining + usize::try_from(unread).unwrap_or(INPUT).min(INPUT), 0);
+            let next = input.get_mut(remaining..).unwrap_or_default();
             read(next)?;
             unread -= next.len() as u64;
         }
@@ -52,8 +52,8 @@ pub fn decode(
     Ok(total)
 }
 
-/// Bytes of the buffer for what is decoded: one more than there should be, so that more of them show.
-fn room(size: Size) -> usize {
+/// Returns the size of the output buffer: one byte more than expected, so that excess bytes are detected.
+fn capacity(size: Size) -> usize {
     let (Size::Exactly(most) | Size::UpTo(most)) = size;
     usize::try_from(most).ok().and_then(|most| most.checked_add(1)).unwrap_or(OUTPUT).min(OUTPUT)
 }
@@ -132,7 +132,7 @@ mod tests {
                 assert_eq!(decoded(bad, size).unwrap_err().code(), Code::Decode);
             }
         }
-        // Heads that a piece of the input divides.
+        // Headers that are split between pieces of the input.
         for shift in 0..20_u32 {
             let skipped = INPUT - 20 + shift as usize;
             let length = u32::try_from(skipped).unwrap().to_le_bytes();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_window_beyond_the_cap_is_refused() {
-        // A frame header of its own: a window of 2^28 bytes, then one empty last block.
+        // A custom frame header: a window of 2^28 bytes, then one empty last block.
         let wide = [0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3, 1, 0, 0];
         assert_eq!(decoded(&wide, Size::UpTo(100)).unwrap_err().code(), Code::Limit);
         let narrow = [0x28, 0xb5, 0x2f, 0xfd, 0, (20 - 10) << 3, 1, 0, 0];

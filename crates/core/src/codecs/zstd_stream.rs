@@ -1,4 +1,4 @@
-//! A decoder of zstd frames that takes their bytes and gives what they hold in pieces of any size.
+//! A streaming decoder of zstd frames, for pieces of any size.
 #![forbid(unsafe_code)]
 
 use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
@@ -7,18 +7,18 @@ use super::frames::{self, Head, Judge, Size, error};
 use crate::error::{Error, Result};
 use crate::limits;
 
-/// Bytes that one step takes at most. A MiB of the shortest frames takes 30 ms.
+/// Maximum input bytes per step. A MiB of the shortest frames takes 30 ms.
 const STEP: usize = 1 << 20;
 
 pub(super) fn library(code: usize) -> Error {
     error(format!("the zstd frame is damaged: {}", zstd_safe::get_error_name(code)))
 }
 
-/// Where in the sequence of frames the next byte is.
+/// The position in the sequence of frames.
 #[derive(Clone, Copy)]
 enum At {
     Between,
-    /// In a skippable frame, of which so many bytes are left.
+    /// In a skippable frame with this many bytes left.
     Skipping(u64),
     Inside,
 }
@@ -36,8 +36,8 @@ impl Decoder {
         Ok(Self { context, judge: Judge::new(size), at: At::Between })
     }
 
-    /// Takes bytes from the beginning of `input` and decodes to the beginning of `output`, which must have room. Gives how
-    /// many either were; if none, there has to be more input than this.
+    /// Consumes the beginning of `input` and decodes to the beginning of `output`, which must not be empty. Returns the number of both; if
+    /// both are 0, more input is needed.
     pub fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(usize, usize)> {
         let input = input.get(..STEP).unwrap_or(input);
         let (mut taken, mut written) = (0, 0);
@@ -50,7 +50,7 @@ impl Decoder {
                     self.at = match head {
                         Head::Skippable(length) => At::Skipping(length),
                         Head::Data { length, .. } => {
-                            // By itself, or libzstd might decode the frame at once, by the other of its decoders.
+                            // Separately, or libzstd might decode the frame at once with its other decoder.
                             taken += self.decode(rest.get(..length).unwrap_or_default(), &mut [])?.0;
                             At::Inside
                         }
@@ -66,11 +66,11 @@ impl Decoder {
                     self.at = if left == 0 { At::Between } else { At::Skipping(left) };
                 }
                 At::Inside => {
-                    let room = output.get_mut(written..).unwrap_or_default();
-                    if room.is_empty() {
+                    let target = output.get_mut(written..).unwrap_or_default();
+                    if target.is_empty() {
                         break;
                     }
-                    let (read, made, ended) = self.decode(rest, room)?;
+                    let (read, made, ended) = self.decode(rest, target)?;
                     (taken, written) = (taken + read, written + made);
                     self.judge.decoded(made)?;
                     if ended {
@@ -85,7 +85,7 @@ impl Decoder {
         Ok((taken, written))
     }
 
-    /// Bytes taken and made, and whether the frame ended.
+    /// Returns bytes consumed and produced, and whether the frame ended.
     fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Result<(usize, usize, bool)> {
         let mut source = InBuffer::around(input);
         let mut target = OutBuffer::around(output);
@@ -93,7 +93,7 @@ impl Decoder {
         Ok((source.pos, target.pos(), hint == 0))
     }
 
-    /// There is no more input, of which the last `left` bytes were not taken. Gives how many bytes were decoded.
+    /// Handles the end of the input, whose last `left` bytes were not consumed. Returns the number of decoded bytes.
     pub fn finish(self, left: u64) -> Result<u64> {
         if left > 0 || !matches!(self.at, At::Between) {
             return Err(error("the zstd data ends in the middle of a frame"));

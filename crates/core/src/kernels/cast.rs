@@ -1,14 +1,14 @@
-//! Casts of stored elements to another type: floats among each other, integers to floats and to wider integers.
+//! Casts of stored elements: between floats, and from integers to floats and to wider integers.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
 use crate::kernels::widen::to_float32;
 use crate::model::DType;
 
-/// Elements widened to float32 at a time, on their way to a narrow type: they stay in the first-level cache.
+/// Elements widened to float32 at a time before narrowing: they stay in the first-level cache.
 const BLOCK: usize = 1024;
 
-/// Whether [`cast`] knows the pair. A type can always be cast to itself.
+/// Returns whether [`cast`] supports the pair. A type can always be cast to itself.
 pub fn can_cast(from: DType, to: DType) -> bool {
     from == to || integer(from, to).is_some() || (is_float(to) && is_number(from))
 }
@@ -18,19 +18,18 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, Float64 | Float32 | Float16 | BFloat16 | Float8E4M3Fn | Float8E5M2)
 }
 
-/// What has a float32 form, in whole bytes.
+/// Returns whether it has a float32 form in whole bytes.
 fn is_number(dtype: DType) -> bool {
     dtype.bits().is_multiple_of(8) && crate::kernels::widen::float32_len(dtype, 16).is_some()
 }
 
-/// Writes the little-endian elements of `input` to `out` as little-endian elements of `to`; `out` must have room for
-/// exactly as many.
+/// Casts the little-endian elements of `input` to little-endian elements of `to` in `out`, which must have exactly the right size.
 ///
-/// Floats and integers round to the nearest value of `to`, ties to even, in one rounding, subnormals included. What is too
-/// large becomes infinite, in `float8_e4m3fn`, which has no infinity, NaN; nothing saturates. A NaN stays one, quiet, with
-/// its sign and the high bits of its payload. A non-zero bool is 1.
+/// Floats and integers are rounded once to the nearest value of `to`, ties to even, including subnormals. Values too large become infinite,
+/// or NaN in `float8_e4m3fn`, which has no infinity; nothing saturates. A NaN remains a quiet NaN with its sign and the high bits of its
+/// payload. A nonzero bool is 1.
 ///
-/// Fails with `BadDtype` for pairs that [`can_cast`] does not know, with `InvalidArg` where a length does not fit.
+/// Fails with `BadDtype` for pairs that [`can_cast`] rejects, and with `InvalidArg` if a length does not match.
 pub fn cast(from: DType, to: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
     if !can_cast(from, to) {
         let message = format!("{} cannot be cast to {}", from.name(), to.name());
@@ -80,8 +79,8 @@ fn each<const W: usize, const N: usize>(input: &[u8], out: &mut [u8], element: i
     }
 }
 
-/// Narrows what `bits` gives: float32 bits that are exact, or rounded to odd. That leaves a set last bit behind whatever was
-/// lost, so that the one rounding to a narrower type is as if from the exact value.
+/// Narrows the result of `bits`: float32 bits that are exact, or rounded to odd. Odd rounding sets the last bit if anything was lost, so
+/// that the single rounding to a narrower type equals that of the exact value.
 fn narrow<const W: usize>(to: DType, input: &[u8], out: &mut [u8], bits: impl Fn([u8; W]) -> u32) {
     match to {
         DType::BFloat16 => each(input, out, |b| bfloat16(bits(b)).to_le_bytes()),
@@ -98,7 +97,7 @@ fn from_float64(to: DType, input: &[u8], out: &mut [u8]) {
     }
 }
 
-/// `value` gives what fits 65 bits.
+/// `value` returns numbers of up to 65 bits.
 #[expect(clippy::cast_precision_loss, reason = "`as` rounds to the nearest, ties to even")]
 fn from_integer<const W: usize>(to: DType, input: &[u8], out: &mut [u8], value: impl Fn([u8; W]) -> i128) {
     match to {
@@ -125,14 +124,14 @@ fn nearest_float32(value: f64) -> u32 {
     if value.is_nan() { nan_float32(value) } else { (value as f32).to_bits() }
 }
 
-/// Sign and high bits of the payload; the hardware may do otherwise.
+/// Retains sign and high bits of the payload; the hardware may not.
 fn nan_float32(value: f64) -> u32 {
     let sign = if value.is_sign_negative() { 1 << 31 } else { 0 };
     let payload = u32::try_from(value.to_bits() >> 29 & 0x007f_ffff).unwrap_or(0);
     sign | INFINITY | QUIET | payload
 }
 
-/// The float32 whose last bit is set wherever something was lost.
+/// Returns the float32 rounded to odd: its last bit is set if anything was lost.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::float_cmp,
@@ -151,9 +150,9 @@ fn odd_integer(value: i128) -> u32 {
     let sign = u32::from(value < 0) << 31;
     let magnitude = value.unsigned_abs();
     let lost = (128 - magnitude.leading_zeros()).saturating_sub(24);
-    let kept = u32::try_from(magnitude >> lost).unwrap_or(0);
+    let retained = u32::try_from(magnitude >> lost).unwrap_or(0);
     let sticky = u32::from(magnitude & ((1 << lost) - 1) != 0);
-    sign | (((kept | sticky) as f32).to_bits() + (lost << 23))
+    sign | (((retained | sticky) as f32).to_bits() + (lost << 23))
 }
 
 fn bfloat16(bits: u32) -> u16 {
@@ -170,7 +169,7 @@ fn bfloat16(bits: u32) -> u16 {
 struct Narrow {
     mantissa_bits: u32,
     bias: u32,
-    /// The code without sign of what is too large: infinity, or the one NaN.
+    /// The code without sign of overflow: infinity, or the only NaN.
     beyond: u32,
     /// The code without sign of the NaN without payload.
     nan: u32,
@@ -187,14 +186,14 @@ const FLOAT8_E4M3FN: Narrow =
     Narrow { mantissa_bits: 3, bias: 7, beyond: 0x7f, nan: 0x7f, payload: 0, sign: 0x80 };
 
 impl Narrow {
-    /// The code nearest to a float32, ties to even. Without branches, so that it is vectorised.
+    /// Returns the code nearest to a float32, ties to even. Branch-free, so that it is vectorized.
     #[inline]
     fn narrow(self, bits: u32) -> u16 {
         let magnitude = bits & 0x7fff_ffff;
         let shift = 23 - self.mantissa_bits;
         let half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
         let normal = ((magnitude + half) >> shift).wrapping_sub((127 - self.bias) << self.mantissa_bits);
-        // In this sum the last bit is that of a subnormal, so that the addition rounds as it should.
+        // In this sum the last bit is that of a subnormal, so that the addition rounds correctly.
         let magic = (128 + shift - self.bias) << 23;
         let subnormal = (f32::from_bits(magnitude) + f32::from_bits(magic)).to_bits().wrapping_sub(magic);
         let least_normal = (128 - self.bias) << 23;
@@ -208,10 +207,10 @@ impl Narrow {
     }
 }
 
-/// Fills the second slice with what the elements of the first one become.
+/// Fills the second slice with the converted elements of the first.
 type Kernel = fn(&[u8], &mut [u8]);
 
-/// The kernel that widens one integer type to another that holds all its values.
+/// Returns the kernel that widens one integer type to another that holds all its values.
 fn integer(from: DType, to: DType) -> Option<Kernel> {
     macro_rules! widening {
         ($($from:ident $narrow:ty => $($to:ident $wide:ty),+;)+) => {

@@ -1,5 +1,5 @@
-//! Quantized tensors as float32: `zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1` and the ggml blocks of `gguf.<type>/1`, wherever
-//! a file holds them under these layouts.
+//! Dequantization to float32: `zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1` and the ggml blocks of `gguf.<type>/1`, in any file with
+//! these layouts.
 #![forbid(unsafe_code)]
 
 mod affine;
@@ -25,14 +25,14 @@ use crate::layouts;
 use crate::model::{Attributes, Label, Tensor};
 use crate::sources::owned::Owned;
 
-/// Elements that a thread decodes between two looks at the stop flag. A multiple of every block.
+/// Elements that a thread decodes between two checks of the stop flag. A multiple of every block.
 pub const PIECE: usize = 1 << 18;
 
-/// A quantized tensor whose codes and scales stand apart, and whose parameters and lengths agree.
+/// A quantized tensor with separate codes and scales, whose parameters and lengths are consistent.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantized {
     scheme: Scheme,
-    /// Elements of the tensor.
+    /// Number of elements of the tensor.
     pub elements: u64,
 }
 
@@ -44,8 +44,8 @@ enum Scheme {
 }
 
 impl Quantized {
-    /// Reads what the tensor's attributes say and checks it: a file of any format may hold such a layout, and only
-    /// those of zTensor 2 were checked at open. `None` of another layout.
+    /// Reads and checks the tensor's attributes: a file of any format may use such a layout, and only those of zTensor 2 were checked when
+    /// it was opened. `None` for another layout.
     pub fn new(tensor: Tensor<'_>) -> Result<Option<Self>> {
         let (layout, shape, components) = (tensor.layout_name(), tensor.shape(), tensor.components());
         let elements = product(shape).ok_or_else(too_large)?;
@@ -68,7 +68,7 @@ impl Quantized {
         Ok(Some(Self { scheme, elements }))
     }
 
-    /// The components, in the order in which `decode` takes them, and the bytes that each must have.
+    /// Returns the components in the order that `decode` takes them, and the required size of each.
     pub fn parts(&self) -> Vec<(Label, Option<u64>)> {
         match &self.scheme {
             Scheme::Mx(mx) => {
@@ -91,7 +91,7 @@ impl Quantized {
         }
     }
 
-    /// Decodes the elements from `first` on, a multiple of [`PIECE`], as many as `out` has places.
+    /// Decodes the elements from `first` on, a multiple of [`PIECE`], until `out` is full.
     pub fn decode(&self, parts: &[Owned], first: u64, out: &mut [[u8; 4]]) -> Result<()> {
         let part = |at: usize| parts.get(at).map_or(&[][..], |part| part);
         match &self.scheme {

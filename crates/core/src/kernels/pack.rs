@@ -1,4 +1,4 @@
-//! Copies cuts out of bytes in memory.
+//! Copies slices from bytes in memory.
 #![forbid(unsafe_code)]
 
 use std::sync::Mutex;
@@ -9,23 +9,23 @@ use crate::error::{Code, Error, Result};
 use crate::model::slice::{Loop, Odometer, TensorSlice};
 use crate::work;
 
-/// Packed bytes from here on are divided: below, the threads cost what they save.
+/// Minimum packed bytes for multithreading: below, the threads cost what they save.
 const DIVIDED: u64 = 4 << 20;
 
-/// Input that one pass over the fields covers: it stays in the first-level cache for the passes of all fields.
+/// Input covered by one pass over the fields: it stays in the first-level cache for the passes of all fields.
 const BLOCK: usize = 16 << 10;
 
-/// Some of a cut on its way to the thread that fills its bytes.
+/// Part of a slice for the thread that fills its bytes.
 type Slot<'o> = Mutex<Option<(TensorSlice, &'o mut [u8])>>;
 
 impl TensorSlice {
-    /// Copies the cut out of the tensor's bytes. `out` must have exactly [`byte_length`](Self::byte_length)
-    /// bytes (`InvalidArg`); runs beyond the end of `input` are refused (`OutOfBounds`).
+    /// Copies the slice from the tensor's bytes. `out` must have exactly [`byte_length`](Self::byte_length) bytes (`InvalidArg`); runs past
+    /// the end of `input` are rejected (`OutOfBounds`).
     pub fn pack(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         if u64::try_from(out.len()) != Ok(self.byte_length) {
             return Err(Error::new(
                 Code::InvalidArg,
-                format!("the cut has {} bytes, the destination {}", self.byte_length, out.len()),
+                format!("the slice has {} bytes, but the destination has {}", self.byte_length, out.len()),
             ));
         }
         if out.is_empty() {
@@ -43,14 +43,14 @@ impl TensorSlice {
         let run = checked::index(self.run, "a run")?;
         let stride = checked::index(inner.stride, "a stride")?;
         let row = checked::index(inner.count, "a count of runs")?.saturating_mul(run);
-        // The lengths agree, so there is a row of `out` for each step of the odometer.
+        // The lengths match, so there is a row of `out` for each step of the odometer.
         for (start, out) in Odometer::new(outer, self.start, false).zip(out.chunks_exact_mut(row)) {
             let input = usize::try_from(start).ok().and_then(|start| input.get(start..));
             if !input.is_some_and(|input| strided::gather(input, stride, run, out)) {
                 return Err(Error::new(
                     Code::OutOfBounds,
                     format!(
-                        "the cut needs {} runs of {run} bytes from byte {start} on, beyond the tensor's end",
+                        "the slice needs {} runs of {run} bytes from byte {start} on, past the tensor's end",
                         inner.count
                     ),
                 ));
@@ -59,29 +59,29 @@ impl TensorSlice {
         Ok(())
     }
 
-    /// Two loops of which the outer one takes the smaller steps (fields of records, transposed matrices): block by block, so that
-    /// the input of a block stays in the first-level cache for all of its fields.
+    /// Copies two loops of which the outer one has the smaller stride (fields of records, transposed matrices): block by block, so that the
+    /// input of a block stays in the first-level cache for all of its fields.
     fn pack_fields(&self, records: Loop, fields: Loop, input: &[u8], out: &mut [u8]) -> Result<()> {
         let outside = || {
             let message =
-                format!("{} runs {} bytes apart lie beyond the data", records.count, records.stride);
+                format!("{} runs {} bytes apart extend past the data", records.count, records.stride);
             Error::new(Code::OutOfBounds, message)
         };
         let [start, run, count] =
             [(self.start, "an offset"), (self.run, "a run"), (records.count, "a count of runs")]
                 .map(|(value, what)| checked::index(value, what));
         let (start, run, count) = (start?, run?, count?);
-        let (apart, step) =
+        let (stride, step) =
             (checked::index(records.stride, "a stride")?, checked::index(fields.stride, "a stride")?);
         let input = input.get(start..).ok_or_else(outside)?;
-        let block = (BLOCK / apart.max(1)).clamp(16, 1024);
+        let block = (BLOCK / stride.max(1)).clamp(16, 1024);
         for first in (0..count).step_by(block) {
             let bytes = block.min(count - first) * run;
             for (field, out) in out.chunks_exact_mut(count * run).enumerate() {
-                let from = input.get(first * apart + field * step..).ok_or_else(outside)?;
+                let from = input.get(first * stride + field * step..).ok_or_else(outside)?;
                 let out =
                     out.get_mut(first * run..).and_then(|out| out.get_mut(..bytes)).ok_or_else(outside)?;
-                if !strided::gather(from, apart, run, out) {
+                if !strided::gather(from, stride, run, out) {
                     return Err(outside());
                 }
             }
@@ -89,13 +89,12 @@ impl TensorSlice {
         Ok(())
     }
 
-    /// What [`pack`](Self::pack) does, on all cores where there is much to copy.
+    /// Performs [`pack`](Self::pack) on all cores if there is much to copy.
     pub fn pack_divided(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.each_part(work::cores(), out, |part, out| part.pack(input, out))
     }
 
-    /// Calls `fill` with parts of the cut and the bytes of `out` that are theirs, on so many threads where there is
-    /// much to fill.
+    /// Calls `fill` with parts of the slice and their bytes of `out`, on this many threads if there is much to fill.
     pub fn each_part(
         &self,
         threads: usize,
@@ -109,7 +108,7 @@ impl TensorSlice {
         let mut rest = out;
         let mut divided: Vec<Slot<'_>> = Vec::new();
         for part in parts {
-            let length = checked::index(part.byte_length, "a part of a cut")?;
+            let length = checked::index(part.byte_length, "a part of a slice")?;
             let (output, after) = rest.split_at_mut_checked(length).unwrap_or_default();
             divided.push(Mutex::new(Some((part, output))));
             rest = after;
@@ -120,7 +119,7 @@ impl TensorSlice {
         })
     }
 
-    /// The cut in about so many parts, one after the other in its bytes, along its outermost loop.
+    /// Divides the slice into about this many consecutive parts along its outermost loop.
     fn split(&self, parts: u64) -> Vec<Self> {
         let Some((&outermost, inner)) = self.loops.split_last() else { return Vec::new() };
         let step = outermost.count.div_ceil(parts.max(1));
@@ -151,28 +150,28 @@ mod tests {
         for ranges in
             [[(0, 7), (1, 1000), (3, 1030)], [(2, 7), (0, 1024), (0, 1030)], [(3, 4), (0, 1024), (1, 1031)]]
         {
-            let cut = TensorSlice::new(&shape, &ranges, 8).unwrap();
-            let length = usize::try_from(cut.byte_length()).unwrap();
+            let slice = TensorSlice::new(&shape, &ranges, 8).unwrap();
+            let length = usize::try_from(slice.byte_length()).unwrap();
             let (mut whole, mut divided) = (vec![0; length], vec![1; length]);
-            cut.pack(&input, &mut whole).unwrap();
-            cut.pack_divided(&input, &mut divided).unwrap();
+            slice.pack(&input, &mut whole).unwrap();
+            slice.pack_divided(&input, &mut divided).unwrap();
             assert!(whole == divided, "{ranges:?}");
-            assert!(cut.pack_divided(&input, &mut divided[1..]).is_err());
-            assert!(length < 4 << 20 || cut.pack_divided(&input[..1000], &mut divided).is_err());
+            assert!(slice.pack_divided(&input, &mut divided[1..]).is_err());
+            assert!(length < 4 << 20 || slice.pack_divided(&input[..1000], &mut divided).is_err());
         }
     }
 
     #[test]
     fn packing_checks_both_lengths() {
-        let cut = TensorSlice::new(&[3, 4], &[(0, 3), (1, 3)], 8).unwrap();
+        let slice = TensorSlice::new(&[3, 4], &[(0, 3), (1, 3)], 8).unwrap();
         let input: Vec<u8> = (0..12).collect();
         let mut out = [0; 6];
-        cut.pack(&input, &mut out).unwrap();
+        slice.pack(&input, &mut out).unwrap();
         assert_eq!(out, [1, 2, 5, 6, 9, 10]);
-        cut.pack(&input[..11], &mut out).unwrap();
-        assert_eq!(cut.pack(&input[..10], &mut out).unwrap_err().code(), Code::OutOfBounds);
-        assert_eq!(cut.pack(&[], &mut out).unwrap_err().code(), Code::OutOfBounds);
-        assert_eq!(cut.pack(&input, &mut [0; 5]).unwrap_err().code(), Code::InvalidArg);
+        slice.pack(&input[..11], &mut out).unwrap();
+        assert_eq!(slice.pack(&input[..10], &mut out).unwrap_err().code(), Code::OutOfBounds);
+        assert_eq!(slice.pack(&[], &mut out).unwrap_err().code(), Code::OutOfBounds);
+        assert_eq!(slice.pack(&input, &mut [0; 5]).unwrap_err().code(), Code::InvalidArg);
     }
 
     proptest! {
@@ -189,13 +188,13 @@ mod tests {
             }
             let byte = |at: u64| input[usize::try_from(at).unwrap()];
             let expected: Vec<u8> = offsets.iter().flat_map(|&at| (at..at + run).map(byte)).collect();
-            let cut = TensorSlice::strided(&strided).unwrap();
-            prop_assert_eq!(cut.byte_length(), expected.len() as u64);
+            let slice = TensorSlice::strided(&strided).unwrap();
+            prop_assert_eq!(slice.byte_length(), expected.len() as u64);
             let mut out = vec![0; expected.len()];
-            cut.pack(&input, &mut out).unwrap();
+            slice.pack(&input, &mut out).unwrap();
             prop_assert!(out == expected);
             if !input.is_empty() && !out.is_empty() {
-                prop_assert!(cut.pack(&input[..input.len() - 1], &mut out).is_err());
+                prop_assert!(slice.pack(&input[..input.len() - 1], &mut out).is_err());
             }
         }
     }

@@ -1,9 +1,8 @@
-//! Copies of short runs that lie at equal distances.
+//! Copies short runs at equal distances.
 #![forbid(unsafe_code)]
 
-/// Fills `out` with runs of `width` bytes that start at 0, `stride`, 2 `stride` … of `input`. False, with
-/// `out` in part written, where `input` ends before the last run does, or where `out` is not whole runs. Runs
-/// may overlap.
+/// Fills `out` with runs of `width` bytes that start at 0, `stride`, 2 `stride` … of `input`. Returns false, with `out` partly written, if
+/// `input` ends before the last run, or if `out` is not whole runs. Runs may overlap.
 #[must_use]
 pub(crate) fn gather(input: &[u8], stride: usize, width: usize, out: &mut [u8]) -> bool {
     if out.is_empty() {
@@ -17,7 +16,7 @@ pub(crate) fn gather(input: &[u8], stride: usize, width: usize, out: &mut [u8]) 
         return false;
     }
     if width == out.len() || width == stride {
-        // One run of memory; its length was checked above.
+        // Contiguous; its length was checked above.
         return input.get(..out.len()).is_some_and(|input| {
             out.copy_from_slice(input);
             true
@@ -36,7 +35,7 @@ pub(crate) fn gather(input: &[u8], stride: usize, width: usize, out: &mut [u8]) 
     }
 }
 
-/// Runs of a width known at compile time: a load and a store each instead of a call of memcpy.
+/// Copies runs of a width known at compile time: a load and a store each instead of a call of memcpy.
 fn fixed<const W: usize>(input: &[u8], stride: usize, out: &mut [u8]) -> bool {
     for (out, run) in out.as_chunks_mut::<W>().0.iter_mut().zip(input.chunks(stride)) {
         match run.first_chunk() {

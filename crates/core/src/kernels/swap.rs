@@ -3,10 +3,8 @@
 
 use crate::model::Signs;
 
-/// Reverses the bytes of each `width`-byte scalar in place. Widths are 2, 4 and 8, for any other there is
-/// nothing to swap; a complex number is swapped by its parts
-/// ([`DType::element_bytes`](crate::model::DType::element_bytes)). Bytes after the last whole scalar stay
-/// as they are.
+/// Reverses the bytes of each `width`-byte scalar in place. Widths are 2, 4 and 8; for any other there is nothing to swap. A complex number
+/// is swapped by its parts ([`DType::element_bytes`](crate::model::DType::element_bytes)). Bytes after the last whole scalar are unchanged.
 pub fn swap_bytes(bytes: &mut [u8], width: usize) {
     match width {
         2 => bytes
@@ -28,7 +26,7 @@ pub fn swap_bytes(bytes: &mut [u8], width: usize) {
     }
 }
 
-/// Changes the signs of floating-point numbers of `width` bytes, little-endian; of complex ones each is two.
+/// Changes the signs of little-endian floats of `width` bytes; a complex number has two.
 pub fn change_signs(bytes: &mut [u8], width: usize, is_complex: bool, signs: Signs) {
     for (nth, part) in bytes.chunks_exact_mut(width.max(1)).enumerate() {
         let changed = if is_complex && nth % 2 == 1 { signs.imaginary } else { signs.real };
@@ -43,7 +41,7 @@ mod tests {
     use super::swap_bytes;
 
     #[test]
-    fn scalars_are_reversed_and_remainders_kept() {
+    fn scalars_are_reversed_and_remainders_unchanged() {
         for width in [2, 4, 8] {
             for length in [0, 1, width, 5 * width, 67 * width + 1] {
                 let before: Vec<u8> = (0..=255).cycle().take(length).collect();

@@ -13,13 +13,12 @@ use crate::inject;
 use crate::model::DType;
 use crate::work::{self, Stop};
 
-/// float16 elements converted at a time. Of 16 to 1024, 64 was the fastest on arrays beyond the cache (2.9 G
-/// elements/s, twice what 256 and 1024 reach: their copies become calls of memcpy whose stores do not
-/// overlap).
+/// float16 elements converted at a time. Of 16 to 1024, 64 was the fastest on arrays larger than the cache (2.9 G elements/s, twice what
+/// 256 and 1024 reach: their copies become calls of memcpy whose stores do not overlap).
 const FLOAT16_BLOCK: usize = 64;
 
-/// The elements that [`to_float32`] makes of `input_len` bytes. `None` where the dtype has no float32 form or
-/// the bytes are not whole elements. Packed `float4_e2m1fn` counts two a byte; the last may be padding.
+/// Returns the number of elements that [`to_float32`] produces from `input_len` bytes. `None` if the dtype has no float32 form or the bytes
+/// are not whole elements. Packed `float4_e2m1fn` has two per byte; the last may be padding.
 pub fn float32_len(dtype: DType, input_len: usize) -> Option<usize> {
     let width = match dtype {
         DType::Complex64 | DType::Complex128 | DType::Float6E2M3Fn | DType::Float6E3M2Fn => return None,
@@ -29,15 +28,14 @@ pub fn float32_len(dtype: DType, input_len: usize) -> Option<usize> {
     input_len.is_multiple_of(width).then_some(input_len / width)
 }
 
-/// Writes the little-endian elements of `input` to `out` as float32 in the byte order of this host. `out` is
-/// four bytes an element; for `float4_e2m1fn` (two a byte, low nibble first) it may be one element shorter.
+/// Widens the little-endian elements of `input` to float32 in `out`, in the byte order of this host. `out` has four bytes per element; for
+/// `float4_e2m1fn` (two per byte, low nibble first) it may be one element shorter.
 ///
-/// Types of up to 16 bits are exact, subnormals and signed zeros included, and every NaN stays one: bfloat16
-/// keeps its bits, float16 and `float8_e5m2` keep sign and payload and become quiet, as the hardware does it.
-/// 32- and 64-bit integers and float64 round to the nearest, ties to even; what is too large for float32
-/// becomes infinite. A non-zero bool is 1.
+/// Types of up to 16 bits are exact, including subnormals and signed zeros, and every NaN remains one: bfloat16 retains its bits, float16
+/// and `float8_e5m2` retain sign and payload and become quiet, as in hardware. 32- and 64-bit integers and float64 are rounded to the
+/// nearest, ties to even; values too large for float32 become infinite. A nonzero bool is 1.
 ///
-/// Fails with `BadDtype` for complex and 6-bit types, with `InvalidArg` where a length does not fit.
+/// Fails with `BadDtype` for complex and 6-bit types, and with `InvalidArg` if a length does not match.
 pub fn to_float32(dtype: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
     inject::panic_at("widen");
     let elements = elements(dtype, input.len())?;
@@ -48,7 +46,7 @@ pub fn to_float32(dtype: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
         return Err(Error::new(
             Code::InvalidArg,
             format!(
-                "{elements} elements of {} need 4 bytes each as float32, the destination has {}",
+                "{elements} elements of {} need 4 bytes each as float32, but the destination has {}",
                 dtype.name(),
                 out.len() * 4 + rest.len()
             ),
@@ -84,12 +82,12 @@ pub fn to_float32(dtype: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
 /// Elements widened at once by one core.
 const DIVIDED: usize = 1 << 20;
 
-/// What [`to_float32`] does, on all cores where there is much to widen, until it is told to stop.
+/// Performs [`to_float32`] on all cores if there is much to widen, until it is canceled.
 pub fn to_float32_divided(dtype: DType, input: &[u8], out: &mut [u8], stop: &Stop) -> Result<()> {
     if out.len() <= DIVIDED * 4 {
         return to_float32(dtype, input, out);
     }
-    // Whole bytes of input, whatever the width; a length that does not fit fails in the last part.
+    // Whole bytes of input for any element size; a length that does not match fails in the last part.
     let part = DIVIDED * dtype.bits() as usize / 8;
     let inputs: Vec<_> = input.chunks(part).collect();
     let outputs: Vec<_> = out.chunks_mut(DIVIDED * 4).map(|out| Mutex::new(Some(out))).collect();
@@ -115,7 +113,7 @@ fn no_float32(dtype: DType) -> Error {
     let instead = match dtype {
         DType::Complex64 => "its data is already float32, real and imaginary parts interleaved",
         DType::Complex128 => "its data is float64, real and imaginary parts interleaved: convert each part",
-        _ => "its packing differs from producer to producer: read its bytes and unpack them",
+        _ => "its packing differs between producers: read its bytes and unpack them",
     };
     Error::new(Code::BadDtype, format!("{} has no float32 form; {instead}", dtype.name()))
 }
@@ -156,7 +154,7 @@ fn float4(input: &[u8], out: &mut [[u8; 4]]) {
     }
 }
 
-// `as` rounds to the nearest float32, ties to even, which is what widening promises for these four.
+// `as` rounds to the nearest float32, ties to even, as specified for these four types.
 
 #[expect(clippy::cast_possible_truncation)]
 fn narrow(value: f64) -> f32 {
@@ -214,8 +212,8 @@ mod tests {
         for (bits, got) in (0..=u16::MAX).zip(widen(DType::Float16, &every_u16())) {
             let expected = float16_by_definition(bits);
             if expected.is_nan() {
-                let kept = u32::from(bits & 0x8000) << 16 | 0x7fc0_0000 | u32::from(bits & 0x3ff) << 13;
-                assert_eq!(got, kept, "{bits:#06x}");
+                let expected = u32::from(bits & 0x8000) << 16 | 0x7fc0_0000 | u32::from(bits & 0x3ff) << 13;
+                assert_eq!(got, expected, "{bits:#06x}");
             } else {
                 assert_eq!(f64::from(f32::from_bits(got)).to_bits(), expected.to_bits(), "{bits:#06x}");
             }
@@ -291,7 +289,7 @@ mod tests {
         }
         assert!(f32::from_bits(widen(DType::Float64, &f64::NAN.to_le_bytes())[0]).is_nan());
 
-        // 2^24 + 1 is a tie that goes down to even, 2^24 + 3 one that goes up.
+        // 2^24 + 1 is a tie that rounds down to even, 2^24 + 3 one that rounds up.
         let (down, up) = ((1_u32 << 24) + 1, (1_u32 << 24) + 3);
         for (value, expected) in [(down, 16_777_216_f32), (up, 16_777_220.0)] {
             let signed = value.cast_signed();

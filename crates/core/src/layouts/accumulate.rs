@@ -1,4 +1,4 @@
-//! The dense form of a sparse tensor, summed up value by value.
+//! The dense form of a sparse tensor, accumulated value by value.
 #![forbid(unsafe_code)]
 
 use half::{bf16, f16};
@@ -7,22 +7,21 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::packed;
 use crate::model::DType;
 
-/// A dense tensor that starts as zeros. Where several values meet they are added: integers wrap around,
-/// floats round to the nearest in their own type, complex numbers add by parts, bool is OR. A value that
-/// meets +0 is stored bit for bit, so a lone -0 or NaN stays what it is. The 4-, 6- and 8-bit floats have no
-/// addition: there a second value for one element is refused.
+/// A dense tensor initialized to zeros. Values for the same element are added: integers wrap around, floats are rounded to the nearest in
+/// their own type, complex numbers are added by parts, bool is OR. A value added to +0 is stored bit for bit, so a lone -0 or NaN is
+/// preserved. The 4-, 6- and 8-bit floats have no addition: there a second value for an element is rejected.
 pub(super) struct Accumulator<'a> {
     dtype: DType,
     values: &'a [u8],
     out: &'a mut [u8],
     elements: u64,
-    /// One bit an element, for the types without addition.
+    /// One bit per element, for the types without addition.
     written: Vec<u64>,
 }
 
 impl<'a> Accumulator<'a> {
-    /// Zeroes `out`, which must have exactly the bytes of `elements` elements (`InvalidArg`). A type that has
-    /// no zero is refused (`BadDtype`).
+    /// Zeroes `out`, which must have exactly the bytes of `elements` elements (`InvalidArg`). A type without a zero is rejected
+    /// (`BadDtype`).
     pub(super) fn new(dtype: DType, values: &'a [u8], elements: u64, out: &'a mut [u8]) -> Result<Self> {
         if dtype == DType::Float8E8M0Fnu {
             return Err(Error::new(
@@ -52,8 +51,7 @@ impl<'a> Accumulator<'a> {
             DType::Float64 => self
                 .sum(first, positions, |a, b| (f64::from_le_bytes(a) + f64::from_le_bytes(b)).to_le_bytes()),
             DType::Float32 => self.sum(first, positions, add_f32),
-            // float32 holds more than twice the digits of either, so rounding twice gives the nearest all the
-            // same.
+            // float32 has more than twice the digits of either, so rounding twice yields the nearest value nevertheless.
             DType::Float16 => self.sum(first, positions, |a, b| {
                 f16::from_f32(f16::from_le_bytes(a).to_f32() + f16::from_le_bytes(b).to_f32()).to_le_bytes()
             }),
@@ -114,7 +112,7 @@ impl<'a> Accumulator<'a> {
         Ok(())
     }
 
-    /// Writes each element once. `copy` moves the value at its second argument to the element at its fourth.
+    /// Writes each element once. `copy` copies the value at its second argument to the element at its fourth.
     fn place(
         &mut self,
         first: usize,
@@ -175,7 +173,7 @@ fn parts<const W: usize, const P: usize>(
     a
 }
 
-/// Zeros whose number a file decided: `Limit` where there is no memory for them.
+/// Allocates zeros whose number a file determined; fails with `Limit` if there is not enough memory.
 pub(super) fn zeros<T: Copy + Default>(count: u64) -> Result<Vec<T>> {
     let mut zeros = Vec::new();
     let reserved = usize::try_from(count).ok().filter(|&count| zeros.try_reserve_exact(count).is_ok());
@@ -188,7 +186,7 @@ pub(super) fn zeros<T: Copy + Default>(count: u64) -> Result<Vec<T>> {
 }
 
 fn outside() -> Error {
-    Error::new(Code::BadSparse, "a value stands for an element outside the tensor")
+    Error::new(Code::BadSparse, "a value belongs to an element outside the tensor")
 }
 
 #[cfg(test)]
@@ -218,13 +216,13 @@ mod tests {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }
 
-    /// Three values, of which the first and last meet in element 1 of 3 and the second stands in element 2.
+    /// Three values: the first and last belong to element 1 of 3, the second to element 2.
     #[test]
-    fn values_that_meet_are_added_in_their_type() {
+    fn values_of_one_element_are_added_in_their_type() {
         let cases = [
             (DType::Float64, double(&[0.1, 5.0, 0.2]), double(&[0.0, 0.1 + 0.2, 5.0])),
             (DType::Float32, single(&[0.1, 5.0, 0.2]), single(&[0.0, 0.1 + 0.2, 5.0])),
-            // A tie goes to even: 2048 + 1 stays, 2050 + 1 becomes 2052.
+            // Ties round to even: 2048 + 1 stays, 2050 + 1 becomes 2052.
             (DType::Float16, half(&[2048.0, 5.0, 1.0]), half(&[0.0, 2048.0, 5.0])),
             (DType::Float16, half(&[2050.0, 5.0, 1.0]), half(&[0.0, 2052.0, 5.0])),
             (DType::BFloat16, brain(&[256.0, 5.0, 1.0]), brain(&[0.0, 256.0, 5.0])),
@@ -278,7 +276,7 @@ mod tests {
         assert_eq!(sixes, [0b1100_0000, 0b0000_1111, 0b0000_0100]);
         for dtype in [DType::Float8E4M3Fn, DType::Float8E4M3Fnuz, DType::Float8E5M2Fnuz, DType::Float4E2M1Fn]
         {
-            // The first value is zero: what is written decides, not what is there.
+            // The first value is zero: what matters is that it was written, not its value.
             let error = dense(dtype, &[0, 1, 2], 3, &[1, 2, 1]).unwrap_err();
             assert_eq!(error.code(), Code::BadSparse);
             assert!(error.message().contains("element 1") && error.message().contains("value 2"), "{error}");

@@ -8,7 +8,7 @@ use crate::model::{Attributes, Component, DType, Label};
 
 const RULE: &str = "TFLite: QuantizationParameters";
 
-/// How codes stand in `data`.
+/// The packing of codes in `data`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codes {
     Of(DType),
@@ -19,14 +19,14 @@ pub enum Codes {
     },
 }
 
-/// A tensor's parameters, all of whose metadata rules hold.
+/// A tensor's parameters, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Affine {
     pub codes: Codes,
-    /// Of which each index has a scale; 0 where there is one.
+    /// The dimension whose indices have separate scales; 0 if there is one scale.
     pub axis: usize,
     pub scales: u64,
-    /// 1 where all scales share it.
+    /// 1 if all scales share it.
     pub zeros: u64,
     /// Bytes of `data`.
     pub bytes: u64,
@@ -48,7 +48,7 @@ impl Affine {
             ("UINT4", Some(DType::Uint8)) => Codes::Packed { bits: 4, signed: false },
             ("INT2", Some(DType::Uint8)) => Codes::Packed { bits: 2, signed: true },
             (_, Some(dtype)) if dtype.is_index() => Codes::Of(dtype),
-            (name, _) => return Err(bad(format!("codes of type {name} are no integers"))),
+            (name, _) => return Err(bad(format!("codes of type {name} are not integers"))),
         };
         let bits = match codes {
             Codes::Of(dtype) => dtype.bits(),
@@ -68,7 +68,7 @@ impl Affine {
         let along = usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).copied();
         if scale_count != 1 && along != Some(scale_count) {
             let message = format!(
-                "{scale_count} scales are neither 1 nor as many as dimension {axis} of the shape {shape:?} is long"
+                "{scale_count} scales are neither 1 nor as many as dimension {axis} of the shape {shape:?} requires"
             );
             return Err(Error::new(Code::BadShape, message).component("scales"));
         }

@@ -9,17 +9,16 @@ use crate::layouts::packed;
 use crate::model::DType;
 
 impl Coo<'_> {
-    /// The type of the row pointers that [`to_csr`](Self::to_csr) writes: that of the coordinates where it
-    /// also holds `nnz`, otherwise uint64.
+    /// Returns the type of the row pointers that [`to_csr`](Self::to_csr) writes: that of the coordinates if it can represent `nnz`,
+    /// otherwise uint64.
     pub fn indptr_dtype(&self) -> DType {
         let dtype = self.coords.dtype();
         if indices::fits(dtype, self.nnz() as u64) { dtype } else { DType::Uint64 }
     }
 
-    /// Writes the compressed rows of a tensor of two dimensions (`BadLayout` for any other rank): values and
-    /// columns sorted by row and column, equal ones in the order that they have here. Columns have the type
-    /// of the coordinates, row pointers that of [`indptr_dtype`](Self::indptr_dtype). Each destination must
-    /// have exactly its bytes (`InvalidArg`). The data rules are checked again on the way.
+    /// Writes the compressed rows of a two-dimensional tensor (`BadLayout` for any other rank): values and columns sorted by row and
+    /// column, stably. Columns have the type of the coordinates, row pointers that of [`indptr_dtype`](Self::indptr_dtype). Each
+    /// destination must have exactly the right size (`InvalidArg`). The data rules are checked again.
     pub fn to_csr(&self, values_out: &mut [u8], indices_out: &mut [u8], indptr_out: &mut [u8]) -> Result<()> {
         let &[row_count, _] = self.shape else {
             return Err(Error::new(
@@ -49,8 +48,8 @@ impl Coo<'_> {
             }
         }
 
-        // First pass: the values of row r are counted in the pointer of row r + 1, and the columns are
-        // written as if they stood in order, which most do.
+        // First pass: the values of row r are counted in the pointer of row r + 1, and the columns are written as if they were in order,
+        // which most are.
         let mut pointers: Vec<u64> = zeros(pointer_count.unwrap_or(row_count))?;
         let mut in_order = true;
         let mut previous = (0, 0);
@@ -91,16 +90,16 @@ impl Coo<'_> {
         self.permute(&order, values_out).ok_or_else(|| self.changed())
     }
 
-    /// The column and position of each value in the order of rows and columns: a counting sort by row, then a
-    /// sort within each row. `next` is the start of each row and one entry more.
+    /// Returns column and position of each value, sorted by row and column: a counting sort by row, then a sort within each row. `next` is
+    /// the start of each row and one more entry.
     fn sorted(&self, mut next: Vec<u64>) -> Result<Vec<(u64, u64)>> {
         let mut order: Vec<(u64, u64)> = zeros(self.nnz() as u64)?;
         self.walk(|first, rows, cols| {
             for ((&row, &col), position) in rows.iter().zip(cols).zip(first as u64..) {
-                let place = usize::try_from(row).ok().and_then(|row| next.get_mut(row));
-                let slot = place.and_then(|place| {
-                    let slot = usize::try_from(*place).ok().and_then(|place| order.get_mut(place));
-                    *place += 1;
+                let offset = usize::try_from(row).ok().and_then(|row| next.get_mut(row));
+                let slot = offset.and_then(|offset| {
+                    let slot = usize::try_from(*offset).ok().and_then(|offset| order.get_mut(offset));
+                    *offset += 1;
                     slot
                 });
                 *slot.ok_or_else(|| self.changed())? = (col, position);
@@ -111,14 +110,14 @@ impl Coo<'_> {
         let mut start = 0;
         for &end in &next {
             let end = usize::try_from(end).unwrap_or(usize::MAX);
-            // The position decides between equal columns, so sorting in place keeps their order.
+            // The position breaks ties between equal columns, so an in-place sort is stable.
             order.get_mut(start..end).ok_or_else(|| self.changed())?.sort_unstable();
             start = end;
         }
         Ok(order)
     }
 
-    /// Writes the values in the order given. `None` where a position does not exist.
+    /// Writes the values in the given order. `None` if a position does not exist.
     fn permute(&self, order: &[(u64, u64)], out: &mut [u8]) -> Option<()> {
         match self.dtype.bits() {
             8 => permute::<1>(self.values, order, out),
@@ -128,8 +127,8 @@ impl Coo<'_> {
             128 => permute::<16>(self.values, order, out),
             bits => {
                 out.fill(0);
-                let mut places = (0..).zip(order);
-                places.try_for_each(|(to, &(_, from))| {
+                let mut entries = (0..).zip(order);
+                entries.try_for_each(|(to, &(_, from))| {
                     packed::set(out, to, bits, packed::get(self.values, from, bits)?)
                 })
             }
@@ -139,8 +138,8 @@ impl Coo<'_> {
 
 fn permute<const W: usize>(values: &[u8], order: &[(u64, u64)], out: &mut [u8]) -> Option<()> {
     let values = values.as_chunks::<W>().0;
-    let mut places = out.as_chunks_mut::<W>().0.iter_mut().zip(order);
-    places.try_for_each(|(out, &(_, from))| {
+    let mut entries = out.as_chunks_mut::<W>().0.iter_mut().zip(order);
+    entries.try_for_each(|(out, &(_, from))| {
         *out = *values.get(usize::try_from(from).ok()?)?;
         Some(())
     })
@@ -236,23 +235,23 @@ mod tests {
     proptest! {
         #[test]
         fn dense_coordinates_and_rows_agree(
-            (rows, cols, places) in (1_u32..30, 1_u32..30).prop_flat_map(|(rows, cols)| {
+            (rows, cols, cells) in (1_u32..30, 1_u32..30).prop_flat_map(|(rows, cols)| {
                 (Just(rows), Just(cols), prop::collection::vec((0..rows, 0..cols), 0..1300))
             }),
             dtype in prop::sample::select(vec![DType::Int8, DType::Uint16, DType::Int32, DType::Int64]),
             in_order in any::<bool>(),
         ) {
-            let mut places = places;
+            let mut cells = cells;
             if in_order {
-                places.sort_unstable();
+                cells.sort_unstable();
             }
             let index = |index: u32| u64::from(index).to_le_bytes()[..dtype.element_bytes()].to_vec();
             let axis = |axis: Vec<u32>| axis.into_iter().flat_map(index).collect::<Vec<_>>();
             let coords = [
-                axis(places.iter().map(|place| place.0).collect()),
-                axis(places.iter().map(|place| place.1).collect()),
+                axis(cells.iter().map(|cell| cell.0).collect()),
+                axis(cells.iter().map(|cell| cell.1).collect()),
             ].concat();
-            let numbers: Vec<i32> = (1..).take(places.len()).collect();
+            let numbers: Vec<i32> = (1..).take(cells.len()).collect();
             let values: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             let shape = [u64::from(rows), u64::from(cols)];
             let coo = Coo {
@@ -264,7 +263,7 @@ mod tests {
             coo.check().unwrap();
 
             let mut sums = vec![0_i32; (rows * cols) as usize];
-            for (&(row, col), number) in places.iter().zip(&numbers) {
+            for (&(row, col), number) in cells.iter().zip(&numbers) {
                 sums[(row * cols + col) as usize] += number;
             }
             let expected: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
@@ -283,17 +282,17 @@ mod tests {
             csr.to_dense(&mut dense).unwrap();
             prop_assert!(dense == expected);
 
-            // A stable sort of the places gives the order of the values.
-            let mut sorted: Vec<_> = places.iter().zip(&numbers).collect();
-            sorted.sort_by_key(|(place, _)| **place);
+            // A stable sort of the cells yields the order of the values.
+            let mut sorted: Vec<_> = cells.iter().zip(&numbers).collect();
+            sorted.sort_by_key(|(cell, _)| **cell);
             let ordered: Vec<u8> = sorted.iter().flat_map(|(_, number)| number.to_le_bytes()).collect();
             prop_assert!(made.values == ordered);
 
             let mut again = vec![0; coords.len()];
             csr.to_coo_coords(&mut again).unwrap();
             let sorted_coords = [
-                axis(sorted.iter().map(|(place, _)| place.0).collect()),
-                axis(sorted.iter().map(|(place, _)| place.1).collect()),
+                axis(sorted.iter().map(|(cell, _)| cell.0).collect()),
+                axis(sorted.iter().map(|(cell, _)| cell.1).collect()),
             ].concat();
             prop_assert_eq!(csr.coords_dtype(), dtype);
             prop_assert!(again == sorted_coords);

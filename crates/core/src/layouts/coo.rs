@@ -8,7 +8,7 @@ use crate::layouts::indices::{DECODE_BLOCK as BLOCK, Indices};
 use crate::layouts::packed;
 use crate::model::DType;
 
-/// A tensor by its values and their coordinates, in any order. A coordinate may stand more than once.
+/// A tensor given by its values and their coordinates, in any order. Coordinates may be repeated.
 #[derive(Clone, Copy, Debug)]
 pub struct Coo<'a> {
     pub shape: &'a [u64],
@@ -20,8 +20,7 @@ pub struct Coo<'a> {
 }
 
 impl<'a> Coo<'a> {
-    /// The number of stored values: the coordinates of each dimension, or the values themselves where there
-    /// is none.
+    /// Returns the number of stored values: the coordinates of each dimension, or the values themselves for rank 0.
     pub fn nnz(&self) -> usize {
         match self.shape.len() {
             0 => packed::fewest_elements(self.values.len(), self.dtype.bits()),
@@ -29,8 +28,8 @@ impl<'a> Coo<'a> {
         }
     }
 
-    /// Checks what only the data can tell: the lengths of both arrays and that each coordinate exists. All
-    /// faults are `BadSparse` and name the component, the position and the number there.
+    /// Checks what only the data reveals: the lengths of both arrays and that each coordinate exists. All errors are `BadSparse` and name
+    /// the component, the position and the number there.
     pub fn check(&self) -> Result<()> {
         self.check_lengths()?;
         let nnz = self.nnz();
@@ -40,9 +39,8 @@ impl<'a> Coo<'a> {
         Ok(())
     }
 
-    /// Writes the dense tensor to `out`, which must have exactly its bytes (`InvalidArg`). Values for one
-    /// element are added; the 4-, 6- and 8-bit floats refuse that (`BadSparse`). The data rules are checked
-    /// again on the way.
+    /// Writes the dense tensor to `out`, which must have exactly the right size (`InvalidArg`). Values for one element are added; the 4-,
+    /// 6- and 8-bit floats reject that (`BadSparse`). The data rules are checked again.
     pub fn to_dense(&self, out: &mut [u8]) -> Result<()> {
         let elements = checked::product(self.shape).ok_or_else(|| {
             Error::new(
@@ -54,7 +52,7 @@ impl<'a> Coo<'a> {
         self.check_lengths()?;
         let nnz = self.nnz();
         if elements == 0 && nnz > 0 {
-            // Some dimension has no index at all; partial products may not fit.
+            // Some dimension has no indices; partial products may not fit.
             return Err(self.changed());
         }
         let (mut indices, mut positions) = ([0; BLOCK], [0_u64; BLOCK]);
@@ -78,8 +76,8 @@ impl<'a> Coo<'a> {
         Ok(())
     }
 
-    /// Gives `visit` the position of the first value, the rows and the columns of each block of a tensor of
-    /// two dimensions, all inside the shape.
+    /// Calls `visit` with the position of the first value, the rows and the columns of each block of a two-dimensional tensor, all inside
+    /// the shape.
     pub(super) fn walk(&self, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<()>) -> Result<()> {
         let nnz = self.nnz();
         let (mut rows, mut cols) = ([0; BLOCK], [0; BLOCK]);
@@ -95,8 +93,8 @@ impl<'a> Coo<'a> {
         Ok(())
     }
 
-    /// Fills `out` with the indices into dimension `d` from value `first` on, all inside the dimension. It
-    /// trusts no earlier check, since the coordinates may change under our eyes.
+    /// Fills `out` with the indices into dimension `d` from value `first` on, all inside the dimension. It does not rely on earlier checks,
+    /// because the coordinates may change concurrently.
     fn decode(&self, d: usize, first: usize, out: &mut [u64]) -> Result<()> {
         let dim = self.shape.get(d).copied().unwrap_or_default();
         if self.axis(d)?.decode(first, out) != out.len() || out.iter().any(|&index| index >= dim) {
@@ -117,8 +115,8 @@ impl<'a> Coo<'a> {
         check_lengths(self.shape.len(), self.dtype, lengths)
     }
 
-    /// What is wrong with coordinates that were found to be outside: the scans of `check` say it best. If
-    /// they find nothing, the array is changing right now.
+    /// Returns the error for coordinates outside the shape, determined by the scans of `check`. If they find nothing, the array is changing
+    /// concurrently.
     pub(super) fn changed(&self) -> Error {
         let found = self.check().err();
         found.unwrap_or_else(|| fault("coords", "the coordinates change while they are read".to_owned()))
@@ -141,7 +139,7 @@ pub fn check_lengths(rank: usize, dtype: DType, [values, nnz, coords]: [u64; 3])
     Ok(())
 }
 
-/// Checks that coordinates of dimension `d`, of whose `nnz` `first` came before, exist.
+/// Checks that coordinates of dimension `d` exist, of whose `nnz` `first` came before.
 pub fn check_axis(axis: &Indices<'_>, d: usize, dim: u64, nnz: u64, first: u64) -> Result<()> {
     let Some(position) = axis.first_not_below(dim) else { return Ok(()) };
     let (index, position) = (axis.value(position).unwrap_or_default(), first + position as u64);

@@ -7,8 +7,8 @@ use crate::layouts::indices::{self, DECODE_BLOCK as BLOCK, Indices, NO_INDEX};
 use crate::layouts::packed;
 use crate::model::DType;
 
-/// A matrix by rows: row `r` has the values from `indptr[r]` to `indptr[r + 1]`, whose columns are in
-/// `indices`. Within a row columns may stand in any order and more than once.
+/// A matrix by rows: row `r` has the values from `indptr[r]` to `indptr[r + 1]`, whose columns are in `indices`. Within a row columns may
+/// be in any order and repeated.
 #[derive(Clone, Copy, Debug)]
 pub struct Csr<'a> {
     /// Rows and columns.
@@ -23,14 +23,13 @@ pub struct Csr<'a> {
 }
 
 impl Csr<'_> {
-    /// The number of stored values.
+    /// Returns the number of stored values.
     pub fn nnz(&self) -> usize {
         self.indices.len()
     }
 
-    /// Checks what only the data can tell: the lengths of the three arrays, that `indptr` rises from 0 to
-    /// `nnz` without a descent, and that each column exists. All faults are `BadSparse` and name the
-    /// component, the position and the number there.
+    /// Checks what only the data reveals: the lengths of the three arrays, that `indptr` ascends from 0 to `nnz`, and that each column
+    /// exists. All errors are `BadSparse` and name the component, the position and the number there.
     pub fn check(&self) -> Result<()> {
         self.check_lengths()?;
         let mut pointers = Pointers::default();
@@ -39,9 +38,8 @@ impl Csr<'_> {
         check_columns(&self.indices, self.shape[1], 0)
     }
 
-    /// Writes the dense matrix to `out`, which must have exactly the bytes of rows x columns elements
-    /// (`InvalidArg`). Values for one element are added; the 4-, 6- and 8-bit floats refuse that
-    /// (`BadSparse`). The data rules are checked again on the way.
+    /// Writes the dense matrix to `out`, which must have exactly the bytes of rows x columns elements (`InvalidArg`). Values for one
+    /// element are added; the 4-, 6- and 8-bit floats reject that (`BadSparse`). The data rules are checked again.
     pub fn to_dense(&self, out: &mut [u8]) -> Result<()> {
         let [rows, cols] = self.shape;
         let elements = rows.checked_mul(cols).ok_or_else(|| {
@@ -62,17 +60,16 @@ impl Csr<'_> {
         })
     }
 
-    /// The type of the coordinates that [`to_coo_coords`](Self::to_coo_coords) writes: that of the columns
-    /// where it also holds the last row, otherwise uint64.
+    /// Returns the type of the coordinates that [`to_coo_coords`](Self::to_coo_coords) writes: that of the columns if it can represent the
+    /// last row, otherwise uint64.
     pub fn coords_dtype(&self) -> DType {
         let dtype = self.indices.dtype();
         if indices::fits(dtype, self.shape[0].saturating_sub(1)) { dtype } else { DType::Uint64 }
     }
 
     /// Writes the coordinates of the values, all rows and then all columns, as little-endian numbers of
-    /// [`coords_dtype`](Self::coords_dtype). The values of the two layouts are the same array. `out` must
-    /// have exactly the bytes of 2 x `nnz` coordinates (`InvalidArg`). The data rules are checked again on
-    /// the way.
+    /// [`coords_dtype`](Self::coords_dtype). Both layouts use the same array of values. `out` must have exactly the bytes of 2 x `nnz`
+    /// coordinates (`InvalidArg`). The data rules are checked again.
     pub fn to_coo_coords(&self, out: &mut [u8]) -> Result<()> {
         let dtype = self.coords_dtype();
         let width = dtype.element_bytes();
@@ -100,13 +97,12 @@ impl Csr<'_> {
         check_lengths(self.shape[0], self.dtype, lengths)
     }
 
-    /// Gives `visit` the position of the first value, the rows and the columns of each block, all inside the
-    /// shape. It trusts no earlier check, since the arrays may change under our eyes.
+    /// Calls `visit` with the position of the first value, the rows and the columns of each block, all inside the shape. It does not rely
+    /// on earlier checks, because the arrays may change concurrently.
     pub(super) fn walk(&self, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<()>) -> Result<()> {
         self.check_lengths()?;
         let changed = || {
-            // The scans of `check` say best what is wrong. If they find nothing, the arrays are changing
-            // right now.
+            // The scans of `check` determine the error. If they find nothing, the arrays are changing concurrently.
             let found = self.check().err();
             found.unwrap_or_else(|| fault("indptr", "the index arrays change while they are read".to_owned()))
         };
@@ -130,7 +126,7 @@ impl Csr<'_> {
             let mut at = 0;
             while at < count {
                 while end <= first + at {
-                    // Runs out after the last row, with values left over.
+                    // Ends after the last row, with values left over.
                     match pointers.next().flatten() {
                         Some(next) if next >= end => end = next,
                         _ => return Err(changed()),
@@ -168,7 +164,7 @@ pub fn check_lengths(rows: u64, dtype: DType, [values, nnz, pointers]: [u64; 3])
     Ok(())
 }
 
-/// The rules of row pointers, which may come in pieces.
+/// The rules of row pointers, which may be checked in pieces.
 #[derive(Default)]
 pub struct Pointers {
     seen: usize,
@@ -176,7 +172,7 @@ pub struct Pointers {
 }
 
 impl Pointers {
-    /// Checks the next ones: they begin with 0 and never fall.
+    /// Checks the next ones: they begin with 0 and never descend.
     pub fn next(&mut self, piece: &Indices<'_>) -> Result<()> {
         let pointer = |position: usize| piece.value(position).unwrap_or_default();
         if self.seen == 0 && pointer(0) != 0 {
@@ -207,7 +203,7 @@ impl Pointers {
     }
 }
 
-/// Checks that columns, of which `first` came before, exist.
+/// Checks that columns exist, of which `first` came before.
 pub fn check_columns(indices: &Indices<'_>, cols: u64, first: usize) -> Result<()> {
     let Some(position) = indices.first_not_below(cols) else { return Ok(()) };
     let (col, position) = (indices.value(position).unwrap_or_default(), first + position);

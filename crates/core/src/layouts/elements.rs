@@ -1,4 +1,4 @@
-//! Rules on the elements of a component that hold whatever the layout (zTensor 2, Appendix A), checked piece by piece.
+//! Rules on the elements of a component that apply to any layout (zTensor 2, Appendix A), checked piece by piece.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
@@ -6,12 +6,12 @@ use crate::model::DataRule;
 
 const RULE: &str = "zTensor 2 Appendix A: Registered logical types";
 
-/// A check of decoded bytes in the making.
+/// An incremental check of decoded bytes.
 pub struct RuleCheck {
     rule: Option<DataRule>,
     seen: u64,
     last: u8,
-    /// What [`RuleCheck::note`] found.
+    /// The error found by [`RuleCheck::note`].
     broken: Option<Error>,
 }
 
@@ -21,7 +21,7 @@ impl RuleCheck {
         Self { rule, seen: 0, last: 0, broken: None }
     }
 
-    /// Whether there is anything to check.
+    /// Returns whether there is anything to check.
     pub fn is_any(&self) -> bool {
         self.rule.is_some()
     }
@@ -36,8 +36,8 @@ impl RuleCheck {
         Ok(())
     }
 
-    /// As [`RuleCheck::update`], but what is wrong is told by [`RuleCheck::finish`]: of data that is damaged its digest says so,
-    /// which is known at the end.
+    /// Checks like [`RuleCheck::update`], but defers the error to [`RuleCheck::finish`]: for damaged data the digest, known only at the
+    /// end, is the better error.
     pub fn note(&mut self, bytes: &[u8]) {
         if self.broken.is_none() {
             self.broken = self.update(bytes).err();
@@ -45,7 +45,7 @@ impl RuleCheck {
     }
 
     fn check_bool(&self, bytes: &[u8]) -> Result<()> {
-        // The OR of a block is found in vector registers; where it is wrong the block is looked at again.
+        // The OR of a block is computed in vector registers; only an invalid block is inspected again.
         for (block, bytes) in bytes.chunks(1 << 12).enumerate() {
             if bytes.iter().fold(0, |all, &byte| all | byte) > 1 {
                 let wrong = bytes.iter().position(|&byte| byte > 1).unwrap_or_default();
@@ -72,7 +72,7 @@ impl RuleCheck {
     }
 }
 
-/// Checks decoded bytes that are there whole.
+/// Checks complete decoded bytes.
 pub fn check(rule: Option<DataRule>, bytes: &[u8]) -> Result<()> {
     let mut elements = RuleCheck::new(rule);
     elements.update(bytes)?;

@@ -1,5 +1,4 @@
-//! Dense, CSR and COO as zTensor 2 and its profiles have them: these components and no others, of exactly these
-//! types and sizes.
+//! Dense, CSR and COO as defined by zTensor 2 and its profiles: exactly these components, of exactly these types and sizes.
 #![forbid(unsafe_code)]
 
 use super::parameters::{bad, exactly, sized, typed};
@@ -10,12 +9,12 @@ use crate::model::{Component, DType, DataRule, Label, NewTensor};
 pub const CSR: &str = "zt.sparse_csr/1 Validation";
 pub const COO: &str = "zt.sparse_coo/1 Validation";
 
-/// Bytes of `elements` packed elements.
+/// Returns the bytes of `elements` packed elements.
 fn size(dtype: DType, elements: u64) -> Option<u64> {
     super::packed::byte_length(elements, dtype.bits())
 }
 
-/// One component `data`, of the size that the shape asks for. A type that is not known has no size to check.
+/// Requires one component `data`, of the size given by the shape. For an unknown type no size is checked.
 pub fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     exactly(&tensor.components, [(Label::DATA, "data")])?;
     let elements = product(tensor.shape).unwrap_or(u64::MAX);
@@ -26,7 +25,7 @@ pub fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rule that a type has for `elements` elements of it (Appendix A).
+/// Returns the rule of a type for `elements` elements of it (Appendix A).
 pub fn element_rule(dtype: DType, elements: u64) -> Option<DataRule> {
     match dtype {
         DType::Bool => Some(DataRule::Bool),
@@ -54,7 +53,7 @@ fn has_values(values: &Component, nnz: u64) -> Result<()> {
     }
 }
 
-/// Gives components their data rules.
+/// Sets the data rules of components.
 fn promise(components: &mut [Component], nnz: u64, index: Label, rule: DataRule) {
     for component in components {
         if component.role == Label::VALUES {
@@ -68,7 +67,7 @@ fn promise(components: &mut [Component], nnz: u64, index: Label, rule: DataRule)
 /// `zt.sparse_csr/1`.
 pub fn csr(tensor: &mut NewTensor<'_>) -> Result<()> {
     let &[rows, _] = tensor.shape else {
-        return Err(bad(format!("the layout has 2 dimensions, the shape {:?} has others", tensor.shape)));
+        return Err(bad(format!("the layout requires 2 dimensions, but the shape is {:?}", tensor.shape)));
     };
     let roles = [(Label::VALUES, "values"), (Label::INDICES, "indices"), (Label::INDPTR, "indptr")];
     let [values, indices, indptr] = exactly(&tensor.components, roles)?;
@@ -91,7 +90,7 @@ pub fn coo(tensor: &mut NewTensor<'_>) -> Result<()> {
         exactly(&tensor.components, [(Label::VALUES, "values"), (Label::COORDS, "coords")])?;
     let (_, count) = index(coords, "coords")?;
     if !count.is_multiple_of(rank) {
-        let message = format!("coords has {count} elements, no multiple of the rank {rank}");
+        let message = format!("coords has {count} elements, which is not a multiple of the rank {rank}");
         return Err(Error::new(Code::BadSparse, message).component("coords"));
     }
     has_values(values, count / rank)?;

@@ -1,4 +1,4 @@
-//! `gguf.<type>/1`: an array of ggml's blocks as they are, with the two numbers that give its size.
+//! `gguf.<type>/1`: an array of unmodified ggml blocks, with the two numbers that determine its size.
 #![forbid(unsafe_code)]
 
 use super::parameters::{Parameters, bad, exactly, sized, typed};
@@ -6,7 +6,7 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::model::{Attributes, Component, DType, Label};
 
-/// A tensor's parameters, all of whose metadata rules hold.
+/// A tensor's parameters, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gguf {
     pub elems_per_block: u64,

@@ -1,11 +1,10 @@
-//! Index arrays of sparse tensors, in any integer type that a file holds them in.
+//! Index arrays of sparse tensors, of any integer type.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
 use crate::model::DType;
 
-/// Elements that the scans look at before they decide anything: long enough to be vectorised, short enough
-/// that the second look at the one block with a fault costs nothing.
+/// Elements per block of scans: long enough to be vectorized, short enough that rescanning a block with an error costs nothing.
 const SCAN_BLOCK: usize = 1024;
 
 /// Values that conversions between layouts decode at a time; three such blocks fit in the first-level cache.
@@ -14,22 +13,22 @@ pub(super) const DECODE_BLOCK: usize = 512;
 /// Elements that [`Iter`] decodes at a time.
 const ITER_BLOCK: usize = 128;
 
-/// What [`Indices::decode`] writes for a number that is no index. No dimension exceeds it, so no index is it.
+/// Result of [`Indices::decode`] for a number that is not an index. No dimension exceeds it, so no index equals it.
 pub const NO_INDEX: u64 = u64::MAX;
 
 /// An integer type and its little-endian bytes.
 trait Integer: Copy + Ord {
     type Bytes: Copy;
-    /// The type of the same width in which a negative number is larger than any other.
+    /// The type of the same width in which a negative number exceeds any other.
     type Magnitude: Copy + Ord + Into<u64> + TryFrom<u64>;
-    /// The first magnitude that is a negative number, `u64::MAX` for unsigned types.
+    /// The first magnitude that represents a negative number, `u64::MAX` for unsigned types.
     const NEGATIVE: u64;
     fn lanes(bytes: &[u8]) -> &[Self::Bytes];
     fn lanes_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
     fn read(bytes: Self::Bytes) -> Self;
     fn magnitude(self) -> Self::Magnitude;
     fn value(self) -> i128;
-    /// The low bytes of `value`.
+    /// Returns the low bytes of `value`.
     fn write(value: u64) -> Self::Bytes;
 }
 
@@ -75,8 +74,8 @@ integer!(u16, u16, NO_INDEX);
 integer!(u32, u32, NO_INDEX);
 integer!(u64, u64, NO_INDEX);
 
-/// Runs a block once for the integer type of a dtype, so that the loops inside are compiled for each type.
-/// Other dtypes, which [`Indices::new`] keeps out, get `$otherwise`.
+/// Runs a block for the integer type of a dtype, so that inner loops are compiled for each type. Other dtypes, which [`Indices::new`]
+/// rejects, yield `$otherwise`.
 macro_rules! for_type {
     ($dtype:expr, $otherwise:expr, $T:ident => $body:expr) => {{
         macro_rules! run {
@@ -99,7 +98,7 @@ macro_rules! for_type {
     }};
 }
 
-/// A little-endian integer array of possibly unaligned memory, whose values nobody has checked.
+/// A little-endian integer array in possibly unaligned memory, with unchecked values.
 #[derive(Clone, Copy, Debug)]
 pub struct Indices<'a> {
     dtype: DType,
@@ -107,8 +106,7 @@ pub struct Indices<'a> {
 }
 
 impl<'a> Indices<'a> {
-    /// Fails with `BadDtype` where `dtype` is no integer, with `BadSparse` where the bytes are not whole
-    /// elements.
+    /// Fails with `BadDtype` if `dtype` is not an integer, and with `BadSparse` if the bytes are not whole elements.
     pub fn new(dtype: DType, bytes: &'a [u8]) -> Result<Self> {
         if !dtype.is_index() {
             return Err(Error::new(
@@ -141,31 +139,31 @@ impl<'a> Indices<'a> {
         self.bytes.is_empty()
     }
 
-    /// The index at `position`. `None` where there is none, where it is negative, and for `u64::MAX`.
+    /// Returns the index at `position`. `None` if it does not exist, is negative, or is `u64::MAX`.
     pub fn get(&self, position: usize) -> Option<u64> {
         u64::try_from(self.value(position)?).ok().filter(|&index| index != NO_INDEX)
     }
 
-    /// The number at `position` as it stands, for messages. `None` where there is none.
+    /// Returns the number at `position` unchanged, for messages. `None` if it does not exist.
     pub fn value(&self, position: usize) -> Option<i128> {
         for_type!(self.dtype, None, T => T::lanes(self.bytes).get(position).map(|&b| T::read(b).value()))
     }
 
-    /// The elements from `start` to `end`, `None` where they do not exist.
+    /// Returns the elements from `start` to `end`, or `None` if they do not exist.
     pub fn slice(&self, start: usize, end: usize) -> Option<Self> {
         let width = self.dtype.element_bytes();
         let bytes = self.bytes.get(start.checked_mul(width)?..end.checked_mul(width)?)?;
         Some(Self { dtype: self.dtype, bytes })
     }
 
-    /// Every index in order, `None` where [`get`](Self::get) gives `None`. Decodes blocks, so that the dtype
-    /// is looked at once a block.
+    /// Iterates over all indices in order, with `None` where [`get`](Self::get) returns `None`. Decodes blocks, so that the dtype is
+    /// dispatched once per block.
     pub fn iter(&self) -> Iter<'a> {
         Iter { indices: *self, next: 0, block: [NO_INDEX; ITER_BLOCK], at: 0, filled: 0 }
     }
 
-    /// Decodes the elements from `start` on to `out`, as many as both have, and says how many. What is no
-    /// index is [`NO_INDEX`].
+    /// Decodes the elements from `start` on to `out`, up to the shorter length, and returns their number. Numbers that are not an index
+    /// become [`NO_INDEX`].
     pub fn decode(&self, start: usize, out: &mut [u64]) -> usize {
         for_type!(self.dtype, 0, T => {
             let lanes = T::lanes(self.bytes).get(start..).unwrap_or_default();
@@ -177,15 +175,15 @@ impl<'a> Indices<'a> {
         })
     }
 
-    /// The position of the first element that is no index below `limit`.
+    /// Returns the position of the first element that is not an index below `limit`.
     pub fn first_not_below(&self, limit: u64) -> Option<usize> {
         for_type!(self.dtype, None, T => {
-            // Compared in the type's own width; a limit beyond it is above every element.
+            // Compared in the type's own width; a limit beyond it exceeds every element.
             let limit = <T as Integer>::Magnitude::try_from(limit.min(T::NEGATIVE)).ok()?;
             let beyond = |&lane: &<T as Integer>::Bytes| T::read(lane).magnitude() >= limit;
             let mut blocks = T::lanes(self.bytes).chunks(SCAN_BLOCK).enumerate();
             blocks.find_map(|(i, block)| {
-                // No early exit inside a block: a reduction is vectorised, a search is not.
+                // No early exit inside a block: a reduction is vectorized, a search is not.
                 if !block.iter().fold(false, |any, lane| any | beyond(lane)) {
                     return None;
                 }
@@ -194,7 +192,7 @@ impl<'a> Indices<'a> {
         })
     }
 
-    /// The position of the first element that is smaller than the one before it.
+    /// Returns the position of the first element that is smaller than the previous one.
     pub fn first_descent(&self) -> Option<usize> {
         for_type!(self.dtype, None, T => {
             let lanes = T::lanes(self.bytes);
@@ -255,8 +253,8 @@ impl Iterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Writes `values` to `out` as little-endian integers of `dtype`, as many as both have. Values that do not
-/// fit lose their high bytes: the caller has chosen the dtype by [`fits`].
+/// Writes `values` to `out` as little-endian integers of `dtype`, up to the shorter length. Values that do not fit lose their high bytes:
+/// the caller has chosen the dtype with [`fits`].
 pub(super) fn encode(dtype: DType, values: &[u64], out: &mut [u8]) {
     for_type!(dtype, (), T => {
         for (out, &value) in T::lanes_mut(out).iter_mut().zip(values) {
@@ -265,7 +263,7 @@ pub(super) fn encode(dtype: DType, values: &[u64], out: &mut [u8]) {
     });
 }
 
-/// Whether `value` can be written as `dtype`. False for dtypes that are no integers.
+/// Returns whether `value` can be written as `dtype`. False for dtypes that are not integers.
 pub(super) fn fits(dtype: DType, value: u64) -> bool {
     for_type!(dtype, false, T => i128::from(value) <= T::MAX.value())
 }

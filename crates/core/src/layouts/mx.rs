@@ -6,12 +6,12 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::model::{Attributes, Component, DType, Label};
 
-/// A tensor's parameters, all of whose metadata rules hold.
+/// A tensor's parameters, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mx {
     pub block_size: u64,
     pub axis: usize,
-    /// The type of the elements; `None` for one that is not known here, whose data has no size to check.
+    /// The type of the elements; `None` if unknown, in which case no size is checked.
     pub dtype: Option<DType>,
 }
 

@@ -1,12 +1,12 @@
-//! Elements of less than a byte, packed from the low bits of each byte up.
+//! Elements smaller than a byte, packed from the low bits of each byte up.
 #![forbid(unsafe_code)]
 
-/// Bytes that `elements` elements of `bits` bits take up, the last byte padded. `None` beyond u64.
+/// Returns the bytes of `elements` elements of `bits` bits, with the last byte padded. `None` if it exceeds u64.
 pub(super) fn byte_length(elements: u64, bits: u32) -> Option<u64> {
     u64::try_from((u128::from(elements) * u128::from(bits)).div_ceil(8)).ok()
 }
 
-/// The fewest elements of `bits` bits that fill `bytes` bytes.
+/// Returns the minimum number of elements of `bits` bits that fill `bytes` bytes.
 pub(super) fn fewest_elements(bytes: usize, bits: u32) -> usize {
     let before_last = (bytes as u128).saturating_sub(1) * 8;
     usize::try_from(before_last / u128::from(bits))
@@ -14,19 +14,19 @@ pub(super) fn fewest_elements(bytes: usize, bits: u32) -> usize {
         .saturating_add(usize::from(bytes > 0))
 }
 
-/// The element at `position` of elements of less than 8 bits. `None` beyond the end.
+/// Returns the element at `position` of elements smaller than 8 bits. `None` past the end.
 pub(super) fn get(bytes: &[u8], position: u64, bits: u32) -> Option<u8> {
-    let (byte, shift, mask) = place(position, bits)?;
+    let (byte, shift, mask) = locate(position, bits)?;
     let low = *bytes.get(byte)?;
-    // An element may straddle two bytes; the last one does not need the next byte.
+    // An element may span two bytes; the last one does not need the next byte.
     let high = bytes.get(byte + 1).copied().unwrap_or(0);
     let [element, _] = (u16::from_le_bytes([low, high]) >> shift & mask).to_le_bytes();
     Some(element)
 }
 
-/// Writes the element at `position`, whose bits must be zero before. `None` beyond the end.
+/// Writes the element at `position`, whose bits must be zero. `None` past the end.
 pub(super) fn set(bytes: &mut [u8], position: u64, bits: u32, element: u8) -> Option<()> {
-    let (byte, shift, mask) = place(position, bits)?;
+    let (byte, shift, mask) = locate(position, bits)?;
     let [low, high] = ((u16::from(element) & mask) << shift).to_le_bytes();
     *bytes.get_mut(byte)? |= low;
     if high != 0 {
@@ -35,7 +35,7 @@ pub(super) fn set(bytes: &mut [u8], position: u64, bits: u32, element: u8) -> Op
     Some(())
 }
 
-fn place(position: u64, bits: u32) -> Option<(usize, u32, u16)> {
+fn locate(position: u64, bits: u32) -> Option<(usize, u32, u16)> {
     let bit = position.checked_mul(bits.into())?;
     let shift = u32::try_from(bit % 8).ok()?;
     Some((usize::try_from(bit / 8).ok()?, shift, (1 << bits) - 1))

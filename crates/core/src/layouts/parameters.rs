@@ -1,4 +1,4 @@
-//! What a profile asks of a tensor's entry: attributes of given kinds, components of given roles, types and sizes.
+//! Requirements of a profile on a tensor's entry: attributes, and components with roles, types and sizes.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -50,12 +50,12 @@ pub fn uint(value: &Value) -> Option<u64> {
     value.as_integer().and_then(|integer| u64::try_from(i128::from(integer)).ok())
 }
 
-/// A tensor that is not as its layout says.
+/// Builds the error for a tensor that violates its layout.
 pub fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadLayout, message)
 }
 
-/// The components of exactly these roles, in their order.
+/// Returns the components with exactly these roles, in order.
 pub fn exactly<'a, const N: usize>(
     components: &'a [Component],
     roles: [(Label, &'static str); N],
@@ -69,14 +69,17 @@ pub fn exactly<'a, const N: usize>(
     }
     if components.len() != N {
         let names: Vec<_> = roles.iter().map(|(_, name)| *name).collect();
-        let message =
-            format!("the layout has the components {}, there are {}", names.join(", "), components.len());
+        let message = format!(
+            "the layout requires the components {}, but there are {}",
+            names.join(", "),
+            components.len()
+        );
         return Err(bad(message));
     }
-    found.try_into().map_err(|_| bad("the components are not those of the layout"))
+    found.try_into().map_err(|_| bad("the components do not match the layout"))
 }
 
-/// Checks that a component decodes to `bytes`, as far as the index tells; `None` is a size beyond u64.
+/// Checks that a component decodes to `bytes`, as far as the index states it; `None` means a size beyond u64.
 pub fn sized(component: &Component, role: &str, bytes: Option<u64>, code: Code) -> Result<()> {
     if bytes.is_some() && component.byte_length().is_none_or(|found| Some(found) == bytes) {
         return Ok(());
@@ -90,7 +93,7 @@ pub fn sized(component: &Component, role: &str, bytes: Option<u64>, code: Code) 
 /// Checks a component's type.
 pub fn typed(component: &Component, role: &str, wanted: &str, fits: impl Fn(DType) -> bool) -> Result<DType> {
     component.dtype.filter(|&dtype| fits(dtype)).ok_or_else(|| {
-        let found = component.dtype.map_or("of a type that is not known here", DType::name);
+        let found = component.dtype.map_or("of an unknown type", DType::name);
         Error::new(Code::BadDtype, format!("{role} must be {wanted}, not {found}")).component(role)
     })
 }

@@ -1,4 +1,4 @@
-//! `zt.quant_group/1`: codes packed into words, with a scale and maybe a zero point for each group along one axis.
+//! `zt.quant_group/1`: codes packed into words, with a scale and optionally a zero point for each group along one axis.
 #![forbid(unsafe_code)]
 
 use super::parameters::{Parameters, bad, exactly, sized, typed};
@@ -10,7 +10,7 @@ const ATTRIBUTES: &str = "zt.quant_group/1 Attributes";
 const SIZES: &str = "zt.quant_group/1 Sizes";
 const VALIDATION: &str = "zt.quant_group/1 Validation";
 
-/// How a consumer reads `scales`.
+/// The interpretation of `scales`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScaleForm {
     F32Factors,
@@ -19,23 +19,23 @@ pub enum ScaleForm {
     E8M0Exponent,
 }
 
-/// What is taken off each code.
+/// The value subtracted from each code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZeroPoint {
     None,
     Implied(i128),
     /// The component `zeros`, packed exactly like `data`.
     Packed,
-    /// The component `zeros`, one element a group.
+    /// The component `zeros`, one element per group.
     Plain,
 }
 
-/// A tensor's point in the space of the profile, all of whose metadata rules hold.
+/// The parameters of a tensor, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuantGroup {
     /// Bits of a code: 2, 4 or 8.
     pub bits: u32,
-    /// Codes that share a scale, along `axis`; 0 is one scale for each index of `axis`.
+    /// Codes that share a scale, along `axis`; 0 means one scale for each index of `axis`.
     pub group_size: u64,
     pub axis: usize,
     /// The unsigned type of the words of `data`.
@@ -79,7 +79,7 @@ impl QuantGroup {
             sized(data, "data", packed(sizes.codes), Code::BadShape)?;
             let scale_bytes = scales.dtype.map_or(1, |dtype| dtype.element_bytes() as u64);
             let found = scales.byte_length().unwrap_or_default() / scale_bytes;
-            // "One scale per row of axis" and "groups × lanes" differ where the group size is 0: both are taken.
+            // "One scale per row of axis" and "groups × lanes" differ if the group size is 0: both are accepted.
             let count = if group_size == 0 && found == sizes.along { sizes.along } else { sizes.groups };
             sized(scales, "scales", count.checked_mul(scale_bytes), Code::BadShape)?;
             match (zero_point, zeros) {
@@ -88,7 +88,7 @@ impl QuantGroup {
                     sized(zeros, "zeros", packed(count), Code::BadShape)?;
                 }
                 (ZeroPoint::Plain, Some(zeros)) => {
-                    // A type that is not known here has no width to check.
+                    // An unknown type has no size to check.
                     if let Some(dtype) = zeros.dtype {
                         sized(zeros, "zeros", bytes_of(count, dtype.bits()), Code::BadShape)?;
                     }
@@ -146,7 +146,7 @@ fn scale_form(parameters: Parameters<'_>) -> Result<ScaleForm> {
         "f32_factors" => Ok(ScaleForm::F32Factors),
         "f16_factors" => Ok(ScaleForm::F16Factors),
         "e8m0_exponent" => Ok(ScaleForm::E8M0Exponent),
-        other => Err(bad(format!("{other:?} is no form of scales"))),
+        other => Err(bad(format!("{other:?} is not a scale form"))),
     }
 }
 
@@ -160,7 +160,7 @@ fn zero_point(parameters: Parameters<'_>) -> Result<ZeroPoint> {
             "plain" => Ok(ZeroPoint::Plain),
             other => Err(bad(format!("zeros are packed same_as_data or plain, not {other:?}"))),
         },
-        other => Err(bad(format!("{other:?} is no form of zero points"))),
+        other => Err(bad(format!("{other:?} is not a zero point form"))),
     }
 }
 
@@ -206,7 +206,7 @@ impl Sizes {
         let others: Vec<u64> =
             shape.iter().enumerate().filter(|&(dim, _)| dim != axis).map(|(_, &size)| size).collect();
         let groups = product(&others).and_then(|lanes| lanes.checked_mul(groups));
-        // An empty axis has no lanes that anything could say of.
+        // An empty axis has no lanes.
         let groups = if along == 0 { Some(0) } else { groups };
         Ok(Self { codes: product(shape).ok_or_else(beyond)?, along, groups: groups.ok_or_else(beyond)? })
     }

@@ -1,5 +1,4 @@
-//! What zTensor 2's sparse profiles ask of the data beyond what every sparse tensor must be: columns that rise within
-//! each row, cells that are named once.
+//! The additional requirements of zTensor 2's sparse profiles on data: columns that ascend within each row, and unique cells.
 #![forbid(unsafe_code)]
 
 use crate::checked::product;
@@ -14,7 +13,7 @@ fn fault(component: &str, message: String) -> Error {
 }
 
 impl Csr<'_> {
-    /// Checks all data rules of `zt.sparse_csr/1`, those of [`check`](Self::check) among them.
+    /// Checks all data rules of `zt.sparse_csr/1`, including those of [`check`](Self::check).
     pub fn check_strictly(&self) -> Result<()> {
         self.check().and_then(|()| self.check_columns()).map_err(|error| error.rule(CSR))
     }
@@ -36,12 +35,12 @@ impl Csr<'_> {
 }
 
 impl Coo<'_> {
-    /// Checks all data rules of `zt.sparse_coo/1`, those of [`check`](Self::check) among them.
+    /// Checks all data rules of `zt.sparse_coo/1`, including those of [`check`](Self::check).
     pub fn check_strictly(&self) -> Result<()> {
         self.check().and_then(|()| self.check_cells()).map_err(|error| error.rule(COO))
     }
 
-    /// No two elements name one cell. Most writers sort, so that a look at neighbours tells; otherwise they are
+    /// Checks that no two elements have the same cell. Most writers sort, so that comparing adjacent elements suffices; otherwise they are
     /// sorted here.
     fn check_cells(&self) -> Result<()> {
         let (nnz, elements) = (self.nnz(), product(self.shape).unwrap_or(u64::MAX));
@@ -49,7 +48,7 @@ impl Coo<'_> {
         for (d, &dim) in self.shape.iter().enumerate() {
             let axis = self.axis(d)?;
             for (cell, index) in cells.iter_mut().zip(axis.iter()) {
-                // Each index is inside its dimension, as was checked, so that the cell is inside the product.
+                // Each index was checked to be inside its dimension, so the cell is inside the product.
                 *cell = cell.wrapping_mul(dim).wrapping_add(index.unwrap_or_default());
             }
         }

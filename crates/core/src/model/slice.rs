@@ -83,10 +83,10 @@ impl TensorSlice {
         Self::stepped(shape, &ranges.iter().copied().map(Range::from).collect::<Vec<_>>(), bits)
     }
 
-    /// As [`TensorSlice::new`], of every so many indices of a dimension.
+    /// Creates a slice with steps, like [`TensorSlice::new`].
     ///
-    /// Elements of less than a byte are packed, so each run must start and end between bytes. Only the end of
-    /// the tensor itself may lie within a byte.
+    /// Elements smaller than a byte are packed, so each run must start and end at a byte boundary. Only the end of the tensor itself may be
+    /// within a byte.
     pub fn stepped(shape: &[u64], ranges: &[Range], bits: u32) -> Result<Self> {
         check_ranges(shape, ranges)?;
         let elements = checked::product(shape).ok_or_else(|| too_large(shape))?;

@@ -1,6 +1,6 @@
-//! A strict pull reader of CBOR (RFC 8949), in two modes. Ordinary: indefinite lengths, wide heads and any key order
-//! are fine; duplicate keys, invalid UTF-8, reserved heads, trailing bytes and deep nesting are not. Deterministic:
-//! what the Core Deterministic Encoding (§4.2.1) spells differently is refused, and so are tags and simple values.
+//! A strict pull reader of CBOR (RFC 8949) with two modes. The ordinary mode accepts indefinite lengths, wide heads and any key order, but
+//! not duplicate keys, invalid UTF-8, reserved heads, trailing bytes and deep nesting. The deterministic mode also rejects deviations from
+//! the Core Deterministic Encoding (§4.2.1), tags and simple values.
 #![forbid(unsafe_code)]
 
 mod head;
@@ -19,7 +19,7 @@ use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
-/// A reader over the bytes of one index. A clone goes its own way.
+/// A reader of the bytes of one index. Clones are independent.
 #[derive(Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -27,9 +27,9 @@ pub struct Reader<'a> {
     base: u64,
     values_left: u32,
     texts: Texts<'a>,
-    /// The rule that asks for deterministic encoding, where one does.
+    /// The rule that requires deterministic encoding, if any.
     deterministic: Option<&'static str>,
-    /// Levels that the next item may span, itself included.
+    /// Levels that the next item may span, including itself.
     levels: u32,
 }
 
@@ -39,11 +39,11 @@ const TEXT: u8 = 3;
 const ARRAY: u8 = 4;
 const MAP: u8 = 5;
 const TAG: u8 = 6;
-/// The tag that changes nothing about what follows it: its bytes serve as a magic.
+/// The tag without effect on what follows: its bytes serve as a magic.
 const SELF_DESCRIBED: u64 = 55799;
 
 impl<'a> Reader<'a> {
-    /// `base` is the file offset of the first byte, for errors; `max_values` bounds free-form values.
+    /// `base` is the file offset of the first byte, for errors; `max_values` limits free-form values.
     pub fn new(bytes: &'a [u8], base: u64, max_values: u32) -> Self {
         let levels = limits::CBOR_DEPTH;
         Self {
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A reader of the deterministic encoding, as `rule` asks for it. An item may lie `depth` levels below the root.
+    /// Creates a reader of the deterministic encoding required by `rule`. An item may be `depth` levels below the root.
     pub fn deterministic(
         bytes: &'a [u8],
         base: u64,
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         Self { deterministic: Some(rule), levels: depth + 1, ..reader }
     }
 
-    /// What breaks the encoding itself.
+    /// Builds the error for an invalid encoding.
     fn error(&self, message: impl Into<String>) -> Error {
         let error = self.misfit(message);
         match self.deterministic {
@@ -78,12 +78,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is well-formed and not what the format has there.
+    /// Builds the error for a well-formed item that does not match the format.
     fn misfit(&self, message: impl Into<String>) -> Error {
         Error::new(Code::BadIndex, message).at(self.base + self.at as u64)
     }
 
-    /// Takes the tags that stand before the root and say only that it is CBOR (RFC 8949 §3.4.6), and gives their bytes.
+    /// Takes the self-described CBOR tags before the root (RFC 8949 §3.4.6), and returns their bytes.
     pub fn self_described(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
         for _ in 0..=limits::CBOR_DEPTH {
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Err(self.too_deep())
     }
 
-    /// The root must be the only item.
+    /// Requires that the root is the only item.
     pub fn end(&self) -> Result<()> {
         if self.at == self.bytes.len() {
             return Ok(());
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         self.misfit(format!("{what} must be {expected}, not {}", got.kind()))
     }
 
-    /// Whether a container has another item. Takes the break of an indefinite one.
+    /// Returns whether a container has another item. Takes the break of an indefinite one.
     fn more(&mut self, left: &mut Option<u64>) -> bool {
         match left {
             Some(0) => false,
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text that comes next, if it is one of those that are remembered.
+    /// Returns the next text, if it is a remembered one.
     #[inline]
     fn remembered(&mut self) -> Option<&'a str> {
         let (first, rest) = self.bytes.get(self.at..)?.split_first()?;
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         Ok(Cow::Borrowed(self.short(length)?))
     }
 
-    /// Bytes of a text or byte string, which must fit into one of the host's.
+    /// Returns the bytes of a text or byte string, whose length is limited.
     fn short(&mut self, length: u64) -> Result<&'a [u8]> {
         let bytes = self.take(length)?;
         if length > limits::TEXT_BYTES {
@@ -250,9 +250,9 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads what is in a container, one level deeper.
+    /// Reads the content of a container, one level deeper.
     fn inside(&mut self, read: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        // Below ordinary CBOR only free-form values nest as deep as the file likes.
+        // In ordinary CBOR only free-form values nest arbitrarily.
         let levels = self.levels;
         if self.deterministic.is_some() {
             self.levels = levels.saturating_sub(1);
@@ -262,20 +262,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Checks that the key from `start` to here follows the one before it.
+    /// Checks that the key from `start` to here follows the previous one.
     fn follows(&self, last: &mut Option<&'a [u8]>, start: usize, what: &str) -> Result<()> {
         let key = self.bytes.get(start..self.at).unwrap_or_default();
         match last.replace(key).map(|last| last.cmp(key)) {
             None | Some(Ordering::Less) => Ok(()),
-            Some(Ordering::Equal) => Err(self.twice(format!("a key stands twice in {what}"))),
+            Some(Ordering::Equal) => Err(self.twice(format!("a key occurs twice in {what}"))),
             Some(Ordering::Greater) => {
                 Err(self.error(format!("the keys of {what} are not in the order of their bytes")))
             }
         }
     }
 
-    /// Calls `each` with each field of a map that has fields; it must read exactly the value. A key that is no
-    /// text is one that no version knows, so it is ignored like any other such key.
+    /// Calls `each` with each field of a map that has fields; it must read exactly the value. A key that is not a text is unknown to every
+    /// version and ignored like any other unknown key.
     pub fn fields(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
         let mut left = self.map_head(what)?;
         if self.deterministic.is_some() {
@@ -287,7 +287,7 @@ impl<'a> Reader<'a> {
             if self.bytes.get(self.at).is_some_and(|first| first >> 5 != TEXT) {
                 let key = self.skipped(self.levels)?;
                 if !other.get_or_insert_with(Seen::default).insert(key) {
-                    return Err(self.twice(format!("a key stands twice in {what}")));
+                    return Err(self.twice(format!("a key occurs twice in {what}")));
                 }
                 self.skip()?;
                 continue;
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
             let key = self.text("a key")?;
             each(self, &key)?;
             if !seen.insert(key.clone()) {
-                return Err(self.twice(format!("the key {key:?} stands twice in {what}")));
+                return Err(self.twice(format!("the key {key:?} occurs twice in {what}")));
             }
         }
         Ok(())
@@ -321,8 +321,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Calls `each` with each name of a map from names; it must read exactly the value, and see to it that no
-    /// name comes twice (which the deterministic encoding sees to by itself).
+    /// Calls `each` with each name of a map from names; it must read exactly the value and check that names are unique (which the
+    /// deterministic encoding ensures itself).
     pub fn names(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
         let mut left = self.map_head(what)?;
         self.inside(|reader| {
@@ -349,8 +349,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The keys and values of a map, each as it is spelled. They may nest a little deeper than a free-form value: it
-    /// is the map around those.
+    /// Returns the keys and values of a map in encoded form. They may nest slightly deeper than a free-form value, because they include the
+    /// map around it.
     pub fn spelled(&mut self, what: &str) -> Result<Vec<(&'a [u8], &'a [u8])>> {
         const AROUND: u32 = 8;
         let mut left = self.map_head(what)?;
@@ -362,12 +362,12 @@ impl<'a> Reader<'a> {
         Ok(entries)
     }
 
-    /// Skips any item without keeping it.
+    /// Skips any item.
     pub fn skip(&mut self) -> Result<()> {
         self.skip_at(self.levels)
     }
 
-    /// The bytes of any item.
+    /// Returns the bytes of any item.
     pub fn raw(&mut self) -> Result<&'a [u8]> {
         self.skipped(self.levels)
     }
@@ -404,14 +404,14 @@ impl<'a> Reader<'a> {
             if self.deterministic.is_some() {
                 self.follows(&mut last, start, "a map")?;
             } else if !seen.insert(key) {
-                return Err(self.twice("a key stands twice in a map"));
+                return Err(self.twice("a key occurs twice in a map"));
             }
             self.skip_at(depth)?;
         }
         Ok(())
     }
 
-    /// Skips an item and gives its bytes.
+    /// Skips an item and returns its bytes.
     fn skipped(&mut self, depth: u32) -> Result<&'a [u8]> {
         let start = self.at;
         self.skip_at(depth)?;
@@ -426,7 +426,7 @@ impl<'a> Reader<'a> {
         depth.checked_sub(1).ok_or_else(|| self.too_deep())
     }
 
-    /// Whether an item may stand here: the deterministic encoding counts every one of them.
+    /// Checks the depth of an item: the deterministic encoding counts all items.
     fn check_depth(&self, depth: u32) -> Result<()> {
         if depth == 0 && self.deterministic.is_some() { Err(self.too_deep()) } else { Ok(()) }
     }
@@ -439,7 +439,7 @@ impl<'a> Reader<'a> {
         Error::new(Code::Limit, message).at(self.base + self.at as u64)
     }
 
-    /// Whether the next item is null, which stands for an absent optional field; takes it if so.
+    /// Returns whether the next item is null, which represents an absent optional field; takes it if so.
     pub fn null(&mut self) -> bool {
         let null = self.bytes.get(self.at) == Some(&0xf6);
         self.at += usize::from(null);

@@ -1,14 +1,14 @@
-//! Writes CBOR (RFC 8949) in definite lengths and shortest heads, and free-form values in the order of the caller
-//! or in the core deterministic encoding (§4.2.1).
+//! Writes CBOR (RFC 8949) with definite lengths and shortest heads, and free-form values in the caller's order or in the core deterministic
+//! encoding (§4.2.1).
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
 use half::f16;
 
-/// The most bytes that a head takes.
+/// Maximum bytes of a head.
 const HEAD: usize = 9;
 
-/// The bytes of an index in the making.
+/// The bytes of an index under construction.
 #[derive(Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
@@ -19,12 +19,12 @@ impl Encoder {
         self.bytes
     }
 
-    /// What was written since the beginning, or since it was last taken.
+    /// Returns what was written since the beginning, or since it was last taken.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Goes on without what was written, which somebody took.
+    /// Removes what was written, after the caller took it.
     pub fn taken(&mut self) {
         self.bytes.clear();
     }
@@ -57,34 +57,34 @@ impl Encoder {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// An item that is encoded already.
+    /// Writes an encoded item.
     pub fn raw(&mut self, item: &[u8]) {
         self.bytes.extend_from_slice(item);
     }
 
-    /// The head of an array of `items`, which must follow.
+    /// Writes the head of an array of `items`, which must follow.
     pub fn array(&mut self, items: usize) {
         self.head(4, items as u64);
     }
 
-    /// The head of a map of `entries`, whose keys and values must follow.
+    /// Writes the head of a map of `entries`, whose keys and values must follow.
     pub fn map(&mut self, entries: usize) {
         self.head(5, entries as u64);
     }
 
-    /// Items that are spelled already.
+    /// Writes encoded items.
     pub fn spelled(&mut self, items: &[u8]) {
         self.bytes.extend_from_slice(items);
     }
 
     pub fn value(&mut self, value: &Value) {
-        // Writing to a Vec cannot fail, and our reader's values are all of the kinds that can be written.
+        // Writing to a Vec cannot fail, and all values from our readers can be written.
         let _ = ciborium::into_writer(value, &mut self.bytes);
     }
 
-    /// A map of free-form values in the core deterministic encoding: keys in the order of their bytes, the
-    /// shortest heads and floats. `false` where a key stands twice, or a value has no such form (a tag); what was
-    /// written is then of no use. Recursion is as deep as the values.
+    /// Writes a map of free-form values in the core deterministic encoding: keys in byte order, the shortest heads and floats. Returns
+    /// `false` if a key occurs twice, or a value has no such form (a tag); the output must then be discarded. Recursion is as deep as the
+    /// values.
     #[must_use]
     pub fn deterministic(&mut self, entries: &[(Value, Value)]) -> bool {
         let mut keyed = Vec::with_capacity(entries.len());
@@ -106,7 +106,7 @@ impl Encoder {
         })
     }
 
-    /// Any value in that encoding; `false` as there.
+    /// Writes any value in that encoding; returns `false` like [`Self::deterministic`].
     #[must_use]
     pub fn deterministic_value(&mut self, value: &Value) -> bool {
         match value {
@@ -133,7 +133,7 @@ impl Encoder {
         true
     }
 
-    /// The narrowest float of the same value; all NaNs are the one of 16 bits.
+    /// Writes the narrowest float with the same value; all NaNs become the 16-bit one.
     fn shortest_float(&mut self, float: f64) {
         #[allow(clippy::cast_possible_truncation)] // the loss is what is looked for
         let (half, single) = (f16::from_f64(float), float as f32);
@@ -151,7 +151,7 @@ impl Encoder {
         }
     }
 
-    /// A map of free-form values.
+    /// Writes a map of free-form values.
     pub fn attributes(&mut self, entries: &[(Value, Value)]) {
         self.map(entries.len());
         for (key, value) in entries {

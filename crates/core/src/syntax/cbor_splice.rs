@@ -1,4 +1,4 @@
-//! A CBOR map with some of its entries changed: what is not changed keeps its very bytes, whatever it means.
+//! Changes entries of a CBOR map: unchanged entries retain their exact bytes, whatever they mean.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -10,42 +10,42 @@ use super::cbor::{Reader, identity};
 use super::cbor_encode::Encoder;
 use crate::error::{Code, Error, Result};
 
-/// A key and its value, as they are spelled.
+/// A key and its value in encoded form.
 pub struct Entry<'a> {
     pub key: Cow<'a, [u8]>,
     pub value: Cow<'a, [u8]>,
 }
 
 impl Entry<'_> {
-    /// An entry of our own spelling.
+    /// Creates an entry with our own encoding.
     pub fn new(key: &str, value: Vec<u8>) -> Self {
         Self { key: text(key).into(), value: value.into() }
     }
 
-    /// The key, where it is a text.
+    /// Returns the key, if it is a text.
     pub fn name(&self) -> Option<Cow<'_, str>> {
         Reader::new(&self.key, 0, 0).text("a key").ok()
     }
 }
 
-/// The tags before the root of `bytes` that say that it is CBOR, and the rest.
+/// Splits `bytes` into the self-described CBOR tags and the rest.
 pub fn self_described(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let tags = Reader::new(bytes, 0, 0).self_described()?;
     Ok((tags, bytes.get(tags.len()..).unwrap_or_default()))
 }
 
-/// The entries of the map `bytes`, in their order.
+/// Returns the entries of the map `bytes`, in order.
 pub fn entries<'a>(bytes: &'a [u8], what: &str) -> Result<Vec<Entry<'a>>> {
     let spelled = Reader::new(bytes, 0, 0).spelled(what)?;
     Ok(spelled.into_iter().map(|(key, value)| Entry { key: key.into(), value: value.into() }).collect())
 }
 
-/// The entry called `key`.
+/// Returns the entry with the key `key`.
 pub fn find<'e, 'a>(entries: &'e mut [Entry<'a>], key: &str) -> Option<&'e mut Entry<'a>> {
     entries.iter_mut().find(|entry| entry.name().is_some_and(|name| name == key))
 }
 
-/// The map of these entries.
+/// Returns the map of these entries.
 pub fn map(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut encoder = Encoder::default();
     encoder.map(entries.len());
@@ -56,10 +56,10 @@ pub fn map(entries: &[Entry<'_>]) -> Vec<u8> {
     encoder.finish()
 }
 
-/// The refusal to move data that a value under an unknown key may speak of.
+/// Builds the error for moving data that a value under an unknown key may refer to.
 pub fn unknown_key(key: &str) -> Error {
     let message = format!(
-        "the index has a key that is not known here ({key}) and might name a place in the file, so the data cannot \
+        "the index has an unknown key ({key}), whose value might refer to a position in the file, so the data cannot \
          be moved; convert the file instead"
     );
     Error::new(Code::UnsupportedVersion, message)
@@ -83,32 +83,31 @@ fn value(value: &Value) -> Vec<u8> {
     encoder.finish()
 }
 
-/// The map `bytes` of free-form values after `changes`, each of which sets a key or, without a value, takes it out. A
-/// key that is there keeps its place, a new one comes last, and so does one that was taken out before. `None` where nothing
-/// is left.
+/// Applies `changes` to the map `bytes` of free-form values, each of which sets a key or, without a value, removes it. An existing key
+/// retains its position, a new or previously removed one comes last. Returns `None` if nothing is left.
 pub fn merge(bytes: Option<&[u8]>, changes: &[(Value, Option<Value>)]) -> Result<Option<Vec<u8>>> {
     let mut merged: Vec<Option<Entry<'_>>> = match bytes {
         None => Vec::new(),
         Some(bytes) => entries(bytes, "attributes")?.into_iter().map(Some).collect(),
     };
-    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut positions: HashMap<Vec<u8>, usize> = HashMap::new();
     for (at, entry) in merged.iter().enumerate() {
         if let Some(entry) = entry {
-            // The key was read as part of the whole before, under the bound on values.
-            places.insert(identity(&Reader::new(&entry.key, 0, u32::MAX).value()?), at);
+            // The key was already read as part of the whole, within the limit on values.
+            positions.insert(identity(&Reader::new(&entry.key, 0, u32::MAX).value()?), at);
         }
     }
     for (key, new) in changes {
         let entry = new.as_ref().map(|new| Entry { key: value(key).into(), value: value(new).into() });
-        let place = places.get(&identity(key)).and_then(|&at| merged.get_mut(at));
-        match (place, new) {
-            (Some(place), Some(_)) => *place = entry,
-            (Some(place), None) => {
-                *place = None;
-                places.remove(&identity(key));
+        let slot = positions.get(&identity(key)).and_then(|&at| merged.get_mut(at));
+        match (slot, new) {
+            (Some(slot), Some(_)) => *slot = entry,
+            (Some(slot), None) => {
+                *slot = None;
+                positions.remove(&identity(key));
             }
             (None, Some(_)) => {
-                places.insert(identity(key), merged.len());
+                positions.insert(identity(key), merged.len());
                 merged.push(entry);
             }
             (None, None) => {}
@@ -126,9 +125,9 @@ mod tests {
     fn what_is_not_changed_keeps_its_bytes() {
         // {_ "a": 1 in eight bytes, 2: undefined, "c": [_ ] }
         let odd = b"\xbf\x61a\x1b\0\0\0\0\0\0\0\x01\x02\xf7\x61c\x9f\xff\xff";
-        let kept = map(&entries(odd, "odd").unwrap());
-        assert_eq!(kept[1..], odd[1..odd.len() - 1]);
-        assert_eq!(kept[0], 0xa3);
+        let encoded = map(&entries(odd, "odd").unwrap());
+        assert_eq!(encoded[1..], odd[1..odd.len() - 1]);
+        assert_eq!(encoded[0], 0xa3);
         let changes = [("a".into(), None), (Value::from("d"), Some(Value::from(7)))];
         let merged = merge(Some(odd), &changes).unwrap().unwrap();
         assert_eq!(merged, b"\xa3\x02\xf7\x61c\x9f\xff\x61d\x07");

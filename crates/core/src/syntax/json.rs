@@ -1,5 +1,5 @@
-//! A strict pull reader of JSON (RFC 8259), as much as an index needs: objects, arrays, strings and
-//! unsigned integers are read, anything else is checked and skipped.
+//! A strict pull reader of JSON (RFC 8259) for indexes: objects, arrays, strings and unsigned integers are read, anything else is validated
+//! and skipped.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -16,11 +16,11 @@ use crate::limits;
 pub enum Unique {
     /// By the reader.
     Here,
-    /// By whoever takes the keys, who has a table of them anyway.
+    /// By the caller, which has a table of them anyway.
     ByCaller,
 }
 
-/// A reader over the text of one index.
+/// A reader of the text of one index.
 pub struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -37,12 +37,12 @@ impl<'a> Reader<'a> {
         Error::new(Code::BadIndex, message).at(self.base + self.at as u64)
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// The text from a position to the next byte that is read.
+    /// Returns the text from a position to the next byte to be read.
     pub fn text_from(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
     }
@@ -51,10 +51,10 @@ impl<'a> Reader<'a> {
         self.text.as_bytes()
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte that is not white space.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
-        // Writers of indexes put no spaces, so the first byte is nearly always the one.
+        // Writers of indexes use no spaces, so it is almost always the first byte.
         match self.bytes().get(self.at) {
             Some(&byte) if byte > b' ' => Some(byte),
             _ => self.peek_past_space(),
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Only white space may follow the root.
+    /// Requires that only white space follows the root.
     pub fn end(&mut self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
@@ -124,10 +124,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The error for a key that an object has already.
+    /// Builds the error for a duplicate key.
     #[cold]
     pub fn twice(&self, key: &str) -> Error {
-        self.error(format!("the key {key:?} stands twice")).rule("unique keys")
+        self.error(format!("the key {key:?} occurs twice")).rule("unique keys")
     }
 
     /// Calls `each` before each item of an array; it must read exactly that item.
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An unsigned integer: digits alone, no leading zero, no fraction, no exponent.
+    /// Reads an unsigned integer: only digits, no leading zero, no fraction, no exponent.
     pub fn uint(&mut self, what: &str) -> Result<u64> {
         self.peek();
         let rest = self.bytes().get(self.at..).unwrap_or_default();
@@ -170,14 +170,14 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// A string, borrowed where it has no escapes.
+    /// Reads a string, borrowed if it has no escapes.
     pub fn string(&mut self, what: &str) -> Result<Cow<'a, str>> {
         self.expect(b'"', what)?;
         let mut unescaped: Option<String> = None;
         loop {
             let rest = self.bytes().get(self.at..).unwrap_or_default();
             let plain = plain_run(rest);
-            // Both ends are ASCII, so the slice falls on character boundaries.
+            // Both ends are ASCII, so the slice is at character boundaries.
             let run = self.text.get(self.at..self.at + plain).unwrap_or_default();
             self.at += plain;
             match rest.get(plain) {
@@ -198,8 +198,8 @@ impl<'a> Reader<'a> {
                     let character = self.escape()?;
                     unescaped.get_or_insert_default().push(character);
                 }
-                Some(_) => return Err(self.error("a control character stands in a string unescaped")),
-                None => return Err(self.error("a string has no end")),
+                Some(_) => return Err(self.error("an unescaped control character in a string")),
+                None => return Err(self.error("a string is not terminated")),
             }
         }
     }
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => self.unicode()?,
-            _ => return Err(self.error("an escape that JSON does not know")),
+            _ => return Err(self.error("an escape that is not valid JSON")),
         })
     }
 
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
         self.peek() == Some(b'n') && self.word("null").is_ok()
     }
 
-    /// Checks and skips any value.
+    /// Validates and skips any value.
     pub fn skip(&mut self) -> Result<()> {
         self.skip_at(limits::JSON_DEPTH)
     }
@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Any value, at most `left` values in all, which it takes off.
+    /// Reads any value, deducting the number of values from `left`.
     pub fn value(&mut self, left: &mut u32) -> Result<Value> {
         self.value_at(left, limits::JSON_DEPTH)
     }
@@ -384,7 +384,7 @@ impl<'a> Spelled<'a> for Reader<'a> {
     }
 
     fn plain_uint(&mut self) -> Option<u64> {
-        /// Digits of which no number exceeds a u64.
+        /// Maximum digits of a number that cannot exceed a u64.
         const DIGITS: usize = 19;
         let rest = self.bytes().get(self.at..)?;
         let (mut value, mut digits) = (0_u64, 0);
@@ -412,8 +412,8 @@ impl<'a> Spelled<'a> for Reader<'a> {
     }
 }
 
-/// How many bytes from the first on stand for themselves in a string: no quote, no backslash, no control
-/// character. Eight at a time: names are most of an index.
+/// Returns the number of leading bytes that are literal in a string: no quote, no backslash, no control character. Eight at a time: names
+/// are most of an index.
 #[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -504,7 +504,7 @@ mod tests {
         assert_eq!(uint("18446744073709551616"), Err(Code::Limit));
         for bad in ["", "-1", "01", "1.0", "1e2", "\"1\"", "0x1"] {
             if bad == "0x1" {
-                assert_eq!(uint(bad), Ok(0), "the x is the caller's to refuse");
+                assert_eq!(uint(bad), Ok(0), "the caller rejects the x");
             } else {
                 assert_eq!(uint(bad), Err(Code::BadIndex), "{bad}");
             }

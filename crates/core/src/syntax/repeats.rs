@@ -1,64 +1,63 @@
-//! Entries that are spelled like one before them but for a few numbers and a text: an index has them by the hundred
-//! thousand, and comparing bytes is much less work than reading keys.
+//! Recognizes entries that equal an earlier one except for a few numbers and a text: an index has them by the hundred thousand, and
+//! comparing bytes is much cheaper than reading keys.
 //!
-//! CBOR and JSON say of each item where it ends, so bytes that were read once say the same wherever they stand: what was found
-//! good stays good, and only what fills the holes has to be judged. (A number of JSON ends where no digit follows, and what
-//! follows it is compared.)
+//! CBOR and JSON items are self-delimiting, so equal bytes have the same meaning at any position: what was validated once remains valid,
+//! and only the content of holes must be checked. (A JSON number ends where no digit follows, and what follows it is compared.)
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
 
 use crate::error::Result;
 
-/// A reader of an index, as entries that are alike need it.
+/// A reader of an index that supports repeated entries.
 pub trait Spelled<'a> {
-    /// All bytes of the index.
+    /// Returns all bytes of the index.
     fn bytes(&self) -> &'a [u8];
-    /// Where the reader stands in them.
+    /// Returns the current position.
     fn mark(&self) -> Mark;
-    /// Where the next item begins.
+    /// Returns the position of the next item.
     fn next_item(&mut self) -> Mark;
-    /// Goes to where a reader of the same bytes stood.
+    /// Moves to a position of a reader of the same bytes.
     fn go_to(&mut self, mark: Mark);
     /// Reads an unsigned integer.
     fn uint(&mut self, what: &str) -> Result<u64>;
     /// Reads a text.
     fn text(&mut self, what: &str) -> Result<Cow<'a, str>>;
-    /// The same of an integer that is spelled as nearly every writer does. Where there is none, the reader may stand anywhere.
+    /// Reads an integer in the usual encoding. If there is none, the position is unspecified.
     fn plain_uint(&mut self) -> Option<u64>;
-    /// The bytes of a text that is spelled so, at most so many. They may be no UTF-8.
+    /// Returns the bytes of a text in the usual encoding, up to a length. They may not be UTF-8.
     fn plain_text(&mut self, most: u64) -> Option<&'a [u8]>;
 }
 
-/// A place in the bytes of a reader.
+/// A position in the bytes of a reader.
 #[derive(Clone, Copy)]
 pub struct Mark(pub(super) usize);
 
-/// Numbers that an entry may differ in.
+/// Maximum numbers that differ between entries.
 const NUMBERS: usize = 3;
-/// Holes of an entry: the numbers and a text.
+/// Maximum holes of an entry: the numbers and a text.
 const HOLES: usize = NUMBERS + 1;
-/// Bytes of a text that is read here; longer ones are not worth it.
+/// Maximum bytes of a text that is read here; longer ones are not worth it.
 const TEXT_BYTES: u64 = 128;
 
-/// What may differ.
+/// A part that may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hole {
-    /// The number of which the format speaks as this one.
+    /// The number with this index in the format.
     Number(usize),
     Text,
 }
 
-/// The holes of the entry that is being read.
+/// The holes of the current entry.
 #[derive(Default)]
 pub struct Draft {
     start: usize,
-    /// From where to where each goes.
+    /// Start and end of each.
     holes: Vec<(usize, usize, Hole)>,
 }
 
 impl Draft {
-    /// An entry begins here.
+    /// Begins an entry.
     pub fn begin<'a>(&mut self, reader: &impl Spelled<'a>) {
         self.start = reader.mark().0;
         self.holes.clear();
@@ -72,7 +71,7 @@ impl Draft {
         Ok(number)
     }
 
-    /// Reads the text that differs from entry to entry.
+    /// Reads the text that differs between entries.
     pub fn text<'a>(&mut self, reader: &mut impl Spelled<'a>, what: &str) -> Result<Cow<'a, str>> {
         let start = reader.next_item();
         let text = reader.text(what)?;
@@ -86,7 +85,7 @@ impl Draft {
         }
     }
 
-    /// How the entry that ends here is spelled; `None` where it has more holes than fit.
+    /// Returns the spelling of the entry that ends here; `None` if it has too many holes.
     pub fn spelling<'a>(&self, reader: &impl Spelled<'a>) -> Option<Spelling<'a>> {
         if self.holes.len() > HOLES {
             return None;
@@ -101,14 +100,14 @@ impl Draft {
     }
 }
 
-/// How an entry is spelled around its holes.
+/// The bytes of an entry around its holes.
 pub struct Spelling<'a> {
     /// Bytes, and the hole that follows them.
     pieces: Vec<(&'a [u8], Hole)>,
     end: &'a [u8],
 }
 
-/// What filled the holes.
+/// The content of the holes.
 #[derive(Default, Debug)]
 pub struct Filling<'a> {
     pub numbers: [Option<u64>; NUMBERS],
@@ -116,7 +115,7 @@ pub struct Filling<'a> {
 }
 
 impl<'a> Spelling<'a> {
-    /// Reads the entry that comes next if it is spelled so, and otherwise nothing.
+    /// Reads the next entry if it has this spelling, otherwise nothing.
     pub fn read(&self, reader: &mut impl Spelled<'a>) -> Option<Filling<'a>> {
         let start = reader.mark();
         let filling = self.fill(reader);
@@ -150,10 +149,10 @@ fn literal<'a>(reader: &mut impl Spelled<'a>, wanted: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Spellings that are remembered: the tensors of a layer have a few shapes, and come in turns.
+/// Maximum remembered spellings: the tensors of a layer have a few shapes, which alternate.
 const KNOWN: usize = 8;
 
-/// The spellings met last, with what the format knows of entries that are spelled so.
+/// The most recent spellings, with the format's information about entries with them.
 pub struct Spellings<'a, T> {
     known: Vec<(Spelling<'a>, T)>,
     oldest: usize,
@@ -166,15 +165,15 @@ impl<T> Default for Spellings<'_, T> {
 }
 
 impl<'a, T> Spellings<'a, T> {
-    /// Reads the entry that comes next if it is spelled in one of these ways, and otherwise nothing.
+    /// Reads the next entry if it has one of these spellings, otherwise nothing.
     pub fn read(&self, reader: &mut impl Spelled<'a>) -> Option<(&T, Filling<'a>)> {
         self.known.iter().find_map(|(spelling, known)| Some((known, spelling.read(reader)?)))
     }
 
-    /// Remembers one, in the place of the oldest.
+    /// Remembers a spelling, replacing the oldest.
     pub fn add(&mut self, spelling: Spelling<'a>, known: T) {
         match self.known.get_mut(self.oldest) {
-            Some(place) => *place = (spelling, known),
+            Some(slot) => *slot = (spelling, known),
             None => self.known.push((spelling, known)),
         }
         self.oldest = (self.oldest + 1) % KNOWN;
@@ -208,14 +207,14 @@ mod tests {
         let mut reader = cbor::Reader::new(first, 0, 0);
         assert_eq!(read(&mut draft, &mut reader).unwrap(), (300, Cow::Borrowed("one")));
         let spelling = draft.spelling(&reader).unwrap();
-        let alike: [(&[u8], u64, &[u8]); 4] = [
+        let same_spelling: [(&[u8], u64, &[u8]); 4] = [
             (first, 300, b"one"),
             (b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z\xf6", 0, b""),
             (b"\xa4\x61a\x01\x61n\x1a\x00\x01\x00\x00\x61t\x64four\x61z\xf6\x00", 0x1_0000, b"four"),
-            // Whoever takes the text looks at what it is.
+            // The caller validates the text.
             (b"\xa4\x61a\x01\x61n\x00\x61t\x61\xff\x61z\xf6", 0, b"\xff"),
         ];
-        for (bytes, number, text) in alike {
+        for (bytes, number, text) in same_spelling {
             let filling = spelling.read(&mut cbor::Reader::new(bytes, 0, 0)).unwrap();
             assert_eq!((filling.numbers, filling.text), ([None, Some(number), None], Some(text)));
         }
@@ -271,7 +270,7 @@ mod tests {
             r#" {"n": [012, 3] ,"t":"one"}"#,
             r#" {"n": [, 3] ,"t":"one"}"#,
             r#" {"n": [12,3] ,"t":"one"}"#,
-            // What has twenty digits is left to whoever knows how large a number may be.
+            // Numbers with twenty digits are left to the reader that knows the limit.
             r#" {"n": [18446744073709551615, 3] ,"t":"one"}"#,
             r#" {"n": [12, 3] ,"t":"o\ne"}"#,
             r#" {"n": [12, 3] ,"t":"one"#,

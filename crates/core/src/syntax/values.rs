@@ -1,4 +1,4 @@
-//! Free-form values as a sequence of events: a reader tells them, a visitor takes them. No tree has to be built in between.
+//! Free-form values as a sequence of events: a reader produces them, a visitor consumes them. No tree is built in between.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -7,7 +7,7 @@ use ciborium::value::Integer;
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
-/// A value, or the beginning or end of one that holds others.
+/// A value, or the beginning or end of a container.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event<'a> {
     Null,
@@ -17,22 +17,22 @@ pub enum Event<'a> {
     Float(f64),
     Text(&'a str),
     Bytes(&'a [u8]),
-    /// The value that follows has this CBOR tag. 2 and 3 before bytes make them a bignum (RFC 8949 §3.4.3).
+    /// The following value has this CBOR tag. 2 and 3 before bytes make them a bignum (RFC 8949 §3.4.3).
     Tag(u64),
     /// Values follow, up to the matching `End`.
     Array,
-    /// Keys and values follow in turn, up to the matching `End`.
+    /// Keys and values follow alternately, up to the matching `End`.
     Map,
     End,
 }
 
-/// Takes values one by one.
+/// Consumes values one by one.
 pub trait Visit {
-    /// Takes the next event. An error ends the telling.
+    /// Consumes the next event. An error ends the visit.
     fn visit(&mut self, event: Event<'_>) -> Result<()>;
 }
 
-/// Takes values and keeps nothing: for a reader that only checks.
+/// Discards values: for a reader that only validates.
 pub struct Ignore;
 
 impl Visit for Ignore {
@@ -42,7 +42,7 @@ impl Visit for Ignore {
     }
 }
 
-/// Tells a value that was made.
+/// Visits an existing value.
 pub fn visit(value: &Value, to: &mut (impl Visit + ?Sized)) -> Result<()> {
     match value {
         Value::Integer(integer) => to.visit(Event::Integer(i128::from(*integer))),
@@ -68,7 +68,7 @@ pub fn visit(value: &Value, to: &mut (impl Visit + ?Sized)) -> Result<()> {
     }
 }
 
-/// Tells keys and values in turn.
+/// Visits keys and values alternately.
 pub fn visit_entries(entries: &[(Value, Value)], to: &mut (impl Visit + ?Sized)) -> Result<()> {
     entries.iter().try_for_each(|(key, value)| {
         visit(key, to)?;
@@ -76,11 +76,11 @@ pub fn visit_entries(entries: &[(Value, Value)], to: &mut (impl Visit + ?Sized))
     })
 }
 
-/// Makes values of what it is told.
+/// Builds values from events.
 #[derive(Default)]
 pub struct Tree {
     done: Vec<Value>,
-    /// What is begun and not ended, outermost first.
+    /// Open containers, outermost first.
     open: Vec<(Kind, Vec<Value>)>,
 }
 
@@ -92,12 +92,12 @@ enum Kind {
 }
 
 impl Tree {
-    /// The values that were told, as keys and values in turn.
+    /// Returns the visited values as keys and values.
     pub fn entries(self) -> Result<Vec<(Value, Value)>> {
         if self.open.is_empty() { pairs(self.done) } else { Err(unbalanced()) }
     }
 
-    /// The one value that was told.
+    /// Returns the only visited value.
     pub fn value(mut self) -> Result<Value> {
         match (self.open.is_empty(), self.done.pop()) {
             (true, Some(value)) if self.done.is_empty() => Ok(value),
@@ -161,9 +161,9 @@ fn pairs(items: Vec<Value>) -> Result<Vec<(Value, Value)>> {
     Ok(pairs)
 }
 
-/// Only a reader that tells nonsense comes here.
+/// Reached only if a reader produces an invalid sequence of events.
 fn unbalanced() -> Error {
-    Error::new(Code::Internal, "values were told that do not fit together")
+    Error::new(Code::Internal, "the sequence of values is not balanced")
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_what_was_told() {
+    fn a_tree_equals_the_visited_values() {
         let nested = Value::Array(vec![
             Value::Tag(2, Box::new(Value::Tag(9, Box::new(Value::Bytes(vec![1]))))),
             Value::Map(vec![(1.into(), Value::Array(Vec::new())), (Value::Null, Value::Float(0.5))]),
@@ -186,11 +186,11 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_refused() {
-        let told = |events: &[Event<'_>]| {
+        let visited = |events: &[Event<'_>]| {
             let mut tree = Tree::default();
             events.iter().try_for_each(|&event| tree.visit(event)).and_then(|()| tree.entries())
         };
-        assert_eq!(told(&[]).unwrap(), []);
+        assert_eq!(visited(&[]).unwrap(), []);
         let bad: [&[Event<'_>]; 6] = [
             &[Event::Null],
             &[Event::End],
@@ -200,9 +200,9 @@ mod tests {
             &[Event::Null, Event::Integer(1 << 64)],
         ];
         for events in bad {
-            assert!(told(events).is_err(), "{events:?}");
+            assert!(visited(events).is_err(), "{events:?}");
         }
         let deep = vec![Event::Array; limits::VALUE_DEPTH + 1];
-        assert_eq!(told(&deep).map_err(|error| error.code()), Err(Code::Limit));
+        assert_eq!(visited(&deep).map_err(|error| error.code()), Err(Code::Limit));
     }
 }

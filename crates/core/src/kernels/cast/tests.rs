@@ -14,7 +14,7 @@ fn one<const W: usize, const N: usize>(from: DType, to: DType, element: [u8; W])
     out
 }
 
-/// Codes of a 1- or 2-byte float and their values, as the widening has them.
+/// Returns codes of a 1- or 2-byte float and their values, according to widening.
 fn values(dtype: DType) -> Vec<(u16, f64)> {
     let codes = if dtype.bits() == 8 { 256 } else { 65_536 };
     (0..codes)
@@ -27,7 +27,7 @@ fn values(dtype: DType) -> Vec<(u16, f64)> {
         .collect()
 }
 
-/// The nearest codes by definition: the two neighbours are compared exactly, beyond the largest a step further counts.
+/// Finds the nearest codes by definition: both neighbors are compared exactly, and one more step past the largest counts.
 struct Oracle {
     dtype: DType,
     all: Vec<(u16, f64)>,
@@ -92,7 +92,7 @@ fn code(to: DType, from: DType, element: &[u8]) -> u16 {
     u16::from_le_bytes(out)
 }
 
-/// float64 values about every code and every midpoint of two codes, and a step beside each.
+/// Returns float64 values at every code and every midpoint of two codes, and one step to either side.
 fn edges(dtype: DType) -> Vec<f64> {
     let mut finite: Vec<f64> =
         values(dtype).into_iter().map(|(_, value)| value).filter(|v| v.is_finite()).collect();
@@ -173,7 +173,7 @@ fn nan_stays_quiet_with_its_sign_and_payload() {
 #[test]
 fn integers() {
     for (from, value, expected) in [
-        // 2^24 + 1 and its like: one rounding, ties to even.
+        // 2^24 + 1 and similar: a single rounding, ties to even.
         (DType::Int32, 16_777_217_i64, 16_777_216.0_f32),
         (DType::Int64, -16_777_219, -16_777_220.0),
         (DType::Uint32, 4_294_967_295, 4_294_967_296.0),
@@ -185,7 +185,7 @@ fn integers() {
         cast(from, DType::Float32, &value.to_le_bytes()[..from.element_bytes()], &mut out).unwrap();
         assert_eq!(f32::from_le_bytes(out).to_bits(), expected.to_bits(), "{value} of {}", from.name());
     }
-    // Between two bfloat16: 256 and 258; just above the middle by what float32 cannot hold.
+    // Between two bfloat16, 256 and 258: just above the middle by less than float32 can represent.
     let above = ((257_i64 << 40) + 1).to_le_bytes();
     assert_eq!(code(DType::BFloat16, DType::Int64, &above), bf16::from_f32(258.0 * 2_f32.powi(40)).to_bits());
     let middle = (257_i64 << 40).to_le_bytes();
@@ -223,7 +223,7 @@ proptest! {
     fn any_float64_and_float32_becomes_the_nearest(
         bits: u64, mantissa: u64, exponent in -30_i32..20, negative: bool,
     ) {
-        // Any bits at all, and the range that the narrow types have.
+        // Arbitrary bits, and the range of the narrow types.
         let near = f64::from_bits(0x3ff << 52 | mantissa >> 12) * 2_f64.powi(exponent);
         for value in [f64::from_bits(bits), if negative { -near } else { near }] {
             #[expect(clippy::cast_possible_truncation)]
@@ -251,7 +251,7 @@ proptest! {
     fn integers_are_rounded_once(value: i64, shift in 0_u32..63) {
         let value = value >> shift;
         let bytes = value.to_le_bytes();
-        // What float64 holds exactly is its own oracle.
+        // Values exact in float64 are their own oracle.
         prop_assume!(value.unsigned_abs() < 1 << 53);
         #[expect(clippy::cast_precision_loss)]
         let exact = value as f64;

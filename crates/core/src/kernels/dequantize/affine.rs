@@ -1,5 +1,5 @@
-//! `tflite.quantized/1`: `(code - zero) * scale`, as `tflite::reference_ops::Dequantize` has it: the difference of integers, and a
-//! product that is rounded once.
+//! `tflite.quantized/1`: `(code - zero) * scale`, like `tflite::reference_ops::Dequantize`: an integer difference, and a product that is
+//! rounded once.
 #![forbid(unsafe_code)]
 
 use super::groups::{BLOCK, Groups};
@@ -25,12 +25,12 @@ impl Affine {
         Ok(Self { entry, groups })
     }
 
-    /// Bytes of data, scales and zeros.
+    /// Returns the bytes of data, scales and zeros.
     pub fn lengths(&self) -> [u64; 3] {
         [self.entry.bytes, self.entry.scales.saturating_mul(4), self.entry.zeros.saturating_mul(8)]
     }
 
-    /// Elements from `first` on, a multiple of [`BLOCK`], as many as `out` has places.
+    /// Decodes elements from `first` on, a multiple of [`BLOCK`], until `out` is full.
     pub fn decode(
         &self,
         data: &[u8],
@@ -65,7 +65,7 @@ impl Affine {
     }
 }
 
-/// A difference of 32-bit numbers and its product with a float32 are within one rounding of float64.
+/// A difference of 32-bit numbers and its product with a float32 need only one rounding in float64.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn value(code: i64, zero: i64, scale: f32) -> f32 {
     (f64::from(scale) * code.wrapping_sub(zero) as f64) as f32
@@ -75,7 +75,7 @@ fn array<const N: usize>(bytes: &[u8], at: u64) -> Option<[u8; N]> {
     slice(bytes, at.checked_mul(N as u64)?, N as u64)?.try_into().ok()
 }
 
-/// Codes from `first` on, a multiple of [`BLOCK`].
+/// Reads codes from `first` on, a multiple of [`BLOCK`].
 fn read(codes: Codes, bytes: &[u8], first: u64, out: &mut [i64]) -> Result<()> {
     let bits = match codes {
         Codes::Of(dtype) => dtype.bits(),
@@ -90,7 +90,7 @@ fn read(codes: Codes, bytes: &[u8], first: u64, out: &mut [i64]) -> Result<()> {
             let per_byte = index(u64::from(8 / bits), "codes of a byte")?;
             for (out, &byte) in out.chunks_mut(per_byte).zip(input) {
                 for (out, shift) in out.iter_mut().zip((0..8).step_by(bits as usize)) {
-                    // To the top of a byte and down again, which spreads the sign.
+                    // Shift to the top of a byte and back, which extends the sign.
                     let top = byte >> shift << (8 - bits);
                     *out = if signed {
                         i64::from(top.cast_signed() >> (8 - bits))
@@ -197,7 +197,7 @@ mod tests {
         Codes::Of(DType::Uint64),
     ];
 
-    /// The code of one element, by its bits alone.
+    /// Returns the code of one element from its bits alone.
     fn code_at(kind: Codes, data: &[u8], element: usize) -> i64 {
         let (bits, signed) = match kind {
             Codes::Packed { bits, signed } => (bits as usize, signed),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each element by its own index, in pieces that begin where a thread may begin.
+        /// Compares each element with its code, in pieces that begin where a thread may begin.
         #[test]
         fn elements_are_those_of_their_index(
             kind in proptest::sample::select(&KINDS[..]),

@@ -1,4 +1,4 @@
-//! The block types of `gguf.<type>/1`: what a tensor's entry must say, and runs of blocks as float32.
+//! The block types of `gguf.<type>/1`: checks of a tensor's entry, and decoding of blocks to float32.
 #![forbid(unsafe_code)]
 
 use super::ggml::BlockType;
@@ -7,8 +7,8 @@ use crate::layouts::gguf::Gguf;
 use crate::model::{Attributes, Tensor};
 
 impl BlockType {
-    /// That of a tensor, whose entry is checked: a file of any format may hold such a layout, and only those of zTensor 2 were
-    /// checked at open.
+    /// Returns the type of a tensor after checking its entry: a file of any format may use such a layout, and only those of zTensor 2 were
+    /// checked when it was opened.
     pub fn of_tensor(tensor: Tensor<'_>) -> Result<Self> {
         let (layout, shape) = (tensor.layout_name(), tensor.shape());
         let block = known(layout)?;
@@ -18,7 +18,7 @@ impl BlockType {
         Ok(block)
     }
 
-    /// Decodes blocks that are all of `input` into all of `out`.
+    /// Decodes blocks that cover exactly `input` into exactly `out`.
     pub fn fill(self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let blocks = |length: usize, of: u64| {
             let length = length as u64;
@@ -26,7 +26,7 @@ impl BlockType {
         };
         let count = blocks(input.len(), self.bytes);
         if count.is_none() || count != blocks(out.len(), self.elements * 4) {
-            return Err(Error::new(Code::Decode, "the data is not as many blocks as the shape asks for"));
+            return Err(Error::new(Code::Decode, "the number of blocks does not match the shape"));
         }
         self.decode(input, out.as_chunks_mut::<4>().0);
         Ok(())
@@ -38,7 +38,7 @@ fn known(layout: &str) -> Result<BlockType> {
     name.and_then(BlockType::of).ok_or_else(|| {
         let known: Vec<_> = BlockType::names().collect();
         let message = format!(
-            "the layout {layout:?} cannot be decoded to float32 here: zt.quant_group/1, zt.mx/1, tflite.quantized/1 and \
+            "the layout {layout:?} cannot be decoded to float32: supported are zt.quant_group/1, zt.mx/1, tflite.quantized/1 and \
              gguf.<type>/1 of {} can; its components can be read as they are",
             known.join(", ")
         );
@@ -46,19 +46,20 @@ fn known(layout: &str) -> Result<BlockType> {
     })
 }
 
-/// The attributes are those of the type, and rows are whole blocks.
+/// Checks that the attributes match the type, and that rows are whole blocks.
 fn fits(block: BlockType, layout: &str, entry: &Gguf, shape: &[u64]) -> Result<()> {
     let (elements, bytes) = (entry.elems_per_block, entry.block_bytes);
     if (elements, bytes) != (block.elements, block.bytes) {
         let message = format!(
-            "{layout} has {} elements in {} bytes, the attributes say {elements} in {bytes}",
+            "{layout} has {} elements in {} bytes, but the attributes state {elements} in {bytes}",
             block.elements, block.bytes
         );
         return Err(Error::new(Code::BadLayout, message).rule("gguf.<type>/1 Attributes"));
     }
     let row = shape.last().copied().unwrap_or(1);
     if !row.is_multiple_of(block.elements) {
-        let message = format!("rows of {row} elements are not whole blocks of {}", block.elements);
+        let message =
+            format!("rows of {row} elements are not a multiple of the block size {}", block.elements);
         return Err(Error::new(Code::BadShape, message).rule("gguf.<type>/1 Validation"));
     }
     Ok(())
@@ -72,10 +73,10 @@ mod tests {
     fn as_many_blocks_are_decoded_as_there_is_room_for() {
         let block = BlockType::of("q8_0").unwrap();
         let fill =
-            |bytes, room| block.fill(&vec![0; bytes], &mut vec![1; room]).map_err(|error| error.code());
+            |bytes, length| block.fill(&vec![0; bytes], &mut vec![1; length]).map_err(|error| error.code());
         assert_eq!(fill(68, 256), Ok(()));
-        for (bytes, room) in [(68, 128), (34, 256), (35, 128), (34, 127), (35, 127)] {
-            assert_eq!(fill(bytes, room), Err(Code::Decode), "{bytes} {room}");
+        for (bytes, length) in [(68, 128), (34, 256), (35, 128), (34, 127), (35, 127)] {
+            assert_eq!(fill(bytes, length), Err(Code::Decode), "{bytes} {length}");
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The codebooks of ggml's "I quants": points that its authors found by search, so that they can only be listed. They are those
-//! of `ggml-common.h` (`iq2xxs_grid` and the others), which the `gguf` package has as `grid_hex`.
+//! The codebooks of ggml's "I quants": points that its authors found by search, so that they can only be listed. They are those of
+//! `ggml-common.h` (`iq2xxs_grid` and the others), called `grid_hex` in the `gguf` package.
 //!
-//! A point has 8 coordinates of 3 values, or 4 of 8. Read as digits, the first the least, they are a number, and the points of a
-//! codebook stand in rising order: a text has their distances, a character each. `0` is 1, `n` is 63, and `o` adds 63 to the next.
+//! A point has 8 coordinates of 3 values, or 4 of 8. Read as digits, least significant first, they form a number, and the points of a
+//! codebook are in ascending order: a string encodes their differences with one character each. `0` is 1, `n` is 63, and `o` adds 63 to the
+//! next.
 #![forbid(unsafe_code)]
 
-/// The points of the codebook whose distances are `text`, with digits replaced by `values`.
+/// Decodes the points of the codebook with the differences `text`, with digits replaced by `values`.
 const fn points<const POINTS: usize, const DIGITS: usize, const VALUES: usize>(
     text: &[u8],
     values: [i8; VALUES],

@@ -1,5 +1,5 @@
-//! ggml's blocks of 32 elements by a scale, and the table of all block types that are decoded here. The arithmetic is that
-//! of the `gguf` package, operation for operation, so that results agree bit for bit.
+//! ggml's blocks of 32 elements with a scale, and the table of all supported block types. The arithmetic is that of the `gguf` package,
+//! operation by operation, so that results are bit-identical.
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
@@ -7,7 +7,7 @@ use multiversion::multiversion;
 
 use super::{ggml_four, ggml_iq, ggml_k, ggml_ternary};
 
-/// A ggml block type: a fixed record of bytes that encodes a fixed number of elements of one row.
+/// A ggml block type: a fixed-size record that encodes a fixed number of elements of one row.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockType {
     name: &'static str,
@@ -16,8 +16,8 @@ pub struct BlockType {
     decode: fn(&[u8], &mut [[u8; 4]]),
 }
 
-/// A row of the table: how blocks are read is compiled once for all processors and once for AVX2. `$decode` is called by its
-/// name: a closure would not be inlined, and stay without AVX2.
+/// A row of the table: decoding is compiled once for the baseline and once for AVX2. `$decode` is called by name, because a closure would
+/// not be inlined and would not use AVX2.
 macro_rules! block_types {
     ($($name:literal $elements:literal $bytes:literal $decode:path;)*) => {
         const TYPES: &[BlockType] = &[$(BlockType {
@@ -65,12 +65,12 @@ block_types! {
 }
 
 impl BlockType {
-    /// The type of a lowercase ggml name, if it is decoded here.
+    /// Returns the type with a lowercase ggml name, if it is supported.
     pub fn of(name: &str) -> Option<Self> {
         TYPES.iter().find(|known| known.name == name).copied()
     }
 
-    /// The names of all types that are decoded here.
+    /// Returns the names of all supported types.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TYPES.iter().map(|known| known.name)
     }
@@ -81,21 +81,21 @@ impl BlockType {
     }
 }
 
-/// A float32 in the byte order of the host: as it stands in memory, so that it is written once.
+/// The in-memory bytes of a float32 in the byte order of the host, so that it is written only once.
 pub(super) type Float = [u8; 4];
 
-/// The float16 at `at`.
+/// Returns the float16 at `at`.
 #[inline(always)]
 pub(super) fn half<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
     float(u16::from_le_bytes([block[at], block[at + 1]]))
 }
 
-/// A float16 by its bits, without a branch or a call, which would keep what is around it from becoming vectors. The exponent
-/// is moved to where float32 has it and put right by a factor, which is exact, subnormal numbers included.
+/// Converts float16 bits without branches or calls, which would prevent vectorization of the surrounding code. The exponent is moved to its
+/// position in float32 and corrected by a factor, which is exact, including subnormals.
 #[inline(always)]
 pub(super) fn float(bits: u16) -> f32 {
     let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
-    // What is infinite or no number has all bits of the exponent set.
+    // Infinities and NaN have all exponent bits set.
     let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
     let number = f32::from_bits(rest) * TWO_TO_112;
     f32::from_bits(number.to_bits() | special | sign)
@@ -124,7 +124,7 @@ fn q4_1(block: &[u8; 20], out: &mut [Float; 32]) {
     }
 }
 
-/// The codes of 5 bits: the low four in halves of `low`, the fifth in the bits of `high`.
+/// Decodes 5-bit codes: the low four bits in halves of `low`, the fifth in the bits of `high`.
 #[inline(always)]
 fn five_bits(high: [u8; 4], low: &[u8], each: impl Fn(u8) -> f32, out: &mut [Float; 32]) {
     let high = u32::from_le_bytes(high);

@@ -1,4 +1,4 @@
-//! ggml's blocks of codes of 4 bits, each of which stands for one of 16 numbers.
+//! ggml's blocks of 4-bit codes, each representing one of 16 numbers.
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
@@ -9,11 +9,11 @@ const IQ4: [f32; 16] = [
     -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0,
 ];
 
-/// The numbers of E2M1, doubled, as ggml has them: the second zero has no sign.
+/// The numbers of E2M1, doubled, as in ggml: the second zero has no sign.
 const E2M1: [f32; 16] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 
-/// The low halves of `codes`, then the high ones.
+/// Decodes the low halves of `codes`, then the high ones.
 #[inline(always)]
 fn halves(numbers: &[f32; 16], d: f32, codes: &[u8], out: &mut [Float]) {
     let (low, high) = out.split_at_mut(codes.len());
@@ -39,7 +39,7 @@ pub(super) fn iq4_xs(block: &[u8; 136], out: &mut [Float; 256]) {
     }
 }
 
-/// The scale is a power of two, halved since the numbers are doubled (OCP MX 1.0 §5.4.1).
+/// The scale is a power of two, halved because the numbers are doubled (OCP MX 1.0 §5.4.1).
 #[inline(always)]
 pub(super) fn mxfp4(block: &[u8; 17], out: &mut [Float; 32]) {
     let exponent = u32::from(block[0]);
@@ -47,7 +47,7 @@ pub(super) fn mxfp4(block: &[u8; 17], out: &mut [Float; 32]) {
     halves(&E2M1, f32::from_bits(bits), &block[1..], out);
 }
 
-/// Four groups of 16 elements, each with a scale of E4M3, whose sign is not looked at.
+/// Four groups of 16 elements, each with a scale of E4M3, whose sign is ignored.
 #[inline(always)]
 pub(super) fn nvfp4(block: &[u8; 36], out: &mut [Float; 64]) {
     for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn nvfp4(block: &[u8; 36], out: &mut [Float; 64]) {
     }
 }
 
-/// As the reference reads it: 0x7f, which is no number, is zero, but 0xff is not.
+/// Like the reference: 0x7f, which is NaN, is read as zero, but 0xff is not.
 #[inline(always)]
 fn e4m3_halved(byte: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(byte >> 3 & 15), f32::from(byte & 7));

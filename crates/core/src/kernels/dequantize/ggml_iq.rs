@@ -5,10 +5,10 @@
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
 use super::ggml::{Float, float, half};
 
-/// What is added to the coordinates of `iq1_s` and `iq1_m`, or taken off (`IQ1S_DELTA` of `ggml-common.h`).
+/// The offset added to or subtracted from the coordinates of `iq1_s` and `iq1_m` (`IQ1S_DELTA` of `ggml-common.h`).
 const DELTA: f32 = 0.125;
 
-/// The signs of 8 elements of which 7 are stored: an even number is negative (`ksigns_iq2xs` of `ggml-common.h`).
+/// The signs of 8 elements, of which 7 are stored: the number of negative ones is even (`ksigns_iq2xs` of `ggml-common.h`).
 const SIGNS: [u8; 128] = {
     let mut signs = [0; 128];
     let mut at = 0;
@@ -31,13 +31,13 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at * 4], bytes[at * 4 + 1], bytes[at * 4 + 2], bytes[at * 4 + 3]])
 }
 
-/// One of the numbers of 4 bits that stand two a byte, the first in the low half.
+/// Returns one of the 4-bit numbers packed two per byte, the first in the low half.
 #[inline(always)]
 fn nibble(bytes: &[u8], at: usize) -> f32 {
     f32::from(bytes[at / 2] >> (at % 2 * 4) & 15)
 }
 
-/// A point with signs: a set bit of `signs` is a negative coordinate.
+/// Decodes a point with signs: a set bit of `signs` means a negative coordinate.
 #[inline(always)]
 fn signed(point: &[i8; 8], scale: f32, signs: u8, out: &mut [Float]) {
     for (lane, (out, &coordinate)) in out.iter_mut().zip(point).enumerate() {
@@ -46,7 +46,7 @@ fn signed(point: &[i8; 8], scale: f32, signs: u8, out: &mut [Float]) {
     }
 }
 
-/// The same of two points of 4 coordinates.
+/// Decodes two points of 4 coordinates with signs.
 #[inline(always)]
 fn signed_pair(points: [&[i8; 4]; 2], scale: f32, signs: u8, out: &mut [Float]) {
     let mut point = [0; 8];
@@ -76,12 +76,12 @@ pub(super) fn iq1_s(block: &[u8; 50], out: &mut [Float; 256]) {
     }
 }
 
-/// Not inlined, and so not compiled for AVX2, with which it makes half as many elements a second (3.2 G instead of 6.3 G).
+/// Not inlined, and so not compiled for AVX2, with which it is half as fast (3.2 G instead of 6.3 G elements/s).
 #[inline(never)]
 pub(super) fn iq1_m(block: &[u8; 56], out: &mut [Float; 256]) {
     let (codes, rest) = block.split_at(32);
     let (high, scales) = rest.split_at(16);
-    // The factor stands in the upper halves of the last byte of each word of scales.
+    // The factor is in the upper halves of the last byte of each word of scales.
     let words = [0, 1, 2, 3].map(|at| u16_at(scales, at));
     let d = float(words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000);
     let scales = words.iter().rev().fold(0, |scales, &word| scales << 12 | u64::from(word & 0xfff));
@@ -112,7 +112,7 @@ pub(super) fn iq2_xxs(block: &[u8; 66], out: &mut [Float; 256]) {
     }
 }
 
-/// A number of 4 bits.
+/// Converts a 4-bit number.
 #[inline(always)]
 fn small(bits: u32) -> f32 {
     #[allow(clippy::cast_possible_truncation)]

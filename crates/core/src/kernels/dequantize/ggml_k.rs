@@ -1,12 +1,11 @@
-//! ggml's super-blocks of 256 elements ("K quants"): sixteen or eight groups, each with a scale, some with a
-//! minimum, of a few bits, which are multiples of one or two float16 factors.
+//! ggml's super-blocks of 256 elements ("K quants"): sixteen or eight groups, each with a scale, some with a minimum, of a few bits, which
+//! are multiples of one or two float16 factors.
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::ggml::{Float, half};
 
-/// The codes of 2 bits stand four in a byte, 32 bytes apart: element 32 s + l of each half of the block is at bits
-/// 2 s of byte l.
+/// The 2-bit codes are packed four per byte, 32 bytes apart: element 32 s + l of each half of the block is at bits 2 s of byte l.
 #[inline(always)]
 fn two_bits(codes: &[u8], group: usize, lane: usize) -> u8 {
     codes[group / 8 * 32 + group % 2 * 16 + lane] >> (group / 2 % 4 * 2) & 3
@@ -37,12 +36,12 @@ pub(super) fn q3_k(block: &[u8; 110], out: &mut [Float; 256]) {
     let (codes, scales) = rest.split_at(64);
     let d = half(block, 108);
     for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        // A scale of 6 bits: four in the halves of the first eight bytes, two in the quarters of the last four.
+        // A 6-bit scale: four bits in the halves of the first eight bytes, two in the quarters of the last four.
         let low = scales[group % 8] >> (group / 8 * 4) & 15;
         let top = scales[8 + group % 4] >> (group / 4 * 2) & 3;
         let scale = d * (f32::from(low | top << 4) - 32.0);
         for (lane, out) in out.iter_mut().enumerate() {
-            // A set bit of the mask means that nothing is taken off.
+            // A set bit of the mask means that nothing is subtracted.
             let third = high[group % 2 * 16 + lane] >> (group / 2) & 1;
             let code = f32::from(two_bits(codes, group, lane)) - f32::from((third ^ 1) << 2);
             *out = (scale * code).to_ne_bytes();
@@ -50,7 +49,7 @@ pub(super) fn q3_k(block: &[u8; 110], out: &mut [Float; 256]) {
     }
 }
 
-/// The numbers of a group, whose codes stand in bytes of their own: as a step of its own, this becomes vectors.
+/// Decodes the numbers of a group with one code per byte: as a separate step, this is vectorized.
 #[inline(always)]
 fn spread<const CODES: usize>(scale: f32, codes: &[u8; CODES], offset: f32, out: &mut [Float; CODES]) {
     for (out, &code) in out.iter_mut().zip(codes) {
@@ -58,8 +57,8 @@ fn spread<const CODES: usize>(scale: f32, codes: &[u8; CODES], offset: f32, out:
     }
 }
 
-/// What the codes of one of eight groups are multiplied by, and what is taken off: multiples of two factors by numbers of
-/// 6 bits, which stand in the 12 bytes behind the factors.
+/// Returns the factor and the offset of one of eight groups: multiples of two factors by 6-bit numbers, which are in the 12 bytes after the
+/// factors.
 #[inline(always)]
 fn factors<const BYTES: usize>(block: &[u8; BYTES], group: usize) -> (f32, f32) {
     let packed = &block[4..16];
@@ -104,7 +103,7 @@ pub(super) fn q6_k(block: &[u8; 210], out: &mut [Float; 256]) {
     let (high, scales) = rest.split_at(64);
     let d = half(block, 208);
     for (at, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        // Of each half of 128 elements: 64 bytes hold low halves of 4 bits, 32 bytes hold four times 2 high bits.
+        // For each half of 128 elements: 64 bytes hold the low 4 bits, 32 bytes hold four times the 2 high bits.
         let (side, quarter) = (at / 4, at % 4);
         let low = &low[side * 64 + quarter % 2 * 32..][..32];
         let high = &high[side * 32..][..32];
@@ -121,7 +120,7 @@ pub(super) fn q6_k(block: &[u8; 210], out: &mut [Float; 256]) {
     }
 }
 
-/// The two groups of 16 elements, and their codes.
+/// Returns the two groups of 16 elements, and their codes.
 #[inline(always)]
 fn groups<'a>(
     out: &'a mut [Float; 32],

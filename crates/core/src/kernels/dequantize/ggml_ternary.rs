@@ -4,8 +4,7 @@
 
 use super::ggml::{Float, half};
 
-/// Five elements a byte, as the digits to the base 3 of a fraction of 256: multiplied by 3, the next digit is what
-/// overflows the byte.
+/// Five elements per byte, as the base 3 digits of a fraction of 256: multiplied by 3, the next digit is what overflows the byte.
 #[inline(always)]
 pub(super) fn tq1_0(block: &[u8; 54], out: &mut [Float; 256]) {
     let d = half(block, 52);
@@ -16,7 +15,7 @@ pub(super) fn tq1_0(block: &[u8; 54], out: &mut [Float; 256]) {
     digits::<4>(&block[48..52], d, last);
 }
 
-/// The first digit of each byte, then the second of each and so on, as many as `out` has places.
+/// Decodes the first digit of each byte, then the second of each and so on, until `out` is full.
 #[inline(always)]
 fn digits<const BYTES: usize>(bytes: &[u8], d: f32, out: &mut [Float]) {
     let mut power = 1_u8;

@@ -1,4 +1,4 @@
-//! Factors that runs of elements along one axis share: which one an element has, and many of them at once.
+//! Factors shared by runs of elements along one axis: locates the factor of an element, and reads many at once.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -8,14 +8,14 @@ use crate::error::{Code, Error, Result};
 use crate::kernels::widen;
 use crate::model::DType;
 
-/// Elements that are worked on at once: their factors and codes stay in the innermost cache.
+/// Elements processed at once: their factors and codes stay in the innermost cache.
 pub const BLOCK: usize = 1024;
 
-/// How elements, in row-major order, share factors. The factors are in row-major order too, of the same shape
-/// except that the axis is shorter by the size of a group.
+/// How elements, in row-major order, share factors. The factors are also in row-major order, of the same shape except that the axis is
+/// divided by the group size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// Elements between two neighbours along the axis.
+    /// Distance between two adjacent elements along the axis.
     inner: u64,
     along: u64,
     size: u64,
@@ -23,7 +23,7 @@ pub struct Groups {
     lanes: Lanes,
 }
 
-/// Whether rows across the axis have factors of their own.
+/// Whether rows across the axis have separate factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
     Apart,
@@ -31,10 +31,10 @@ enum Lanes {
 }
 
 impl Groups {
-    /// Groups of `size` neighbours along `axis`; `size` divides the axis.
+    /// Creates groups of `size` adjacent elements along `axis`; `size` must divide the axis.
     pub fn new(shape: &[u64], axis: usize, size: u64) -> Result<Self> {
         let Some(&along) = shape.get(axis) else {
-            let message = format!("the axis is {axis}, the tensor has {} dimensions", shape.len());
+            let message = format!("the axis is {axis}, but the tensor has {} dimensions", shape.len());
             return Err(Error::new(Code::BadLayout, message));
         };
         if size == 0 || !along.is_multiple_of(size) {
@@ -42,32 +42,32 @@ impl Groups {
             return Err(Error::new(Code::BadLayout, message));
         }
         let (elements, inner) = Self::products(shape, axis)?;
-        // Groups of one have a factor each: the same as one long row.
+        // Groups of one have a factor each, like one long row.
         let (inner, along) = if size == 1 { (elements, 1) } else { (inner, along) };
         Ok(Self { inner, along, size, count: elements / size, lanes: Lanes::Apart })
     }
 
-    /// A factor for each index of `axis`, which all elements at that index share.
+    /// Creates a factor for each index of `axis`, which all elements at that index share.
     pub fn of_axis(shape: &[u64], axis: usize) -> Result<Self> {
         let along = shape.get(axis).copied().unwrap_or(1);
         let (_, inner) = Self::products(shape, axis)?;
         Ok(Self { inner, along, size: 1, count: along, lanes: Lanes::Shared })
     }
 
-    /// All elements, and those between two neighbours along the axis.
+    /// Returns the number of all elements, and of those between two adjacent ones along the axis.
     fn products(shape: &[u64], axis: usize) -> Result<(u64, u64)> {
         let inner = shape.get(axis + 1..).unwrap_or_default();
         let both = product(shape).zip(product(inner));
         both.ok_or_else(|| Error::new(Code::BadShape, "the product of the dimensions exceeds a u64"))
     }
 
-    /// All factors.
+    /// Returns the number of factors.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Calls `run` for each run of the elements from `first` on with the range among these elements and the factor of
-    /// its first element. Either all of a run share that or each has the next.
+    /// Calls `run` for each run of the elements from `first` on with the range among these elements and the factor of its first element.
+    /// The elements of a run either share that factor or use consecutive ones.
     pub fn runs(&self, first: u64, length: usize, mut run: impl FnMut(Range<usize>, u64)) {
         let mut at = 0;
         while at < length {
@@ -88,8 +88,7 @@ impl Groups {
         }
     }
 
-    /// Fills `out` with the factors of the elements from `first` on, at most [`BLOCK`] of them. `read` gives
-    /// factors from one on.
+    /// Fills `out` with the factors of the elements from `first` on, at most [`BLOCK`] of them. `read` returns factors from a position on.
     pub fn spread(
         &self,
         first: u64,
@@ -97,7 +96,7 @@ impl Groups {
         mut read: impl FnMut(u64, &mut [f32]) -> Result<()>,
     ) -> Result<()> {
         if self.inner == 1 && self.size > 1 && !out.is_empty() {
-            // Neighbours share a factor, and the factors of all of them are neighbours: one call reads them.
+            // Adjacent elements share a factor, and their factors are adjacent: one call reads them.
             let mut factors = [0.0; BLOCK];
             let start = first / self.size;
             let last = (first + out.len() as u64 - 1) / self.size;
@@ -146,7 +145,7 @@ pub fn read(dtype: DType, bytes: &[u8], first: u64, out: &mut [f32]) -> Result<(
 mod tests {
     use super::*;
 
-    /// The factor of an element by its coordinates.
+    /// Returns the factor of an element by its coordinates.
     fn by_definition(shape: &[u64], axis: usize, size: u64, element: u64) -> u64 {
         let mut rest = element;
         let mut coordinates = vec![0; shape.len()];

@@ -1,5 +1,5 @@
-//! `zt.quant_group/1`: integer codes of 2, 4 or 8 bits packed into words, with a scale and perhaps a zero point for
-//! each group along an axis.
+//! `zt.quant_group/1`: integer codes of 2, 4 or 8 bits packed into words, with a scale and optionally a zero point for each group along an
+//! axis.
 #![forbid(unsafe_code)]
 
 use super::groups::{self, BLOCK, Groups};
@@ -8,18 +8,18 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::quant_group::{self, ScaleForm, ZeroPoint};
 use crate::model::DType;
 
-/// How codes sit in their words.
+/// How codes are packed into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packing {
     bits: u32,
     /// Bytes of a word.
     word: usize,
-    /// The first code stands in the high bits.
+    /// Whether the first code is in the high bits.
     high_first: bool,
     signed: bool,
 }
 
-/// What is taken off a code before it is scaled.
+/// The value subtracted from a code before scaling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Zero {
     None,
@@ -54,21 +54,21 @@ const fn is_float(dtype: DType) -> bool {
 impl Packing {
     fn new(entry: &quant_group::QuantGroup, data: Option<DType>) -> Self {
         let word = entry.word.element_bytes();
-        // A word of several codes is storage, whatever its sign. A word that is one code is the code.
+        // A word with several codes is only storage, whatever its sign. A word with a single code is the code.
         let signed = entry.per_word == 1 && data == Some(DType::Int8);
         Self { bits: entry.bits, word, high_first: entry.msb_first, signed }
     }
 
-    /// Bytes of `codes` codes; `None` where they do not fill whole words.
+    /// Returns the bytes of `codes` codes; `None` if they do not fill whole words.
     fn byte_length(self, codes: u64) -> Option<u64> {
         let bits = u128::from(codes) * u128::from(self.bits);
         let bytes = u64::try_from(bits / 8).ok()?;
         (bits % 8 == 0 && bytes.is_multiple_of(self.word as u64)).then_some(bytes)
     }
 
-    /// Codes from `first` on, at most a little over [`BLOCK`] of them.
+    /// Reads codes from `first` on, at most slightly more than [`BLOCK`] of them.
     fn read(self, bytes: &[u8], first: u64, out: &mut [f32]) -> Result<()> {
-        // Whole words, of which the first and the last may be needed in part.
+        // Whole words, the first and last of which may be needed only in part.
         let per_word = self.word * 8 / self.bits as usize;
         let skipped = index(first % per_word as u64, "a code")?;
         let words = (skipped + out.len()).div_ceil(per_word);
@@ -93,7 +93,7 @@ impl Packing {
         Ok(())
     }
 
-    /// Codes with the lowest bits first, which is the order of the bytes whatever the word.
+    /// Unpacks codes with the lowest bits first, which is the byte order regardless of the word size.
     fn unpack(self, input: &[u8], codes: &mut [u8]) {
         match self.bits {
             2 => {
@@ -116,7 +116,7 @@ impl QuantGroup {
     pub fn new(entry: &quant_group::QuantGroup, shape: &[u64], dtypes: [Option<DType>; 3]) -> Result<Self> {
         let [data, scales, zeros] = dtypes;
         let along = shape.get(entry.axis).copied().unwrap_or_default();
-        // "Per channel": as many scales as the axis is long, or as many as the profile's size equation has.
+        // "Per channel": as many scales as the axis is long, or as many as the profile's size equation yields.
         let groups = match entry.group_size {
             0 if entry.scales == along => Groups::of_axis(shape, entry.axis)?,
             size => Groups::new(shape, entry.axis, size.max(1))?,
@@ -126,7 +126,8 @@ impl QuantGroup {
             ScaleForm::F32Factors | ScaleForm::E8M0Exponent => true,
         });
         let scales = scales.ok_or_else(|| {
-            let message = "f16_factors are float16 or bfloat16: how wider ones round to them is not said";
+            let message =
+                "f16_factors are float16 or bfloat16: rounding of wider ones to them is not specified";
             Error::new(Code::BadDtype, message).component("scales")
         })?;
         let zero = match entry.zero_point {
@@ -138,7 +139,7 @@ impl QuantGroup {
         Ok(Self { packing: Packing::new(entry, data), scales, zero, groups })
     }
 
-    /// Bytes of `data` for so many elements.
+    /// Returns the bytes of `data` for a number of elements.
     pub fn data_length(&self, elements: u64) -> Option<u64> {
         self.packing.byte_length(elements)
     }
@@ -147,7 +148,7 @@ impl QuantGroup {
         self.groups.count().checked_mul(self.scales.element_bytes() as u64)
     }
 
-    /// Bytes of `zeros`; 0 where there is no such component, `None` where no length would do.
+    /// Returns the bytes of `zeros`; 0 if there is no such component, `None` if no length is valid.
     pub fn zeros_length(&self) -> Option<u64> {
         match self.zero {
             Zero::None | Zero::Implied(_) => Some(0),
@@ -160,8 +161,8 @@ impl QuantGroup {
         matches!(self.zero, Zero::Plain(_) | Zero::Packed)
     }
 
-    /// Elements from `first` on, a multiple of [`BLOCK`], as many as `out` has places: `(code - zero) * scale`, each
-    /// operation rounded to float32.
+    /// Decodes elements from `first` on, a multiple of [`BLOCK`], until `out` is full: `(code - zero) * scale`, each operation rounded to
+    /// float32.
     pub fn decode(
         &self,
         data: &[u8],
@@ -199,11 +200,11 @@ impl QuantGroup {
 
 impl Zero {
     fn implied(value: i128) -> Result<Self> {
-        // What float32 holds exactly; real ones are at most 128.
+        // Values exact in float32; real ones are at most 128.
         let exact = i32::try_from(value).ok().filter(|value| value.unsigned_abs() <= 1 << 24);
         #[expect(clippy::cast_precision_loss)]
         exact.map(|value| Self::Implied(value as f32)).ok_or_else(|| {
-            let message = format!("an implied zero point of {value} is more than float32 holds exactly");
+            let message = format!("an implied zero point of {value} exceeds the exact range of float32");
             Error::new(Code::BadLayout, message)
         })
     }

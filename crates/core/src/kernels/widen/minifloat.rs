@@ -1,14 +1,14 @@
-//! The 4- and 8-bit floats as tables of float32 bits, made at compile time from their field widths.
+//! The 4- and 8-bit floats as tables of float32 bits, computed at compile time from their field widths.
 #![forbid(unsafe_code)]
 
-/// What the codes mean that are not plain numbers.
+/// The codes that are not numbers.
 #[derive(Clone, Copy)]
 enum Special {
-    /// The top exponent holds the infinities and NaN, as in IEEE 754.
+    /// The top exponent represents the infinities and NaN, as in IEEE 754.
     Ieee,
     /// `fn`: only all ones below the sign is NaN, there are no infinities.
     AllOnesNan,
-    /// `fnuz`: what would be negative zero is the one NaN, there are no infinities.
+    /// `fnuz`: the code of negative zero is the only NaN, there are no infinities.
     NegativeZeroNan,
     /// Every code is a number.
     None,
@@ -26,7 +26,7 @@ const QUIET_NAN: u32 = 0x7fc0_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
 impl Minifloat {
-    /// The float32 bits of `code`. Each value of these types is a normal float32, so nothing is rounded.
+    /// Returns the float32 bits of `code`. Each value of these types is a normal float32, so nothing is rounded.
     const fn widen(self, code: u32) -> u32 {
         let below_sign = self.exponent_bits + self.mantissa_bits;
         let sign = (code >> below_sign & 1) << 31;
@@ -47,7 +47,7 @@ impl Minifloat {
             return sign;
         }
         if exponent == 0 {
-            // Subnormal: the highest bit set becomes the implied one.
+            // Subnormal: the highest set bit becomes the implied one.
             let top = mantissa.ilog2();
             let exponent = 127 + 1 + top - self.bias - self.mantissa_bits;
             return sign | exponent << 23 | (mantissa << (23 - top) & 0x007f_ffff);
@@ -78,7 +78,7 @@ pub(super) static FLOAT8_E4M3FNUZ: [u32; 256] =
 pub(super) static FLOAT8_E5M2FNUZ: [u32; 256] =
     Minifloat { exponent_bits: 5, mantissa_bits: 2, bias: 16, special: Special::NegativeZeroNan }.table();
 
-/// Both elements of a byte of packed `float4_e2m1fn`, that of the low nibble first.
+/// Both elements of a byte of packed `float4_e2m1fn`, low nibble first.
 pub(super) static FLOAT4_PAIRS: [[u32; 2]; 256] = {
     let mut table = [[0; 2]; 256];
     let mut byte = 0;
@@ -89,7 +89,7 @@ pub(super) static FLOAT4_PAIRS: [[u32; 2]; 256] = {
     table
 };
 
-/// The float32 bits of a `float8_e8m0fnu` scale: 2^(code - 127), 255 is NaN. Code 0 is a float32 subnormal.
+/// Returns the float32 bits of a `float8_e8m0fnu` scale: 2^(code - 127), 255 is NaN. Code 0 is a float32 subnormal.
 pub(super) const fn float8_e8m0fnu(code: u8) -> u32 {
     match code {
         0 => 0x0040_0000,

@@ -1,10 +1,10 @@
-//! The head of an item: its major type and argument, in any spelling or in the one that is deterministic.
+//! The head of an item: its major type and argument, in any encoding or only the deterministic one.
 #![forbid(unsafe_code)]
 
 use super::Reader;
 use crate::error::Result;
 
-/// The first byte of an item and its argument; `None` is an indefinite length.
+/// The first byte of an item and its argument; `None` means an indefinite length.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Head {
     Unsigned(u64),
@@ -56,8 +56,8 @@ impl Reader<'_> {
         Ok(taken)
     }
 
-    /// The argument of a head of the type `major` in its shortest spelling, which is what every mode takes and nearly every
-    /// writer writes. Any other head is left for [`Self::head`].
+    /// Returns the argument of a head of the type `major` in its shortest encoding, which every mode accepts and nearly every writer uses.
+    /// Other heads are left for [`Self::head`].
     #[inline]
     pub(super) fn plain_head(&mut self, major: u8) -> Option<u64> {
         let (first, rest) = self.bytes.get(self.at..)?.split_first()?;
@@ -93,7 +93,7 @@ impl Reader<'_> {
             31 if matches!(major, 2..=5 | 7) => None,
             _ => {
                 self.at = start;
-                return Err(self.error(format!("0x{first:02x} is no CBOR item head")));
+                return Err(self.error(format!("0x{first:02x} is not a CBOR item head")));
             }
         };
         Ok(match (major, argument) {
@@ -118,7 +118,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The rest of a head that stands at `start`, in the one spelling that it may have.
+    /// Reads the rest of a head at `start` in the only permitted encoding.
     #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
     fn deterministic_head(&mut self, start: usize, major: u8, info: u8) -> Result<Head> {
         let (argument, least) = match info {
@@ -129,7 +129,7 @@ impl Reader<'_> {
             27 => (u64::from_be_bytes(self.big_endian()?), 1 << 32),
             _ => {
                 self.at = start;
-                let what = if info == 31 { "an indefinite length" } else { "no CBOR item head" };
+                let what = if info == 31 { "an indefinite length" } else { "not a CBOR item head" };
                 return Err(self.error(format!("0x{:02x} is {what}", major << 5 | info)));
             }
         };
@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 }
 
-/// The float of the bits that follow a head with `info` 25 to 27, `None` where a shorter one would do.
+/// Returns the float of the bits that follow a head with `info` 25 to 27, or `None` if a shorter one suffices.
 #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
 fn shortest_float(bits: u64, info: u8) -> Option<f64> {
     match info {

@@ -1,4 +1,4 @@
-//! Both modes of the reader, against ciborium and case by case.
+//! Tests of both modes of the reader, against ciborium and case by case.
 
 use ciborium::Value;
 use ciborium::value::Integer;
@@ -86,7 +86,7 @@ fn a_plain_head_is_what_any_head_is() {
 fn strictly(bytes: &[u8]) -> Result<Value> {
     let mut reader = Reader::deterministic(bytes, 0, 1000, 32, "deterministic");
     let value = reader.clone().value()?;
-    // Skipping judges as reading does.
+    // Skipping validates like reading.
     reader.skip()?;
     reader.end()?;
     Ok(value)

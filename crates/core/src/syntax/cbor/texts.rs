@@ -1,17 +1,17 @@
-//! The short texts that a reader has met: an index repeats a few keys for each tensor, and checking them anew was a quarter
-//! of reading it.
+//! The short texts that a reader has seen: an index repeats a few keys for each tensor, and validating them again took a quarter of the
+//! time to read it.
 #![forbid(unsafe_code)]
 
-/// Texts that are remembered.
+/// Maximum remembered texts.
 const SLOTS: usize = 32;
-/// Bytes of the longest: what a head of one byte can say.
+/// Maximum bytes of one: the limit of a one-byte head.
 pub const REMEMBERED: usize = 23;
 
-/// Texts that were found to be UTF-8, each at its [`slot`].
+/// Valid UTF-8 texts, each in its [`slot`].
 #[derive(Clone, Default)]
 pub struct Texts<'a>([&'a str; SLOTS]);
 
-/// Where a text is remembered. Any place would do; these factors keep the keys of each version apart.
+/// Returns the slot of a text. Any hash would do; these factors avoid collisions between the keys of each version.
 fn slot(bytes: &[u8]) -> usize {
     let first = bytes.first().copied().unwrap_or_default();
     let middle = bytes.get(bytes.len() / 2).copied().unwrap_or_default();
@@ -19,7 +19,7 @@ fn slot(bytes: &[u8]) -> usize {
 }
 
 impl<'a> Texts<'a> {
-    /// The text of these bytes, if it was met.
+    /// Returns the text of these bytes, if it was seen.
     #[inline]
     pub fn find(&self, bytes: &[u8]) -> Option<&'a str> {
         let known = *self.0.get(slot(bytes))?;
@@ -30,17 +30,17 @@ impl<'a> Texts<'a> {
     #[inline]
     pub fn remember(&mut self, text: &'a str) {
         if text.len() <= REMEMBERED
-            && let Some(place) = self.0.get_mut(slot(text.as_bytes()))
+            && let Some(entry) = self.0.get_mut(slot(text.as_bytes()))
         {
-            *place = text;
+            *entry = text;
         }
     }
 }
 
-/// Whether two short texts are the same. The library's call for it costs more than all else of reading a key.
+/// Returns whether two short texts are equal. The library's call costs more than the rest of reading a key.
 #[inline]
 fn same(one: &[u8], other: &[u8]) -> bool {
-    /// Whether both begin and end alike; `None` where they are shorter than that or more than twice as long.
+    /// Compares both beginnings and ends; `None` if they are shorter than that or more than twice as long.
     fn ends<const BYTES: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
         let starts = one.first_chunk::<BYTES>()? == other.first_chunk()?;
         (one.len() <= 2 * BYTES).then_some(starts && one.last_chunk::<BYTES>() == other.last_chunk())
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_texts_are_told_apart() {
+    fn short_texts_are_distinguished() {
         let texts: Vec<Vec<u8>> = (0..=24)
             .flat_map(|length| {
                 let plain = vec![b'a'; length];

@@ -1,4 +1,4 @@
-//! Free-form values: attributes, of which no format says what they hold.
+//! Free-form values: attributes, whose content no format defines.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -11,17 +11,17 @@ use crate::error::{Code, Error, Result};
 use crate::syntax::values::{Event, Ignore, Tree, Visit, visit};
 use crate::syntax::{Keys, Seen};
 
-/// The keys and values of a map, back to back, that were checked.
+/// The validated keys and values of a map, back to back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pairs<'a>(&'a [u8]);
 
 impl<'a> Pairs<'a> {
-    /// None where the map is empty.
+    /// Empty if the map is empty.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// Tells what stands in the bytes of some.
+    /// Visits the values in some bytes.
     pub fn visit(bytes: &[u8], to: &mut dyn Visit) -> Result<()> {
         let mut reader = Reader::new(bytes, 0, u32::MAX);
         while reader.at < bytes.len() {
@@ -32,14 +32,14 @@ impl<'a> Pairs<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A free-form value.
+    /// Reads a free-form value.
     pub fn value(&mut self) -> Result<Value> {
         let mut tree = Tree::default();
         self.visit_at(self.levels, &mut tree)?;
         tree.value()
     }
 
-    /// Checks a map of free-form values, with keys of any kind. Calls `each` with each of its own keys, `None` for one that is no
+    /// Validates a map of free-form values, with keys of any type. Calls `each` with each of its own keys, `None` for one that is not a
     /// text.
     pub fn attributes(&mut self, what: &str, mut each: impl FnMut(Option<&str>)) -> Result<Pairs<'a>> {
         let length = self.map_head(what)?;
@@ -77,14 +77,14 @@ impl<'a> Reader<'a> {
                 self.visit_at(depth, to)
             }
             Head::Bool(value) => to.visit(Event::Bool(value)),
-            // `undefined` and unassigned simple values carry nothing that a user could act on.
+            // `undefined` and unassigned simple values carry no useful information.
             Head::Null | Head::Simple(_) => to.visit(Event::Null),
             Head::Float(value) => to.visit(Event::Float(value)),
             Head::Break => Err(self.error("a break outside an indefinite item")),
         }
     }
 
-    /// The head of a value, which counts as one or, if it holds others, as three.
+    /// Reads the head of a value, which counts as one value or, for a container, as three.
     fn value_head(&mut self, depth: u32) -> Result<Head> {
         self.check_depth(depth)?;
         let head = self.head()?;
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
             if self.deterministic.is_some() {
                 self.follows(&mut last, start, "a map")?;
             } else if !is_new {
-                return Err(self.twice("a key stands twice in a map of attributes"));
+                return Err(self.twice("a key occurs twice in a map of attributes"));
             }
             self.visit_at(depth, to)?;
         }
@@ -139,13 +139,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes that are equal where two keys are, however each was spelled.
+/// Returns bytes that are equal if two keys are, however each was encoded.
 pub fn identity(key: &Value) -> Vec<u8> {
     if let Value::Text(text) = key {
         return [b"t", text.as_bytes()].concat();
     }
     let mut bytes = vec![b'v'];
-    // Writing to a Vec cannot fail, and a key that could not be spelled was never read.
+    // Writing to a Vec cannot fail, and keys that cannot be encoded are never read.
     let _ = ciborium::into_writer(key, &mut bytes);
     bytes
 }
