@@ -34,7 +34,10 @@ function targetDigest(): Option {
 function writing(command: Command): Command {
   return command
     .option('--overwrite', 'replace an existing target')
-    .option('--skip', 'skip tensors that the target format cannot represent, instead of failing')
+    .option(
+      '--skip [glob...]',
+      'skip tensors that the target format cannot represent; without a glob the exit code is then 1',
+    )
     .option('--json', 'progress and result as JSON, one event per line')
 }
 

@@ -40,7 +40,8 @@ export interface ConvertCommandOptions {
   cast?: string[]
   maxShardSize?: string
   overwrite?: boolean
-  skip?: boolean
+  /** True without a pattern. */
+  skip?: true | string[]
   strictAttributes?: boolean
   /** False with `--no-attributes`. */
   attributes: boolean
@@ -212,7 +213,9 @@ export async function convert(
       tensor: error.tensor,
       message: errorMessage(error),
     }))
-    if (to !== target) process.exitCode = 0
+    // Tensors that are missing in the target are a failure for scripts, unless --skip names them.
+    const isWhole = result.skippedTensors === 0 || Array.isArray(given.skip)
+    if (to !== target || !isWhole) process.exitCode = isWhole ? 0 : exitCodes.different
     if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, warnings, readers }))
     else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
     else await printLines(lines(await written(target, options.maxShardSize !== undefined), result))
@@ -226,7 +229,7 @@ export async function convert(
 export interface SplitCommandOptions {
   maxShardSize: string
   overwrite?: boolean
-  skip?: boolean
+  skip?: true | string[]
   json?: boolean
 }
 

@@ -10,7 +10,7 @@ function onParseError(error: CommanderError, command: string): void {
   if (error.code === 'commander.help') process.exitCode = exitCodes.unusable
   else {
     // An option with optional or several values may have consumed the files after it.
-    const took = ['--rename', '--cast', '--compress'].find((flag) => process.argv.includes(flag))
+    const took = ['--rename', '--cast', '--compress', '--skip'].find((flag) => process.argv.includes(flag))
     const moved = took !== undefined && error.code === 'commander.missingArgument'
     const hint = moved ? `Put ${took} after the files.` : `Run \`${command} --help\` for usage.`
     fail(new UsageError(error.message.replace(/^error: /, ''), hint))

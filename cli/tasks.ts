@@ -54,10 +54,12 @@ function reading({ maxTaskSize, ...given }: PlanningOptions) {
 export async function planConversion(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
   const from = await shared(source, target)
   const { canonical: _canonical, attributes, dequantize, ...given } = convertOptions(options)
+  const { skip, ...rest } = given
+  if (typeof skip !== 'boolean') throw new UsageError('--plan takes --skip without patterns')
   if (attributes === false || dequantize !== undefined)
     throw new UsageError('--plan takes neither --no-attributes nor --dequantize')
   await checkNames(from, options, new AbortController().signal)
-  print(await planJob('convert', from, target, given))
+  print(await planJob('convert', from, target, { ...rest, skip }))
 }
 
 async function only(files: readonly string[]): Promise<string | URL> {

@@ -1,6 +1,7 @@
 // `filter` is a glob, a list of globs or a function, in every call that has it.
 import test from 'ava'
 import { convert, diff, open } from 'ztensor'
+import { run } from '../helpers/command.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -43,4 +44,28 @@ test('anything else is refused', async (t) => {
     isArgumentError(t, await rejectionOf(() => convert(source, scratchPath('never.zt'), { filter })), 'filter')
     isArgumentError(t, await rejectionOf(() => diff(source, source, { filter })), 'filter')
   }
+})
+
+test('skip with globs skips these tensors alone', async (t) => {
+  const mixed = await written({ version: '1.2' }, async (writer) => {
+    await writer.add('a.weight', Float32Array.of(1))
+    await writer.add('a.complex', { dtype: 'complex64', shape: [1], data: Float32Array.of(1, 2) })
+    await writer.add('b.complex', { dtype: 'complex64', shape: [1], data: Float32Array.of(1, 2) })
+  })
+  const target = () => scratchPath('mixed.safetensors')
+  const two = await convert(mixed, target(), { skip: '*.complex' })
+  t.deepEqual([two.tensors, two.skippedTensors], [1, 2])
+  const error = await rejectionOf(() => convert(mixed, target(), { skip: ['a.*'] }))
+  t.is(error.code, 'ZT_BAD_DTYPE')
+  t.deepEqual(
+    error.cause.map(({ tensor }) => tensor),
+    ['b.complex'],
+  )
+  isArgumentError(t, await rejectionOf(() => convert(mixed, target(), { skip: 1 })), 'skip')
+  for (const [args, code] of [
+    [['--skip'], 1],
+    [['--skip', '*.complex'], 0],
+    [['--skip', 'a.*'], 2],
+  ])
+    t.is((await run(['convert', mixed, target(), ...args])).code, code, args.join(' '))
 })

@@ -19,8 +19,8 @@ import { isStored } from './stored.js'
 /** The options of `convert` that a task contains, as JSON. */
 export type ConvertTaskOptions = Pick<
   ConvertOptions,
-  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'cast' | 'strictAttributes' | 'skip'
-> & { readonly attributes?: AttributeInput | undefined }
+  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'cast' | 'strictAttributes'
+> & { readonly attributes?: AttributeInput | undefined; readonly skip?: boolean | undefined }
 
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {

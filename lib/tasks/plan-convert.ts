@@ -17,8 +17,10 @@ import type { AttributeInput } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
 import { tensorFilter } from '../values/filter.js'
 import { shardedVersion, type Writing, writingOfId } from '../values/formats.js'
+import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
 import {
+  bareOf,
   CONVERT_OPTIONS,
   type ConvertOptions,
   castCodes,
@@ -45,10 +47,12 @@ import { isStored, isThere } from './stored.js'
 
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
 export interface PlanConvertOptions
-  extends Omit<ConvertOptions, 'source' | 'onProgress' | 'attributes' | 'dequantize'>,
+  extends Omit<ConvertOptions, 'source' | 'onProgress' | 'attributes' | 'dequantize' | 'skip'>,
     TaskSourceOptions {
   /** The file attributes to write instead of the source's. */
   attributes?: AttributeInput | undefined
+  /** Skip tensors that the target format cannot represent, instead of failing. */
+  skip?: boolean | undefined
   /** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
   maxShardBytes?: number | undefined
   /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
@@ -221,13 +225,14 @@ async function check(
   const refused = await refusalsOf(selection, own && (given.strictAttributes ?? false))
   const writing = writingOfId(writeFormat) as Writing
   if (refused.length > 0 && !skip) throw refusal(refused, writing.title)
-  if (!own || selected.attributes) return { attributes: given.attributes || undefined, skipped: [] }
+  const bare = summary(await bareOf(selection)).map((message) => new ZTensorError('ZT_INVALID_ARG', message))
+  if (!own || selected.attributes) return { attributes: given.attributes || undefined, skipped: bare }
   const fitted = fitAttributes(file.attributes, writing, canonical)
   // A task is JSON.
   const entries = [...fitted.attributes].filter(
     ([key, value]) => typeof key === 'string' && jsonText(value) !== undefined,
   )
-  return { attributes: Object.fromEntries(entries), skipped: fitted.skipped }
+  return { attributes: Object.fromEntries(entries), skipped: [...bare, ...fitted.skipped] }
 }
 
 /** Files of an object store that are checked concurrently. */

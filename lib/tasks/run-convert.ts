@@ -85,16 +85,17 @@ export async function runConvert(
     const skip = options.skip ?? false
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...shard, overwrite: count > 1 }
-    const { skipped } = await convertFile(
+    const { refused } = await convertFile(
       source,
       { begin: async () => path, remote },
       writing,
       { onProgress, signal },
-      skip,
+      () => skip,
       (take) => take(ordinals, names),
     )
     await checkSource(source, task.source, signal)
-    return await describe(task, path, skipped, given, signal)
+    // The job's warnings name the attributes that are left out.
+    return await describe(task, path, refused, given, signal)
   } catch (error) {
     // The same task ran concurrently.
     if (count === 1 && error instanceof ZTensorError && error.code === 'ZT_EXISTS')

@@ -30,7 +30,7 @@ import {
 import type { AttributeInput } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
-import { type Filter, tensorFilter } from '../values/filter.js'
+import { type Filter, namesMatching, tensorFilter } from '../values/filter.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
@@ -73,9 +73,9 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
   cast?: { readonly [From in DType]?: DType | undefined } | undefined
   /**
    * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
-   * no tensor would be left.
+   * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
    */
-  skip?: boolean | undefined
+  skip?: boolean | string | readonly string[] | undefined
 }
 
 export const CONVERT_OPTIONS = [
@@ -101,6 +101,8 @@ export interface ConvertResult {
    * The errors of tensors and their attributes have the property `tensor`.
    */
   readonly skipped: readonly ZTensorError[]
+  /** Number of tensors that were skipped: 0 without `skip`. */
+  readonly skippedTensors: number
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
   /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
@@ -153,13 +155,25 @@ export async function convert(
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   optional(read.rename, (value) => validateFunction('rename', value))
-  const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
+  const skips = skipping(read.skip)
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    return await convertFile(file, to, creating, job, skip)
+    const { result } = await convertFile(file, to, creating, job, skips)
+    return result
   } finally {
     file.close()
   }
+}
+
+/** Whether a refusal skips its tensor, instead of failing the conversion. Refusals of attributes have no tensor. */
+type Skips = (refused: Pick<ZTensorError, 'tensor'>) => boolean
+
+function skipping(skip: ConvertOptions['skip']): Skips {
+  if (skip === undefined || typeof skip === 'boolean') return () => skip === true
+  if (typeof skip !== 'string' && !Array.isArray(skip))
+    throw wrongType('skip', 'a boolean, a glob or a list of globs', skip)
+  const matches = namesMatching(skip)
+  return ({ tensor }) => tensor !== undefined && matches(tensor)
 }
 
 /** Tensors for which the caller's functions are called before a yield to the event loop. */
@@ -196,6 +210,11 @@ export async function choose(
 /** The errors for what the target cannot represent. Each names its tensor, which may then be skipped. */
 export async function refusalsOf(selection: NativeSelection, attributes: boolean): Promise<ZTensorError[]> {
   return errorsOf(() => selection.refusals(attributes))
+}
+
+/** The errors for tensors that are written without their attributes. */
+export async function bareOf(selection: NativeSelection): Promise<ZTensorError[]> {
+  return errorsOf(() => selection.withoutAttributes())
 }
 
 /** All errors of pages of the binding. */
@@ -288,15 +307,21 @@ async function copy(
 /** The rest of a selection, without skipped tensors. */
 type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
+/** A conversion, with the errors of the tensors that were skipped. */
+interface Converted {
+  readonly result: ConvertResult
+  readonly refused: readonly ZTensorError[]
+}
+
 /** Converts an open file: the tensors that `choosing` takes, by default those that `filter` selects. */
 export async function convertFile(
   file: TensorFile,
   { begin, remote }: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
   job: JobOptions,
-  skip: boolean,
+  skips: Skips,
   choosing?: (take: Take) => void,
-): Promise<ConvertResult> {
+): Promise<Converted> {
   const { signal } = job
   const store = TensorFile.storeOf(file)
   const casts = castCodes(given.cast)
@@ -316,11 +341,14 @@ export async function convertFile(
   const own = given.attributes === undefined
   const refuse = async (): Promise<readonly ZTensorError[]> => {
     const refused = await refusalsOf(selection, own && strict)
-    if (refused.length > 0 && !skip) throw refusal(refused, writing.title)
-    if (refused.length > 0 && refused.length >= selected.tensors) throw nothingLeft(refused)
+    const failed = refused.filter((error) => !skips(error))
+    if (failed.length > 0) throw refusal(failed, writing.title)
+    // All tensors of a task may be skipped.
+    const isEmpty = refused.length > 0 && refused.length >= selected.tensors
+    if (isEmpty && choosing === undefined) throw nothingLeft(refused)
     return refused
   }
-  const bare = await errorsOf(() => selection.withoutAttributes())
+  const bare = await bareOf(selection)
   let skipped = selected.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
   const fitted = own && !selected.attributes ? fitAttributes(file.attributes, writing, canonical) : undefined
@@ -352,12 +380,14 @@ export async function convertFile(
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()
-    return {
+    const result = {
       tensors: left.tensors,
       skipped: [...skipped, ...bare, ...(fitted?.skipped ?? [])],
+      skippedTensors: skipped.length,
       warnings: file.warnings,
       readers: readersOf(writing, own && selected.attributes ? file.attributes : attributes),
     }
+    return { result, refused: skipped }
   } catch (error) {
     await writer.abort()
     throw error
