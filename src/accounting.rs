@@ -6,9 +6,9 @@
 //! some 64 MiB above the lowest value since the last collection, so:
 //!
 //! - The credit is a high-water mark of what aliases need. It at most doubles, and is never returned: a rise for each opened file would
-//! trigger a collection for each.
+//!   trigger a collection for each.
 //! - An alias's length is subtracted after V8 has counted it, and added back before V8 discounts it: in the opposite order the total dips,
-//! and each recovery looks like an allocation.
+//!   and each recovery looks like an allocation.
 //! - What V8 has discounted itself, in a collection, is not added back: later aliases use it up.
 
 use std::cell::Cell;

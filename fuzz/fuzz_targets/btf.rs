@@ -1,4 +1,4 @@
-//! A BTF file, whose records stand between the data.
+//! A BTF file, whose records are between the data.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Valid zTensor files whose index is changed where a format has its numbers, names and lists, and written again.
+//! Valid zTensor files whose index is mutated in its numbers, names and lists, and written again.
 #![no_main]
 
 use arbitrary::Unstructured;

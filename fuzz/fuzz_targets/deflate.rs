@@ -1,5 +1,5 @@
-//! Deflate streams, bare or in zlib's: the decoder of whole streams makes what the one of pieces makes. Of a damaged one it may be
-//! content where that is not, but only of codes that are named in `codecs/deflate_whole.rs`.
+//! Deflate streams, bare or in zlib's format: the whole-stream decoder yields the same as the piecewise one. It may accept a damaged stream
+//! that the other rejects, but only for codes listed in `codecs/deflate_whole.rs`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use ztensor_core::codecs::{deflate, deflate_whole};
 use ztensor_core::work::Stop;
 
 const LIMIT: u64 = 1 << 20;
-/// What zlib says of those codes.
+/// zlib's messages for those codes.
 const ALONE: [&str; 4] = [
     "too many length or distance symbols",
     "invalid code lengths set",
@@ -16,7 +16,7 @@ const ALONE: [&str; 4] = [
     "invalid literal/length code",
 ];
 
-/// What zlib has against a stream. It is asked byte by byte: where it decodes faster, it forgets the reason.
+/// Returns why zlib rejects a stream. It is fed byte by byte, because its faster mode loses the reason.
 fn reason(input: &[u8], zlib: bool) -> String {
     let mut decoder = flate2::Decompress::new(zlib);
     loop {

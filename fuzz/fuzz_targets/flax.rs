@@ -1,4 +1,4 @@
-//! A checkpoint of Flax: MessagePack, arrays, chunks, plain values.
+//! A Flax checkpoint: MessagePack, arrays, chunks, plain values.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

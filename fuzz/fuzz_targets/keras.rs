@@ -1,4 +1,4 @@
-//! An archive of Keras: the zip, its texts, and the HDF5 file in it.
+//! A Keras archive: the zip, its texts, and the HDF5 file in it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Valid zTensor 2 files (those of the corpus of `read`) whose manifest is changed where the format has its numbers, names
-//! and lists, and written again with its hash.
+//! Valid zTensor 2 files (those of the corpus of `read`) whose manifest is mutated in its numbers, names and lists, and written again with
+//! its hash.
 #![no_main]
 
 use std::fs;

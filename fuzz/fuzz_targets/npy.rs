@@ -1,4 +1,4 @@
-//! An array of NumPy's: its header, and all that can be asked of its elements.
+//! A NumPy array: its header, and all ways of reading its elements.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

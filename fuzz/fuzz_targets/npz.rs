@@ -1,4 +1,4 @@
-//! A zip archive of NumPy's arrays, stored and deflated.
+//! A zip archive of NumPy arrays, stored and deflated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

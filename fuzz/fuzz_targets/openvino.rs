@@ -1,4 +1,4 @@
-//! A model of OpenVINO: its XML, and the constants that it describes, whose data is not there.
+//! An OpenVINO model: its XML, and the constants that it describes, whose data is missing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

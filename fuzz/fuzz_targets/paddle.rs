@@ -1,4 +1,4 @@
-//! What Paddle saves: pickles with arrays, read without these, and parameters in one file.
+//! Paddle files: pickles with arrays, read without their data, and combined parameters.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A pickle as the values of a checkpoint of the legacy format, with one storage of 64 bytes behind it.
+//! A pickle as the values of a legacy checkpoint, followed by one storage of 64 bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A checkpoint of PyTorch: both containers, and the pickle in them.
+//! A PyTorch checkpoint: both containers, and the pickle in them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A whole file of any format: opened, verified, loaded, cut.
+//! A whole file of any format: opened, verified, loaded, sliced.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

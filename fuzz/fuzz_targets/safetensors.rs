@@ -1,5 +1,4 @@
-//! The header of a safetensors file, in a file whose data is not there. Its rules account for every byte of data, so the
-//! length comes from the input.
+//! The header of a safetensors file whose data is missing. Its rules account for every byte of data, so the length comes from the input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Sparse arrays and the conversions between them, where nothing was checked before.
+//! Sparse arrays and the conversions between them, without prior validation.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -9,7 +9,7 @@ use ztensor_core::layouts::coo::Coo;
 use ztensor_core::layouts::csr::Csr;
 use ztensor_core::layouts::indices::Indices;
 
-/// Bytes of the largest dense tensor that is made.
+/// Maximum bytes of a dense tensor.
 const MOST: u64 = 1 << 16;
 
 #[derive(Arbitrary, Debug)]

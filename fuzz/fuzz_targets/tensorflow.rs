@@ -1,4 +1,4 @@
-//! The index of a TensorFlow checkpoint: as it is, and with the checksums of its blocks put right, so that what is damaged in them is read.
+//! The index of a TensorFlow checkpoint: unchanged, and with corrected block checksums, so that damaged content is read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +12,7 @@ fuzz_target!(|file: &[u8]| {
     ztensor_fuzz::read(&mended(file), formats);
 });
 
-/// The file with right checksums behind the list of blocks and behind the blocks that it names.
+/// Returns the file with corrected checksums of the block list and of the blocks that it names.
 fn mended(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let footer = file.len().saturating_sub(48);
@@ -34,7 +34,7 @@ fn mended(file: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Puts the checksum behind a block right, and gives its contents.
+/// Corrects the checksum of a block, and returns its content.
 fn mend(file: &mut [u8], (offset, size): (usize, usize)) -> Option<Vec<u8>> {
     let end = offset.checked_add(size)?;
     let trailer = end.checked_add(1)?..end.checked_add(5)?;

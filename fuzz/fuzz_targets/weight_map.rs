@@ -1,5 +1,5 @@
-//! The index of a sharded safetensors checkpoint: as bytes, and as a valid one whose JSON is changed. Its names stay plain
-//! names, and each tensor is in one of its files.
+//! The index of a sharded safetensors checkpoint: as bytes, and as a valid one whose JSON is mutated. Its names remain plain names, and
+//! each tensor is in one of its files.
 #![no_main]
 
 use arbitrary::Unstructured;

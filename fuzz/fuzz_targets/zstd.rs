@@ -1,5 +1,5 @@
-//! Compressed data, frames and skippable ones in any sequence: every way of decoding it says the same, with its length known or
-//! not, whole or in pieces, wherever those end.
+//! Compressed data, including skippable frames, in any sequence: all ways of decoding it agree, with known or unknown length, whole or in
+//! pieces of any size.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use ztensor_core::work::Stop;
 
 const LIMIT: u64 = 1 << 20;
 
-/// Through the decoder of pieces.
+/// Decodes with the piecewise decoder.
 fn streamed(input: &[u8], size: Size) -> Result<Vec<u8>> {
     let (mut at, mut output) = (0, Vec::new());
     let read = |piece: &mut [u8]| {
@@ -30,7 +30,7 @@ fn agree(input: &[u8]) {
     let unsized_ = zstd::decode_unsized(input, LIMIT, &stop);
     let length = match &unsized_ {
         Ok(whole) => whole.len(),
-        // Whatever length is expected of what cannot be decoded, it cannot be decoded.
+        // Undecodable data cannot be decoded with any expected length.
         Err(_) => 64,
     };
     assert!(length as u64 <= LIMIT);
@@ -46,7 +46,7 @@ fn agree(input: &[u8]) {
             (_, into) => assert!(into.is_err()),
         }
     }
-    // A frame that is alone is what the others make of it.
+    // A single frame yields the same in the other decoders.
     let mut output = vec![0; length];
     if zstd::decode_frame(input, &mut output).is_ok() {
         let window = unsized_.as_ref().is_err_and(|error| error.code() == Code::Limit);
@@ -56,7 +56,7 @@ fn agree(input: &[u8]) {
 
 fuzz_target!(|input: &[u8]| {
     agree(input);
-    // The same behind a frame of one byte and a skippable one, so that mutations of a frame make sequences as well.
+    // Again after a frame of one byte and a skippable one, so that mutations of a frame also produce sequences.
     let before = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 1, 9, 0, 0, b'x', 0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, b'y'];
     agree(&[&before, input].concat());
 });

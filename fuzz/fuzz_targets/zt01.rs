@@ -1,4 +1,4 @@
-//! The index of a zt01 file, in a file whose data is not there.
+//! The index of a zt01 file whose data is missing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

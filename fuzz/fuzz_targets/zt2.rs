@@ -1,4 +1,4 @@
-//! The manifest of a zTensor 2 file, in a file whose data is not there.
+//! The manifest of a zTensor 2 file whose data is missing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

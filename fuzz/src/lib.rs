@@ -1,5 +1,5 @@
-//! What every target does with bytes that a parser accepted: all that a reader can be asked for. A panic, an abort, a
-//! hang or memory beyond libFuzzer's limit is a finding; so is what an assertion here denies.
+//! Exercises everything that a reader offers on bytes that a parser accepted. A panic, an abort, a hang, memory beyond libFuzzer's limit,
+//! or a failed assertion here is a finding.
 
 pub mod mutate;
 pub mod ways;
@@ -21,7 +21,7 @@ pub fn limits() -> Limits {
     Limits { max_decoded_bytes: 1 << 20, ..Limits::default() }
 }
 
-/// Looks at what a parser made of an index whose data is not there.
+/// Exercises the catalog of an index whose data is missing.
 pub fn list(parsed: Result<Catalog>, total: u64) {
     let catalog = match parsed {
         Ok(catalog) => catalog,
@@ -44,7 +44,7 @@ pub fn list(parsed: Result<Catalog>, total: u64) {
 /// Opens a whole file and reads it in every way.
 pub fn read(bytes: &[u8], formats: Formats) {
     let limits = limits();
-    // A file of a set is read alone.
+    // A file of a set is read on its own.
     let request = Request { formats, limits, lookup: Lookup::Unread, ..Request::default() };
     let catalog = match detect::parse_alone(&bytes, &request) {
         Ok(catalog) => catalog,

@@ -1,9 +1,9 @@
-//! Changes a decoded index where a format has its numbers, names and lists, so that what comes out is still an index.
+//! Mutates the numbers, names and lists of a decoded index, so that the result is still an index.
 
 use arbitrary::{Result, Unstructured};
 use ciborium::Value;
 
-/// Words that formats use, so that one can stand where another was.
+/// Words used by formats, which can replace each other.
 const WORDS: &[&str] = &[
     "",
     "0",
@@ -64,7 +64,7 @@ const WORDS: &[&str] = &[
     "uncompressed_length",
     "data_endianness",
 ];
-/// Numbers at which arithmetic breaks.
+/// Numbers at which arithmetic overflows or fails.
 const NUMBERS: &[u64] = &[
     0,
     1,
@@ -90,22 +90,22 @@ const NUMBERS: &[u64] = &[
     i64::MAX as u64,
     u64::MAX,
 ];
-/// Powers of 2 at which a number stops being exact in JavaScript, a size that V8 takes, a signed or any 64-bit number.
+/// Powers of 2 that are limits of exact JavaScript numbers, V8 sizes, or signed and unsigned 64-bit numbers.
 const BORDERS: &[u32] = &[53, 60, 63, 64];
 
-/// A number at which arithmetic breaks, or one close to a border.
+/// Returns a number at which arithmetic fails, or one close to a limit.
 fn number(input: &mut Unstructured<'_>) -> Result<u64> {
     if input.ratio(1, 2)? {
         return Ok(*input.choose(NUMBERS)?);
     }
     let border = 1_i128 << *input.choose(BORDERS)?;
     let near = border + i128::from(input.int_in_range(-64_i8..=64)?);
-    // A fraction of it, which elements of several bytes or many dimensions multiply up to it.
+    // A fraction of it, which multiplies up to it for multibyte elements or many dimensions.
     let part = near / i128::from(*input.choose(&[1_u8, 1, 2, 3, 4, 8, 16])?);
     Ok(u64::try_from(part).unwrap_or(u64::MAX))
 }
 
-/// Changes one to four places.
+/// Mutates one to four values.
 pub fn value(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
     for _ in 0..input.int_in_range(1..=4)? {
         descend(root, 8, input)?;
@@ -113,7 +113,7 @@ pub fn value(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Changes a place somewhere below, at most `depth` levels down.
+/// Mutates a nested value, at most `depth` levels down.
 fn descend(at: &mut Value, depth: u32, input: &mut Unstructured<'_>) -> Result<()> {
     if depth > 0 && input.ratio(3, 4)? {
         match at {
@@ -197,7 +197,7 @@ pub fn components(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> 
                     Value::Map(parts) if key.as_text() == Some("components") => add_components(parts, input)?,
                     Value::Map(parts) if key.as_text() == Some("parts") => {
                         add_components(parts, input)?;
-                        // Version 2 asks for the order of the spelled keys: the shorter ones first.
+                        // Version 2 requires the order of encoded keys: shorter ones first.
                         let order = |key: &Value| key.as_text().map(|text| (text.len(), text.to_owned()));
                         parts.sort_by_key(|(key, _)| order(key));
                     }
@@ -227,7 +227,7 @@ fn add_components(parts: &mut Vec<(Value, Value)>, input: &mut Unstructured<'_>)
     Ok(())
 }
 
-/// The same of a JSON value, by way of the other kind.
+/// Mutates a JSON value by converting it to the other type.
 pub fn json(root: &serde_json::Value, input: &mut Unstructured<'_>) -> Result<serde_json::Value> {
     let mut middle = to_cbor(root);
     value(&mut middle, input)?;

@@ -1,5 +1,4 @@
-//! All ways of reading a file, held together: what one gives, the others have to give. The fuzz targets and a test of the
-//! core use it.
+//! Compares all ways of reading a file, which must agree. Used by the fuzz targets and a test of the core.
 
 use ztensor_core::analysis::compare::{Side, Tolerance, compare_all};
 use ztensor_core::analysis::elements::Elements;
@@ -14,7 +13,7 @@ use ztensor_core::read::total::{self, Work};
 use ztensor_core::read::{Reading, batch};
 use ztensor_core::verify;
 
-/// Tensors of a file that are looked at, and bytes of one up to which everything is tried.
+/// Maximum tensors of a file that are read, and maximum bytes of one for which everything is tried.
 const TENSORS: usize = 64;
 const MOST: u64 = 1 << 20;
 
@@ -26,7 +25,7 @@ fn judged<T>(result: Result<T>, tensor: Tensor<'_>) -> Result<T> {
     result
 }
 
-/// Panics where two ways of reading a tensor disagree.
+/// Panics if two ways of reading a tensor disagree.
 pub fn agree(reading: Reading<'_>, held: u64) {
     let catalog = reading.catalog;
     let ordinals: Vec<u32> = (0..).take(catalog.len().min(TENSORS)).collect();
@@ -53,7 +52,7 @@ pub fn agree(reading: Reading<'_>, held: u64) {
     }
 }
 
-/// The bytes of a component are as many as the index says; its elements are those bytes.
+/// The size of a component matches the index; its elements are those bytes.
 fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, loaded: &Result<Vec<u8>>) {
     let Ok(bytes) = loaded else { return };
     let name = tensor.name();
@@ -63,7 +62,7 @@ fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, loaded:
     let elements = judged(Elements::of_component(&reading, tensor, part), tensor).expect("it was loaded");
     let bits = part.dtype.map_or(8, DType::bits) as usize;
     assert_eq!(read_all(&elements), bytes[..(elements.count as usize * bits).div_ceil(8)], "{name} {part:?}");
-    // The shape says how many there are of the data alone, the indices how many values of a sparse tensor.
+    // The shape determines only the number of elements of the data, the indices the number of values of a sparse tensor.
     let is_told = match tensor.layout() {
         Layout::Dense => part.role == Label::DATA,
         Layout::SparseCsr | Layout::SparseCoo => part.role == Label::VALUES,
@@ -78,7 +77,7 @@ fn read_all(elements: &Elements<'_>) -> Vec<u8> {
     elements.read(0, elements.count, &mut Vec::new()).expect("it was loaded").to_vec()
 }
 
-/// The elements of a dense tensor, by all ways that give them.
+/// The elements of a dense tensor, read in all ways.
 fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Result<Vec<u8>>) {
     let (name, ordinal) = (tensor.name(), u32::try_from(tensor.ordinal()).expect("as the builder has it"));
     let batched = judged(batch::load(reading, &[ordinal], None, 2, |_, _| {}), tensor);
@@ -118,7 +117,7 @@ fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Re
     }
 }
 
-/// Parts, against what is packed from the whole.
+/// Slices, compared with slices packed from the whole.
 fn cuts(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, dtype: DType, bytes: &[u8]) {
     let shape = tensor.shape();
     let whole: Vec<(u64, u64)> = shape.iter().map(|&dim| (0, dim)).collect();
@@ -155,7 +154,7 @@ fn widened(
     }
 }
 
-/// A plan names the bytes that loading reads, and no others.
+/// A plan lists exactly the bytes that loading reads.
 fn planned(tensor: Tensor<'_>) {
     if tensor.is_unread() {
         return;
@@ -178,13 +177,13 @@ fn planned(tensor: Tensor<'_>) {
     }
 }
 
-/// A verification finds nothing exactly where everything loads, and says what the loads say.
+/// A verification finds nothing exactly if everything loads, and reports the same errors.
 fn verified(reading: Reading<'_>, tensor: Tensor<'_>, loads: &[Result<Vec<u8>>]) {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && tensor.dtype().is_some();
     let arrays = if sparse { reading.sparse(tensor).map(drop) } else { Ok(()) };
     let failed = loads.iter().filter_map(|load| load.as_ref().err()).chain(arrays.as_ref().err());
     let codes: Vec<Code> = failed.map(Error::code).collect();
-    // What no codec here decodes is not read by verification, and damage of its index is that of the file.
+    // Verification does not read data with unsupported encodings, and damage of its index is that of the file.
     if tensor.components().iter().any(|part| !part.encoding().is_known()) {
         return;
     }
@@ -195,7 +194,7 @@ fn verified(reading: Reading<'_>, tensor: Tensor<'_>, loads: &[Result<Vec<u8>>])
     let ordinal = u32::try_from(tensor.ordinal()).expect("as the builder has it");
     let outcome = judged(verify::verify(reading, &[ordinal]), tensor).expect("it is in memory");
     let name = tensor.name();
-    // Where it is the only tensor, the digest of a member that holds it and more is checked too, which no load does.
+    // If it is the only tensor, the digest of a member that contains more is verified too, which no load does.
     let failures: Vec<_> =
         outcome.failures.into_iter().filter(|failure| failure.tensor_name().is_some()).collect();
     assert_eq!(failures.is_empty(), codes.is_empty(), "{name}: {failures:?}, loads {codes:?}");

@@ -1,5 +1,5 @@
-//! Prints the ms that libdeflate takes on all cores for the members of an archive of NumPy's, into memory that is used again. What
-//! the benchmark of deflated arrays stands beside. The archive is trusted: it was just written.
+//! Prints the ms that libdeflate takes on all cores for the members of a NumPy archive, into reused memory, as the reference for the
+//! benchmark of deflated arrays. The archive is trusted: it was just written.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ fn number(bytes: &[u8], at: usize, width: usize) -> usize {
     bytes[at..at + width].iter().rev().fold(0, |all, &byte| all << 8 | usize::from(byte))
 }
 
-/// Where the compressed bytes of each member are, and how many come of them.
+/// Location of the compressed bytes of each member, and their decoded size.
 fn members(bytes: &[u8]) -> Vec<(&[u8], usize)> {
     let end = bytes.windows(4).rposition(|window| window == b"PK\x05\x06").unwrap();
     let (count, mut at) = (number(bytes, end + 10, 2), number(bytes, end + 16, 4));

@@ -2,9 +2,11 @@
 //!
 //! A module holds:
 //! - `FORMAT`, its row: the name used by [`Container`], file extensions, `detect`, `parse`, and what it can hold when it is written
-//! - `detect`, which reads the first and last 64 KiB through [`Probe`] and returns its confidence. It parses nothing and never uses a
-//! file's name. Formats that share a kind of archive are distinguished by the names of its members.
+//!   (nothing, except for NumPy).
+//! - `detect`, which reads the first and last 64 KiB through [`Probe`] and returns its confidence. It parses nothing and never
+//!   uses a file's name. Formats that share a kind of archive are distinguished by the names of its members.
 //! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It returns where bytes are
+//!   ([`Data`], [`View`], [`ByteOrder`]) and reads no tensor data. `layouts::check` sees every tensor before it is added.
 //!
 //! Rules for all formats:
 //! - Every number in a file goes through `ztensor_core::checked`. No allocation depends on an unchecked count. Depth and work are bounded.

@@ -1,6 +1,6 @@
-//! How fast `object_store` alone reads a file, for the benchmarks: `by_object_store URL` reads all of it, 16 ranges of 8 MiB at once, and
-//! prints the ms. `s3:` URLs go by the variables of AWS. What was read stays as the pieces that came, in memory that is fresh, as a
-//! program has it that loads a model once.
+//! Measures how fast `object_store` alone reads a file, for the benchmarks: `by_object_store URL` reads all of it, 16 ranges of 8 MiB at
+//! once, and prints the ms. `s3:` URLs use the AWS environment variables. The data remains in the chunks received, in fresh memory, as in a
+//! program that loads a model once.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn store(url: &str) -> (Arc<dyn ObjectStore>, Path) {
     (Arc::new(store.unwrap()), path)
 }
 
-/// The ms that it takes.
+/// Returns the elapsed ms.
 async fn load(store: &Arc<dyn ObjectStore>, path: &Path) -> f64 {
     let start = Instant::now();
     let length = store.head(path).await.unwrap().size;

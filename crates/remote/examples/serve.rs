@@ -1,5 +1,5 @@
-//! Serves one file to this machine, for the benchmarks: `serve PATH` prints its URL and goes on until its input ends. Knows ranges
-//! and nothing else, so that it takes as little of the cores as a server can.
+//! Serves one file to this machine, for the benchmarks: `serve PATH` prints its URL and runs until its input ends. It only supports ranges,
+//! so that it uses as little CPU as possible.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -14,14 +14,14 @@ fn main() {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let path = path.clone();
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             thread::spawn(move || answer(stream, File::open(path).unwrap()));
         }
     });
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Answers what comes over one connection.
+/// Answers the requests of one connection.
 fn answer(mut stream: TcpStream, mut file: File) -> Option<()> {
     let length = file.metadata().ok()?.len();
     let mut reader = BufReader::new(stream.try_clone().ok()?);
@@ -50,7 +50,7 @@ fn answer(mut stream: TcpStream, mut file: File) -> Option<()> {
         let count = last - first + 1;
         write!(stream, "HTTP/1.1 {status}\r\nETag: \"{length}\"\r\nContent-Length: {count}\r\n\r\n").ok()?;
         file.seek(SeekFrom::Start(first)).ok()?;
-        // The kernel sends it, without a copy of ours.
+        // The kernel sends it without a copy in user space.
         std::io::copy(&mut (&file).take(count), &mut stream).ok()?;
     }
 }

@@ -1,5 +1,5 @@
-//! How fast a file of a server of this machine is read: `cargo run --profile limits -p ztensor-remote --example throughput [MiB]`.
-//! A plain stream of the HTTP client is beside it. The server takes its share of the cores.
+//! Measures how fast a file is read from a local server: `cargo run --profile limits -p ztensor-remote --example throughput [MiB]`. For
+//! comparison, it also reads a plain stream with the HTTP client. The server shares the cores.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ fn one(source: &dyn ReadAt, length: usize) {
     assert!(buffer.iter().step_by(4096).all(|&byte| byte == 7));
 }
 
-/// As tensors are loaded.
+/// Like loading tensors.
 fn many(source: &dyn ReadAt, length: usize) {
     let mut buffer = vec![0; length];
     let pieces: Vec<_> = buffer.chunks_mut(8 << 20).map(|piece| std::sync::Mutex::new(Some(piece))).collect();
@@ -70,7 +70,7 @@ fn plain(url: &str, length: usize) {
 fn serve(length: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/m", listener.local_addr().unwrap());
-    // All bytes are alike, so that the server reads no memory for them.
+    // All bytes are equal, so that the server reads no memory for them.
     let block = Arc::new(vec![7; 1 << 20]);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {

@@ -23,7 +23,7 @@ fn twice() -> Options {
     Options { retries: 1, ..options() }
 }
 
-/// The same with little patience: enough for a server of this machine that has something to say.
+/// Options with a short timeout that a responsive local server still meets.
 fn impatient() -> Options {
     Options { timeout: Duration::from_millis(300), ..twice() }
 }
@@ -49,7 +49,7 @@ fn opening_with(options: &Options, name: &str, answer: impl Answer, code: Code, 
     assert_eq!(server.count(), requests, "{name}");
 }
 
-/// The same of a read of 2 MiB of a file of 4 MiB, which was opened as it should be.
+/// Checks a read of 2 MiB of a file of 4 MiB that was opened successfully.
 fn reading(name: &str, answer: impl Answer, code: Code, says: &str, requests: usize) {
     reading_with(&twice(), name, answer, code, says, requests);
 }

@@ -18,7 +18,7 @@ pub type Entries = Vec<(Value, Value)>;
 /// A format provides its attributes in one of two ways:
 /// - as values: `Attributes::from(entries)`, for a few;
 /// - as validated bytes and a closure that decodes them: [`Attributes::lazy`], for possibly many. Opening then only costs the validation,
-/// and unused values are never created.
+///   and unused values are never created.
 #[derive(Clone, Default)]
 pub struct Attributes(Kind);
 

@@ -43,7 +43,7 @@ pub struct Schema {
 }
 
 /// The position of a field in a schema.
-struct Parent<'p> {
+struct Position<'p> {
     /// The path of the parent field, followed by a dot.
     path: &'p str,
     parent: Option<(usize, Option<u64>)>,
@@ -82,7 +82,7 @@ impl Schema {
         let mut walk = Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
         for parent in fields {
             let field = walk.flat.table_at(parent)?;
-            let at = Parent {
+            let at = Position {
                 path: "",
                 parent: None,
                 dims: Vec::new(),
@@ -100,7 +100,7 @@ impl Schema {
 }
 
 impl Walk<'_, '_> {
-    fn field(&mut self, field: Table, mut at: Parent<'_>) -> Result<()> {
+    fn field(&mut self, field: Table, mut at: Position<'_>) -> Result<()> {
         let Some(depth) = at.depth.checked_sub(1) else {
             let message = format!("fields are nested more than {ARROW_DEPTH} deep");
             return Err(self.flat.error(Code::Limit, field.at, message));
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
         let path = if is_item { name } else { format!("{name}.") };
         for parent in self.flat.positions(field, 5, 4)? {
             let child = self.flat.table_at(parent)?;
-            let at = Parent {
+            let at = Position {
                 path: &path,
                 parent: Some((slot, times)),
                 dims: at.dims.clone(),
@@ -166,7 +166,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn column(&mut self, name: String, element: Element, at: Parent<'_>) -> Result<()> {
+    fn column(&mut self, name: String, element: Element, at: Position<'_>) -> Result<()> {
         if let Some(slot) = self.slots.last_mut() {
             slot.column = Some(self.columns.len());
         }
@@ -175,13 +175,13 @@ impl Walk<'_, '_> {
                 format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
             return Err(Error::new(Code::Limit, message).tensor(&name).rule(SCHEMA));
         }
-        let Parent { dims, order, attributes, .. } = at;
+        let Position { dims, order, attributes, .. } = at;
         self.columns.push(Column { name, element, dims, order, attributes });
         Ok(())
     }
 
     /// Adds the dimensions of a list of `size` values to a parent.
-    fn dims(&mut self, at: &mut Parent<'_>, size: u64, shaped: Option<Shaped>, name: &str) -> Result<()> {
+    fn dims(&mut self, at: &mut Position<'_>, size: u64, shaped: Option<Shaped>, name: &str) -> Result<()> {
         let first = at.order.len();
         match shaped {
             Some(Shaped::Is(dims, order)) if product(&dims) == Some(size) => {

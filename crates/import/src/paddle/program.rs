@@ -38,7 +38,7 @@ pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Re
                 why = format!("{path:?} has duplicate names");
             }
             Ok(names) => {
-                why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records.len())
+                why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records.len());
             }
             Err(error) if error.code() == Code::Aborted => return Err(error),
             Err(error) => why = format!("{path:?} cannot be read: {}", error.message()),
