@@ -122,6 +122,8 @@ pub fn retire(map: MmapMut, entry: Entry) {
         return overlay(map, entry);
     }
     let Some(claim) = Claim::take() else { return overlay(map, entry) };
+    // From here on a mapping that the system refuses waits for the thread.
+    reclaim::watch(&RETIRED);
     loaded::stay();
     // If the system cannot start a thread, the mapping is taken back from here.
     let ended = Arc::new(Mutex::new(Some((map, entry, claim))));
