@@ -1382,9 +1382,9 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	} | undefined;
 	/**
 	 * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
-	 * no tensor would be left.
+	 * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
 	 */
-	skip?: boolean | undefined;
+	skip?: boolean | string | readonly string[] | undefined;
 }
 /** The result of a conversion. */
 export interface ConvertResult {
@@ -1395,6 +1395,8 @@ export interface ConvertResult {
 	 * The errors of tensors and their attributes have the property `tensor`.
 	 */
 	readonly skipped: readonly ZTensorError[];
+	/** Number of tensors that were skipped: 0 without `skip`. */
+	readonly skippedTensors: number;
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];
 	/** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
@@ -1467,8 +1469,9 @@ export interface TaskError {
 	readonly offset?: number;
 	readonly rule?: string;
 }
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "cast" | "strictAttributes" | "skip"> & {
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "cast" | "strictAttributes"> & {
 	readonly attributes?: AttributeInput | undefined;
+	readonly skip?: boolean | undefined;
 };
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
@@ -1537,9 +1540,11 @@ interface TaskSourceOptions {
 	checkModified?: boolean | undefined;
 }
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress" | "attributes" | "dequantize">, TaskSourceOptions {
+export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress" | "attributes" | "dequantize" | "skip">, TaskSourceOptions {
 	/** The file attributes to write instead of the source's. */
 	attributes?: AttributeInput | undefined;
+	/** Skip tensors that the target format cannot represent, instead of failing. */
+	skip?: boolean | undefined;
 	/** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
 	maxShardBytes?: number | undefined;
 	/** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */

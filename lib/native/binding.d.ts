@@ -2,58 +2,55 @@
 /* eslint-disable */
 
 /**
- * Watches one job at a time. JavaScript keeps it while the job is under way, so that it goes before the job only where its
- * environment ends: then nobody wants the job's result, and it is stopped.
+ * Controls one job at a time. JavaScript retains it while the job is running, so it is dropped before the job only if its environment
+ * ends. The job is then canceled, because its result is no longer needed.
  */
 export declare class Control {
   constructor()
-  /**
-   * Ends the work: at once where it waits for a thread, otherwise between two pieces. Its promise rejects with
-   * `ZT_ABORTED`.
-   */
+  /** Cancels the work: immediately if it waits for a thread, otherwise at the next check. Its promise rejects with `ZT_ABORTED`. */
   cancel(): void
   progress(): [bytes: number, totalBytes: number, tensors: number, totalTensors: number]
 }
 
 /**
- * A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
- * otherwise. Or elements that are made, or read, only where they are copied to.
+ * A filled block. JavaScript takes it without a copy if the runtime permits, and otherwise copies it in pieces. Alternatively elements
+ * that are produced or read only when they are copied.
  */
 export declare class Memory {
   get byteLength(): number
-  /** Bytes to copy into memory that is there before the event loop gets a turn: some 3 ms. A multiple of any block of elements. */
+  /** Bytes to copy into existing memory before yielding to the event loop: some 3 ms. A multiple of any block of elements. */
   get step(): number
-  /** An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers. */
+  /** An ArrayBuffer that takes ownership of the block, or null if the runtime rejects external buffers. */
   take(): ArrayBuffer | null
-  /** Lets go of the block, which nobody takes: the collector does not know how much it is. */
+  /** Releases the block, which will not be used: the garbage collector does not know its size. */
   free(): void
   /**
-   * Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are converted then, both ends
-   * of the range have to be multiples of 1,024 bytes, or the end of all.
+   * Copies the bytes from `offset` on into `target`, on all cores if there are many. If elements are converted in the process, both ends
+   * of the range must be multiples of 1,024 bytes, or the end of all elements.
    */
   copyTo(offset: number, target: Uint8Array): void
 }
 
-/** A file in the caller's memory that is opened off the event loop, with copies of what its index takes. */
+/** Opens a file in the caller's memory off the event loop, with copies of the parts that its index needs. */
 export declare class MemoryOpening {
   constructor(byteLength: number, request: OpenRequest)
-  /** A stage for what the next attempt needs. */
+  /** Creates a stage for what the next attempt needs. */
   stage(): StageBuilder
-  /** Reads the index with what was staged so far; null where more is needed. */
+  /** Reads the index with what was staged so far; null if more is needed. */
   attempt(stage: Stage, control: Control): Promise<NativeFile | null>
 }
 
-/** A file in memory whose index names others, which the caller gives. */
+/** A file in memory whose index names other files, which the caller provides. */
 export declare class MemorySet {
   /** Copies the bytes. */
   constructor(bytes: Uint8Array, request: OpenRequest)
-  /** The names of the files that it wants resolved. */
+  /** The names of the files that it refers to. */
   names(request: OpenRequest): Array<string>
   openSync(request: OpenRequest): NativeFile
   open(request: OpenRequest, control: Control): Promise<NativeFile>
 }
 
-/** The open file. */
+/** An open file. */
 export declare class NativeFile {
   /** The name of a format of the table, or `mixed`. */
   get format(): string
@@ -65,98 +62,91 @@ export declare class NativeFile {
   tensorAttributes(ordinal: number): FlatAttributes
   warnings(): Array<NativeWarning>
   index(): FlatIndex
-  /** Flattens it off this thread, for the next call of `index`: of a million tensors that takes 100 ms. */
+  /** Flattens the index off this thread, for the next call of `index`: for a million tensors this takes 100 ms. */
   prepareIndex(control: Control): Promise<void>
-  /** The ordinal of the tensor called `name`, or -1. */
+  /** The ordinal of the tensor named `name`, or -1. */
   find(name: string): number
-  /**
-   * The ordinals of the tensors with these names, which stand one after the other with a zero character between. None where a
-   * name is of no tensor.
-   */
+  /** The ordinals of the tensors with these names, which are joined with a zero character. None if a name does not exist. */
   findAll(names: string): Uint32Array | null
-  /** Names like `name`, the closest first. */
+  /** Names similar to `name`, closest first. */
   similar(name: string): Array<string>
   components(ordinal: number): Array<ComponentInfo>
-  /** An ArrayBuffer over a range of the mapping, of the file or of its local copy; a text saying why there is none. */
+  /** An ArrayBuffer over a range of the mapping of the file or of its local copy, or a string that states why there is none. */
   alias(file: number, offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed' | 'io' | 'remote'
-  /**
-   * Detaches the aliases, given in the order in which they were made, and lets go of the mappings unless another
-   * thread has the file open.
-   */
+  /** Detaches the aliases, given in creation order, and releases the mappings unless another thread has the file open. */
   close(aliases: ArrayBuffer[]): void
-  /** The path of the first file that was cut short while it was mapped. Whoever asks tells of it. */
+  /** The path of the first file that was truncated while it was mapped. Marks the loss as reported. */
   lostFile(): string | null
-  /** Path and bytes of each file, in the order of their numbers. Empty for memory. */
+  /** Path and size of each file, by number. Empty for memory. */
   files(): Array<FileInfo>
-  /** Whether reading waits for another machine, or for code of the caller's. */
+  /** Whether reading waits for another machine, or for the caller's code. */
   get isRemote(): boolean
-  /** Whether a range of a file is on this machine. */
+  /** Whether a range of a file is available locally. */
   isCopied(file: number, offset: number, length: number): boolean
-  /** Whether all of a component is on this machine. */
+  /** Whether all of a component is available locally. */
   isNear(ordinal: number, component: number): boolean
-  /** The URL of what is elsewhere, without query and credentials. */
+  /** The URL of a remote file, without query and credentials. */
   get location(): string | null
-  /** Brings the tensors' pages into memory. */
+  /** Reads the tensors' pages into memory. */
   prefetch(ordinals: Uint32Array, inFlight: number | undefined | null, control: Control): Promise<void>
-  /** Lets the kernel have the tensors' pages back. */
+  /** Allows the kernel to evict the tensors' pages. */
   evict(ordinals: Uint32Array): void
   /** The content digest with `xxh3` or `sha256`. */
   contentDigest(algorithm: string, control: Control, stage?: Stage | undefined | null): Promise<string>
-  /** Checks the rules of the canonical form. Digests are `verify`'s. */
+  /** Checks the rules of the canonical form. Digests are checked by `verify`. */
   canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
   /**
-   * A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. `deferred`: made where the
-   * memory is copied to, if it can.
+   * A quantized tensor as float32, or a slice of it: `[start, stop, step]` of each dimension, flat. `deferred`: decode while the memory
+   * is copied, if possible.
    */
   dequantize(ordinal: number, ranges: Array<number> | undefined | null, deferred: boolean, control: Control, stage?: Stage | undefined | null): Promise<Memory>
-  /** The whole of it on this thread and others beside it. */
+  /** All of it, on this thread and on worker threads. */
   dequantizeSync(ordinal: number, deferred: boolean, stage?: Stage | undefined | null): Memory
   /** The bytes of a component, decoded on this thread. */
   decode(ordinal: number, component: number, stage?: Stage | undefined | null): Memory
   /** Copies a range of a file into `target` on this thread. */
   readInto(file: number, offset: number, target: Uint8Array): void
-  /** The bytes of a cut of a dense component, read on this thread. */
+  /** The bytes of a slice of a dense component, read on this thread. */
   slice(ordinal: number, component: number, ranges: Array<number>, stage?: Stage | undefined | null): Memory
   /**
-   * The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
-   * copied to where they are wanted: where their file is open, they are in the page cache, and nobody has to look at them before.
-   * Else null: nothing here waits for a disk.
+   * The elements of a component as stored or as float32, or without a component those of a quantized tensor as float32, to be copied to
+   * their destination: only if they are in the page cache and need no validation. Null otherwise: this call does not wait for a disk.
    */
   atHand(ordinal: number, component: number | undefined | null, widen: boolean): Memory | null
-  /** Loads a component, or a cut of it, or its elements as float32. */
+  /** Loads a component, or a slice of it, or its elements as float32. */
   load(ordinal: number, component: number, request: LoadRequest, control: Control, stage?: Stage | undefined | null): Promise<Memory>
-  /** Refuses work on tensors that come to far more than the file holds. */
+  /** Rejects work on tensors whose total size far exceeds that of the file. */
   checkTotal(ordinals: Uint32Array, work: 'load' | 'copy' | 'verify'): void
-  /** The same off this thread, for very many. */
+  /** Performs the check off this thread, for very many tensors. */
   checkTotalAsync(ordinals: Uint32Array, work: 'load' | 'copy' | 'verify', control: Control): Promise<void>
   /** Bytes of tensors in their files. */
   storedBytes(ordinals: Uint32Array): number
-  /** Loads dense tensors, at most `at_once` at a time; of those that are divided the part of a rank. */
+  /** Loads dense tensors, at most `at_once` at a time; for divided tensors only the part of a rank. */
   loadBatch(ordinals: Uint32Array, atOnce: number, control: Control, stage?: Stage | undefined | null, division?: DivisionRequest | undefined | null): Promise<Loaded>
   /** Loads the arrays of a sparse tensor and checks them. */
   loadSparse(ordinal: number, control: Control, stage?: Stage | undefined | null): Promise<Memory[]>
   /** Checks digests, lengths and data rules. */
   verify(ordinals: Uint32Array, control: Control, stage?: Stage | undefined | null): Promise<Verified>
-  /** The same on this thread. */
+  /** Verifies on this thread. */
   verifySync(ordinals: Uint32Array, stage?: Stage | undefined | null): Verified
-  /** The damage of these tensors, and with `whole` of the file, that the index showed. */
+  /** The damage of these tensors, and with `whole` of the file, that was found in the index. */
   damage(ordinals: Uint32Array, whole: boolean): Verified
   /**
-   * What a rank needs. Each name is held against the patterns in their order; `placements`: a dimension for each, or -1 for a
-   * tensor that every rank has whole, -2 for columns, -3 for rows.
+   * The part of the file that a rank needs. Each name is matched against the patterns in order; `placements`: a dimension for each, or
+   * -1 for a tensor replicated to every rank, -2 for columns, -3 for rows.
    */
   plan(patterns: Array<string>, placements: Array<number>, rank: number, worldSize: number): NativePlan
-  /** Lets other threads have this file. */
+  /** Makes this file available to other threads. */
   share(): Ticket
-  /** A SharedArrayBuffer over the mapping of each file, by their numbers; null where there is one of them that has none. */
+  /** A SharedArrayBuffer over the mapping of each file, by number; null if one of them has none. */
   shareMemory(): SharedArrayBuffer[] | null
-  /** What the file is, for comparison with a ticket's. */
+  /** The identity of the file, for comparison with that of a ticket. */
   identity(): string | null
   /** A stage for a tensor, or for one component of it. */
   stage(ordinal: number, component?: number | undefined | null): StageBuilder
   /** A stage for the whole file. */
   stageAll(): StageBuilder
-  /** A stage for tensors, given by their ordinals, from the one at `from` on, as many as come together. */
+  /** A stage for tensors, given by their ordinals, from the one at `from` on, as many as are processed together. */
   stageNext(ordinals: Uint32Array, from: number): StageBatch
   stats(ordinal: number, request: StatsRequest, control: Control, stage?: Stage | undefined | null): Promise<TensorStats>
 }
@@ -166,191 +156,179 @@ export declare class NativeWriter {
   get version(): string
   rename(name: string, to: string): void
   remove(name: string): void
-  /** Sets attributes of a tensor, or of the file, and takes those out whose keys `unset` has. */
+  /** Sets attributes of a tensor, or of the file, and removes those with keys in `unset`. */
   changeAttributes(name: string | undefined | null, set: unknown, unset: unknown): void
-  /** From now on packets are for this writer. Gives the number that they have to bear. */
+  /** Makes this writer the receiver of packets. Returns the number that they must contain. */
   receive(): number
-  /** Adds the dense tensor in a block of JavaScript's. `elements`: where they are too many for it. */
+  /** Adds the dense tensor in a JavaScript block. `elements`: given if they do not fit into it. */
   addSmall(block: Uint8Array, elements?: Uint8Array | undefined | null): number
   /**
-   * Adds a sparse tensor, whose arrays are bytes in the order values, indices, indptr, or values, coords. What is refused
-   * before anything is written leaves the file as it was; `isOpen` tells.
+   * Adds a sparse tensor, whose arrays are bytes in the order values, indices, indptr, or values, coords. A tensor that is rejected
+   * before anything is written leaves the file unchanged; `isOpen` returns whether it is.
    */
   addSparse(spec: SparseSpec, arrays: object, control: Control): Promise<SparseStep>
-  /** Goes on with a sparse tensor after the bytes that waited were taken. */
+  /** Continues a sparse tensor after the waiting bytes were taken. */
   continueSparse(control: Control): Promise<SparseStep>
-  /** Whether the file can go on. */
+  /** Whether the file can be continued. */
   get isOpen(): boolean
-  /** Announces a tensor. What is refused here leaves the file as it was. */
+  /** Announces a tensor. If it is rejected, the file is unchanged. */
   begin(tensor: TensorSpec): void
-  /** Takes a small piece on this thread and says how many bytes wait to be flushed. */
+  /** Adds a small piece on this thread and returns the number of bytes that wait to be flushed. */
   push(bytes: Uint8Array): number
-  /** Takes a large piece: copied here, hashed, compressed and written on our threads. Says how many bytes wait. */
+  /** Adds a large piece: copied here, hashed, compressed and written on worker threads. Returns the number of waiting bytes. */
   pushAsync(bytes: Uint8Array, control: Control): Promise<number>
-  /** The bytes that wait, of a file that the wrapper writes. */
+  /** The waiting bytes of a file that the wrapper writes. */
   take(): Memory
-  /** Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind. */
+  /** Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. */
   takeAttributes(file: NativeFile): void
-  /** Adds a tensor whose bytes stay in the file that it is of, which `shard` names and the digest identifies. */
+  /** Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies. */
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   /** Ends the announced tensor. */
   end(): void
-  /** Passes on what waits, once there is room for it. */
+  /** Passes on waiting bytes once they can be accepted. */
   flush(control: Control): Promise<void>
-  /** Writes the index and puts the file under its name. Gives what the wrapper has to write yet, and warnings. */
+  /** Writes the index and renames the file into place. Returns what the wrapper has yet to write, and warnings. */
   finish(control: Control): Promise<FinishedFile>
-  /** Gives the file up; nothing is left behind. */
+  /** Aborts the file; nothing is left behind. */
   abort(): Promise<void>
 }
 
-/** One way for blocks, for one copy. */
+/** A channel for the blocks of one copy. */
 export declare class Outflow {
   constructor()
-  /** The next block; null when all were taken, whether the copy is complete or not. One call after the other. */
+  /** The next block; null when all were taken, whether the copy is complete or not. Calls must not overlap. */
   next(): Promise<Memory | null>
-  /** Ends the way of blocks that nobody will make. */
+  /** Closes a channel that will receive no blocks. */
   close(): void
 }
 
 /** The wrapper's side of a source that it reads. */
 export declare class ScriptSource {
   /**
-   * `ask` is called on this thread for all that is needed, and answers later by one of the calls below. It does not keep the
-   * event loop running.
+   * `ask` is called on this thread for every request, and responds later with one of the methods below. It does not keep the event loop
+   * running.
    */
   constructor(name: string, byteLength: number, ask: (arg: Question) => void)
   open(request: OpenRequest, control: Control): Promise<NativeFile>
-  /** The bytes that were asked for, of which a copy is made. */
+  /** Passes the requested bytes, which are copied. */
   answer(id: number, bytes: Uint8Array): void
-  /** The source that was asked for, by a number and its length; none where there is none. */
+  /** Passes the requested source by number and length; none if it does not exist. */
   answerBeside(id: number, source?: number | undefined | null, byteLength?: number | undefined | null): void
-  /** What the caller's code threw, kept by the wrapper under a number. */
+  /** Passes an exception of the caller's code, stored by the wrapper under a number. */
   fail(id: number, message: string, thrown: number): void
 }
 
-/** Tensors by their ordinals in a file, and the names that they get. */
+/** Tensors by their ordinals in a file, with their new names. */
 export declare class Selection {
   /**
    * Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
    * the target has no names.
    */
   constructor(casts: Array<number>, dequantized: number | undefined | null, attributes: boolean, numbered: boolean)
-  /** Takes further tensors; `names`: what they are to be called, none of them for their own names. */
+  /** Adds tensors; `names`: their new names, or none to keep their own names. */
   take(ordinals: Uint32Array, names: Array<string>): void
   /**
-   * Finds what the index tells of what a format cannot hold. Refuses tensors that come to far more than their file, and a name
-   * that is given twice.
+   * Determines from the index what a format cannot hold. Rejects tensors whose total size far exceeds that of their file, and duplicate
+   * names.
    */
   look(file: NativeFile, name: string, canonical: boolean, strict: boolean, control: Control): Promise<Selected>
-  /** A stage for some of the tensors, or of those whose data decides, from the one at a place on. */
+  /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
-  /** Finds which of the tensors whose data decides cannot be held, from one place to another. */
+  /** Determines which of the tensors whose data must be checked cannot be held, in a range of positions. */
   judge(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null): Promise<void>
-  /** The ordinals of the tensors whose data decides. */
+  /** The ordinals of the tensors whose data must be checked. */
   judgedOrdinals(): Uint32Array
-  /** What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for. */
+  /** What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. */
   refusals(attributes: boolean): Array<NativeError>
   /** The tensors that are written without their attributes, page by page, in their order. */
   withoutAttributes(): Array<NativeError>
-  /**
-   * Leaves out what cannot be held, and puts the rest into the order in which the writer needs it. The attributes of the writer are
-   * what they shall be.
-   */
+  /** Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer. */
   settle(file: NativeFile, writer: NativeWriter, control: Control): Promise<Settled>
-  /**
-   * Copies the tensors from one place to another, one after the other; blocks of a file that the wrapper writes go through
-   * `outflow`.
-   */
+  /** Copies the tensors in a range of positions in sequence; blocks of a file that the wrapper writes go through `outflow`. */
   copy(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
 }
 
-/**
- * Ranges of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
- * piece by piece.
- */
+/** Ranges of the caller's memory, copied so that other threads may read them. The wrapper fills them piece by piece. */
 export declare class Stage {
-  /** Lets go of the copies, which a collection would do later. */
+  /** Releases the copies before garbage collection does. */
   release(): void
 }
 
-/** A stage in the making. */
+/** A stage that is being filled. */
 export declare class StageBuilder {
   /**
-   * Copies the next bytes out of the caller's memory, some MiB at most. Says whether more are to come; null where the
-   * memory has become too short.
+   * Copies the next bytes from the caller's memory, at most a few MiB. Returns whether more remain; null if the memory has become too
+   * short.
    */
   fill(memory: Uint8Array): boolean | null
   finish(): Stage
 }
 
-/**
- * Losses since this was last asked, in the whole process, of mappings without a file and of files that ended before anybody
- * was told.
- */
+/** Losses in the whole process since the last call, of mappings without a file and of files that ended with an unreported loss. */
 export declare function abandonedLosses(): number
 
 /**
- * Adds the dense tensor that stands in that memory, for the writer that asked last, and says how many bytes wait to be
- * flushed: -1 where that is not the writer whose number the packet bears.
+ * Adds the dense tensor in that memory for the current writer, and returns the number of bytes that wait to be flushed: -1 if the packet
+ * has the number of a different writer.
  */
 export declare function addPacket(): number
 
-/** What blobs can be aligned to. */
+/** Supported alignments of blobs. */
 export interface AlignmentInfo {
-  /** All are multiples of this. */
+  /** All alignments are multiples of this. */
   least: number
   usual: number
   powersOfTwo: boolean
 }
 
-/** What the wrapper asks of a file to add to. */
+/** Options for editing a file. */
 export interface AppendRequest {
   inPlace: boolean
   alignment?: number
-  /** `usual` for the one of the file's version; none by default. */
+  /** `usual` for the default digest of the file's version; none by default. */
   digest?: string
   level?: number
   minSavings: number
-  /** 0 where none was asked for. */
+  /** 0 if not set. */
   frame: number
   limits: OpenRequest
 }
 
-/** A writer that begins with the file at `path`. */
+/** Creates a writer that starts from the file at `path`. */
 export declare function appendWriter(path: string, request: AppendRequest, control: Control): Promise<NativeWriter>
 
-/** Puts the signal handler back, where something may have replaced it. */
+/** Reinstalls the signal handler, in case something replaced it. */
 export declare function armFaultHandler(): void
 
 /** Why a format cannot hold attributes of a file; null if it can. */
 export declare function attributeRefusal(writeFormat: string, canonical: boolean, attributes: unknown): NativeError | null
 
-/** Casts elements to another type, as `convert` does; `output` has room for exactly as many. */
+/** Casts elements to another type, like `convert`; `output` must have exactly the right size. */
 export declare function castElements(from: number, to: number, input: Uint8Array, output: Uint8Array): void
 
-/** Checks the data rules of COO; `strictly`, those of zTensor 2 too, which names each cell once. */
+/** Checks the data rules of COO; with `strictly`, also those of zTensor 2, which requires unique cells. */
 export declare function checkCoo(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array, strictly: boolean): void
 
 /** Checks the data rules of CSR. */
 export declare function checkCsr(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array, strict: boolean): void
 
-/** Bytes of a compacted file. */
+/** The size of a compacted file. */
 export interface CompactedFile {
   before: number
   after: number
   warnings: Array<WriteWarning>
 }
 
-/** Rewrites a file without what its index no longer speaks of. */
+/** Rewrites a file without data that its index no longer refers to. */
 export declare function compactFile(path: string, limits: OpenRequest, control: Control): Promise<CompactedFile>
 
 /**
- * Compares tensors or components of two files, pair by pair. `places`: four numbers a pair, of each side the ordinal of its
- * tensor and that of its component, -1 for the tensor; `tolerance`: absolute and relative.
+ * Compares tensors or components of two files, pair by pair. `places`: four numbers per pair: for each side the ordinal of its tensor and
+ * that of its component, or -1 for the tensor; `tolerance`: absolute and relative.
  */
 export declare function compare(first: NativeFile, second: NativeFile, places: Int32Array, tolerance: readonly number[], control: Control, firstStage?: Stage | undefined | null, secondStage?: Stage | undefined | null): Promise<Array<NativeComparison>>
 
-/** A component, as the wrapper lists it. */
+/** A component. */
 export interface ComponentInfo {
   role: string
   /** The number of its file. */
@@ -361,19 +339,19 @@ export interface ComponentInfo {
   offset?: number
   encoding: string
   digest?: string
-  /** Where the elements stand in the file as they are in memory. */
+  /** The offset of the elements, if the file has the in-memory representation. */
   plainOffset?: number
-  /** Why they do not. */
+  /** Why a copy is needed otherwise. */
   copyReason?: 'inline' | 'encoded' | 'reordered' | 'byte-order' | 'misaligned'
-  /** Whether a slice of the tensor reads and decodes only what it touches of this component. */
+  /** Whether a slice of the tensor reads and decodes only the needed part of this component. */
   sliceable: boolean
-  /** Indices that must rise or be unique, as the profiles of zTensor 2 have them. */
+  /** Whether indices must be sorted or unique, as in the zTensor 2 profiles. */
   strict: boolean
-  /** Whether it holds elements of the tensor, and does not merely stand beside those that do. */
+  /** Whether it holds elements of the tensor rather than auxiliary data. */
   own: boolean
 }
 
-/** A component as the wrapper announces it. */
+/** The description of a component. */
 export interface ComponentSpec {
   role: string
   dtype?: number
@@ -389,7 +367,7 @@ export declare function cooToCsr(shape: readonly number[], codes: readonly numbe
 /** Fills `output` with the dense elements. */
 export declare function cooToDense(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array, output: Uint8Array): void
 
-/** Begins a file at `path`, or one whose bytes the wrapper takes where there is none. With `remote`, the path is a URL. */
+/** Begins a file at `path`, or one whose bytes the wrapper takes if there is no path. With `remote`, the path is a URL. */
 export declare function createWriter(path: string | undefined | null, request: WriteRequest, control: Control, remote?: RemoteRequest | undefined | null): Promise<NativeWriter>
 
 /** The dtype code of the coordinates that `csrToCoords` writes. */
@@ -401,113 +379,109 @@ export declare function csrToCoords(shape: readonly number[], codes: readonly nu
 /** Fills `output` with the dense elements. */
 export declare function csrToDense(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array, output: Uint8Array): void
 
-/** How tensors that are loaded at once are divided. */
+/** How tensors that are loaded together are divided. */
 export interface DivisionRequest {
-  /** Of each tensor the dimension, -1 for one that is loaded whole. */
+  /** The divided dimension of each tensor, -1 for one that is loaded whole. */
   dims: Int32Array
   rank: number
   worldSize: number
 }
 
-/** A file of the name space, as the wrapper lists it. */
+/** A file of an opened set. */
 export interface FileInfo {
-  /** `None` where it was not looked for. */
+  /** `None` if it was not looked up. */
   path?: string
-  /** What a shard table calls it. */
+  /** Its name in a shard table. */
   name?: string
   byteLength: number
 }
 
-/** What the end of a file leaves to the wrapper. */
+/** What finishing a file leaves to the wrapper. */
 export interface FinishedFile {
-  /** Bytes that it has to write yet. */
+  /** Bytes that remain to be written. */
   rest: Memory
   warnings: Array<WriteWarning>
 }
 
-/** `tape` holds the number of keys and values together, and for each of these, in turn, a mark and what the mark says. */
+/** `tape` holds the number of keys and values, and then, alternately for each of them, a mark and its operands. */
 export interface FlatAttributes {
   tape: Float64Array
-  /** Texts, one after the other. */
+  /** Concatenated texts. */
   texts: Array<string>
   /** Bytes and bigints. */
   others: Array<Uint8Array | bigint>
 }
 
 /**
- * All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and
- * the plain flag; its shape's ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset
- * of its data (plain tensors only) and its bytes.
+ * All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and the plain flag; its shape's
+ * ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset of its data (plain tensors only) and its size in bytes.
  */
 export interface FlatIndex {
   names: string
   records: Uint32Array
   numbers: Float64Array
-  /** The file that holds each tensor's data, where there are several files. */
+  /** The file that holds each tensor's data, if there are several files. */
   files?: Uint32Array
   shapeEnds: Uint32Array
   shapeDims: Float64Array
   labels: Array<string>
 }
 
-/** A format, as the wrapper's own table has it (`lib/values/formats.ts`, which is made of this). */
+/** A format, as listed in the wrapper's table (`lib/values/formats.ts`, which is generated from this). */
 export interface FormatInfo {
   name: string
-  /** As messages name it. */
+  /** The name used in messages. */
   title: string
-  /** What file names end in, without the dot. */
+  /** File extensions without the dot. */
   endings: Array<string>
-  /** The versions that are written, or the format as such; empty for one that is only read. */
+  /** The versions that can be written, or the format itself; empty for a read-only format. */
   writes: Array<WriteFormatInfo>
 }
 
-/** The table of formats, in the order in which lists name them. */
+/** The table of formats, in display order. */
 export declare function formats(): Array<FormatInfo>
 
-/** The same for a runtime that calls hooks first. Called once. */
+/** Registers a hook instead, for a runtime that calls hooks first. Called once. */
 export declare function hookBuffers(): void
 
-/** Size and digest of an open file, which `name` will name. Only its index is linked to, not its shards. */
+/** Size and digest of an open file, which `name` will refer to. Only its index is linked to, not its shards. */
 export declare function identify(file: NativeFile, name: string, algorithm: string, control: Control): Promise<LinkedFile>
 
 /** Whether a store has a file. */
 export declare function isThere(url: string, remote: RemoteRequest, control: Control): Promise<boolean>
 
-/** A file that is linked, by its identity. */
+/** A linked file, by its identity. */
 export interface LinkedFile {
   name: string
   /** Bytes of the whole file. */
   size: number
-  /** Of the whole file. */
+  /** Digest of the whole file. */
   digest: string
 }
 
-/**
- * Tensors that were loaded at once. `locations` holds for each its block, or -1 where it has no bytes, and where in the
- * block it begins.
- */
+/** Tensors that were loaded together. `locations` holds for each its block, or -1 if it has no bytes, and its offset in the block. */
 export interface Loaded {
   blocks: Array<Memory>
   locations: Float64Array
 }
 
-/** What a load does with the bytes. */
+/** Options for loading. */
 export interface LoadRequest {
   /** `[start, stop]` of each dimension, flat. */
   ranges?: Array<number>
   /** Widen to float32. */
   widen: boolean
-  /** Where the memory is copied to, if that can be done there. */
+  /** Defer the work until the memory is copied, if possible. */
   deferred?: boolean
 }
 
 /**
- * The number of losses so far, as memory that JavaScript can look at without a call: a `Uint32Array`'s. Null where
- * the runtime allows no such memory; it has no aliases to lose either.
+ * The number of losses so far, as memory that JavaScript can read without a call: the memory of a `Uint32Array`. Null if the runtime does
+ * not support such memory; it has no aliases to lose either.
  */
 export declare function losses(): ArrayBuffer | null
 
-/** What was found of one pair, or why nothing was. */
+/** The result for one pair, or why there is none. */
 export interface NativeComparison {
   elements: number
   identical: boolean
@@ -519,7 +493,7 @@ export interface NativeComparison {
   error?: NativeError
 }
 
-/** An error of the core's, as a plain object. */
+/** A core error as a plain object. */
 export interface NativeError {
   code: import('./errors.js').ErrorCode | 'ZT_ABORTED'
   message: string
@@ -527,30 +501,30 @@ export interface NativeError {
   component?: string
   offset?: number
   rule?: string
-  /** The failed call and its error number, of `ZT_IO`. */
+  /** The failed call and its error number, for `ZT_IO`. */
   syscall?: string
   errno?: number
-  /** The file, where it is not the one that the caller named. */
+  /** The file, if it is not the one that the caller specified. */
   path?: string
-  /** What the file was wanted for. `message` begins with it. */
+  /** The purpose of accessing the file. `message` begins with it. */
   context?: string
-  /** The number under which the wrapper keeps what code of the caller's threw. */
+  /** The number under which the wrapper stores the exception thrown by the caller's code. */
   thrown?: number
-  /** The status of HTTP that a server answered with. */
+  /** The HTTP status of a server's response. */
   status?: number
-  /** The failures of which this one is the sum. */
+  /** The failures that this one combines. */
   causes: Array<NativeError>
 }
 
-/** What a rank needs of a file. */
+/** The part of a file that a rank needs. */
 export interface NativePlan {
-  /** The dimension that is divided of each tensor, -1 for one that is not. */
+  /** The divided dimension of each tensor, -1 for one that is not divided. */
   dims: Int32Array
   /** `[file, offset, length, …]`. */
   spans: Float64Array
 }
 
-/** What a user should know about a file that can be read. */
+/** A warning about a file that can be read. */
 export interface NativeWarning {
   code: string
   message: string
@@ -572,61 +546,61 @@ export declare function openPathsSync(paths: Array<string>, request: OpenRequest
 
 export declare function openPathSync(path: string, request: OpenRequest): NativeFile
 
-/** What the wrapper asks of an opening. */
+/** Options for opening a file. */
 export interface OpenRequest {
   format?: string
-  /** The bytes of the path where they are not UTF-8, in place of the text that stands for them. */
+  /** The bytes of the path if it is not UTF-8, replacing the placeholder text. */
   pathBytes?: Array<number>
   io?: string
   maxIndexBytes?: number
   maxDecodedBytes?: number
   maxRank?: number
   maxAttributeValues?: number
-  /** Do not look for the files that an index names. */
+  /** Do not look up the files that an index names. */
   unread?: boolean
-  /** Raw data beside an index may be a link out of its folder. */
+  /** Allow raw data files of an index to be links out of its folder. */
   followLinks?: boolean
-  /** Where the files are that an index names: the names, and a path for each. */
+  /** The locations of the files that an index names: the names, and a path for each. */
   shardNames?: Array<string>
   shardPaths?: Array<string>
 }
 
-/** The file of a ticket, if it is of this process and still open in any thread. */
+/** The file of a ticket, if it belongs to this process and is still open in any thread. */
 export declare function openShared(processName: string, number: number): NativeFile | null
 
 /** Opens the file, index or folder that a URL names, or the files of several as one. */
 export declare function openUrls(urls: Array<string>, request: OpenRequest, remote: RemoteRequest, control: Control): Promise<NativeFile>
 
-/** Memory of ours for the wrapper to pack tensors into; null where the runtime refuses external buffers. */
+/** Native memory into which the wrapper packs tensors; null if the runtime rejects external buffers. */
 export declare function packetBlock(): ArrayBuffer | null
 
-/** Packs a cut of `input` into `output`. */
+/** Packs a slice of `input` into `output`. */
 export declare function packSlice(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array, output: Uint8Array): void
 
-/** A cut of `input` in memory of ours. */
+/** A slice of `input` in native memory. */
 export declare function packSliceBlock(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array): Memory
 
 export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 
-/** Puts a file of this machine into a store, where nothing has its name. Says whether the same bytes are there then. */
+/** Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes. */
 export declare function putFile(file: string, url: string, remote: RemoteRequest, control: Control): Promise<boolean>
 
-/** What the wrapper is asked. */
+/** A request to the wrapper. */
 export interface Question {
   id: number
-  /** The source, by the number that the wrapper gave it. The one that was opened is 0. */
+  /** The source, by the number that the wrapper assigned. The opened source is 0. */
   source: number
   offset: number
   length: number
-  /** The name of a file beside the one that was opened, instead of bytes. */
+  /** The name of a sibling of the opened file, if it is requested instead of bytes. */
   beside?: string
-  /** Nobody waits for the answer to this question any more. */
+  /** Whether the response to this question is no longer needed. */
   givenUp: boolean
 }
 
-/** How files of other machines are read. */
+/** Options for reading remote files. */
 export interface RemoteRequest {
-  /** Names and values in turn. */
+  /** Alternating names and values. */
   headers: Array<string>
   concurrency?: number
   pieceBytes?: number
@@ -636,34 +610,34 @@ export interface RemoteRequest {
   maxWholeBytes?: number
   allowPrivate?: boolean
   store?: StoreRequest
-  /** The folder that copies are kept in. */
+  /** The cache folder. */
   cache?: string
-  /** The variables of the calling environment, names and values in turn: a worker may have its own. */
+  /** The variables of the calling environment, alternating names and values: a worker may have its own. */
   environment: Array<string>
   maxCacheBytes?: number
 }
 
 /**
- * Puts a seal behind the buffers made so far, so that none of them is taken for one that JavaScript moved away. Called at the
- * end of a turn; the first call asks for seals.
+ * Creates a seal after the buffers created so far, so that none of them is mistaken for one that JavaScript moved. Called at the end of a
+ * turn; the first call requests seals.
  */
 export declare function sealBuffers(): void
 
-/** What a selection comes to. */
+/** The result of examining a selection. */
 export interface Selected {
   tensors: number
   /** Their stored bytes. */
   bytes: number
-  /** What the target cannot hold, as the index tells; the file's own attributes are one more. */
+  /** Number of items that the target cannot hold according to the index; the file's own attributes count as one more. */
   refused: number
-  /** Tensors whose data decides, and their stored bytes. */
+  /** Number of tensors whose data must be checked, and their stored bytes. */
   judged: number
   judgedBytes: number
   /** Whether the target can hold the file's own attributes. */
   attributes: boolean
 }
 
-/** What is left of a selection. */
+/** The result of settling a selection. */
 export interface Settled {
   tensors: number
   bytes: number
@@ -671,47 +645,47 @@ export interface Settled {
 
 export declare function shardNames(path: string, request: OpenRequest, control: Control): Promise<string[]>
 
-/** The names of the files that an index, or a folder with one, wants resolved. */
+/** The names of the files that an index, or a folder with one, refers to. */
 export declare function shardNamesSync(path: string, request: OpenRequest): Array<string>
 
-/** The ranges of one rank's share of dimension `dim`, flat. */
+/** The ranges of one rank's share of dimension `dim`, as a flat array. */
 export declare function shardRanges(shape: readonly number[], dim: number, rank: number, worldSize: number): Array<number>
 
-/** A cut as the wrapper needs to know it. */
+/** The description of a slice. */
 export interface SlicePlan {
   shape: Array<number>
   byteLength: number
-  /** Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise. */
+  /** The offset of the slice in the tensor's bytes, if it is contiguous; -1 otherwise. */
   start: number
 }
 
-/** A sparse tensor of the caller's. */
+/** A sparse tensor of the caller. */
 export interface SparseSpec {
   name: string
   shape: Array<number>
   attributes?: unknown
-  /** The dtypes of its arrays, by their codes. */
+  /** The dtypes of its arrays, by code. */
   dtypes: Array<number>
 }
 
-/** How far a sparse tensor has come. */
+/** The progress of a sparse tensor. */
 export interface SparseStep {
   /** Bytes that wait to be flushed. */
   pending: number
-  /** False where the wrapper has to take the bytes before more of them come. */
+  /** False if the wrapper must take the bytes before it can continue. */
   done: boolean
 }
 
-/** A stage for some tensors of many. */
+/** A stage for some of many tensors. */
 export interface StageBatch {
   builder: StageBuilder
-  /** The place behind the last of them. */
+  /** The position after the last of them. */
   end: number
   /** Their stored bytes. */
   bytes: number
 }
 
-/** What to find out. */
+/** Options for statistics. */
 export interface StatsRequest {
   /** Bins of the histogram; 0 for none. */
   bins: number
@@ -719,7 +693,7 @@ export interface StatsRequest {
   range?: [first: number, last: number] | undefined
 }
 
-/** How to reach a store of objects. */
+/** Options for accessing an object store. */
 export interface StoreRequest {
   region?: string
   endpoint?: string
@@ -733,10 +707,10 @@ export interface StoreRequest {
   accountKey?: string
 }
 
-/** What a panic said, and where, that nobody has asked for yet. */
+/** Returns message and location of a panic that was not reported yet. */
 export declare function takePanic(): string | null
 
-/** A tensor as the wrapper announces it. */
+/** The description of a tensor. */
 export interface TensorSpec {
   name: string
   shape: Array<number>
@@ -746,7 +720,7 @@ export interface TensorSpec {
   components: Array<ComponentSpec>
 }
 
-/** What was found out. */
+/** The resulting statistics. */
 export interface TensorStats {
   count: number
   nan: number
@@ -761,21 +735,21 @@ export interface TensorStats {
   counts?: Array<number>
 }
 
-/** What another thread finds the file by. */
+/** Identifies a file for another thread. */
 export interface Ticket {
   process: string
   number: number
-  /** What the file, or each of several, was when its index was read. */
+  /** The identity of each file when its index was read. */
   identity: string
 }
 
 /** Widens elements to float32. */
 export declare function toFloat32(dtypeCode: number, input: Uint8Array, output: Uint8Array): void
 
-/** Elements as float32, in memory of ours: in huge pages where the system has them. */
+/** Elements as float32, in native memory, which uses huge pages if available. */
 export declare function toFloat32Block(code: number, size: number, input: Uint8Array): Memory
 
-/** The outcome of a verification. */
+/** The result of a verification. */
 export interface Verified {
   checked: number
   undigested: number
@@ -785,22 +759,22 @@ export interface Verified {
 
 /** What a format, in one of its versions, can hold when it is written. */
 export interface WriteFormatInfo {
-  /** The version, or the name of a format without versions: what a request calls `write_format`. */
+  /** The version, or the name of a format without versions: the value of `write_format`. */
   id: string
   version?: string
-  /** Whether it is written where no version is named. */
+  /** Whether it is the default version. */
   usual: boolean
   title: string
-  /** What reads it. */
+  /** Software that reads it. */
   readers: Array<string>
-  /** The usual one first. */
+  /** Supported digests, the default first. */
   digests: Array<string>
   alignment?: AlignmentInfo
-  /** How blobs are compressed: `zstd`, `zstd-seekable` or `deflate`. */
+  /** Compression of blobs: `zstd`, `zstd-seekable` or `deflate`. */
   compression?: string
   /** `none`, `text` or `any`. */
   attributes: string
-  /** Whether tensors are numbered, and have no names. */
+  /** Whether tensors are numbered instead of named. */
   numbered: boolean
   canonical: boolean
   /** Whether a content digest is defined. */
@@ -811,25 +785,25 @@ export interface WriteFormatInfo {
   padsPacked: boolean
 }
 
-/** What the wrapper asks of a new file. */
+/** Options for a new file. */
 export interface WriteRequest {
-  /** The id of a format and version, as `formats()` has it. */
+  /** The id of a format and version, from `formats()`. */
   writeFormat: string
   alignment: number
   digest?: string
   level?: number
   minSavings: number
-  /** zTensor 2: bytes in each zstd frame. */
+  /** zTensor 2: bytes per zstd frame. */
   frame: number
   canonical: boolean
-  /** zTensor 2: bytes that a file may have. */
+  /** zTensor 2: maximum bytes of a file. */
   maxShard?: number
   overwrite: boolean
   attributes: unknown
   generator?: string
 }
 
-/** What went wrong once a file was under its name. */
+/** A problem that occurred after a file was renamed into place. */
 export interface WriteWarning {
   code: string
   message: string
