@@ -142,7 +142,9 @@ export async function* ggufRows({ inputs, rounds, quick }) {
 
   const output = inputs.path('dequantized.safetensors')
   const how = { dequantize: 'bfloat16', overwrite: true }
-  const converted = await measure(Math.min(rounds, 5), { ours: () => convert(blocks, output, how) })
+  const converted = await measure(Math.min(rounds, 5), {
+    ours: async () => (await convert(blocks, output, how)).tensors,
+  })
   rmSync(output)
   yield {
     work: `${tensors / 64} GiB of q4_k to bfloat16 in safetensors (${((tensors * ROWS * 4096 * 2) / 1e9).toFixed(2)} GB)`,

@@ -152,7 +152,7 @@ test('what a file is: another format than was asked for, an image, a program', a
     t,
     () => open(safetensors, { format: 'zt' }),
     'ZT_BAD_MAGIC',
-    /this is safetensors, not zTensor: leave out/,
+    /this is safetensors, not zTensor: omit the option format/,
   )
   const kinds = {
     'an image': Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'),

@@ -122,7 +122,7 @@ test('other targets name the folder that is not there', async (t) => {
   const target = scratchPath(join('nowhere', 'x.zt'))
   const { code, stderr } = await run(['convert', one, target])
   t.is(code, 2)
-  t.regex(stderr, /target's folder '.*' is not there: ENOENT.*nowhere.x\.zt/)
+  t.regex(stderr, /target's folder '.*' does not exist: ENOENT.*nowhere.x\.zt/)
 })
 
 test('a target that ends as a folder does is refused before anything is read', async (t) => {

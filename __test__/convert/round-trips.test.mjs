@@ -1,5 +1,5 @@
 // Random models through every format one after the other: each holds what it says that it can, and names the rest.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
@@ -134,8 +134,12 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
       from,
     )
     const first = path('0.zt')
-    const { skipped } = await convert(from, first, { ...CHAIN[0], skip: true })
+    const { skipped } = await convert(from, first, { ...CHAIN[0], skip: true }).catch((error) => {
+      t.regex(error.message, /^no tensor is left: /)
+      return { skipped: error.cause }
+    })
     for (const error of skipped) t.is(error.code, 'ZT_BAD_DTYPE')
+    if (!existsSync(first)) return t.is(skipped.length, openSync(from).size)
     const expected = contents(first)
     for (const [at, options] of CHAIN.slice(1).entries()) {
       const [source, target] = [path(`${at}.zt`), path(`${at + 1}.zt`)]
@@ -186,14 +190,19 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
         layout === 'dense' && dtype !== 'complex128' && Object.keys(attributes).length === 0,
     }
     for (const [target, held] of Object.entries(holds)) {
-      const options = target === 'safetensors' ? { format: 'safetensors' } : { version: target }
+      const how = target === 'safetensors' ? { format: 'safetensors' } : { version: target }
+      const options = { ...how, strictAttributes: true }
       const kept = tensors.filter(held)
       const lost = tensors.filter((tensor) => !held(tensor)).map(({ name }) => name)
       if (lost.length > 0) {
         const error = await rejectionOf(() => convert(path('a.zt'), path('refused'), options))
         t.deepEqual(error.cause.map(({ tensor }) => tensor).sort(), [...lost].sort(), target)
-        for (const name of lost) t.true(error.message.includes(JSON.stringify(name)), `${target}: ${name}`)
         t.false(names().includes('refused'))
+      }
+      if (kept.length === 0) {
+        const error = await rejectionOf(() => convert(path('a.zt'), path(target), { ...options, skip: true }))
+        t.regex(error.message, /^no tensor is left: /)
+        continue
       }
       const result = await convert(path('a.zt'), path(target), { ...options, skip: true })
       t.is(result.tensors, kept.length)

@@ -211,7 +211,7 @@ test('saveFile writes what loadFile gives, and anything like a tensor', async (t
   t.deepEqual(file.tensor('cut').shape, [4, 5])
   t.is(file.tensor('tensor').dtype, 'bfloat16')
   for (const tensors of [7, null, [1], new Date()]) isArgumentError(t, await rejectionOf(() => saveFile(scratchPath('bad'), tensors)), 'tensors') // biome-ignore format: one claim
-  t.is((await rejectionOf(() => saveFile(mixed, {})))?.code, 'ZT_EXISTS')
+  t.is((await rejectionOf(() => saveFile(mixed, {}, { overwrite: false })))?.code, 'ZT_EXISTS')
   file.close()
   source.close()
 })

@@ -103,7 +103,7 @@ test('a folder is its model, and data alone names it', async (t) => {
   for (const options of [undefined, { format: 'openvino' }]) {
     const error = thrownBy(() => openSync(join(own, 'network.bin'), options))
     t.is(error.code, 'ZT_BAD_MAGIC')
-    t.regex(error.message, /data of OpenVINO.* open its index "network\.xml", which is beside it/)
+    t.regex(error.message, /data of OpenVINO.* open its index "network\.xml" in the same folder/)
   }
   const several = thrownBy(() => openSync(copied('network', 'bodies')))
   t.is(several.code, 'ZT_IO')

@@ -258,7 +258,7 @@ test('a legacy file names the type of a storage whose length nothing tells', (t)
   const error = thrownBy(() => openSync(legacy(main, [['a', 3, Buffer.alloc(7)]])))
   t.is(error?.code, 'ZT_BAD_INDEX')
   t.is(error.tensor, undefined)
-  t.regex(error.message, /elements of the storage "a" are: "NewStorage" is no type that is known here/)
+  t.regex(error.message, /element size of the storage "a" is unknown: "NewStorage" is an unknown type/)
 })
 
 test('the _metadata of a state_dict, versions of its modules, is no attribute; other attributes are', (t) => {

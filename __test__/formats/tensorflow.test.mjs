@@ -30,7 +30,7 @@ for (const [name, { tensors, skipped }] of Object.entries(expected)) {
       t.deepEqual(differences(file, tensors), [])
       const messages = warned(file, 'ZT_WARN_SKIPPED').map(({ message }) => message)
       t.deepEqual(
-        messages.map((message) => /^"(.*)" is of DT_STRING/.exec(message)?.[1]),
+        messages.map((message) => /^"(.*)" has the type DT_STRING/.exec(message)?.[1]),
         skipped,
       )
       t.deepEqual((await readings(file)).wrong, [])
@@ -91,10 +91,13 @@ test('a file of data names its index', async (t) => {
   const data = join(path, 'model.data-00001-of-00004')
   for (const error of [thrownBy(() => openSync(data)), await rejectionOf(() => open(data))]) {
     t.is(error.code, 'ZT_BAD_MAGIC')
-    t.regex(error.message, /open its index "model\.index", which is beside it/)
+    t.regex(error.message, /open its index "model\.index" in the same folder/)
   }
   rmSync(join(path, 'model.index'))
-  t.regex(thrownBy(() => openSync(data)).message, /"model\.index", which is to be opened, is not beside it/)
+  t.regex(
+    thrownBy(() => openSync(data)).message,
+    /"model\.index", which must be opened instead, is missing in the same folder/,
+  )
   t.notRegex(thrownBy(() => openSync(data, { format: 'gguf' })).message, /index/)
 })
 

@@ -25,7 +25,7 @@ const files = {
 
 const refused = (t, error, what) => {
   t.is(error?.code, 'ZT_LIMIT', what)
-  t.regex(error.message, /come to \d+ bytes, of \d+ in the file.*maxDecodedBytes/, what)
+  t.regex(error.message, /have \d+ bytes in total, but the file has \d+.*maxDecodedBytes/, what)
 }
 
 for (const [name, bytes] of Object.entries(files)) {

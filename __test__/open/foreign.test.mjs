@@ -74,7 +74,7 @@ test('a file of another format than the one asked for is named', (t) => {
   ]) {
     const error = thrownBy(() => openSync(bytes, { format: 'safetensors' }))
     t.is(error.code, 'ZT_BAD_MAGIC')
-    t.true(error.message.includes(`this is ${title}, not safetensors: leave out the option format`), error.message)
+    t.true(error.message.includes(`this is ${title}, not safetensors: omit the option format`), error.message)
   }
 })
 

@@ -199,7 +199,7 @@ test('answers of another length or kind are refused', async (t) => {
   const wrong = [
     [(_, length) => new Uint8Array(length - 1), 'ZT_IO', /returned \d+ bytes instead of \d+/],
     [(_, length) => new Uint8Array(length + 1), 'ZT_IO', /returned \d+ bytes instead of \d+/],
-    [() => new Uint8Array(0), 'ZT_IO', /gave 0 bytes/],
+    [() => new Uint8Array(0), 'ZT_IO', /returned 0 bytes instead of/],
     [() => undefined, 'ZT_IO', /the return value of read\(\) must be a Uint8Array, got undefined/],
     [(_, length) => new ArrayBuffer(length), 'ZT_IO', /must be a Uint8Array, got an instance of ArrayBuffer/],
   ]

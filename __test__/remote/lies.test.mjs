@@ -203,10 +203,7 @@ const lists = (scheme) => ({
   ...(scheme === 'hf'
     ? {}
     : {
-        'a page with an endless name': [
-          listed(scheme, (page) => `${page}${'x'.repeat(20_000)}`),
-          /sends a page token/,
-        ],
+        'a page with an endless name': [listed(scheme, (page) => `${page}${'x'.repeat(20_000)}`), /sends a page token/],
       }),
 })
 

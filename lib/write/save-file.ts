@@ -4,10 +4,10 @@ import { isPlainObject } from '../native/realm.js'
 import { type Loaded, LoadedObject } from '../read/loaded.js'
 import { CooTensor, CsrTensor } from '../read/sparse.js'
 import { type AnyTensor, Tensor } from '../read/tensor.js'
-import { isIterable, wrongType } from '../values/arguments.js'
+import { isIterable, readOptions, wrongType } from '../values/arguments.js'
 import type { TypedArray } from '../values/dtype.js'
 import type { CooInput, CsrInput, ObjectInput, TensorInput } from './input.js'
-import type { CreateOptions } from './options.js'
+import { CREATE_OPTIONS, type CreateOptions } from './options.js'
 import { create, type TensorWriter } from './writer.js'
 
 /**
@@ -64,7 +64,8 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
     throw wrongType('tensors', isSwapped ? `${what}, as in saveFile(path, tensors)` : what, tensors)
   }
   const entries = isIterable(tensors) ? tensors : Object.entries(tensors)
-  const writer = await create(path, { ...options, overwrite: options?.overwrite ?? true })
+  const read = readOptions(options, CREATE_OPTIONS)
+  const writer = await create(path, { ...read, overwrite: read.overwrite ?? true })
   try {
     for (const entry of entries) {
       if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
