@@ -125,8 +125,8 @@ test('targets: a URL, a folder, two tensors of one name, what the format cannot 
   await says(t, () => convert(source, 'https://host/x.zt'), 'ZT_INVALID_ARG', /cannot be written, .*write a local file/)
   await says(t, () => open('ftp://host/x.zt'), 'ZT_IO', /download the file first/)
   const folder = fixturePath('numpy')
-  await says(t, () => convert(source, folder), 'ZT_EXISTS', /is a folder; name a file in it$/)
-  await says(t, () => convert(source, folder, { overwrite: true }), 'ZT_IO', /is a folder; only files are replaced/)
+  await says(t, () => convert(source, folder), 'ZT_EXISTS', /is a folder; specify a file in it$/)
+  await says(t, () => convert(source, folder, { overwrite: true }), 'ZT_IO', /is a folder; only files can be replaced/)
   const two = await written({}, async (writer) => {
     for (const name of ['a', 'b']) await writer.add(name, new Float32Array(1))
   })

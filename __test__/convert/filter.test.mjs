@@ -49,8 +49,8 @@ test('anything else is refused', async (t) => {
 test('skip with globs skips these tensors alone', async (t) => {
   const mixed = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a.weight', Float32Array.of(1))
-    await writer.add('a.complex', { dtype: 'complex64', shape: [1], data: Float32Array.of(1, 2) })
-    await writer.add('b.complex', { dtype: 'complex64', shape: [1], data: Float32Array.of(1, 2) })
+    await writer.add('a.complex', { dtype: 'complex128', shape: [1], data: Float64Array.of(1, 2) })
+    await writer.add('b.complex', { dtype: 'complex128', shape: [1], data: Float64Array.of(1, 2) })
   })
   const target = () => scratchPath('mixed.safetensors')
   const two = await convert(mixed, target(), { skip: '*.complex' })

@@ -97,7 +97,7 @@ const READING = {
       response.writeHead(206, { ...partial(first, last), 'content-length': last - first + 1 })
       response.write(BYTES.subarray(first, first + 1000), () => response.destroy())
     },
-    /broke off|early|reset/i,
+    /interrupted|early|reset/i,
     2,
   ],
   silence: [() => undefined, /sent nothing for 400ms/, 2],

@@ -133,7 +133,7 @@ const DATA = {
       response.writeHead(206, { ...partial(first, last), 'content-length': last - first + 1 })
       response.write(BYTES.subarray(first, first + 1000), () => response.destroy())
     },
-    /broke off|early|reset|HTTP error|error/i,
+    /interrupted|early|reset|HTTP error|error/i,
   ],
   'fewer bytes than were asked for': [
     (request, response) => {
@@ -188,7 +188,7 @@ const lists = (scheme) => ({
       response.writeHead(200, { 'content-type': 'application/xml' })
       pour(response, sent)
     },
-    /more than 16777216 bytes/,
+    /(exceeds|of more than) 16777216 bytes/,
   ],
   'a list that drips': [
     (_, response) => {

@@ -121,9 +121,7 @@ const USUAL_FRAME = 0
 const ANY_ALIGNMENT = 64
 
 /** Validates the options of a writer and converts them to the binding's form. */
-export function writeRequest(
-  read: Omit<CreateOptions, 'attributes'> & { attributes?: AttributeInput | false | undefined },
-): WriteRequest {
+export function writeRequest(read: CreateOptions): WriteRequest {
   const writing = writingFor(read)
   const maxShard = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1))
   if (maxShard !== undefined && !writing.shards)
@@ -140,7 +138,7 @@ export function writeRequest(
     ...compressionOf(writing, read.compression),
     canonical,
     overwrite: optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false,
-    attributes: fileAttributes(writing, read.attributes || undefined),
+    attributes: fileAttributes(writing, read.attributes),
   }
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
