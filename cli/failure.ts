@@ -57,14 +57,14 @@ const FLAGS: Readonly<Record<string, string>> = {
 
 /** Other phrases of the library's messages, and their replacements on the command line. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
-  [/name its format in the options/, 'name its format with --format'],
+  [/specify its format in the options/, 'specify its format with --format'],
   [/\bset canonical: false\b/, 'pass --no-canonical'],
   [/\bcanonical: false\b/, '--no-canonical'],
   [/\bmaxShardBytes\b/, '--max-shard-size'],
-  [/, or open one file alone with shards: 'none'/, ''],
-  [/, or this one alone with shards: 'none'/, ''],
+  [/, or open a single file with shards: 'none'/, ''],
+  [/, or only this one with shards: 'none'/, ''],
   [/set the option followLinks, or let the option shards give its path/, 'use --follow-links'],
-  [/; attributes: \{\} leaves them out/, ''],
+  [/; attributes: \{\} omits them/, ''],
   [/\bcompression\.level\b/, 'the level of --compress'],
   [/ \(os\.homedir\(\)\)/, ''],
 ]

@@ -142,7 +142,7 @@ test('targets: a URL, a folder, two tensors of one name, what the format cannot 
     t,
     () => convert(noted, scratchPath('y.npz'), { strictAttributes: true }),
     'ZT_INVALID_ARG',
-    /attributes: \{\} leaves them out/,
+    /attributes: \{\} omits them/,
   )
   t.is((await convert(noted, scratchPath('y.npz'), { attributes: {} })).tensors, 1)
 })
