@@ -6,7 +6,7 @@ const CAUSES = 5
 
 /** The cause of an error without the name of its tensor, so that the same cause of many tensors is listed once. */
 const causeOf = ({ message, tensor }: ZTensorError): string =>
-  tensor === undefined ? message : message.replace(/^tensor "(?:[^"\\\\]|\\\\.)*"(?:, component "[^"]*")?: /, '')
+  tensor === undefined ? message : message.replace(/^tensor "(?:[^"\\]|\\.)*"(?:, component "[^"]*")?: /, '')
 
 /** One clause for each cause, with the number of tensors and the name of the first. */
 export function summary(errors: readonly ZTensorError[]): string[] {

@@ -136,7 +136,7 @@ fn other_ranges_are_refused() {
         ("shorter", ranged(from, to - 1, "4194304", TAG), "sends 1048576-3145726"),
         ("longer", ranged(from, to + 1, "4194304", TAG), "sends 1048576-3145728"),
         ("of another length", ranged(from, to, "4194305", TAG), "changed since it was opened"),
-        ("of no length", ranged(from, to, "*", TAG), "does not name"),
+        ("of no length", ranged(from, to, "*", TAG), "without a valid Content-Range"),
         ("of another tag", ranged(from, to, "4194304", "ETag: \"two\"\r\n"), "changed since it was opened"),
         ("of no tag", ranged(from, to, "4194304", ""), "changed since it was opened"),
     ] {
@@ -156,11 +156,11 @@ fn other_ranges_are_refused() {
         assert!(error.message().contains(hint), "{name}: {error}");
     }
     let whole = |_: &Request, stream: &mut TcpStream| say(stream, "200 OK", TAG, &bytes(4 << 20));
-    reading("whole", whole, Code::Io, "sends the whole file (200) for a part", 1);
+    reading("whole", whole, Code::Io, "sends the whole file (200) instead of a range", 1);
     let precondition = says("412 Precondition Failed", "", b"");
     reading("precondition", precondition, Code::Io, "changed since it was opened; open it again", 1);
     let none = says("206 Partial Content", "", b"x");
-    opening("no Content-Range", none, Code::Io, "does not name", 1);
+    opening("no Content-Range", none, Code::Io, "without a valid Content-Range", 1);
 }
 
 #[test]
@@ -283,13 +283,13 @@ fn bodies_that_go_on_are_cut_off() {
 #[test]
 fn what_breaks_off_is_tried_again_and_then_said() {
     let nothing = |_: &Request, _: &mut TcpStream| false;
-    opening("closed", nothing, Code::Io, "broke off", 2);
-    reading("closed", nothing, Code::Io, "broke off", 2);
+    opening("closed", nothing, Code::Io, "was interrupted", 2);
+    reading("closed", nothing, Code::Io, "was interrupted", 2);
     let noise = |_: &Request, stream: &mut TcpStream| {
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n\r\n");
         false
     };
-    opening("noise", noise, Code::Io, "broke off", 2);
+    opening("noise", noise, Code::Io, "was interrupted", 2);
     let stalled = |_: &Request, stream: &mut TcpStream| hold(stream);
     opening_with(&impatient(), "stalled", stalled, Code::Io, "sent nothing for 300ms (option timeout)", 2);
     reading_with(&impatient(), "stalled", stalled, Code::Io, "sent nothing for 300ms (option timeout)", 2);
@@ -336,5 +336,5 @@ fn redirects_without_end_end() {
         opening(to, move |_: &Request, stream: &mut TcpStream| redirect(stream, to), Code::Io, hint, 1);
     }
     opening("nowhere", says("302 Found", "", b""), Code::Io, "without a valid Location header", 1);
-    opening("no URL", says("302 Found", "Location: http://[\r\n", b""), Code::Io, "no URL", 1);
+    opening("no URL", says("302 Found", "Location: http://[\r\n", b""), Code::Io, "invalid URL", 1);
 }

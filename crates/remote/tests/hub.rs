@@ -184,7 +184,7 @@ fn answers_of_something_else_are_refused() {
     for (headers, body, says) in [
         ("", &b"not json"[..], "does not respond like a hub"),
         ("", br#"{"sha":"main"}"#, "does not respond like a hub"),
-        ("", b"\xff", "no text"),
+        ("", b"\xff", "not text"),
         ("Content-Type: text/html\r\n", b"<html>", "web page"),
         ("Content-Encoding: gzip\r\n", b"{}", "Content-Encoding"),
     ] {
@@ -204,7 +204,7 @@ fn answers_of_something_else_are_refused() {
         false
     });
     let error = refusal(opened("hf://o/r/x", &at(&endless, &[])));
-    assert!(error.message().contains("too long"), "{error}");
+    assert!(error.message().contains("exceeds 16777216 bytes"), "{error}");
 }
 
 #[test]

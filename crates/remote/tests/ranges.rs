@@ -231,10 +231,10 @@ fn what_cannot_be_meant_is_refused_without_a_request() {
     let cases = [
         ("ftp://host/x", "https:, http:"),
         ("file:///etc/passwd", "https:, http:"),
-        ("HTTPS://", "no URL"),
-        ("https://h:99999/x", "no URL"),
-        ("https://h/dir/", "name a file"),
-        ("https://h", "name a file"),
+        ("HTTPS://", "not a valid URL"),
+        ("https://h:99999/x", "not a valid URL"),
+        ("https://h/dir/", "specify a file"),
+        ("https://h", "specify a file"),
         ("x.safetensors", "no scheme"),
         ("hf://x", "hf://owner/repository"),
     ];

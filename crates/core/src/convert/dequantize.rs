@@ -2,7 +2,7 @@
 //! once. Batches of some MiB are decoded on all cores; only codes and scales that are stored apart are held whole.
 #![forbid(unsafe_code)]
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::checked::{bytes_of, index, product};
 use crate::error::{Code, Error, Result};
@@ -53,18 +53,17 @@ fn blocks(
     let (stored, elements) = (index(block.bytes, "a block")?, index(block.elements, "a block")?);
     let batch = BATCH / elements * stored;
     let component = reading.component_of(tensor, Label::DATA)?;
-    let (mut waiting, mut output) = (Vec::with_capacity(batch), Vec::new());
+    let mut batches = Batches::new(reading, dtype, writer);
+    let mut waiting = Vec::with_capacity(batch);
     let mut left = product(tensor.shape()).ok_or_else(too_large)?;
     let mut flush = |waiting: &[u8]| {
         let count = waiting.len() / stored * elements;
         left = left.checked_sub(count as u64).ok_or_else(too_many)?;
-        floats(&reading, count, dtype, &mut output, |first, out| {
+        batches.add(STEP, count, |first, out| {
             let from = first / elements * stored;
             let input = waiting.get(from..from + out.len() / 4 / elements * stored);
             block.fill(input.unwrap_or_default(), out)
-        })?;
-        writer.push(&output)?;
-        writer.flush_if_full()
+        })
     };
     reading.pieces(tensor, component, |piece| {
         let mut piece = &*piece;
@@ -83,7 +82,7 @@ fn blocks(
         return Err(too_many());
     }
     flush(&waiting)?;
-    if left > 0 { Err(too_many()) } else { Ok(()) }
+    if left > 0 { Err(too_many()) } else { batches.finish() }
 }
 
 /// Decodes codes and scales that are stored apart.
@@ -95,62 +94,81 @@ fn codes(
     writer: &mut Writer,
 ) -> Result<()> {
     let parts = reading.quantized_parts(tensor, quantized)?;
-    let mut output = Vec::new();
+    let mut batches = Batches::new(reading, dtype, writer);
     let mut from = 0;
     while from < quantized.elements {
         let count = index((quantized.elements - from).min(BATCH as u64), "a batch")?;
         // `decode` starts at multiples of a piece.
-        floats_of(&reading, PIECE, count, dtype, &mut output, |first, out| {
+        batches.add(PIECE, count, |first, out| {
             quantized.decode(&parts, from + first as u64, out.as_chunks_mut::<4>().0)
         })?;
-        writer.push(&output)?;
-        writer.flush_if_full()?;
         from += count as u64;
     }
-    Ok(())
+    batches.finish()
 }
 
-fn floats(
-    reading: &Reading<'_>,
-    count: usize,
+/// Decodes batches, and pushes each while the next one is decoded.
+struct Batches<'r, 'w> {
+    reading: Reading<'r>,
+    writer: &'w mut Writer,
     dtype: DType,
-    output: &mut Vec<u8>,
-    decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
-) -> Result<()> {
-    floats_of(reading, STEP, count, dtype, output, decode)
+    /// The batch that is pushed next.
+    ready: Vec<u8>,
+    decoded: Vec<u8>,
 }
 
-/// Makes `output` the `count` elements that `decode` gives as float32 in the byte order of the host, as little-endian `dtype`. `decode`
-/// gets the first element of a step, and the memory for the step.
-fn floats_of(
-    reading: &Reading<'_>,
-    step: usize,
-    count: usize,
-    dtype: DType,
-    output: &mut Vec<u8>,
-    decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
-) -> Result<()> {
-    let width = dtype.element_bytes();
-    output.resize(count * width, 0);
-    let steps: Vec<_> = output.chunks_mut(step * width).map(|out| Mutex::new(Some(out))).collect();
-    let float32 = |first: usize, out: &mut [u8]| {
-        decode(first, out)?;
-        if cfg!(target_endian = "big") {
-            swap_bytes(out, 4);
-        }
+impl<'r, 'w> Batches<'r, 'w> {
+    fn new(reading: Reading<'r>, dtype: DType, writer: &'w mut Writer) -> Self {
+        Self { reading, writer, dtype, ready: Vec::new(), decoded: Vec::new() }
+    }
+
+    /// Adds a batch of the `count` elements that `decode` gives as float32 in the byte order of the host. `decode` gets the first
+    /// element of a step, and the memory for the step.
+    fn add(
+        &mut self,
+        step: usize,
+        count: usize,
+        decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let Self { reading, writer, dtype, ready, decoded } = self;
+        let (dtype, width) = (*dtype, dtype.element_bytes());
+        decoded.resize(count * width, 0);
+        let steps: Vec<_> = decoded.chunks_mut(step * width).map(|out| Mutex::new(Some(out))).collect();
+        let float32 = |first: usize, out: &mut [u8]| {
+            decode(first, out)?;
+            if cfg!(target_endian = "big") {
+                swap_bytes(out, 4);
+            }
+            Ok(())
+        };
+        let (writer, stop) = (Mutex::new(writer), &reading.watch.stop);
+        work::try_each_on(work::cores(), 1 + steps.len(), |at| {
+            let Some(at) = at.checked_sub(1) else {
+                return push(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), ready);
+            };
+            stop.check()?;
+            let out = steps.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
+            if dtype == DType::Float32 {
+                return float32(at * step, out);
+            }
+            scratch::with((out.len() / width * 4) as u64, |floats| {
+                float32(at * step, floats)?;
+                cast(DType::Float32, dtype, floats, out)
+            })
+        })?;
+        drop(steps);
+        std::mem::swap(&mut self.ready, &mut self.decoded);
         Ok(())
-    };
-    work::try_each_on(work::cores(), steps.len(), |at| {
-        reading.watch.stop.check()?;
-        let out = steps.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
-        if dtype == DType::Float32 {
-            return float32(at * step, out);
-        }
-        scratch::with((out.len() / width * 4) as u64, |floats| {
-            float32(at * step, floats)?;
-            cast(DType::Float32, dtype, floats, out)
-        })
-    })
+    }
+
+    fn finish(self) -> Result<()> {
+        push(self.writer, &self.ready)
+    }
+}
+
+fn push(writer: &mut Writer, bytes: &[u8]) -> Result<()> {
+    writer.push(bytes)?;
+    writer.flush_if_full()
 }
 
 fn too_many() -> Error {
