@@ -141,12 +141,12 @@ impl<'r, 'w> Batches<'r, 'w> {
             }
             Ok(())
         };
-        let (writer, stop) = (Mutex::new(writer), &reading.watch.stop);
+        let writer = Mutex::new(writer);
         work::try_each_on(work::cores(), 1 + steps.len(), |at| {
             let Some(at) = at.checked_sub(1) else {
                 return push(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), ready);
             };
-            stop.check()?;
+            reading.watch.stop.check()?;
             let out = steps.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
             if dtype == DType::Float32 {
                 return float32(at * step, out);
