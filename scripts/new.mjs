@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { root as repository } from './command.mjs'
 
 const MAGIC_BYTES = 8
+/** Values of the example: enough bytes to damage. */
+const VALUES = 100
 const magicOf = (name) => name.toUpperCase().slice(0, MAGIC_BYTES).padEnd(MAGIC_BYTES, '_')
 
 const parser = ({ name, title, magic }) => `//! ${title} files: a magic, a count and that many float32 values.
@@ -103,8 +105,8 @@ test('${title} tensors have their names, shapes and values', (t) => {
   const file = openSync(fixturePath('${name}/small.${name}'))
   t.is(file.format, '${name}')
   t.deepEqual([...file.keys()], ['data'])
-  t.deepEqual(file.get('data').shape, [2])
-  t.deepEqual(file.get('data').data, Float32Array.of(1, -2))
+  t.deepEqual(file.get('data').shape, [${VALUES}])
+  t.deepEqual(file.get('data').data, Float32Array.from({ length: ${VALUES} }, (_, at) => at))
   file.close()
 })
 `
@@ -121,8 +123,8 @@ fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL.only("${name}").unwrap()
 function sample({ magic }) {
   const header = Buffer.alloc(MAGIC_BYTES + 4)
   header.write(magic)
-  header.writeUInt32LE(2, MAGIC_BYTES)
-  return Buffer.concat([header, Buffer.from(Float32Array.of(1, -2).buffer)])
+  header.writeUInt32LE(VALUES, MAGIC_BYTES)
+  return Buffer.concat([header, Buffer.from(Float32Array.from({ length: VALUES }, (_, at) => at).buffer)])
 }
 
 /** The new files, by path. */
@@ -160,7 +162,7 @@ const changed = ({ name, title }) => [
   ],
   ['README.md', /^\| read \| (.*) \|$/m, (_, names) => `| read | ${names}, ${title} |`],
   ['package.json', /("description": "[^"]*?), NumPy and BTF/, (_, text) => `${text}, ${title}, NumPy and BTF`],
-  ['package.json', /^ {4}"numpy",$/m, (line) => `    "${name}",\n${line}`],
+  ['package.json', /^ {4}"numpy",$/m, (line) => `    "${title.split(' ')[0].toLowerCase()}",\n${line}`],
 ]
 
 /** Adds a format to the repository at `root`. Returns the paths that it wrote. Throws if a place to change is not found. */

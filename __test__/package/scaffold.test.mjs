@@ -26,8 +26,8 @@ function copied(t) {
 
 test('a format gets its files, and a mention in all files that list formats', (t) => {
   const folder = copied(t)
-  const paths = addFormat(folder, 'toyformat', 'Toy')
-  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /toyformat|Toy/i, path)
+  const paths = addFormat(folder, 'scaffolded', 'Scaffolded')
+  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /scaffolded/i, path)
   t.deepEqual(
     paths.filter((path) => CHANGED.includes(path)),
     CHANGED,
@@ -38,19 +38,19 @@ test('a format gets its files, and a mention in all files that list formats', (t
       'crates/import/src',
       '__test__/corpus',
       '__test__/formats',
-      '__test__/fixtures/toyformat',
+      '__test__/fixtures/scaffolded',
       'fuzz/fuzz_targets',
     ]),
   )
   t.notThrows(() => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')))
-  t.throws(() => addFormat(folder, 'toyformat'), { message: 'there is a format toyformat' })
+  t.throws(() => addFormat(folder, 'scaffolded'), { message: 'there is a format scaffolded' })
 })
 
 test('nothing is written if a place is missing, or the name is no name', (t) => {
   const folder = copied(t)
   rmSync(join(folder, 'README.md'))
-  t.throws(() => addFormat(folder, 'toyformat'), { code: 'ENOENT' })
-  t.notRegex(readFileSync(join(folder, 'package.json'), 'utf8'), /toyformat/)
+  t.throws(() => addFormat(folder, 'scaffolded'), { code: 'ENOENT' })
+  t.notRegex(readFileSync(join(folder, 'package.json'), 'utf8'), /scaffolded/)
   for (const name of ['Toy', '', 'a', 'a-b', '../x', 'x'.repeat(17)])
-    t.throws(() => addFormat(folder, name, 'Toy'), { message: /a format is named like "gguf"/ })
+    t.throws(() => addFormat(folder, name, 'Scaffolded'), { message: /a format is named like "gguf"/ })
 })
