@@ -27,7 +27,7 @@ function copied(t) {
 test('a format gets its files, and a mention in all files that list formats', (t) => {
   const folder = copied(t)
   const paths = addFormat(folder, 'scaffolded', 'Scaffolded')
-  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /scaffolded/i, path)
+  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /scaffold/i, path)
   t.deepEqual(
     paths.filter((path) => CHANGED.includes(path)),
     CHANGED,
