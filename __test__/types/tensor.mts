@@ -91,13 +91,13 @@ holds<Equal<typeof comparison, Comparison>>()
 await compare(half, half.data)
 
 // `kind` narrows what `load` of a file gives, and the bytes are those of an ArrayBuffer.
-declare const loaded: import('ztensor').Loaded | undefined
-if (loaded?.kind === 'dense') {
-  const count: number = loaded.data.length
+declare const anyLoaded: import('ztensor').Loaded | undefined
+if (anyLoaded?.kind === 'dense') {
+  const count: number = anyLoaded.data.length
   void count
-} else if (loaded?.kind === 'csr') void loaded.indptr
-else if (loaded?.kind === 'coo') void loaded.coords
-else if (loaded?.kind === 'object') void loaded.components
+} else if (anyLoaded?.kind === 'csr') void anyLoaded.indptr
+else if (anyLoaded?.kind === 'coo') void anyLoaded.coords
+else if (anyLoaded?.kind === 'object') void anyLoaded.components
 declare const anyTensor: import('ztensor').AnyTensor
 const kind: 'dense' | 'csr' | 'coo' | 'object' = anyTensor.kind
 void kind
