@@ -1,6 +1,8 @@
 // Tensors are converted even if the target cannot store attributes. What is left out is listed.
 import test from 'ava'
-import { convert, create, open } from 'ztensor'
+import { convert, create, open, planJob, runTask } from 'ztensor'
+import { pairs } from '../corpus/cbor.mjs'
+import { square12, zt12 } from '../corpus/zt.mjs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -84,4 +86,51 @@ test('the command says it last, and the options do the same', async (t) => {
   const none = await run(['convert', from, scratchPath('none.npz'), '--no-attributes'])
   t.is(none.code, 0)
   t.notRegex(none.stdout, /left out/)
+})
+
+test('with strictAttributes, skip leaves out what is refused, and counts tensors alone', async (t) => {
+  const from = scratchPath('from.zt')
+  const writer = await create(from, { version: '1.2', attributes: { number: 1 } })
+  await writer.add('good', Float32Array.of(1))
+  await writer.add('bad', { dtype: 'complex128', shape: [1], data: Float64Array.of(1, 2) })
+  await writer.finish()
+  const path = scratchPath('to.safetensors')
+  const result = await convert(from, path, { strictAttributes: true, skip: true })
+  t.deepEqual([result.tensors, result.skippedTensors, result.skipped.length], [1, 1, 2])
+  const file = await open(path)
+  t.deepEqual({ ...file.attributes }, {})
+  file.close()
+  const job = await planJob('convert', from, scratchPath('job.safetensors'), { strictAttributes: true, skip: true })
+  t.is(job.warnings.length, 1)
+})
+
+test('a job says which attributes its tasks leave out', async (t) => {
+  const job = await planJob('convert', await source(), scratchPath('job.safetensors'))
+  const texts = job.warnings.map(({ message }) => message)
+  t.true(
+    texts.some((text) => /tensor "a": safetensors has no attributes of a tensor/.test(text)),
+    texts.join(),
+  )
+  t.true(
+    texts.some((text) => /cannot store 2 attributes of the file: "bytes", "odd"/.test(text)),
+    texts.join(),
+  )
+  for (const task of job.tasks) t.deepEqual((await runTask(task)).skipped, [])
+})
+
+test('an attribute whose key is a list, as only other writers make it, is left out by name', async (t) => {
+  const attributes = pairs([
+    [[1, 2], 'odd'],
+    ['good', 'text'],
+  ])
+  const bytes = zt12({ w: square12() }, { root: { attributes } })
+  const path = scratchPath('to.safetensors')
+  const result = await convert(bytes, path)
+  t.deepEqual([result.tensors, result.skippedTensors], [1, 0])
+  t.regex(result.skipped[0].message, /safetensors cannot store 1 attribute of the file: "1,2"/)
+  const file = await open(path)
+  t.deepEqual({ ...file.attributes }, { good: 'text' })
+  file.close()
+  const two = await convert(bytes, scratchPath('to.zt'), { version: '2' })
+  t.regex(two.skipped[0].message, /zTensor 2 cannot store 1 attribute of the file: "1,2"/)
 })

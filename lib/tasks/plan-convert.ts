@@ -13,7 +13,7 @@ import {
   validateFunction,
   validateInteger,
 } from '../values/arguments.js'
-import type { AttributeInput } from '../values/attributes.js'
+import type { AttributeInput, AttributeValue } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
 import { tensorFilter } from '../values/filter.js'
 import { shardedVersion, type Writing, writingOfId } from '../values/formats.js'
@@ -29,7 +29,7 @@ import {
   refusal,
   refusalsOf,
 } from '../write/convert.js'
-import { fitAttributes, jsonText } from '../write/fitted-attributes.js'
+import { cannotStore, fitAttributes } from '../write/fitted-attributes.js'
 import { withFormat, writeRequest } from '../write/options.js'
 import {
   type ConvertJob,
@@ -171,7 +171,7 @@ export async function planConvert(
     const catalog = await TensorFile.ready(file, signal)
     const taken = new Taken(catalog)
     await choose(file, (ordinals, names) => taken.take(ordinals, names), read)
-    const { attributes, skipped } = await check(file, taken, casts, given, skip)
+    const { attributes, leftOut } = await check(file, taken, casts, given, skip)
     const zt2 = format === 'zt'
     const measure = zt2 ? alignedMeasure(most, request.alignment) : plainMeasure(most)
     const name = (ordinal: number) => taken.name(ordinal)
@@ -186,7 +186,7 @@ export async function planConvert(
       skip,
     }) as ConvertTaskOptions
     const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
-    const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...skipped.map(warningOf)], tasks)
+    const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...leftOut.map(warningOf)], tasks)
     await checkFree(job, overwrite, read.remote, signal)
     return job
   } finally {
@@ -194,7 +194,16 @@ export async function planConvert(
   }
 }
 
-const warningOf = ({ message }: ZTensorError): Warning => ({ code: 'ZT_WARN_SKIPPED', message })
+const warningOf = (message: string): Warning => ({ code: 'ZT_WARN_SKIPPED', message })
+
+/** Whether a task can contain an attribute. */
+function isPlainJson(key: AttributeValue, value: AttributeValue): boolean {
+  try {
+    return typeof key === 'string' && jsonAttributes({ [key]: value }) !== undefined
+  } catch {
+    return false
+  }
+}
 
 /** Removes undefined properties, which JSON cannot represent. */
 function plain(value: object): object {
@@ -202,8 +211,8 @@ function plain(value: object): object {
 }
 
 /**
- * Throws for tensors that no task could write. Returns the attributes of the target, undefined for those of the source, and errors for
- * attributes that are left out.
+ * Throws for tensors that no task could write. Returns the attributes of the target, undefined for those of the source, and which attributes
+ * are left out.
  */
 async function check(
   file: TensorFile,
@@ -211,28 +220,32 @@ async function check(
   casts: number[],
   given: ConvertOptions,
   skip: boolean,
-): Promise<{ attributes: AttributeInput | undefined; skipped: readonly ZTensorError[] }> {
+): Promise<{ attributes: AttributeInput | undefined; leftOut: readonly string[] }> {
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
   const store = TensorFile.storeOf(file)
   const selection = newSelection(casts, given, false)
   const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
   rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
-  const { signal } = given
+  const { signal, strictAttributes: strict = false } = given
   const selected = await run(store, { signal }, (control) =>
-    selection.look(store.native, writeFormat, canonical, given.strictAttributes ?? false, control),
+    selection.look(store.native, writeFormat, canonical, strict, control),
   )
   const own = given.attributes === undefined
-  const refused = await refusalsOf(selection, own && (given.strictAttributes ?? false))
+  const refused = await refusalsOf(selection, own && strict)
   const writing = writingOfId(writeFormat) as Writing
   if (refused.length > 0 && !skip) throw refusal(refused, writing.title)
-  const bare = summary(await bareOf(selection)).map((message) => new ZTensorError('ZT_INVALID_ARG', message))
-  if (!own || selected.attributes) return { attributes: given.attributes || undefined, skipped: bare }
+  const bare = await bareOf(selection)
+  if (!own || selected.attributes) return { attributes: given.attributes || undefined, leftOut: summary(bare) }
+  // `skip` leaves out what `strictAttributes` refuses.
+  if (strict) return { attributes: {}, leftOut: summary(refused.filter(({ tensor }) => tensor === undefined)) }
   const fitted = fitAttributes(file.attributes, writing, canonical)
-  // A task is JSON.
-  const entries = [...fitted.attributes].filter(
-    ([key, value]) => typeof key === 'string' && jsonText(value) !== undefined,
-  )
-  return { attributes: Object.fromEntries(entries), skipped: [...bare, ...fitted.skipped] }
+  const [plain, other] = [new Map<AttributeValue, AttributeValue>(), [] as AttributeValue[]]
+  for (const [key, value] of fitted.attributes) {
+    if (isPlainJson(key, value)) plain.set(key, value)
+    else other.push(key)
+  }
+  const dropped = other.length > 0 ? [cannotStore('a job, which is JSON,', other)] : []
+  return { attributes: Object.fromEntries(plain), leftOut: summary([...bare, ...fitted.skipped, ...dropped]) }
 }
 
 /** Files of an object store that are checked concurrently. */

@@ -307,6 +307,10 @@ async function copy(
 /** The rest of a selection, without skipped tensors. */
 type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
+/** The number of tensors among refusals; that of the file's attributes has none. */
+const tensorsOf = (refused: readonly ZTensorError[]): number =>
+  refused.filter(({ tensor }) => tensor !== undefined).length
+
 /** A conversion, with the errors of the tensors that were skipped. */
 interface Converted {
   readonly result: ConvertResult
@@ -344,14 +348,14 @@ export async function convertFile(
     const failed = refused.filter((error) => !skips(error))
     if (failed.length > 0) throw refusal(failed, writing.title)
     // All tensors of a task may be skipped.
-    const isEmpty = refused.length > 0 && refused.length >= selected.tensors
+    const isEmpty = refused.length > 0 && tensorsOf(refused) === selected.tensors
     if (isEmpty && choosing === undefined) throw nothingLeft(refused)
     return refused
   }
   const bare = await bareOf(selection)
   let skipped = selected.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
-  const fitted = own && !selected.attributes ? fitAttributes(file.attributes, writing, canonical) : undefined
+  const fitted = own && !selected.attributes && !strict ? fitAttributes(file.attributes, writing, canonical) : undefined
   const attributes = given.attributes === false ? {} : (fitted?.attributes ?? given.attributes)
   const writer = await TensorWriter.make(
     await begin(job.signal),
@@ -383,7 +387,7 @@ export async function convertFile(
     const result = {
       tensors: left.tensors,
       skipped: [...skipped, ...bare, ...(fitted?.skipped ?? [])],
-      skippedTensors: skipped.length,
+      skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,
       readers: readersOf(writing, own && selected.attributes ? file.attributes : attributes),
     }

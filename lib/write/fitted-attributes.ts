@@ -14,22 +14,21 @@ export interface FittedAttributes {
   readonly skipped: readonly ZTensorError[]
 }
 
-/** Attributes that a copy can be made of, whatever their keys are. */
 const entriesOf = (attributes: Attributes): [AttributeValue, AttributeValue][] =>
   isMap(attributes) ? [...attributes] : Object.entries(attributes)
 
 /** The JSON of a plain value; undefined if it contains bytes, numbers that JSON lacks, or keys that are not strings. */
-export function jsonText(value: AttributeValue): string | undefined {
+export function attributeJson(value: AttributeValue): string | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value)
   if (typeof value === 'bigint') return String(value)
   if (typeof value === 'number') return Number.isFinite(value) ? JSON.stringify(value) : undefined
   if (ArrayBuffer.isView(value) || isMap(value)) return undefined
   if (Array.isArray(value)) {
-    const items = value.map(jsonText)
+    const items = value.map(attributeJson)
     return items.includes(undefined) ? undefined : `[${items.join(',')}]`
   }
   const members = Object.entries(value).map(([key, item]) => {
-    const text = jsonText(item)
+    const text = attributeJson(item)
     return text === undefined ? undefined : `${JSON.stringify(key)}:${text}`
   })
   return members.includes(undefined) ? undefined : `{${members.join(',')}}`
@@ -40,39 +39,43 @@ function fitted(writing: Writing, key: AttributeValue, value: AttributeValue): A
   if (writing.attributes === 'none') return undefined
   if (writing.attributes === 'any') return value
   if (typeof key !== 'string') return undefined
-  return typeof value === 'string' ? value : jsonText(value)
+  return typeof value === 'string' ? value : attributeJson(value)
 }
 
 /** Why the target cannot store attributes; undefined if it can. */
 function refusalOf(writing: Writing, canonical: boolean, entries: [AttributeValue, AttributeValue][]) {
-  const native = rethrowNative(() =>
-    binding.attributeRefusal(writing.id, canonical, freezeMap('attributes', new Map(entries))),
-  )
+  let frozen: ReturnType<typeof freezeMap>
+  try {
+    frozen = freezeMap('attributes', new Map(entries))
+  } catch (error) {
+    // A file may have what no writer takes, such as a list as a key.
+    return new ZTensorError('ZT_INVALID_ARG', (error as Error).message)
+  }
+  const native = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, frozen))
   if (native === null) return undefined
   const { code, message, ...where } = native
   return new ZTensorError(code as ErrorCode, message, where)
 }
 
+/** The error that names attributes of a file that `what` cannot store. */
+export function cannotStore(what: string, keys: readonly AttributeValue[]): ZTensorError {
+  const names = keys.slice(0, LISTED).map((key) => JSON.stringify(String(key)))
+  const more = keys.length > LISTED ? `, and ${keys.length - LISTED} more` : ''
+  const count = keys.length === 1 ? '1 attribute' : `${keys.length} attributes`
+  return new ZTensorError('ZT_INVALID_ARG', `${what} cannot store ${count} of the file: ${names.join(', ')}${more}`)
+}
+
 /** Chooses the attributes that the target supports. */
 export function fitAttributes(attributes: Attributes, writing: Writing, canonical: boolean): FittedAttributes {
   const kept: [AttributeValue, AttributeValue][] = []
-  const left: string[] = []
+  const left: AttributeValue[] = []
   for (const [key, value] of entriesOf(attributes)) {
     const text = fitted(writing, key, value)
     const entry: [AttributeValue, AttributeValue] | undefined = text === undefined ? undefined : [key, text]
     if (entry !== undefined && refusalOf(writing, canonical, [entry]) === undefined) kept.push(entry)
-    else left.push(typeof key === 'string' ? key : String(key))
+    else left.push(key)
   }
-  const skipped: ZTensorError[] = []
-  if (left.length > 0) {
-    const more = left.length > LISTED ? `, and ${left.length - LISTED} more` : ''
-    const names = `${left
-      .slice(0, LISTED)
-      .map((name) => JSON.stringify(name))
-      .join(', ')}${more}`
-    const what = left.length === 1 ? '1 attribute' : `${left.length} attributes`
-    skipped.push(new ZTensorError('ZT_INVALID_ARG', `${writing.title} cannot store ${what} of the file: ${names}`))
-  }
+  const skipped = left.length > 0 ? [cannotStore(writing.title, left)] : []
   // Each fits, but all of them may be too many.
   const refused = refusalOf(writing, canonical, kept)
   return refused === undefined
