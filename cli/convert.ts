@@ -44,7 +44,7 @@ export interface ConvertCommandOptions {
   skip?: true | string[]
   strictAttributes?: boolean
   /** False with `--no-attributes`. */
-  attributes: boolean
+  attributes?: boolean
   /** True without a dtype. */
   dequantize?: true | string
   json?: boolean
@@ -114,7 +114,7 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: compression(compress) }),
     ...(strictAttributes ? { strictAttributes } : {}),
-    ...(attributes ? {} : { attributes }),
+    ...(attributes === false ? { attributes } : {}),
     ...(dequantize === undefined ? {} : { dequantize: dequantized(dequantize) }),
     overwrite: overwrite ?? false,
     skip: skip ?? false,
@@ -253,7 +253,7 @@ export async function split(source: string, target: string, options: SplitComman
   // Object stores have no folders.
   const made = isRemote(target) ? undefined : mkdirSync(folder, { recursive: true })
   try {
-    await convert(source, target, { ...options, ...how, canonical: !writing.canonical, attributes: true })
+    await convert(source, target, { ...options, ...how, canonical: !writing.canonical })
   } finally {
     // After a failure or an interrupt, removes the folder that was created, if it is empty.
     if (made !== undefined && readdirSync(folder).length === 0) rmdirSync(folder)

@@ -6,15 +6,10 @@ import { printable, shorten } from './text.js'
 
 const columns = 100
 
-/** The ggml name of a tensor's type. */
-function typeOf({ tensor: { layout, dtype } }: Entry): string {
-  return /^gguf\.(\w+)\/1$/.exec(layout)?.[1] ?? dtype ?? layout
-}
-
 /** The types of the parameters by share, the most frequent first: "q4_k 83 %, q6_k 16 %, float32 1 %". */
 function mix(listed: readonly Entry[]): string {
   const counts = new Map<string, number>()
-  for (const entry of listed) counts.set(typeOf(entry), (counts.get(typeOf(entry)) ?? 0) + entry.tensor.size)
+  for (const { tensor } of listed) counts.set(tensor.storageType, (counts.get(tensor.storageType) ?? 0) + tensor.size)
   const total = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
   const share = (count: number): string => {
     const percent = total === 0 ? 0 : (100 * count) / total

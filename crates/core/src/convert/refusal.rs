@@ -34,8 +34,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     }
     let attributes = casts.attributes(tensor);
     let problem = if !(format.holds_layout)(tensor.layout()) {
-        let help = if can_dequantize(tensor) { DEQUANTIZE } else { "" };
-        let message = format!("{} cannot hold the layout {:?}{help}", format.title, tensor.layout_name());
+        let (layout, help) = (tensor.layout_name(), advice(tensor));
+        let message = format!("{} cannot hold the layout {layout:?}{help}", format.title);
         Some(Error::new(Code::BadLayout, message))
     } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !(format.holds)(dtype)) {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
@@ -51,8 +51,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", format.title)))
     } else if let Err(error) = announced(catalog, tensor, name, wanted) {
         Some(error)
-    } else if matches!(format.names, Names::Except(reserved) if reserved == name) {
-        Some(Error::new(Code::InvalidArg, format!("{} reserves this name for its metadata", format.title)))
+    } else if let Some(error) = reserved(name, format) {
+        Some(error)
     } else if let Some(dtype) = tensor.data().and_then(|data| casts.component(tensor, data))
         && !format.profiles
         && !fills_bytes(tensor, dtype)
@@ -70,8 +70,18 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     problem.map(|error| error.tensor(tensor.name()))
 }
 
-/// What to do about a quantized tensor that cannot be held.
-const DEQUANTIZE: &str = " (option dequantize stores its elements as floats)";
+/// Rejects the name that a format reserves.
+fn reserved(name: &str, format: &WriteFormat) -> Option<Error> {
+    let is_reserved = matches!(format.names, Names::Except(reserved) if reserved == name);
+    is_reserved.then(|| {
+        Error::new(Code::InvalidArg, format!("{} reserves this name for its metadata", format.title))
+    })
+}
+
+/// The advice for a tensor whose layout cannot be held, if it can be stored as floats.
+fn advice(tensor: Tensor<'_>) -> &'static str {
+    if can_dequantize(tensor) { " (option dequantize stores its elements as floats)" } else { "" }
+}
 
 /// Fails if a quantized tensor cannot be held as a dense tensor of `dtype`.
 fn dequantized(
@@ -88,9 +98,8 @@ fn dequantized(
     if tensor.components().iter().any(|part| !part.is_decodable()) {
         return Err(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"));
     }
-    if matches!(format.names, Names::Except(kept) if kept == name) {
-        let message = format!("{} keeps this name for its metadata", format.title);
-        return Err(Error::new(Code::InvalidArg, message));
+    if let Some(error) = reserved(name, format) {
+        return Err(error);
     }
     dequantize::check(tensor)?;
     let role = catalog.label(Label::DATA);
@@ -117,7 +126,7 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static Writ
 fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let (name, layout) = (format.title, tensor.layout_name());
     let is_other = matches!(tensor.layout(), Layout::Other(_));
-    let help = if can_dequantize(tensor) { DEQUANTIZE } else { "" };
+    let help = advice(tensor);
     if format.component_dtypes {
         let dtype = tensor.dtype().filter(|_| is_other)?.name();
         let message =

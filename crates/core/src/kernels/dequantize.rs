@@ -106,10 +106,7 @@ impl Quantized {
 pub fn can_dequantize(tensor: Tensor<'_>) -> bool {
     match tensor.layout_name() {
         "zt.mx/1" | "zt.quant_group/1" | "tflite.quantized/1" => true,
-        layout => layout
-            .strip_prefix("gguf.")
-            .and_then(|name| name.strip_suffix("/1"))
-            .is_some_and(|name| BlockType::of(name).is_some()),
+        layout => blocks::of_layout(layout).is_some(),
     }
 }
 

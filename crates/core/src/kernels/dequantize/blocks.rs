@@ -33,9 +33,13 @@ impl BlockType {
     }
 }
 
+/// The type of blocks of a layout, if it is decoded here.
+pub(super) fn of_layout(layout: &str) -> Option<BlockType> {
+    BlockType::of(layout.strip_prefix("gguf.")?.strip_suffix("/1")?)
+}
+
 fn known(layout: &str) -> Result<BlockType> {
-    let name = layout.strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1"));
-    name.and_then(BlockType::of).ok_or_else(|| {
+    of_layout(layout).ok_or_else(|| {
         let known: Vec<_> = BlockType::names().collect();
         let message = format!(
             "the layout {layout:?} cannot be decoded to float32: supported are zt.quant_group/1, zt.mx/1, tflite.quantized/1 and \
