@@ -90,7 +90,7 @@ export const checks = {
       const rows = await texts(page, '.grid tbody tr')
       assert.match(rows[0], /^0\s+.*header and index/)
       assert.match(rows[1], /lm_head\.bias\s+data\s+raw\s+aliased/)
-      assert.match((await texts(page, '.card')).join(), /aliased\s+aliases the file: nothing is copied\s+75/)
+      assert.match((await texts(page, '.card')).join(), /aliased\s+aliases the file \(zero-copy\)\s+75/)
       const box = await page.locator('.filemap canvas').boundingBox()
       await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
       await page.waitForFunction(() => / at [\d,]+$/.test(document.querySelector('.tip').textContent))
