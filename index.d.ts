@@ -215,6 +215,9 @@ export type AttributeInput = {
 export type AttributeChanges = {
 	readonly [key: string]: AttributeValueInput | undefined;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
+/** A list of indices along a dimension. Negative ones count from the end; an index may repeat. */
+export type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
+type IndexNumbers = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
 /** The JavaScript type of one element: bigint for int64 and uint64, boolean for bool, `[real, imaginary]` for complex, otherwise number. */
 export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
 	real: number,
@@ -455,6 +458,18 @@ export interface LoadOptions {
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
+/** How to load elements by their indices. */
+export interface TakeOptions {
+	/** The dimension that the indices are for: 0 by default. Negative numbers count from the last. */
+	axis?: number | undefined;
+	/** Widen the elements to float32. Quantized tensors need this. */
+	as?: "float32" | undefined;
+	/** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
+	into?: ArrayBufferView | undefined;
+	/** Whether the array can be transferred to another thread, as for `load`. */
+	transferable?: boolean | undefined;
+	signal?: AbortSignal | undefined;
+}
 /** How to load the arrays of a sparse tensor. */
 export interface LoadSparseOptions {
 	/** Whether the arrays can be transferred to another thread, as for `load`. */
@@ -544,6 +559,30 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 		as?: undefined;
 	}): Promise<OwnArrayOf<D>>;
 	load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays["float32"]>;
+	/**
+	 * Loads the elements at a list of indices of one dimension, off the event loop: rows of a table by default, like NumPy's `take`. The
+	 * result has the tensor's shape, with the number of indices in place of that dimension. Rows that are stored near each other are read
+	 * with one read or request; of compressed data, only the chunks and frames that contain the rows are decoded, each once. The digest is
+	 * checked only if all data must be decoded.
+	 *
+	 * @example
+	 * const vectors = await table.take([17, 4, 17]) // 3 rows
+	 * const floats = await table.take(ids, { as: 'float32' }) // of a quantized or 16-bit table
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
+	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG for an index out of bounds, and for
+	 * packed elements of 4 bits that do not fill whole bytes; the signal's reason
+	 */
+	take<A extends ArrayBufferView>(indices: Indices, options: TakeOptions & {
+		into: A;
+	}): Promise<A>;
+	take(indices: Indices, options: TakeOptions & {
+		as: "float32";
+	}): Promise<OwnArrays["float32"]>;
+	take(indices: Indices, options?: TakeOptions & {
+		as?: undefined;
+	}): Promise<OwnArrayOf<D>>;
+	take(indices: Indices, options?: TakeOptions): Promise<OwnArrayOf<D> | OwnArrays["float32"]>;
 	/**
 	 * Returns the elements widened to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider
 	 * integers and float64. `load({ as: 'float32' })` does this off the event loop.
@@ -717,6 +756,11 @@ export interface Comparison {
 	/** The largest `|a - b| / max(|a|, |b|)`. */
 	readonly maxRelative: number;
 }
+/**
+ * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
+ * `!` excludes what it matches; a list of only such globs selects everything else.
+ */
+export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 /** The containers that files come in. */
 export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
@@ -858,10 +902,20 @@ interface ShareOptions {
 	/** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
-/** Which tensors to load, and how. */
-export interface LoadFileOptions extends JobOptions {
-	/** The tensors to load; all of them by default. */
+/** Which tensors a call is for: all of them by default. */
+export interface TensorSelection {
+	/** Names of tensors, in the order of the result. A glob stands for the names that it matches (`*`: any characters, `?`: one). */
 	names?: Iterable<string> | undefined;
+	/** A glob, a list of globs, or a function, in place of `names`. A glob that begins with `!` excludes what it matches. */
+	filter?: Filter<AnyTensor> | undefined;
+}
+/** Which tensors to load, and how. */
+export interface LoadFileOptions extends TensorSelection, JobOptions {
+	/**
+	 * Widen the elements of dense tensors to float32, and dequantize. Tensors that have no such form (complex and 6-bit types, other layouts)
+	 * and sparse tensors are loaded as they are: their `dtype` says so.
+	 */
+	as?: "float32" | undefined;
 	/** Load only one rank's parts, as divided by `plan()` of this file. `plan.tensors` has their shapes. */
 	plan?: Plan | undefined;
 	/** Number of tensors to load concurrently. The default depends on the machine and the storage. */
@@ -869,14 +923,10 @@ export interface LoadFileOptions extends JobOptions {
 	/** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
 	transferable?: boolean | undefined;
 }
-interface EvictOptions {
-	/** The tensors; all of them by default. */
-	names?: Iterable<string> | undefined;
+interface EvictOptions extends TensorSelection {
 }
 /** How to prefetch. */
-export interface PrefetchOptions extends JobOptions {
-	/** The tensors to prefetch; all of them by default. */
-	names?: Iterable<string> | undefined;
+export interface PrefetchOptions extends TensorSelection, JobOptions {
 	/** Bytes to read concurrently: 64 MiB by default. */
 	maxBytes?: number | undefined;
 }
@@ -937,9 +987,11 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/**
 	 * Loads tensors as copies that you own. Reads several concurrently, off the event loop, and checks their digests.
 	 * Resolves with a Map from name to tensor, in the requested order. Adjacent dense tensors of up to 64 KiB share an ArrayBuffer.
+	 * A name may be a glob, and `filter` selects tensors as in `convert`.
 	 *
 	 * @example
-	 * const tensors = await file.load(['wte', 'wpe'])
+	 * const tensors = await file.load(['wte', 'h.0.*'])
+	 * const floats = await file.load({ filter: ['h.*', '!*.bias'], as: 'float32' })
 	 * const wte = tensors.get('wte')
 	 * if (wte?.kind === 'dense') console.log(wte.dtype, wte.shape, wte.data)
 	 *
@@ -947,7 +999,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT if all tensors together decode to more than 16 times the file
 	 * plus `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. The first failure stops the call.
 	 */
-	load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, "names">): Promise<Map<string, Loaded>>;
+	load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, keyof TensorSelection>): Promise<Map<string, Loaded>>;
 	load(options?: LoadFileOptions): Promise<Map<string, Loaded>>;
 	/**
 	 * Plans tensor parallelism: computes which part of each tensor one rank of a group holds, and which byte ranges of the files it
@@ -986,18 +1038,18 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * Reads tensors into the page cache, so that access to their data does not wait for the disk. Tensors of a remote file are
 	 * downloaded into the cache of `open(url, { remote: { cache } })`; `data` then aliases the cached copy.
 	 *
-	 * A name may be a pattern: `*` matches any characters, `?` a single character.
+	 * A name may be a glob, and `filter` selects tensors, as in `load`.
 	 *
 	 * @example await file.prefetch(['wte', 'h.0.*'])
 	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL for a remote file without a cache, ZT_LIMIT beyond
 	 * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
-	prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, "names">): Promise<void>;
+	prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, keyof TensorSelection>): Promise<void>;
 	prefetch(options?: PrefetchOptions): Promise<void>;
 	/**
 	 * Evicts tensors from memory: the system may drop their pages from the mapping and from the page cache. Pages that JavaScript
-	 * has written to stay.
+	 * has written to stay. A name may be a glob, and `filter` selects tensors, as in `load`.
 	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; TypeError ZT_INVALID_ARG
 	 */
@@ -1069,11 +1121,6 @@ export interface ByteSource {
  * in asynchronous calls, a `ByteSource`.
  */
 export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
-/**
- * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
- * `!` excludes what it matches; a list of only such globs selects everything else.
- */
-export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
 	/** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */

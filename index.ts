@@ -10,7 +10,8 @@ export type { JobOptions, Progress } from './lib/native/job.js'
 // lib/read: files, tensors and their data.
 export type { ByteSource } from './lib/read/byte-source.js'
 export { Component } from './lib/read/component.js'
-export { type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
+export { type LoadFileOptions, type PrefetchOptions, TensorFile, type TensorSelection } from './lib/read/file.js'
+export type { Indices } from './lib/read/indices.js'
 export { type LoadWholeOptions, loadFile } from './lib/read/load-file.js'
 export { type AnyLoadedTensor, type Loaded, LoadedObject, LoadedTensor } from './lib/read/loaded.js'
 export type { ElementOf, Nested } from './lib/read/nested.js'
@@ -24,7 +25,14 @@ export type { Source } from './lib/read/source.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/read/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/read/stats.js'
 export type { CopyReason, FilePart } from './lib/read/store.js'
-export { type AnyTensor, type Layout, type LoadOptions, type LoadSparseOptions, Tensor } from './lib/read/tensor.js'
+export {
+  type AnyTensor,
+  type Layout,
+  type LoadOptions,
+  type LoadSparseOptions,
+  type TakeOptions,
+  Tensor,
+} from './lib/read/tensor.js'
 export type { VerifyOptions, VerifyResult } from './lib/read/verify.js'
 export { toFloat32, type WidenOptions } from './lib/read/widen.js'
 // lib/report: HTML reports.

@@ -48,6 +48,7 @@ export async function* reading({ inputs, rounds, quick }) {
   yield* growing({ inputs, rounds, quick })
   yield* aliasing({ inputs, limitOf, rounds })
   yield* loading({ inputs, limitOf, rounds })
+  yield* taking({ inputs, limitOf, rounds })
   yield* describing({ inputs, limitOf, rounds })
   yield* checking({ inputs, limitOf, rounds })
   yield* cold({ inputs, rounds: quick ? 1 : 3 })
@@ -303,6 +304,54 @@ async function* loading({ inputs, limitOf, rounds }) {
     () => ours.widen(weights.path),
     limitOf('memcpy', moved),
   )
+}
+
+/** Random rows of a table, others each time. */
+async function* taking({ inputs, limitOf, rounds }) {
+  const tall = inputs.tall()
+  warm(tall.path)
+  const file = openSync(tall.path)
+  const table = file.tensor('embedding.weight')
+  const [rows, width] = table.shape
+  const { data } = table
+  const COUNT = 1000
+  const random = () => Array.from({ length: COUNT }, () => Math.floor(Math.random() * rows))
+  const { limit } = limitOf('rows', { ...tall, bytes: COUNT * width * 2 })
+  const took = await measure(
+    3 * rounds,
+    {
+      ours: async () => void (await table.take(random())),
+      'hand-written': () => {
+        const output = new Uint16Array(COUNT * width)
+        for (const [at, row] of random().entries())
+          output.set(data.subarray(row * width, (row + 1) * width), at * width)
+      },
+      'load({ slice }) of each': async () => {
+        for (const row of random()) await table.load({ slice: [[row]] })
+      },
+    },
+    limit === undefined ? {} : { external: { limit } },
+  )
+  file.close()
+  const { 'load({ slice }) of each': each } = took
+  yield {
+    work: '1.07 GB table: take() of 1,000 random rows of 4 KiB',
+    state: WARM,
+    ours: took.ours,
+    peers: { 'hand-written': took['hand-written'], 'load({ slice }) of each': each },
+    limit: took.limit,
+    limitIs: 'native memcpy from a mapping, 1 thread',
+    reach: '2 × the limit',
+    ...(took.limit === undefined ? {} : { target: 2 * took.limit, share: took.share((of) => 2 * of('limit')) }),
+  }
+  yield {
+    work: '… load({ slice }) of one row in the page cache',
+    state: WARM,
+    ours: each / COUNT,
+    peers: {},
+    reach: '5 µs',
+    target: 0.005,
+  }
 }
 
 async function* describing({ inputs, limitOf, rounds }) {

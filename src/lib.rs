@@ -32,6 +32,7 @@ mod share;
 mod sparse_input;
 mod stage;
 mod stats;
+mod take;
 mod task;
 mod value;
 mod verified;

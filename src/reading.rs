@@ -6,7 +6,7 @@ use napi::bindgen_prelude::{Float64Array, Int32Array, Object, Uint8ArraySlice, U
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::checked;
-use ztensor_core::error::Result as CoreResult;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::model::glob::Glob;
 use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{Component, DType, Span, Tensor};
@@ -16,6 +16,7 @@ use ztensor_core::read::deferred::{Deferred, Reach};
 use ztensor_core::read::plan::{self, Placement, Plan, Rank};
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
+use ztensor_core::sources::files::Files;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::verify;
@@ -31,6 +32,9 @@ use crate::stage::Stage;
 use crate::task::spawn;
 use crate::verified::Verified;
 use crate::{buffer, kernels};
+
+/// Bytes that are read, checked and decoded in less time than it takes to wake a thread.
+const SMALL: usize = 64 << 10;
 
 /// Options for loading.
 #[napi(object)]
@@ -200,6 +204,47 @@ impl NativeFile {
         Ok(found.map(|deferred| Memory::from(Made::Deferred(deferred, Arc::clone(&shared)))))
     }
 
+    /// Loads into `target` on this thread, like `load`, or without a component like `dequantize`: only data of a local file that is in the
+    /// page cache and small before and after decoding. Returns whether it did.
+    #[napi(catch_unwind)]
+    pub fn load_cached(
+        &self,
+        env: Env,
+        ordinal: u32,
+        component: Option<u32>,
+        request: LoadRequest,
+        mut target: Uint8ArraySlice<'_>,
+    ) -> Result<bool> {
+        let shared = self.shared(&env)?;
+        let target = buffer::writable(&mut target, &[])?;
+        let Some(files) = shared.files.as_ref().filter(|_| !shared.is_remote && target.len() <= SMALL) else {
+            return Ok(false);
+        };
+        let read = |reading: Reading<'_>| {
+            let tensor = shared.tensor(ordinal)?;
+            let part = component.map(|component| shared.part(ordinal, component)).transpose()?;
+            let parts = part.as_ref().map_or(tensor.components(), |(_, part)| std::slice::from_ref(*part));
+            if !is_small_and_cached(files, tensor, parts, request.ranges.as_deref()) {
+                return Ok(false);
+            }
+            let bytes = match part {
+                Some((tensor, component)) => load(reading, tensor, component, &request)?,
+                None => {
+                    let ranges = request.ranges.as_deref().map(kernels::ranges).transpose()?;
+                    reading.dequantize(tensor, ranges.as_deref())?
+                }
+            };
+            if bytes.len() != target.len() {
+                return Err(
+                    CoreError::new(Code::Decode, "the data does not match the shape").tensor(tensor.name())
+                );
+            }
+            target.copy_from_slice(&bytes);
+            Ok(true)
+        };
+        throw(&env, contain(|| shared.reading(None, &Watch::default(), read)))
+    }
+
     /// Loads a component, or a slice of it, or its elements as float32.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn load<'env>(
@@ -363,6 +408,36 @@ impl NativeFile {
         let plan = contain(|| plan::plan(&shared.catalog, &rules, Rank { rank, world_size }));
         throw(&env, plan).map(NativePlan::from)
     }
+}
+
+/// Returns whether components, or a slice of one, are in the page cache and so small that reading and decoding them takes less time than
+/// starting a thread.
+fn is_small_and_cached(
+    files: &Files,
+    tensor: Tensor<'_>,
+    parts: &[Component],
+    ranges: Option<&[f64]>,
+) -> bool {
+    let slice = |part: &Component, ranges| {
+        let (offset, _) = part.plain_range()?;
+        let slice = kernels::slice(tensor.shape(), ranges, part.dtype?.bits()).ok()?;
+        let (start, length) = slice.contiguous()?;
+        Some(Span { file: part.file(), offset: offset.checked_add(start)?, length })
+    };
+    let span = |part: &Component| match (ranges, part.blob()) {
+        (Some(ranges), _) if parts.len() == 1 && part.plain_range().is_some() => slice(part, ranges),
+        (_, Some(blob)) if part.byte_length().is_some_and(|length| length <= SMALL as u64) => {
+            Some(blob.span())
+        }
+        _ => None,
+    };
+    let mut total = 0_u64;
+    parts.iter().all(|part| {
+        let Some(span) = span(part) else { return false };
+        total = total.saturating_add(span.length);
+        let source = files.opened(span.file).filter(|_| total <= SMALL as u64);
+        source.is_some_and(|source| source.local().is_some() && source.is_cached(span.offset, span.length))
+    })
 }
 
 /// Elements of a component as stored or as float32, which [`Memory`] produces when they are copied.

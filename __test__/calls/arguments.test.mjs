@@ -62,7 +62,7 @@ const CALLS = [
   ['file.has name', [], withFile((file, value) => file.has(value))],
   ['file.forEach callback', ['callback'], withFile((file, value) => file.forEach(value))],
   ['file.load options', ['options', ...KEYS], withFile((file, value) => file.load(value))],
-  ...['names', 'concurrency', 'onProgress', 'signal'].map((key) => [
+  ...['names', 'filter', 'as', 'concurrency', 'onProgress', 'signal'].map((key) => [
     `file.load ${key}`,
     [key],
     withFile((file, value) => file.load({ [key]: value })),
@@ -88,6 +88,13 @@ const CALLS = [
   ]),
   ['tensor.toFloat32 options', ['options', 'into'], withFile((file, value) => file.tensor('w').toFloat32(value))],
   ['tensor.toFloat32 into', ['into'], withFile((file, value) => file.tensor('w').toFloat32({ into: value }))],
+  ['tensor.take indices', ['indices'], withFile((file, value) => file.tensor('w').take(value))],
+  ['tensor.take options', ['options', ...KEYS], withFile((file, value) => file.tensor('w').take([0], value))],
+  ...['axis', 'as', 'into', 'transferable', 'signal'].map((key) => [
+    `tensor.take ${key}`,
+    [key],
+    withFile((file, value) => file.tensor('w').take([0], { [key]: value })),
+  ]),
   ['tensor.loadCsr options', ['options', 'signal'], withFile((file, value) => file.tensor('m').loadCsr(value))],
   ['tensor.loadCoo options', ['options', 'signal'], withFile((file, value) => file.tensor('k').loadCoo(value))],
   ['tensor.verify options', ['options', ...KEYS], withFile((file, value) => file.tensor('w').verify(value))],

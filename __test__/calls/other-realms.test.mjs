@@ -213,6 +213,9 @@ const CALLS = {
     withTensor(async (tensor) => [...(await tensor.load(realm.make({ slice: [[1, 2], null] })))]),
   'load: shard': (realm) =>
     withTensor(async (tensor) => [...(await tensor.load(realm.make({ shard: { dim: 0, rank: 1, worldSize: 2 } })))]),
+  take: (realm) => withTensor(async (tensor) => [...(await tensor.take(realm.make([1, 0])))]),
+  'take: typed indices': (realm) =>
+    withTensor(async (tensor) => [...(await tensor.take(new realm.Int32Array([1, 0]), realm.make({ axis: 1 })))]),
   slice: (realm) => withTensor((tensor) => [...tensor.slice(realm.make([null, [0, 1]])).data]),
   shard: (realm) => withTensor((tensor) => [...tensor.shard(realm.make({ dim: 1, rank: 0, worldSize: 2 })).data]),
   'toFloat32 of a tensor': (realm) =>

@@ -1,5 +1,6 @@
 // A slice has the elements that indexing the whole tensor gives: of every kind of storage, by every call that takes a slice. Bounds,
-// steps and single indices are random; a step may be longer than what it steps through.
+// steps and single indices are random; a step may be longer than what it steps through. So have elements that are taken by a list of
+// indices, which is as random.
 import { readdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import test from 'ava'
@@ -101,6 +102,54 @@ async function agrees(t, tensor, whole, entries, what) {
   }
 }
 
+/** A dimension, and a list of indices of it; undefined for a scalar. */
+const takeOf = (shape) => {
+  const dims = shape.flatMap((size, dim) => (size > 0 ? [dim] : []))
+  if (dims.length === 0) return fc.constant(undefined)
+  return fc.constantFrom(...dims).chain((axis) =>
+    fc.record({
+      axis: fc.constantFrom(axis, axis - shape.length),
+      indices: fc.array(fc.integer({ min: -shape[axis], max: shape[axis] - 1 }), { maxLength: 8 }),
+    }),
+  )
+}
+
+/** The positions of the elements that `take` returns, in order. */
+function taken(shape, { axis, indices }) {
+  const dim = axis < 0 ? axis + shape.length : axis
+  const [outer, inner] = [product(shape.slice(0, dim)), product(shape.slice(dim + 1))]
+  const all = []
+  for (let plane = 0; plane < outer; plane++)
+    for (const index of indices)
+      for (let at = 0; at < inner; at++)
+        all.push((plane * shape[dim] + (index < 0 ? index + shape[dim] : index)) * inner + at)
+  return all
+}
+
+/** Compares elements that were taken by their indices with the same ones of the whole. */
+async function takesAgree(t, tensor, whole, floats, wanted, what) {
+  if (wanted === undefined) return
+  const { axis, indices } = wanted
+  const flat = taken(tensor.shape, wanted)
+  const where = `take ${JSON.stringify(wanted)} of ${what}: ${tensor.name} [${tensor.shape}]`
+  const width = whole && whole.byteLength / (product(tensor.shape) || 1)
+  if (whole !== undefined && !/^float[46]/.test(tensor.dtype)) {
+    const bytes = Buffer.concat(flat.map((at) => viewBytes(whole).subarray(at * width, (at + 1) * width)))
+    sameBytes(t, viewBytes(await tensor.take(indices, { axis })), viewBytes(bytes), where)
+    const into = new whole.constructor(bytes.length / whole.BYTES_PER_ELEMENT)
+    sameBytes(
+      t,
+      viewBytes(await tensor.take(Int32Array.from(indices), { axis, into })),
+      viewBytes(bytes),
+      `${where}, into`,
+    )
+  }
+  if (floats !== undefined) {
+    const expected = Float32Array.from(flat, (at) => floats[at])
+    sameBytes(t, await tensor.take(indices, { axis, as: 'float32' }), expected, `${where}, as float32`)
+  }
+}
+
 async function property(t, source, what, { numRuns = 40, elements, options } = {}) {
   const file = await open(source, options)
   const dense = [...file.values()].filter(
@@ -115,6 +164,11 @@ async function property(t, source, what, { numRuns = 40, elements, options } = {
     await fc.assert(
       fc.asyncProperty(entriesOf(tensor.shape), async (entries) => agrees(t, tensor, whole, entries, what)),
       { numRuns: rounds(numRuns, Math.ceil(numRuns / 4)), seed: 33 },
+    )
+    const floats = await tensor.load({ as: 'float32' }).catch(() => undefined)
+    await fc.assert(
+      fc.asyncProperty(takeOf(tensor.shape), async (wanted) => takesAgree(t, tensor, whole, floats, wanted, what)),
+      { numRuns: rounds(numRuns, Math.ceil(numRuns / 4)), seed: 34 },
     )
     tried += 1
   }
@@ -141,6 +195,10 @@ async function decodedProperty(t, source, what) {
         }
       }),
       { numRuns: rounds(12, 4), seed: 33 },
+    )
+    await fc.assert(
+      fc.asyncProperty(takeOf(tensor.shape), (wanted) => takesAgree(t, tensor, undefined, floats, wanted, what)),
+      { numRuns: rounds(12, 4), seed: 34 },
     )
     tried += 1
   }

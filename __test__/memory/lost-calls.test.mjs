@@ -23,6 +23,8 @@ const KNOWN = [
   'closed',
   'byteLength',
   'layout',
+  'kind',
+  'storageType',
   'size',
   'toJSON',
   'Symbol(nodejs.util.inspect.custom)',
@@ -57,7 +59,7 @@ if (canMap(1) && process.platform !== 'win32') {
       }
       const ARGUMENTS = {
         tensor: ['w'], get: ['w'], has: ['w'], forEach: [() => {}], plan: [{ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }],
-        slice: [[[0, 1]]], shard: [{ dim: 0, rank: 0, worldSize: 2 }],
+        slice: [[[0, 1]]], shard: [{ dim: 0, rank: 0, worldSize: 2 }], take: [[0]],
       }
       const targets = { file, w: tensors.w, m: tensors.m, k: tensors.k, 'w.data': components.w, 'm.values': components.m }
       for (const [name, target] of Object.entries(targets)) {

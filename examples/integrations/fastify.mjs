@@ -1,33 +1,41 @@
-// Fastify: embeddings as JSON, or as the bytes of float32. A row is read when somebody asks for it.
+// Fastify: rows of a table by their indices, as the bytes of float32. One row as JSON.
 import assert from 'node:assert/strict'
 import Fastify from 'fastify'
 import { open } from 'ztensor'
 
 const file = await open(process.argv[2] ?? 'examples/model.safetensors')
 const table = file.tensor('transformer.wte.weight')
-const [rows, width] = table.shape
+const [rows] = table.shape
 
 const app = Fastify()
-const params = { type: 'object', properties: { row: { type: 'integer', minimum: 0, maximum: rows - 1 } } }
-
-app.get('/embeddings/:row', { schema: { params } }, async (request) => {
-  const { row } = request.params
-  return [...(await table.load({ slice: [[row]], as: 'float32' }))]
+const ids = { type: 'array', maxItems: 4096, items: { type: 'integer', minimum: 0, maximum: rows - 1 } }
+const body = { type: 'object', properties: { ids }, required: ['ids'] }
+app.post('/embeddings', { schema: { body } }, async (request, reply) => {
+  const vectors = await table.take(request.body.ids, { as: 'float32' })
+  return reply
+    .type('application/octet-stream')
+    .send(Buffer.from(vectors.buffer, vectors.byteOffset, vectors.byteLength))
 })
-
-app.get('/embeddings/:row/bytes', { schema: { params } }, async (request, reply) => {
-  const values = await table.load({ slice: [[request.params.row]], as: 'float32' })
-  return reply.type('application/octet-stream').send(Buffer.from(values.buffer, values.byteOffset, values.byteLength))
-})
-
 app.addHook('onClose', () => file.close())
+
+const params = { type: 'object', properties: { row: ids.items } }
+app.get('/embeddings/:row', { schema: { params } }, async (request) => {
+  return [...(await table.load({ slice: [[request.params.row]], as: 'float32' }))]
+})
 
 // From here on: what a client sees.
 const address = await app.listen({ port: 0, host: '127.0.0.1' })
-const expected = [...table.slice([[7, 8]]).data]
-assert.deepEqual(await (await fetch(`${address}/embeddings/7`)).json(), expected)
-const bytes = await (await fetch(`${address}/embeddings/7/bytes`)).arrayBuffer()
-assert.deepEqual([...new Float32Array(bytes)], expected)
+const post = (ids) =>
+  fetch(`${address}/embeddings`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ids }),
+  })
+const row = (at) => [...table.slice([[at]]).data]
+assert.deepEqual(await (await fetch(`${address}/embeddings/7`)).json(), row(7))
+const bytes = await (await post([7, 0, 7])).arrayBuffer()
+assert.deepEqual([...new Float32Array(bytes)], [...row(7), ...row(0), ...row(7)])
+assert.equal((await post([rows])).status, 400)
 assert.equal((await fetch(`${address}/embeddings/${rows}`)).status, 400)
-console.log('fastify: rows of', width, 'numbers as JSON and as', bytes.byteLength, 'bytes')
+console.log('fastify: 3 rows of', row(0).length, 'numbers as', bytes.byteLength, 'bytes')
 await app.close()

@@ -113,6 +113,11 @@ export declare class NativeFile {
    * their destination: only if they are in the page cache and need no validation. Null otherwise: this call does not wait for a disk.
    */
   atHand(ordinal: number, component: number | undefined | null, widen: boolean): Memory | null
+  /**
+   * Loads into `target` on this thread, like `load`, or without a component like `dequantize`: only data of a local file that is in the
+   * page cache and small before and after decoding. Returns whether it did.
+   */
+  loadCached(ordinal: number, component: number | undefined | null, request: LoadRequest, target: Uint8Array): boolean
   /** Loads a component, or a slice of it, or its elements as float32. */
   load(ordinal: number, component: number, request: LoadRequest, control: Control, stage?: Stage | undefined | null): Promise<Memory>
   /** Rejects work on tensors whose total size far exceeds that of the file. */
@@ -149,6 +154,11 @@ export declare class NativeFile {
   /** A stage for tensors, given by their ordinals, from the one at `from` on, as many as are processed together. */
   stageNext(ordinals: Uint32Array, from: number): StageBatch
   stats(ordinal: number, request: StatsRequest, control: Control, stage?: Stage | undefined | null): Promise<TensorStats>
+  /**
+   * Loads the elements at `indices` of dimension `axis`: of a component as stored or with `widen` as float32, or without a component
+   * those of a quantized tensor as float32.
+   */
+  take(ordinal: number, component: number | undefined | null, widen: boolean, axis: number, indices: Float64Array, control: Control, stage?: Stage | undefined | null): Promise<Memory>
 }
 
 export declare class NativeWriter {

@@ -16,6 +16,7 @@ import {
 } from '../values/arguments.js'
 import { type Attributes, textsOf, thaw } from '../values/attributes.js'
 import { type DType, dtypeInfo } from '../values/dtype.js'
+import { type Filter, tensorFilter } from '../values/filter.js'
 import type { Format } from '../values/format-table.js'
 import { globMatcher } from '../values/glob.js'
 import { IDENTITY, shown } from '../values/inspect.js'
@@ -37,10 +38,21 @@ import {
   withCanonical,
 } from './verify.js'
 
-/** Which tensors to load, and how. */
-export interface LoadFileOptions extends JobOptions {
-  /** The tensors to load; all of them by default. */
+/** Which tensors a call is for: all of them by default. */
+export interface TensorSelection {
+  /** Names of tensors, in the order of the result. A glob stands for the names that it matches (`*`: any characters, `?`: one). */
   names?: Iterable<string> | undefined
+  /** A glob, a list of globs, or a function, in place of `names`. A glob that begins with `!` excludes what it matches. */
+  filter?: Filter<AnyTensor> | undefined
+}
+
+/** Which tensors to load, and how. */
+export interface LoadFileOptions extends TensorSelection, JobOptions {
+  /**
+   * Widen the elements of dense tensors to float32, and dequantize. Tensors that have no such form (complex and 6-bit types, other layouts)
+   * and sparse tensors are loaded as they are: their `dtype` says so.
+   */
+  as?: 'float32' | undefined
   /** Load only one rank's parts, as divided by `plan()` of this file. `plan.tensors` has their shapes. */
   plan?: Plan | undefined
   /** Number of tensors to load concurrently. The default depends on the machine and the storage. */
@@ -50,15 +62,10 @@ export interface LoadFileOptions extends JobOptions {
 }
 
 /** Which tensors to evict. */
-export interface EvictOptions {
-  /** The tensors; all of them by default. */
-  names?: Iterable<string> | undefined
-}
+export interface EvictOptions extends TensorSelection {}
 
 /** How to prefetch. */
-export interface PrefetchOptions extends JobOptions {
-  /** The tensors to prefetch; all of them by default. */
-  names?: Iterable<string> | undefined
+export interface PrefetchOptions extends TensorSelection, JobOptions {
   /** Bytes to read concurrently: 64 MiB by default. */
   maxBytes?: number | undefined
 }
@@ -268,11 +275,6 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return ordinal
   }
 
-  /** The ordinals of the named tensors; without names, all ordinals. */
-  #ordinals(names: Iterable<string> | undefined): Uint32Array {
-    return this.#found(this.#given(names))
-  }
-
   #found(names: unknown[] | undefined): Uint32Array {
     if (names === undefined) return everything(this.size)
     const wanted = new Ordinals(this.size)
@@ -280,9 +282,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return wanted.taken()
   }
 
-  /** The ordinals of the named tensors. Yields to the event loop if there are many names. */
-  #ordinalsInTurns(names: Iterable<string> | undefined): Uint32Array | Promise<Uint32Array> {
-    const given = this.#given(names)
+  /** The ordinals of the selected tensors. Yields to the event loop if there are many names. */
+  #ordinalsInTurns(selection: TensorSelection): Uint32Array | Promise<Uint32Array> {
+    const given = this.#selected(selection)
     if (given === undefined || given.length < TURN) return this.#found(given)
     return this.#foundInTurns(given)
   }
@@ -314,12 +316,29 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return found?.length === names.length ? found : undefined
   }
 
-  /** Replaces each pattern by the names that it matches. A string that is a tensor's name is never a pattern. */
-  #matching(names: Iterable<string> | undefined): Iterable<string> | undefined {
+  /** The names of the selected tensors; undefined for all. */
+  #selected({ names, filter }: TensorSelection): unknown[] | undefined {
     const given = this.#given(names)
-    return given?.flatMap((name) => {
-      if (typeof name !== 'string' || !/[*?]/.test(name) || this.has(name)) return [name as string]
-      const matching = Array.from(this.keys()).filter(globMatcher(name))
+    if (filter === undefined) return given && this.#expanded(given)
+    if (given !== undefined) throw invalid(TypeError, 'give either names or filter, not both')
+    const matches = tensorFilter<{ name: string }>(filter as Filter<{ name: string }>)
+    if (matches === undefined) return undefined
+    // A glob needs no tensors.
+    if (typeof filter !== 'function') return Array.from(this.keys()).filter((name) => matches({ name }))
+    return Array.from(this.values())
+      .filter((tensor) => matches(tensor))
+      .map(({ name }) => name)
+  }
+
+  /** Replaces each glob by the names that it matches. A string that is a tensor's name is never a glob. */
+  #expanded(names: unknown[]): unknown[] {
+    const isGlob = (name: unknown): name is string => typeof name === 'string' && /[*?]/.test(name) && !this.has(name)
+    if (!names.some(isGlob)) return names
+    const all = Array.from(this.keys())
+    return names.flatMap((name) => {
+      if (!isGlob(name)) return [name]
+      const matching = all.filter(globMatcher(name))
+      // The error names a glob that matches nothing.
       return matching.length === 0 ? [name] : matching
     })
   }
@@ -337,9 +356,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /**
    * Loads tensors as copies that you own. Reads several concurrently, off the event loop, and checks their digests.
    * Resolves with a Map from name to tensor, in the requested order. Adjacent dense tensors of up to 64 KiB share an ArrayBuffer.
+   * A name may be a glob, and `filter` selects tensors as in `convert`.
    *
    * @example
-   * const tensors = await file.load(['wte', 'wpe'])
+   * const tensors = await file.load(['wte', 'h.0.*'])
+   * const floats = await file.load({ filter: ['h.*', '!*.bias'], as: 'float32' })
    * const wte = tensors.get('wte')
    * if (wte?.kind === 'dense') console.log(wte.dtype, wte.shape, wte.data)
    *
@@ -347,15 +368,16 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT if all tensors together decode to more than 16 times the file
    * plus `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. The first failure stops the call.
    */
-  load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, 'names'>): Promise<Map<string, Loaded>>
+  load(
+    names: Iterable<string> | undefined,
+    options?: Omit<LoadFileOptions, keyof TensorSelection>,
+  ): Promise<Map<string, Loaded>>
   load(options?: LoadFileOptions): Promise<Map<string, Loaded>>
   async load(first?: Names | LoadFileOptions, second?: LoadFileOptions): Promise<Map<string, Loaded>> {
-    const known = ['names', 'plan', 'concurrency', 'transferable', 'onProgress', 'signal'] as const
-    const { names, plan, concurrency, transferable, onProgress, signal } = namesAnd<LoadFileOptions>(
-      first,
-      second,
-      known,
-    )
+    const known = [...SELECTION, 'as', 'plan', 'concurrency', 'transferable', 'onProgress', 'signal'] as const
+    const read = namesAnd<LoadFileOptions>(first, second, known)
+    const { as, plan, concurrency, transferable, onProgress, signal } = read
+    optional(as, (value) => validateOneOf('as', ['float32'], value))
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     if (plan !== undefined && !Plan.isOf(plan, this.#store))
       throw wrongType('plan', 'a plan made by plan() of this file', plan)
@@ -363,11 +385,12 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
     // No await without need: other calls in this turn may join the same work.
-    const found = this.#ordinalsInTurns(names)
+    const found = this.#ordinalsInTurns(read)
     const ordinals = found instanceof Promise ? await found : found
     const index = this.#ready(signal)
     const catalog = index instanceof Promise ? await index : index
-    const wanted = { catalog, ordinals, tensor: (ordinal: number) => this.#at(ordinal), plan, transferable: movable }
+    const tensor = (ordinal: number) => this.#at(ordinal)
+    const wanted = { catalog, ordinals, tensor, as, plan, transferable: movable }
     return loadAll(wanted, most, job)
   }
 
@@ -429,36 +452,35 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * Reads tensors into the page cache, so that access to their data does not wait for the disk. Tensors of a remote file are
    * downloaded into the cache of `open(url, { remote: { cache } })`; `data` then aliases the cached copy.
    *
-   * A name may be a pattern: `*` matches any characters, `?` a single character.
+   * A name may be a glob, and `filter` selects tensors, as in `load`.
    *
    * @example await file.prefetch(['wte', 'h.0.*'])
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL for a remote file without a cache, ZT_LIMIT beyond
    * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
-  prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, 'names'>): Promise<void>
+  prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, keyof TensorSelection>): Promise<void>
   prefetch(options?: PrefetchOptions): Promise<void>
   async prefetch(first?: Names | PrefetchOptions, second?: PrefetchOptions): Promise<void> {
-    const read = namesAnd<PrefetchOptions>(first, second, ['names', 'maxBytes', 'onProgress', 'signal'])
-    const { names, maxBytes, onProgress, signal } = read
+    const read = namesAnd<PrefetchOptions>(first, second, [...SELECTION, 'maxBytes', 'onProgress', 'signal'])
+    const { maxBytes, onProgress, signal } = read
     const inFlight = optional(maxBytes, (value) => validateInteger('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
-    const found = this.#ordinalsInTurns(this.#matching(names))
+    const found = this.#ordinalsInTurns(read)
     const ordinals = found instanceof Promise ? await found : found
     await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
   }
 
   /**
    * Evicts tensors from memory: the system may drop their pages from the mapping and from the page cache. Pages that JavaScript
-   * has written to stay.
+   * has written to stay. A name may be a glob, and `filter` selects tensors, as in `load`.
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; TypeError ZT_INVALID_ARG
    */
   evict(names: Iterable<string> | undefined): void
   evict(options?: EvictOptions): void
   evict(first?: Names | EvictOptions): void {
-    const { names } = namesAnd<EvictOptions>(first, undefined, ['names'])
-    const ordinals = this.#ordinals(names)
+    const ordinals = this.#found(this.#selected(namesAnd<EvictOptions>(first, undefined, SELECTION)))
     rethrowNative(() => this.#store.native.evict(ordinals))
   }
 
@@ -540,6 +562,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
 type Names = Iterable<string> | undefined
 
+/** The options of {@link TensorSelection}. */
+const SELECTION = ['names', 'filter'] as const
+
 /** Reads the arguments of a call: `(names, options)` or `({ names, … })`. */
 function namesAnd<T extends { names?: Names }>(
   first: Names | T,
@@ -550,7 +575,7 @@ function namesAnd<T extends { names?: Names }>(
     if (second !== undefined) throw wrongType('names', 'an iterable of names', first)
     return readOptions(first as T, known)
   }
-  const others = known.filter((key) => key !== 'names')
+  const others = known.filter((key) => key !== 'names' && key !== 'filter')
   const read = readOptions(second, others.length > 0 ? others : known)
   return first === undefined ? read : { ...read, names: first }
 }

@@ -10,6 +10,7 @@ import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from '.
 import { Plan } from './plan.js'
 import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
+import { FLOAT32 } from './widen.js'
 
 /** Bytes that one native call loads, of at most {@link TURN} tensors. */
 const BATCH_BYTES = 256 * 2 ** 20
@@ -24,6 +25,8 @@ export interface Wanted {
   readonly ordinals: Uint32Array
   /** Creates the tensor of an ordinal, lazily: most are never needed. */
   readonly tensor: (ordinal: number) => AnyTensor
+  /** The dtype of all elements that can be widened or dequantized. */
+  readonly as: 'float32' | undefined
   readonly plan: Plan | undefined
   /** Whether each array gets a buffer allocated by the runtime, which can be transferred. */
   readonly transferable: boolean
@@ -70,13 +73,29 @@ class Tally {
   }
 }
 
-async function loadOne(
-  { catalog, tensor: make, transferable }: Wanted,
-  ordinal: number,
-  signal: AbortSignal | undefined,
-): Promise<Loaded> {
+/** Types that do not widen to float32. */
+const NOT_WIDENED = /^(complex|float6)/
+/** Layouts that load as float32. */
+const QUANTIZED = /^(gguf\.|(zt\.quant_group|zt\.mx|tflite\.quantized)\/1$)/
+
+/** Whether a tensor is loaded as float32, which is another type than its own. */
+function floats({ catalog, as }: Wanted, ordinal: number): boolean {
+  if (as === undefined) return false
+  const [layout, dtype] = [catalog.layout(ordinal), catalog.dtype(ordinal)?.name]
+  if (layout !== 'dense') return QUANTIZED.test(layout)
+  return dtype !== undefined && dtype !== 'float32' && !NOT_WIDENED.test(dtype)
+}
+
+async function loadOne(wanted: Wanted, ordinal: number, signal: AbortSignal | undefined): Promise<Loaded> {
+  const { catalog, tensor: make, plan, transferable } = wanted
   const tensor = make(ordinal)
   const dtype = catalog.dtype(ordinal)
+  if (floats(wanted, ordinal)) {
+    const part = plan && Plan.parts(plan).at(ordinal)
+    const slice = part?.dim === undefined ? undefined : part.ranges
+    const data = await tensor.load({ as: 'float32', slice, transferable, signal })
+    return LoadedTensor.make(FLOAT32, part?.shape ?? tensor.shape, data)
+  }
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ transferable, signal })
   if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ transferable, signal })
   if (tensor.layout === 'dense' && dtype !== undefined)
@@ -108,7 +127,7 @@ export async function loadAll(
   let batch = new Batch(wanted, results)
   const sort = (position: number): void => {
     const ordinal = ordinals[position] as number
-    if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined) {
+    if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined || floats(wanted, ordinal)) {
       others.push(position)
       return
     }

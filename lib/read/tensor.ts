@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { inspect } from 'node:util'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
+import { shareTurn } from '../native/event-loop.js'
 import { type JobOptions, run } from '../native/job.js'
 import { allocate, copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from '../native/memory.js'
 import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from '../native/native.js'
@@ -30,6 +31,7 @@ import { IDENTITY, shown } from '../values/inspect.js'
 import { storageTypeOf } from '../values/storage-type.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
+import { type Indices, readIndices } from './indices.js'
 import { checkCount, type ElementOf, type Nested, nested, valueAt } from './nested.js'
 import { boxes, type ReadStreamOptions, readStream } from './read-stream.js'
 import { type Range, type Selected, type Shard, shardRanges, sliceRanges, TensorSlice, validateIndex } from './slice.js'
@@ -60,6 +62,19 @@ export interface LoadOptions {
   signal?: AbortSignal | undefined
 }
 
+/** How to load elements by their indices. */
+export interface TakeOptions {
+  /** The dimension that the indices are for: 0 by default. Negative numbers count from the last. */
+  axis?: number | undefined
+  /** Widen the elements to float32. Quantized tensors need this. */
+  as?: 'float32' | undefined
+  /** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
+  into?: ArrayBufferView | undefined
+  /** Whether the array can be transferred to another thread, as for `load`. */
+  transferable?: boolean | undefined
+  signal?: AbortSignal | undefined
+}
+
 /** How to load the arrays of a sparse tensor. */
 export interface LoadSparseOptions {
   /** Whether the arrays can be transferred to another thread, as for `load`. */
@@ -75,6 +90,9 @@ function ownArray(dtype: DTypeInfo, length: number): TypedArray {
 
 /** The Float16Array of runtimes and compilers that have one. */
 export type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
+
+/** Bytes of elements that are loaded on this thread if they are in the page cache. Native code has the same limit. */
+const SMALL = 64 * 2 ** 10
 
 /** The default of `maxElements`. */
 const MOST_ELEMENTS = 2 ** 20
@@ -334,13 +352,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   async load(options?: LoadOptions): Promise<ArrayBufferView> {
     const known = ['as', 'slice', 'shard', 'into', 'transferable', 'signal'] as const
     const { as, slice, shard, into, transferable, signal } = readOptions(options, known)
-    optional(as, (value) => validateOneOf('as', ['float32'], value))
-    optional(signal, validateAbortSignal)
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'give either slice or shard, not both')
-    const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
-    if (movable && into !== undefined) throw invalid(TypeError, 'give either into or transferable, not both')
-    signal?.throwIfAborted()
-    this.#store.throwIfClosed()
+    const movable = this.#checkLoad({ as, into, transferable, signal })
     const quantized = as !== undefined && this.#composite()
     const stored = quantized ? FLOAT32 : this.#dense()
     const dtype = as === undefined ? stored : FLOAT32
@@ -354,6 +367,21 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
     const cached = deferred ? this.#cached(quantized, as !== undefined) : null
     if (cached !== null) return this.#deliver(cached, dtype, target, signal)
+    const byteLength = Math.ceil((length * dtype.bits) / 8)
+    if (byteLength <= SMALL && this.#store.memory === undefined && !this.#store.isRemote) {
+      const waiting = shareTurn(byteLength)
+      if (waiting !== undefined) {
+        await waiting
+        this.#store.check(signal)
+      }
+      const data = target ?? ownArray(dtype, length)
+      if (this.#loadedSmall(quantized, request, data)) {
+        // As on another thread: the caller may abort, or close the file, right after this call.
+        await undefined
+        this.#store.check(signal)
+        return data
+      }
+    }
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
     if (deferred) request.deferred = true
@@ -374,10 +402,74 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#deliver(memory, dtype, target, signal, sole)
   }
 
+  /**
+   * Loads the elements at a list of indices of one dimension, off the event loop: rows of a table by default, like NumPy's `take`. The
+   * result has the tensor's shape, with the number of indices in place of that dimension. Rows that are stored near each other are read
+   * with one read or request; of compressed data, only the chunks and frames that contain the rows are decoded, each once. The digest is
+   * checked only if all data must be decoded.
+   *
+   * @example
+   * const vectors = await table.take([17, 4, 17]) // 3 rows
+   * const floats = await table.take(ids, { as: 'float32' }) // of a quantized or 16-bit table
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
+   * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG for an index out of bounds, and for
+   * packed elements of 4 bits that do not fill whole bytes; the signal's reason
+   */
+  take<A extends ArrayBufferView>(indices: Indices, options: TakeOptions & { into: A }): Promise<A>
+  take(indices: Indices, options: TakeOptions & { as: 'float32' }): Promise<OwnArrays['float32']>
+  take(indices: Indices, options?: TakeOptions & { as?: undefined }): Promise<OwnArrayOf<D>>
+  take(indices: Indices, options?: TakeOptions): Promise<OwnArrayOf<D> | OwnArrays['float32']>
+  async take(indices: Indices, options?: TakeOptions): Promise<ArrayBufferView> {
+    const { axis, as, into, transferable, signal } = readOptions(options, [
+      'axis',
+      'as',
+      'into',
+      'transferable',
+      'signal',
+    ])
+    const movable = this.#checkLoad({ as, into, transferable, signal })
+    const quantized = as !== undefined && this.#composite()
+    const stored = quantized ? FLOAT32 : this.#dense()
+    const dtype = as === undefined ? stored : FLOAT32
+    const { shape } = this
+    if (shape.length === 0) throw invalid(RangeError, `tensor ${JSON.stringify(this.name)} is a scalar: use load()`)
+    const dim = validateIndex('axis', axis ?? 0, shape.length)
+    const check = () => this.#store.check(signal)
+    const list = await readIndices(indices, shape[dim] as number, check)
+    const length = shape.reduce((size, extent, at) => size * (at === dim ? list.length : extent), 1)
+    const target = movable ? ownArray(dtype, length) : optional(into, (value) => validateInto(value, dtype, length))
+    const stage = await this.#store.stage(this.#ordinal, undefined, signal)
+    const component = quantized ? undefined : this.#dataOrdinal()
+    const memory = await run(this.#store, { signal }, (control) =>
+      this.#store.native.take(this.#ordinal, component, as !== undefined, dim, list, control, stage),
+    )
+    return this.#deliver(memory, dtype, target, signal)
+  }
+
+  /** Checks the options of `load` and `take`. Returns `transferable`. */
+  #checkLoad({ as, into, transferable, signal }: LoadOptions): boolean {
+    optional(as, (value) => validateOneOf('as', ['float32'], value))
+    optional(signal, validateAbortSignal)
+    const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
+    if (movable && into !== undefined) throw invalid(TypeError, 'give either into or transferable, not both')
+    signal?.throwIfAborted()
+    this.#store.throwIfClosed()
+    return movable
+  }
+
   /** The elements, if they are in the page cache: they are then read during the copy, without another thread. Otherwise null. */
   #cached(quantized: boolean, widened: boolean): NativeMemory | null {
     const { native, path } = this.#store
     return rethrowNative(() => native.atHand(this.#ordinal, quantized ? undefined : this.#dataOrdinal(), widened), path)
+  }
+
+  /** Loads small data that is in the page cache on this thread, which takes less time than another thread needs to start. */
+  #loadedSmall(quantized: boolean, request: LoadRequest, target: ArrayBufferView): boolean {
+    const { native, path } = this.#store
+    const component = quantized ? undefined : this.#dataOrdinal()
+    const output = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
+    return rethrowNative(() => native.loadCached(this.#ordinal, component, request, output), path)
   }
 
   async #deliver(

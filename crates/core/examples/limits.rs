@@ -127,6 +127,24 @@ fn touch(path: &str) -> usize {
     length
 }
 
+/// Copies 1,000 rows of 4 KiB at random offsets of a mapped file, others each time, on one thread.
+fn rows(rates: &mut Rates, model: &str, length: usize) {
+    const ROW: usize = 4096;
+    let file = File::open(model).unwrap();
+    // SAFETY: the file is a benchmark's own, which nobody changes.
+    let map = unsafe { memmap2::MmapOptions::new().populate().map(&file) }.unwrap();
+    let mut output = vec![1; 1000 * ROW];
+    let mut seed = 7_usize;
+    rates.add("rows", output.len(), || {
+        for out in output.chunks_exact_mut(ROW) {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let start = (seed >> 33) % (length / ROW - 1) * ROW;
+            out.copy_from_slice(&map[start..start + ROW]);
+        }
+        black_box(&output);
+    });
+}
+
 /// Bounds that are wanted, measured one after the other.
 struct Rates {
     names: Option<Vec<String>>,
@@ -169,7 +187,7 @@ fn main() {
 }
 
 /// The bounds that [`of_files`] measures.
-const OF_FILES: [&str; 5] = ["touch", "read", "reread", "refill", "widen"];
+const OF_FILES: [&str; 6] = ["touch", "read", "reread", "rows", "refill", "widen"];
 
 fn of_memory(rates: &mut Rates, weights: &str) {
     let size = 256 * MIB;
@@ -215,6 +233,9 @@ fn of_files(rates: &mut Rates, model: &str) {
     let total = length.min(1 << 30);
     rates.add("read", total, || fill(&source, &mut fresh(total)));
     rates.add("reread", total, || pieces(&source, total));
+    if rates.wants("rows") {
+        rows(rates, model, length);
+    }
     if !rates.wants("refill") && !rates.wants("widen") {
         return;
     }

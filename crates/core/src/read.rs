@@ -18,6 +18,7 @@ pub mod prefetch;
 mod seekable;
 mod spans;
 pub mod staging;
+pub mod take;
 pub mod total;
 pub(crate) mod widened;
 

@@ -131,7 +131,7 @@ pub trait ReadAt: Send + Sync {
     /// for later ranges.
     fn hash(
         &self,
-        _stretches: &MappedWindows,
+        _windows: &MappedWindows,
         offset: u64,
         length: u64,
         hasher: &mut Hasher,

@@ -23,7 +23,7 @@ const PARALLEL: usize = 4 << 20;
 
 impl Reading<'_> {
     /// Returns the seek table of a component.
-    fn seek_table(&self, blob: &Blob) -> Result<Frames> {
+    pub(super) fn seek_table(&self, blob: &Blob) -> Result<Frames> {
         let source = self.sources.source(blob.file)?;
         let (stored, end) = (blob.stored, blob.offset.saturating_add(blob.stored));
         let decoded = blob.decoded.ok_or_else(|| {
