@@ -78,6 +78,31 @@ pub fn to_float32(
     throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output, &Stop::default())))
 }
 
+/// A cast of elements from one type to another, like that of `convert`.
+#[derive(Clone, Copy)]
+pub struct Cast {
+    from: DType,
+    to: DType,
+}
+
+impl Cast {
+    /// `codes`: those of the two types.
+    pub fn new(codes: &[u32]) -> Result<Self> {
+        Ok(Self { from: dtype(codes, 0)?, to: dtype(codes, 1)? })
+    }
+
+    /// Casts whole elements in the byte order of the host, and returns them little-endian.
+    pub fn little_endian(self, mut elements: Owned) -> CoreResult<Owned> {
+        if SWAPPED {
+            swap_bytes(&mut elements, self.from.element_bytes());
+        }
+        let count = elements.len() as u64 / u64::from(self.from.bits() / 8).max(1);
+        let mut output = Owned::to_fill(count * u64::from(self.to.bits() / 8))?;
+        cast(self.from, self.to, &elements, &mut output)?;
+        Ok(output)
+    }
+}
+
 /// Casts elements to another type, like `convert`; `output` must have exactly the right size.
 #[napi(catch_unwind)]
 pub fn cast_elements(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use napi::bindgen_prelude::{Object, Uint8ArraySlice, Unknown};
+use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::codecs::digest::{Algorithm, Digest};
@@ -26,7 +26,7 @@ use crate::panic::contain;
 use crate::remote::RemoteRequest;
 use crate::sparse_input::Rest;
 use crate::task::{spawn, spawn_always, spawn_lasting};
-use crate::value;
+use crate::{kernels, value};
 
 /// Options for a new file.
 #[napi(object, object_to_js = false)]
@@ -286,20 +286,24 @@ impl NativeWriter {
         throw(&env, pending).map(|pending| number(pending as u64))
     }
 
-    /// Adds a large piece: copied here, hashed, compressed and written on worker threads. Returns the number of waiting bytes.
+    /// Adds a large piece: copied here; cast, hashed, compressed and written on worker threads. `cast`: the codes of the dtype of the piece
+    /// and of the dtype to write, if they differ. Returns the number of waiting bytes.
     #[napi(ts_return_type = "Promise<number>", catch_unwind)]
     pub fn push_async<'env>(
         &self,
         env: &'env Env,
         bytes: Uint8ArraySlice<'_>,
+        cast: Option<Uint32Array>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
+        let cast = cast.map(|codes| kernels::Cast::new(&codes)).transpose()?;
         let slot = Arc::clone(&self.slot);
         let job = move || {
+            let piece = if let Some(cast) = cast { cast.little_endian(copy)? } else { copy };
             with_writer(&slot, |writer| {
-                writer.push(&copy)?;
+                writer.push(&piece)?;
                 writer.flush_if_full()?;
                 Ok(writer.pending())
             })

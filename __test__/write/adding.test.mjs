@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
+import { sameBytes } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -29,26 +30,57 @@ test('the shape may stand in the options, and the dtype in the array', async (t)
   file.close()
 })
 
+// Few are rounded in the call, many by other threads, in several pieces.
+const MANY = new Float32Array(1_500_000).map((_, at) => Math.fround(Math.sin(at) * 2 ** ((at % 40) - 30)))
+
 test('numbers are rounded to narrow floats as a cast rounds them', async (t) => {
+  const tensors = {
+    f: F,
+    d: Float64Array.from(F),
+    many: MANY,
+    'many doubles': Float64Array.from(MANY.subarray(0, 700_001)),
+  }
   const plain = await written({ version: '1.2' }, async (w) => {
-    await w.add('f', F)
-    await w.add('d', Float64Array.from(F))
+    for (const [name, data] of Object.entries(tensors)) await w.add(name, data)
   })
   for (const dtype of ['float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2']) {
     const cast = scratchPath('cast')
     await convert(plain, cast, { version: '1.2', cast: { float32: dtype, float64: dtype } })
     const rounded = await written({ version: '1.2' }, async (w) => {
-      await w.add('f', { dtype, data: F })
-      await w.add('d', { dtype, data: Float64Array.from(F) })
+      for (const [name, data] of Object.entries(tensors)) await w.add(name, { dtype, data })
     })
     const [expected, found] = [openSync(cast), openSync(rounded)]
-    for (const name of ['f', 'd']) {
+    for (const name of Object.keys(tensors)) {
       t.is(found.tensor(name).dtype, dtype)
-      t.deepEqual(found.tensor(name).data, expected.tensor(name).data, dtype)
+      sameBytes(t, found.tensor(name).data, expected.tensor(name).data, dtype)
     }
     expected.close()
     found.close()
   }
+})
+
+test('an array that is detached while it is rounded is refused', async (t) => {
+  const path = scratchPath('detached')
+  const writer = await create(path)
+  const data = MANY.slice()
+  const adding = rejectionOf(() => writer.add('x', { dtype: 'bfloat16', data }))
+  structuredClone(data, { transfer: [data.buffer] })
+  t.is((await adding).code, 'ZT_CLOSED')
+  await writer.abort()
+  t.false(existsSync(path))
+})
+
+test('components of any layout are rounded as well', async (t) => {
+  const data = MANY.subarray(0, 5000)
+  const path = await written({ version: '2', canonical: false }, async (w) => {
+    await w.add('plain', { dtype: 'bfloat16', data })
+    await w.addObject('x', { layout: 'x.y/1', shape: [5000], components: { scales: { dtype: 'bfloat16', data } } })
+  })
+  const file = openSync(path)
+  const { dtype, byteLength, data: scales } = file.tensor('x').components.get('scales')
+  t.deepEqual([dtype, byteLength], ['bfloat16', 10_000])
+  sameBytes(t, scales, file.tensor('plain').data)
+  file.close()
 })
 
 test('an array of another type is refused, bytes are not', async (t) => {

@@ -185,8 +185,11 @@ export declare class NativeWriter {
   begin(tensor: TensorSpec): void
   /** Adds a small piece on this thread and returns the number of bytes that wait to be flushed. */
   push(bytes: Uint8Array): number
-  /** Adds a large piece: copied here, hashed, compressed and written on worker threads. Returns the number of waiting bytes. */
-  pushAsync(bytes: Uint8Array, control: Control): Promise<number>
+  /**
+   * Adds a large piece: copied here; cast, hashed, compressed and written on worker threads. `cast`: the codes of the dtype of the piece
+   * and of the dtype to write, if they differ. Returns the number of waiting bytes.
+   */
+  pushAsync(bytes: Uint8Array, cast: Uint32Array | undefined | null, control: Control): Promise<number>
   /** The waiting bytes of a file that the wrapper writes. */
   take(): Memory
   /** Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. */

@@ -16,6 +16,7 @@ import {
 import { type AttributeInput, freezeMap } from '../values/attributes.js'
 import { bytesOf, type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
 import {
+  type DenseElements,
   denseElements,
   type Elements,
   elementsOf,
@@ -87,6 +88,14 @@ export interface Part {
   role: string
   dtype: DTypeInfo | undefined
   bytes: Uint8Array
+  /** The dtype of the bytes, if they are rounded while they are written. */
+  from: DTypeInfo | undefined
+  /** Size of the component as it is written, in bytes. */
+  byteLength: number
+}
+
+export function partOf(role: string, dtype: DTypeInfo | undefined, { data, from, byteLength }: Elements): Part {
+  return { role, dtype, bytes: bytesOf(data), from, byteLength }
 }
 
 /** Rejects unknown keys of a plain object. Instances of classes may have other properties. */
@@ -123,7 +132,7 @@ function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values:
 export interface Dense {
   readonly name: string
   readonly attributes: unknown
-  readonly elements: Elements
+  readonly elements: DenseElements
 }
 
 /** Validates the arguments of `add`. */
@@ -192,8 +201,9 @@ export function objectInput(name: string, object: ObjectInput): Composed {
     refuseOthers(`components.${role}`, given, ['dtype', 'data'])
     const dtype = optional(given.dtype, (value) => validateDType(`components.${role}.dtype`, value))
     const data = validateView(`components.${role}.data`, component.data)
-    const elements = dtype === undefined ? data : elementsOf(`components.${role}.data`, data, dtype)
-    return { role: validateText('a role of components', role), dtype, bytes: bytesOf(elements) }
+    const plain = { data, from: undefined, byteLength: data.byteLength }
+    const elements = dtype === undefined ? plain : elementsOf(`components.${role}.data`, data, dtype)
+    return partOf(validateText('a role of components', role), dtype, elements)
   })
   const dtype = optional(object.dtype, (value) => validateDType('dtype', value))
   const layout = validateText('layout', object.layout)

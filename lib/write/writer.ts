@@ -29,6 +29,7 @@ import {
   type ObjectInput,
   objectInput,
   type Part,
+  partOf,
   type Sparse,
   streamInput,
   type TensorInput,
@@ -212,10 +213,10 @@ export class TensorWriter {
     this.#outlet?.throwIfFailed()
   }
 
-  #begin(tensor: Omit<Composed, 'parts'>, parts: Omit<Part, 'bytes'>[], lengths: number[]): void {
+  #begin(tensor: Omit<Composed, 'parts'>, parts: Omit<Part, 'bytes' | 'from'>[]): void {
     const { name, shape, layout, dtype, attributes } = tensor
     this.#check()
-    for (const length of lengths) {
+    for (const { byteLength: length } of parts) {
       if (Number.isSafeInteger(length)) continue
       const [code, problem] =
         length < 2 ** 53
@@ -231,16 +232,18 @@ export class TensorWriter {
       layout,
       ...(dtype === undefined ? {} : { dtype: dtype.code }),
       ...(attributes === undefined ? {} : { attributes }),
-      components: parts.map((part, at) => ({
-        role: part.role,
-        ...(part.dtype === undefined ? {} : { dtype: part.dtype.code }),
-        byteLength: lengths[at] as number,
+      components: parts.map(({ role, dtype, byteLength }) => ({
+        role,
+        ...(dtype === undefined ? {} : { dtype: dtype.code }),
+        byteLength,
       })),
     })
   }
 
-  async #push(bytes: Uint8Array): Promise<void> {
-    if (bytes.byteLength <= SMALL && !this.#compresses) {
+  /** Writes bytes, or numbers of a dtype rounded to another one. */
+  async #push(bytes: Uint8Array, rounded?: { from: DTypeInfo; to: DTypeInfo }): Promise<void> {
+    const cast = rounded && Uint32Array.of(rounded.from.code, rounded.to.code)
+    if (cast === undefined && bytes.byteLength <= SMALL && !this.#compresses) {
       await this.#pass(this.#native.push(bytes))
       return
     }
@@ -248,7 +251,7 @@ export class TensorWriter {
     for (let at = 0; at < byteLength; at += PIECE) {
       this.#signal?.throwIfAborted()
       if (bytes.byteLength !== byteLength) throw detached()
-      await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE), this.#control))
+      await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE), cast, this.#control))
     }
   }
 
@@ -276,10 +279,10 @@ export class TensorWriter {
       : given
     const lengths = parts.map((part) => part.bytes.byteLength)
     await this.#next(async () => {
-      this.#begin(tensor, parts, lengths)
+      this.#begin(tensor, parts)
       try {
         if (parts.some((part, at) => part.bytes.byteLength !== lengths[at])) throw detached()
-        for (const { bytes } of parts) await this.#push(bytes)
+        for (const { bytes, from, dtype: to } of parts) await this.#push(bytes, from && to && { from, to })
         this.#native.end()
       } catch (thrown) {
         await this.#fail(thrown)
@@ -308,10 +311,11 @@ export class TensorWriter {
   #add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> | undefined {
     const { name: checked, attributes, elements } = denseInput(name, tensor, options)
     checkLength(checked, elements, this.#writing?.padsPacked ?? false)
-    const { dtype, shape, data } = elements
-    const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, data) : undefined
+    const { dtype, shape, data, from } = elements
+    const atOnce = attributes === undefined && from === undefined
+    const pending = atOnce ? this.#addAtOnce(checked, shape, dtype, data) : undefined
     if (pending === undefined) {
-      const parts = [{ role: 'data', dtype, bytes: bytesOf(data) }]
+      const parts = [partOf('data', dtype, elements)]
       return this.#write({ name: checked, shape, layout: 'dense', dtype, attributes, parts })
     }
     return pending < FULL ? undefined : this.#next(() => this.#native.flush(this.#control))
@@ -427,7 +431,7 @@ export class TensorWriter {
         new Promise((resolve, reject) => {
           this.#next(async () => {
             try {
-              this.#begin({ ...given, layout: 'dense' }, [{ role: 'data', dtype }], [byteLength])
+              this.#begin({ ...given, layout: 'dense' }, [{ role: 'data', dtype, byteLength }])
               resolve()
             } catch (thrown) {
               reject(thrown)
