@@ -1251,8 +1251,13 @@ export interface RemoteOptions {
 	/**
 	 * The cache folder, in which `prefetch()` and `load()` store copies. None by default. Several processes may share it. This user must
 	 * own it, and no other user may have write access: otherwise `prefetch()` fails with `ZT_IO`, and `load()` does not use the cache.
+	 *
+	 * Files of the Hugging Face hub that its own clients have downloaded (`HF_HUB_CACHE`, `~/.cache/huggingface/hub`) are opened there, as
+	 * local files. `false` disables this cache, too.
 	 */
-	cache?: string | URL | undefined;
+	cache?: string | URL | false | undefined;
+	/** Do not access the Hugging Face hub: open only what its own clients have downloaded. The variable `HF_HUB_OFFLINE=1` does the same. */
+	offline?: boolean | undefined;
 	/** Maximum size of the cache in bytes: 64 GiB by default. The least recently used copies are evicted. */
 	maxCacheBytes?: number | undefined;
 }

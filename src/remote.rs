@@ -39,6 +39,10 @@ pub struct RemoteRequest {
     pub store: Option<StoreRequest>,
     /// The cache folder.
     pub cache: Option<String>,
+    /// Ignore the cache of the hub's own clients.
+    pub no_hub_cache: Option<bool>,
+    /// Do not access the hub.
+    pub offline: Option<bool>,
     /// The variables of the calling environment, alternating names and values: a worker may have its own.
     pub environment: Vec<String>,
     pub max_cache_bytes: Option<f64>,
@@ -96,6 +100,8 @@ impl RemoteRequest {
             retries: retries.unwrap_or(default.retries),
             max_whole_bytes: self.max_whole_bytes.and_then(unsigned).unwrap_or(default.max_whole_bytes),
             cache: self.cache.as_ref().map(PathBuf::from),
+            hub_cache: self.no_hub_cache != Some(true),
+            offline: self.offline == Some(true),
             max_cache_bytes: self.max_cache_bytes.and_then(unsigned).unwrap_or(default.max_cache_bytes),
             allow_private: self.allow_private.unwrap_or(default.allow_private),
             store: self.store.as_ref().map(StoreRequest::options).unwrap_or_default(),
@@ -151,14 +157,23 @@ pub fn open_urls<'env>(
 ) -> Result<Object<'env>> {
     let stop = control.watch.stop.clone();
     let job = move || {
+        let open = |options: &Options| {
+            let mut trees = Vec::new();
+            for url in &urls {
+                let (filesystem, path) = ztensor_remote::filesystem(url, options, &stop)?;
+                trees.push((path, filesystem));
+            }
+            let paths: Vec<PathBuf> = trees.iter().map(|(path, _)| path.clone()).collect();
+            Shared::open_at(Arc::new(Several(trees)), &paths, &request, stop.clone())
+        };
         let options = remote.options();
-        let mut trees = Vec::new();
-        for url in &urls {
-            let (filesystem, path) = ztensor_remote::filesystem(url, &options, &stop)?;
-            trees.push((path, filesystem));
-        }
-        let paths: Vec<PathBuf> = trees.iter().map(|(path, _)| path.clone()).collect();
-        Shared::open_at(Arc::new(Several(trees)), &paths, &request, stop)
+        open(&options).or_else(|error| {
+            // The cached files may be damaged, or not those that are needed.
+            if ztensor_remote::may_read_cache(&urls, &options) && error.code() != Code::Aborted {
+                return open(&Options { hub_cache: false, ..options });
+            }
+            Err(error)
+        })
     };
     spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }

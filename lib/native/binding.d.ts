@@ -625,6 +625,10 @@ export interface RemoteRequest {
   store?: StoreRequest
   /** The cache folder. */
   cache?: string
+  /** Ignore the cache of the hub's own clients. */
+  noHubCache?: boolean
+  /** Do not access the hub. */
+  offline?: boolean
   /** The variables of the calling environment, alternating names and values: a worker may have its own. */
   environment: Array<string>
   maxCacheBytes?: number

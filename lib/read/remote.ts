@@ -62,8 +62,13 @@ export interface RemoteOptions {
   /**
    * The cache folder, in which `prefetch()` and `load()` store copies. None by default. Several processes may share it. This user must
    * own it, and no other user may have write access: otherwise `prefetch()` fails with `ZT_IO`, and `load()` does not use the cache.
+   *
+   * Files of the Hugging Face hub that its own clients have downloaded (`HF_HUB_CACHE`, `~/.cache/huggingface/hub`) are opened there, as
+   * local files. `false` disables this cache, too.
    */
-  cache?: string | URL | undefined
+  cache?: string | URL | false | undefined
+  /** Do not access the Hugging Face hub: open only what its own clients have downloaded. The variable `HF_HUB_OFFLINE=1` does the same. */
+  offline?: boolean | undefined
   /** Maximum size of the cache in bytes: 64 GiB by default. The least recently used copies are evicted. */
   maxCacheBytes?: number | undefined
 }
@@ -76,7 +81,7 @@ const NUMBERS = {
   maxWholeBytes: 0,
   maxCacheBytes: 1,
 } as const
-const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store', 'cache'] as (keyof RemoteOptions)[]
+const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store', 'cache', 'offline'] as (keyof RemoteOptions)[]
 const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
 const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const
 const SCHEME = /^(https?|hf|s3|gs|az):\/\//i
@@ -121,7 +126,7 @@ function validateFolder(name: string, value: unknown): string {
 
 /** The environment variables for credentials, proxies and trusted certificates. */
 const VARIABLES =
-  /^((AWS|AZURE|GOOGLE|HF|MSI)_.*|HUGGING_FACE_HUB_TOKEN|SERVICE_ACCOUNT|STORAGE_EMULATOR_HOST|(HTTPS?|ALL|NO)_PROXY|REQUEST_METHOD|NODE_EXTRA_CA_CERTS|HOME|USERPROFILE|XDG_CACHE_HOME)$/i
+  /^((AWS|AZURE|GOOGLE|HF|MSI)_.*|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_HUB_CACHE|SERVICE_ACCOUNT|STORAGE_EMULATOR_HOST|(HTTPS?|ALL|NO)_PROXY|REQUEST_METHOD|NODE_EXTRA_CA_CERTS|HOME|USERPROFILE|XDG_CACHE_HOME)$/i
 
 /** These variables, as alternating names and values. A worker may have its own `process.env`. Empty if it may not be read. */
 function environment(): string[] {
@@ -146,8 +151,9 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const allow = optional(read.allowPrivate, (one) => validateBoolean('remote.allowPrivate', one))
   if (allow !== undefined) request.allowPrivate = allow
   if (read.store !== undefined) request.store = storeOf(read.store)
-  const cache = optional(read.cache, (folder) => validateFolder('remote.cache', folder))
-  if (cache !== undefined) request.cache = cache
+  if (read.cache === false) request.noHubCache = true
+  else if (read.cache !== undefined) request.cache = validateFolder('remote.cache', read.cache)
+  if (optional(read.offline, (one) => validateBoolean('remote.offline', one)) === true) request.offline = true
   return request
 }
 

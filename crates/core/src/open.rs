@@ -353,7 +353,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     request.stop.check()?;
     let source = request.filesystem.open(path, &request.stop)?;
     // Record its identity before the index is read, so that later changes are detected.
-    let member = Member::one_of_many(path, Arc::clone(&source))?;
+    let member = Member::one_of_many(path, Arc::clone(&source), &*request.filesystem)?;
     let parsed = detect::parse_listed(&*source, path, request);
     let (catalog, siblings) = parsed.map_err(|error| folder::without_index(error, path, request))?;
     let mut parts = vec![member];

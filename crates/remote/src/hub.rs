@@ -13,7 +13,8 @@ use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
 use crate::client::Client;
-use crate::hub_api::{self, Described};
+use crate::hub_api::{self, Described, Files};
+use crate::hub_cache::{HubCache, Lookup, home, is_commit};
 use crate::options::Options;
 use crate::origin::{Credentials, Target};
 use crate::{errors, opening, web};
@@ -88,7 +89,12 @@ impl Address {
     }
 
     fn is_commit(&self) -> bool {
-        matches!(self.revision.len(), 40 | 64) && self.revision.bytes().all(|byte| byte.is_ascii_hexdigit())
+        is_commit(&self.revision)
+    }
+
+    /// Returns the name of the repository's folder in the cache of the hub's own clients.
+    pub fn cache_folder(&self) -> String {
+        format!("{}--{}--{}", self.kind, self.owner, self.name)
     }
 
     fn is_in(&self, other: &Self) -> bool {
@@ -117,15 +123,6 @@ pub struct Hub {
 
 impl Hub {
     fn new(options: &Options) -> Result<Self> {
-        let is_set = |name: &str| {
-            let value = options.variable(name).unwrap_or_default().to_ascii_lowercase();
-            matches!(&*value, "1" | "true" | "yes" | "on")
-        };
-        if is_set("HF_HUB_OFFLINE") {
-            let message =
-                "the hub is not accessed because HF_HUB_OFFLINE is set: unset it, or open a local file";
-            return Err(Error::new(Code::Io, message));
-        }
         let given = options.variable("HF_ENDPOINT");
         let mut endpoint = Url::parse(given.as_deref().unwrap_or(ENDPOINT))
             .ok()
@@ -137,7 +134,7 @@ impl Hub {
         endpoint.set_fragment(None);
         let mut credentials = Credentials::new(options.header_map()?);
         credentials.take(&mut endpoint);
-        if !is_set("HF_HUB_DISABLE_IMPLICIT_TOKEN")
+        if !options.is_set("HF_HUB_DISABLE_IMPLICIT_TOKEN")
             && !credentials.identifies()
             && let Some(token) = token(options)
         {
@@ -177,7 +174,10 @@ impl Hub {
     /// Returns the API target of a revision.
     pub fn revision(&self, address: &Address) -> Result<Target> {
         let Address { kind, owner, name, revision, .. } = address;
-        self.target(address, ["api", kind, &**owner, &**name, "revision", &**revision])
+        let mut target = self.target(address, ["api", kind, &**owner, &**name, "revision", &**revision])?;
+        // With the sizes of files.
+        target.url.set_query(Some("blobs=true"));
+        Ok(target)
     }
 
     /// Returns the API target of a folder.
@@ -192,10 +192,7 @@ impl Hub {
 fn token(options: &Options) -> Option<String> {
     let given = options.variable("HF_TOKEN").or_else(|| options.variable("HUGGING_FACE_HUB_TOKEN"));
     let read = || {
-        let home = || options.path("HOME").or_else(|| options.path("USERPROFILE"));
-        let cache = || options.path("XDG_CACHE_HOME").or_else(|| Some(home()?.join(".cache")));
-        let folder = || options.path("HF_HOME").or_else(|| Some(cache()?.join("huggingface")));
-        let path = options.path("HF_TOKEN_PATH").or_else(|| Some(folder()?.join("token")))?;
+        let path = options.path("HF_TOKEN_PATH").or_else(|| Some(home(options)?.join("token")))?;
         // A token has some 40 bytes.
         path.metadata().ok().filter(|file| file.is_file() && file.len() <= 4096)?;
         std::fs::read_to_string(path).ok()
@@ -209,23 +206,75 @@ struct Repository {
     blocks: Arc<Blocks>,
     address: Address,
     described: OnceLock<Described>,
+    /// What the hub's own clients have downloaded of it.
+    cache: Option<HubCache>,
+    /// Whether the hub is not accessed.
+    is_offline: bool,
 }
 
-pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
+/// Parses a URL, in which names may be percent-encoded.
+fn address_of(url: &str) -> Result<Address> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("hf", url));
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let decoded = percent_decode_str(rest).decode_utf8_lossy();
-    let mut address = Address::parse(&format!("{}://{decoded}", scheme.to_ascii_lowercase()))?;
-    let hub = Hub::new(options)?;
+    Address::parse(&format!("{}://{decoded}", scheme.to_ascii_lowercase()))
+}
+
+/// Returns whether the hub's own clients have downloaded something of a repository.
+pub fn has_cache(url: &str, options: &Options) -> bool {
+    address_of(url).is_ok_and(|address| HubCache::of(&address, options).is_some())
+}
+
+/// Returns whether the hub must not be accessed.
+pub fn is_offline(options: &Options) -> bool {
+    options.offline || options.is_set("HF_HUB_OFFLINE")
+}
+
+pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Filesystem>, PathBuf)> {
+    let mut address = address_of(url)?;
+    let (hub, cache) = (Hub::new(options)?, HubCache::of(&address, options));
+    let is_offline = is_offline(options);
     let described = OnceLock::new();
     if !address.is_commit() {
-        let found = hub_api::describe(&hub, &address, stop)?;
-        address.revision.clone_from(&found.commit);
-        let _ = described.set(found);
+        address.revision = if is_offline {
+            let commit = cache.as_ref().and_then(|cache| cache.commit(&address.revision));
+            commit.ok_or_else(|| not_cached(&address))?
+        } else {
+            let found = hub_api::describe(&hub, &address, stop)
+                .map_err(|error| with_cached_commit(error, &address, cache.as_ref()))?;
+            let commit = found.commit.clone();
+            let _ = described.set(found);
+            commit
+        };
+    }
+    if let Some(files) = cache.as_ref().and_then(|cache| cache.files(&address.revision))
+        && described.get().is_none()
+    {
+        // The cached files answer what a request would.
+        let _ = described.set(Described::cached(address.revision.clone(), files));
     }
     let path = address.text().into();
-    let repository = Repository { hub, blocks: Arc::default(), address, described };
+    let repository = Repository { hub, blocks: Arc::default(), address, described, cache, is_offline };
     Ok((Arc::new(repository), path))
+}
+
+fn not_cached(address: &Address) -> Error {
+    let message = "the hub is not accessed (HF_HUB_OFFLINE, or the option offline), and its cache does not have this: download it once, or go online";
+    errors::about(&address.text(), message)
+}
+
+/// Adds to a failed connection what the cache has.
+fn with_cached_commit(error: Error, address: &Address, cache: Option<&HubCache>) -> Error {
+    let is_unreachable = error.code() == Code::Io && error.status().is_none();
+    let Some(commit) = cache.filter(|_| is_unreachable).and_then(|cache| cache.commit(&address.revision))
+    else {
+        return error;
+    };
+    let message = format!(
+        "{}. The hub's cache has this revision as of commit {commit}: to open it, set HF_HUB_OFFLINE=1 or the option offline",
+        error.message()
+    );
+    errors::about(&address.text(), message)
 }
 
 impl Repository {
@@ -234,9 +283,18 @@ impl Repository {
         if let Some(described) = self.described.get() {
             return Ok(described);
         }
+        if self.is_offline {
+            return Err(not_cached(&self.address));
+        }
         let found =
             hub_api::describe(&self.hub, &Address { inner: Vec::new(), ..self.address.clone() }, stop)?;
         Ok(self.described.get_or_init(|| found))
+    }
+
+    /// Returns the files of the commit at an address, if they are known.
+    fn files(&self, address: &Address) -> Option<&Files> {
+        let described = self.described.get().filter(|_| address.is_in(&self.address));
+        described.and_then(|described| described.files.as_ref())
     }
 }
 
@@ -251,11 +309,25 @@ impl Filesystem for Repository {
             return Err(errors::about(&address.text(), "this is a repository, which is opened as a folder"));
         }
         // A folder is recognized without requesting it as a file.
-        if let Some(files) = self.described.get().and_then(|described| described.files.as_ref())
-            && address.is_in(&self.address)
-            && files.is_folder(&address.inner)
-        {
+        let files = self.files(&address);
+        if files.is_some_and(|files| files.is_folder(&address.inner)) {
             return Err(errors::about(&address.text(), "this is a folder of the repository"));
+        }
+        if let Some(cache) = self.cache.as_ref().filter(|_| address.is_in(&self.address)) {
+            let length = files.and_then(|files| files.size(&address.inner));
+            match cache.open(&address.revision, &address.inner, length) {
+                Lookup::Held(source) => return Ok(source),
+                Lookup::Missing => {
+                    return Err(errors::about(
+                        &address.text(),
+                        "the commit has no such file, according to the cache of the hub",
+                    ));
+                }
+                Lookup::Unknown => {}
+            }
+        }
+        if self.is_offline {
+            return Err(not_cached(&address));
         }
         let target = self.hub.file(&address)?;
         opening::open(&self.hub.client, &self.blocks, &target, stop)
@@ -271,6 +343,7 @@ impl Filesystem for Repository {
         }
         match self.described(stop).map(|described| described.files.as_ref()) {
             Ok(Some(files)) => files.is_folder(&address.inner),
+            Ok(None) if self.is_offline => false,
             Ok(None) => match hub_api::list(&self.hub, &address, 1, stop) {
                 Ok(names) => !names.is_empty(),
                 // A later listing reports the error.
@@ -285,15 +358,15 @@ impl Filesystem for Repository {
         let files = if address.is_in(&self.address) { self.described(stop)?.files.as_ref() } else { None };
         let names = match files {
             Some(files) => files.list(&address.inner, most),
+            None if self.is_offline => return Err(not_cached(&address)),
             None => hub_api::list(&self.hub, &address, most, stop)?,
         };
         Ok(names.into_iter().map(OsString::from).collect())
     }
 
     fn is_file(&self, path: &Path) -> bool {
-        let files = self.described.get().and_then(|described| described.files.as_ref());
-        let Some((files, address)) = files.zip(parsed(path).ok()) else { return false };
-        address.is_in(&self.address) && files.is_file(&address.inner)
+        parsed(path)
+            .is_ok_and(|address| self.files(&address).is_some_and(|files| files.is_file(&address.inner)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The hub API for repositories: the commit of a revision, and its files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::header::LINK;
@@ -15,6 +15,7 @@ use ztensor_core::work::Stop;
 use crate::answer::{self, media_type};
 use crate::errors::{self, Failure};
 use crate::hub::{Address, Hub};
+use crate::hub_cache::is_commit;
 use crate::origin::Target;
 use crate::pages::Pages;
 use crate::retry::retrying;
@@ -36,12 +37,25 @@ pub struct Described {
     pub files: Option<Files>,
 }
 
-/// The sorted paths of all files of a repository.
-pub struct Files(BTreeSet<String>);
+impl Described {
+    /// Creates the description of a commit whose files are cached.
+    pub fn cached(commit: String, files: BTreeSet<String>) -> Self {
+        let files = files.into_iter().map(|path| (path, None)).collect();
+        Self { commit, files: Some(Files(files)) }
+    }
+}
+
+/// The sorted paths of all files of a repository, and their sizes if known.
+pub struct Files(BTreeMap<String, Option<u64>>);
 
 impl Files {
     pub fn is_file(&self, inner: &[String]) -> bool {
-        self.0.contains(&inner.join("/"))
+        self.0.contains_key(&inner.join("/"))
+    }
+
+    /// Returns the size of a file in bytes.
+    pub fn size(&self, inner: &[String]) -> Option<u64> {
+        self.0.get(&inner.join("/")).copied().flatten()
     }
 
     pub fn is_folder(&self, inner: &[String]) -> bool {
@@ -73,7 +87,7 @@ impl Files {
             folder.push('/');
         }
         let first = folder.clone();
-        self.0.range(first..).map_while(move |path| path.strip_prefix(&folder))
+        self.0.range(first..).map_while(move |(path, _)| path.strip_prefix(&folder))
     }
 }
 
@@ -91,10 +105,10 @@ fn parse(body: &str) -> Result<Described> {
         match &**key {
             "sha" => commit = Some(reader.string("a commit")?.into_owned()),
             "siblings" if reader.peek() == Some(b'[') => {
-                let mut found = BTreeSet::new();
+                let mut found = BTreeMap::new();
                 reader.array("files", |reader| {
-                    let path = field(reader, "rfilename")?;
-                    found.extend(path.filter(|path| is_plain(path)));
+                    let (path, size) = sibling(reader)?;
+                    found.extend(path.filter(|path| is_plain(path)).map(|path| (path, size)));
                     Ok(())
                 })?;
                 files = Some(Files(found)).filter(|files| files.0.len() <= UNSURE);
@@ -104,10 +118,8 @@ fn parse(body: &str) -> Result<Described> {
         Ok(())
     })?;
     reader.end()?;
-    let is_commit =
-        |text: &String| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let commit = commit
-        .filter(is_commit)
+        .filter(|text| is_commit(text))
         .ok_or_else(|| Error::new(Code::BadIndex, "the response has no commit (sha)"))?;
     Ok(Described { commit, files })
 }
@@ -115,6 +127,22 @@ fn parse(body: &str) -> Result<Described> {
 /// Returns whether a path has only plain components. Others are ignored and never requested.
 fn is_plain(path: &str) -> bool {
     !path.contains(['\\', '\0']) && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
+}
+
+/// Returns the path of a file and its size.
+fn sibling(reader: &mut Reader<'_>) -> Result<(Option<String>, Option<u64>)> {
+    let (mut path, mut size) = (None, None);
+    reader.object("a file", Unique::ByCaller, |reader, key| {
+        match &**key {
+            "rfilename" if reader.peek() == Some(b'"') => path = Some(reader.string("a path")?.into_owned()),
+            "size" if reader.peek().is_some_and(|byte| byte.is_ascii_digit()) => {
+                size = Some(reader.uint("a size")?);
+            }
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok((path, size))
 }
 
 /// Returns a string field of an object and skips the others.

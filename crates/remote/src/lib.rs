@@ -12,6 +12,7 @@
 //! | `answer`, `version` | whether a response is the requested range of the expected version |
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a local folder |
+//! | `hub_cache` | the files that the hub's own clients have downloaded |
 //! | `web`, `hub`, `store` | kinds of locations: [`Filesystem`] |
 //! | `store::connector` | limits on all requests to stores: redirects, lengths, times |
 //! | `store::upload` | uploads to stores: [`Uploads`] |
@@ -29,6 +30,7 @@ mod client;
 mod errors;
 mod hub;
 mod hub_api;
+mod hub_cache;
 mod opening;
 mod options;
 mod origin;
@@ -81,6 +83,12 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
         }
         None => Err(Error::new(Code::InvalidArg, "this is not a URL: it has no scheme such as https://")),
     }
+}
+
+/// Returns whether one of the URLs may be opened from the cache of the hub's own clients while the hub itself can be accessed.
+pub fn may_read_cache(urls: &[String], options: &Options) -> bool {
+    let is_cached = |url: &String| scheme(url).as_deref() == Some("hf") && hub::has_cache(url, options);
+    options.hub_cache && !hub::is_offline(options) && urls.iter().any(is_cached)
 }
 
 /// Returns the uploads of an object store, and the path of a URL in it. Only object stores accept files.

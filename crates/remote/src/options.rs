@@ -33,6 +33,10 @@ pub struct Options {
     pub store: StoreOptions,
     /// The folder for cached copies of files, to which only this user may write; `None` disables the cache.
     pub cache: Option<PathBuf>,
+    /// Whether files that the hub's own clients have downloaded are opened in their cache: true.
+    pub hub_cache: bool,
+    /// Whether the hub is not accessed at all, as with `HF_HUB_OFFLINE`.
+    pub offline: bool,
     /// Maximum disk space of all cached copies: 64 GiB.
     pub max_cache_bytes: u64,
     /// The environment variables to use; `None` means those of the process.
@@ -52,6 +56,8 @@ impl Default for Options {
             allow_private: false,
             store: StoreOptions::default(),
             cache: None,
+            hub_cache: true,
+            offline: false,
             max_cache_bytes: 64 << 30,
             environment: None,
         }
@@ -73,6 +79,8 @@ impl fmt::Debug for Options {
             .field("allow_private", &self.allow_private)
             .field("store", &self.store)
             .field("cache", &self.cache)
+            .field("hub_cache", &self.hub_cache)
+            .field("offline", &self.offline)
             .field("max_cache_bytes", &self.max_cache_bytes)
             .finish_non_exhaustive()
     }
@@ -107,6 +115,12 @@ impl Options {
             None => std::env::var(name).ok(),
         };
         value.filter(|value| !value.is_empty())
+    }
+
+    /// Returns whether a variable is set to a word for true.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        let value = self.variable(name).unwrap_or_default().to_ascii_lowercase();
+        matches!(&*value, "1" | "true" | "yes" | "on")
     }
 
     /// Returns all variables with a prefix, sorted by name for a deterministic order.

@@ -25,10 +25,11 @@ fn hub(store: &Server) -> Server {
         );
         let repository = request.path.replacen("/datasets/", "/models/", 1);
         match repository.trim_start_matches("/models") {
-            "/api/models/o/r/revision/main" | "/api/models/o/r/revision/refs%2Fpr%2F1" => {
+            "/api/models/o/r/revision/main?blobs=true"
+            | "/api/models/o/r/revision/refs%2Fpr%2F1?blobs=true" => {
                 say(stream, "200 OK", "Content-Type: application/json\r\n", info.as_bytes())
             }
-            path if path == format!("/api/models/o/r/revision/{COMMIT}") => {
+            path if path == format!("/api/models/o/r/revision/{COMMIT}?blobs=true") => {
                 say(stream, "200 OK", "", format!(r#"{{"sha":"{COMMIT}"}}"#).as_bytes())
             }
             path if path == format!("/api/models/o/r/tree/{COMMIT}") => {
@@ -164,7 +165,7 @@ fn refusals_say_what_to_do() {
         ("hf://o/gated/x", &token, "accept its conditions at http://127.0.0.1"),
         ("hf://o/r@v9/x", &[], "no such revision"),
         ("hf://o/r/none", &[], "no such file in this revision"),
-        ("hf://o/r/x", &[("HF_HUB_OFFLINE", "1")], "HF_HUB_OFFLINE is set"),
+        ("hf://o/r/x", &[("HF_HUB_OFFLINE", "1")], "HF_HUB_OFFLINE, or the option offline"),
     ] {
         let message = refused(url, variables);
         assert!(message.contains(says), "{url}: {message}");
@@ -243,4 +244,170 @@ fn tokens_are_found_where_the_hub_keeps_them() {
     opened("hf://o/r", &Options { headers, ..at(&hub, &[("HF_TOKEN", "hf_set")]) }).unwrap();
     assert_eq!(hub.requests()[before].header("authorization"), Some("Bearer mine"));
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The cache of the hub's own clients: a folder that is deleted at the end.
+struct Cache(PathBuf);
+
+impl Cache {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("ztensor-hub-cache-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) {
+        let path = self.0.join("models--o--r").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// A file of a commit, which is a link to a blob where the system has links.
+    fn file(&self, commit: &str, name: &str, blob: &str, bytes: &[u8]) {
+        self.write(&format!("blobs/{blob}"), bytes);
+        let link = self.0.join("models--o--r/snapshots").join(commit).join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(self.0.join("models--o--r/blobs").join(blob), link).unwrap();
+        #[cfg(not(unix))]
+        std::fs::write(link, bytes).unwrap();
+    }
+
+    fn text(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn is_local(filesystem: &Arc<dyn Filesystem>, path: &Path) -> bool {
+    filesystem.open(path, Stop::never()).unwrap().local().is_some()
+}
+
+#[test]
+fn what_is_cached_is_opened_there() {
+    let store = good(bytes(4 << 20));
+    let hub = hub(&store);
+    let cache = Cache::new("opened");
+    cache.write("refs/main", COMMIT.as_bytes());
+    cache.file(COMMIT, "config.json", "a", b"{}      ");
+    cache.file(COMMIT, "sub/a b.bin", "b", &bytes(9));
+    let at_commit = |name: &str| format!("hf://o/r@{COMMIT}/{name}");
+    let variables = [("HF_HUB_CACHE", cache.text())];
+    let options = at(&hub, &variables);
+    // By commit without a request.
+    let (filesystem, path) = opened(&at_commit("config.json"), &options).unwrap();
+    assert!(is_local(&filesystem, &path));
+    let folder = PathBuf::from(format!("hf://o/r@{COMMIT}"));
+    assert!(filesystem.is_folder(&folder, Stop::never()));
+    assert_eq!(filesystem.list(&folder, 10, Stop::never()).unwrap(), ["config.json", "sub"]);
+    assert_eq!(hub.count(), 0);
+    // By branch with one.
+    let (filesystem, path) = opened("hf://o/r/sub/a b.bin", &options).unwrap();
+    assert!(is_local(&filesystem, &path));
+    assert_eq!(hub.count(), 1);
+    assert!(hub.requests()[0].path.ends_with("/revision/main?blobs=true"));
+    // What is not there is requested.
+    let model = PathBuf::from(at_commit("model.safetensors"));
+    assert!(!is_local(&filesystem, &model));
+    // Without a request at all, where that is wanted, in each of its ways.
+    let before = hub.count();
+    for (options, url) in [
+        (at(&hub, &[("HF_HUB_CACHE", cache.text()), ("HF_HUB_OFFLINE", "1")]), "hf://o/r/config.json"),
+        (Options { offline: true, ..at(&hub, &variables) }, "hf://o/r@main/config.json"),
+    ] {
+        let (filesystem, path) = opened(url, &options).unwrap();
+        assert!(is_local(&filesystem, &path));
+        let refused = filesystem.open(&model, Stop::never()).err().unwrap();
+        assert_eq!(refused.code(), Code::Io);
+        assert!(refused.to_string().contains("HF_HUB_OFFLINE"), "{refused}");
+        assert_eq!(opened("hf://o/other", &options).err().map(|error| error.code()), Some(Code::Io));
+    }
+    assert_eq!(hub.count(), before);
+    // And never where it is not.
+    let (filesystem, path) =
+        opened(&at_commit("config.json"), &Options { hub_cache: false, ..at(&hub, &variables) }).unwrap();
+    assert!(!is_local(&filesystem, &path));
+}
+
+#[test]
+fn the_cache_has_several_homes() {
+    let cache = Cache::new("homes");
+    for (name, folder) in [
+        ("HF_HUB_CACHE", ""),
+        ("HUGGINGFACE_HUB_CACHE", ""),
+        ("HF_HOME", "hub"),
+        ("XDG_CACHE_HOME", "huggingface/hub"),
+        ("HOME", ".cache/huggingface/hub"),
+    ] {
+        let own = Cache(cache.0.join(name).join(folder));
+        own.file(COMMIT, "config.json", "a", b"{}");
+        let variables = [(name.to_owned(), cache.0.join(name).to_str().unwrap().to_owned())];
+        let options =
+            Options { environment: Some(variables.into_iter().collect()), offline: true, ..options() };
+        let (filesystem, path) = opened(&format!("hf://o/r@{COMMIT}/config.json"), &options).unwrap();
+        assert!(is_local(&filesystem, &path), "{name}");
+    }
+}
+
+#[test]
+fn a_blob_that_is_not_whole_and_a_strange_reference_are_not_taken() {
+    let store = good(bytes(4 << 20));
+    let hub = hub(&store);
+    let cache = Cache::new("partial");
+    cache.file(COMMIT, "config.json", "a.incomplete", b"{}");
+    cache.file(COMMIT, "sub/a b.bin", "b", &bytes(3));
+    std::fs::create_dir_all(cache.0.join("models--o--r/snapshots").join(COMMIT).join("folder.bin")).unwrap();
+    cache.write(&format!(".no_exist/{COMMIT}/gone.json"), b"");
+    let options = at(&hub, &[("HF_HUB_CACHE", cache.text())]);
+    let (filesystem, path) = opened(&format!("hf://o/r@{COMMIT}/config.json"), &options).unwrap();
+    assert!(!is_local(&filesystem, &path));
+    let before = hub.count();
+    let gone = PathBuf::from(format!("hf://o/r@{COMMIT}/gone.json"));
+    let missing = filesystem.open(&gone, Stop::never()).err().unwrap();
+    assert!(missing.to_string().contains("no such file"), "{missing}");
+    assert_eq!(hub.count(), before);
+    let offline = Options { offline: true, ..at(&hub, &[("HF_HUB_CACHE", cache.text())]) };
+    for commit in
+        ["", "main", "../../../../etc/passwd", &"0".repeat(300), "z123456789abcdef0123456789abcdef01234567"]
+    {
+        cache.write("refs/main", commit.as_bytes());
+        assert!(opened("hf://o/r/sub/a b.bin", &offline).is_err(), "{commit}");
+    }
+    cache.write("refs/main", format!("{COMMIT}\n").as_bytes());
+    let (filesystem, path) = opened("hf://o/r/sub/a b.bin", &offline).unwrap();
+    assert!(is_local(&filesystem, &path));
+    assert!(filesystem.open(&PathBuf::from(format!("hf://o/r@{COMMIT}/folder.bin")), Stop::never()).is_err());
+}
+
+#[test]
+fn a_blob_of_another_size_than_the_hub_says_is_requested_again() {
+    let hub = Server::new(move |request: &Request, stream: &mut TcpStream| {
+        if request.path.contains("/revision/") {
+            let info = format!(r#"{{"sha":"{COMMIT}","siblings":[{{"rfilename":"x.bin","size":9}}]}}"#);
+            return say(stream, "200 OK", "", info.as_bytes());
+        }
+        part(request, stream, &bytes(9), TAG)
+    });
+    let cache = Cache::new("size");
+    cache.file(COMMIT, "x.bin", "x", &bytes(5));
+    let (filesystem, path) = opened("hf://o/r/x.bin", &at(&hub, &[("HF_HUB_CACHE", cache.text())])).unwrap();
+    assert!(!is_local(&filesystem, &path));
+    cache.write("blobs/x", &bytes(9));
+    #[cfg(unix)]
+    assert!(is_local(&filesystem, &path));
+}
+
+#[test]
+fn an_unreachable_hub_names_the_cached_commit() {
+    let cache = Cache::new("unreachable");
+    cache.write("refs/main", COMMIT.as_bytes());
+    let closed = Server::new(|_: &Request, _: &mut TcpStream| false);
+    let options = Options { retries: 0, ..at(&closed, &[("HF_HUB_CACHE", cache.text())]) };
+    let error = opened("hf://o/r/x.bin", &options).err().unwrap();
+    assert!(error.to_string().contains(COMMIT) && error.to_string().contains("HF_HUB_OFFLINE"), "{error}");
 }

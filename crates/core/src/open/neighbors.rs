@@ -84,7 +84,7 @@ impl<'r> Neighbors<'r> {
                 Err(Error::new(Code::Io, message))
             }
         };
-        let member = opened.and_then(|(path, source)| Member::one_of_many(&path, source));
+        let member = opened.and_then(|(path, source)| Member::one_of_many(&path, source, filesystem));
         member.unwrap_or_else(|error| {
             let path = given.cloned().or_else(|| self.folder.as_ref()?.find(name).ok());
             let error = match (&path, error.code()) {

@@ -72,7 +72,7 @@ fn look(path: &Path, shard: &Shard, data: &DataShards, request: &Request) -> Res
     let named =
         |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
     let source = request.filesystem.open(path, &request.stop).map_err(named)?;
-    let member = Member::one_of_many(path, Arc::clone(&source)).map_err(named)?;
+    let member = Member::one_of_many(path, Arc::clone(&source), &*request.filesystem).map_err(named)?;
     (data.check)(&*source, shard, &request.stop).map_err(named)?;
     Ok(member)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::file::FileSource;
+use super::filesystem::Filesystem;
 use super::io::Io;
 use super::{DigestedFile, ReadAt, Sources};
 use crate::codecs::digest::Digest;
@@ -93,9 +94,10 @@ impl Member {
         Self { source: OnceLock::from(source), ..Self::unread(None, length) }
     }
 
-    /// Adds one of many files, some of which may never be read: a local file is closed, and opened again when it is first read.
-    pub fn one_of_many(path: &Path, source: Arc<dyn ReadAt>) -> Result<Self> {
-        match source.local() {
+    /// Adds one of many files, some of which may never be read: a local file is closed, and opened again when it is first read. Files of a
+    /// remote `filesystem` stay open.
+    pub fn one_of_many(path: &Path, source: Arc<dyn ReadAt>, filesystem: &dyn Filesystem) -> Result<Self> {
+        match source.local().filter(|_| filesystem.is_local()) {
             Some(file) => Ok(Self::later(path.to_owned(), file.identity()?)),
             None => Ok(Self::open(path, source)),
         }
