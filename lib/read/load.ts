@@ -4,6 +4,7 @@ import { type JobOptions, type Progress, run } from '../native/job.js'
 import { copied, PIECE, toBuffer } from '../native/memory.js'
 import type { LoadedBatch, NativeMemory } from '../native/native.js'
 import type { DTypeInfo, TypedArray } from '../values/dtype.js'
+import { isQuantized } from '../values/storage-type.js'
 import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
 import type { Catalog } from './catalog.js'
 import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
@@ -75,14 +76,12 @@ class Tally {
 
 /** Types that do not widen to float32. */
 const NOT_WIDENED = /^(complex|float6)/
-/** Layouts that load as float32. */
-const QUANTIZED = /^(gguf\.|(zt\.quant_group|zt\.mx|tflite\.quantized)\/1$)/
 
 /** Whether a tensor is loaded as float32, which is another type than its own. */
 function floats({ catalog, as }: Wanted, ordinal: number): boolean {
   if (as === undefined) return false
   const [layout, dtype] = [catalog.layout(ordinal), catalog.dtype(ordinal)?.name]
-  if (layout !== 'dense') return QUANTIZED.test(layout)
+  if (layout !== 'dense') return isQuantized(layout)
   return dtype !== undefined && dtype !== 'float32' && !NOT_WIDENED.test(dtype)
 }
 

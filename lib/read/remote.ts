@@ -81,7 +81,14 @@ const NUMBERS = {
   maxWholeBytes: 0,
   maxCacheBytes: 1,
 } as const
-const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store', 'cache', 'offline'] as (keyof RemoteOptions)[]
+const KNOWN = [
+  'headers',
+  ...Object.keys(NUMBERS),
+  'allowPrivate',
+  'store',
+  'cache',
+  'offline',
+] as (keyof RemoteOptions)[]
 const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
 const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const
 const SCHEME = /^(https?|hf|s3|gs|az):\/\//i

@@ -28,7 +28,7 @@ import {
   type TypedArray,
 } from '../values/dtype.js'
 import { IDENTITY, shown } from '../values/inspect.js'
-import { storageTypeOf } from '../values/storage-type.js'
+import { isQuantized, storageTypeOf } from '../values/storage-type.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { type Indices, readIndices } from './indices.js'
@@ -306,7 +306,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
             ? 'use coo() or loadCoo()'
             : this.layout === 'unread'
               ? "open the index without shards: 'none'"
-              : 'use components, or toFloat32() if it is quantized'
+              : isQuantized(this.layout)
+                ? "use load({ as: 'float32' }), with slice for a part, or components"
+                : 'use components'
       throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: ${instead}`)
     }
     if (this.#dtype === undefined) {

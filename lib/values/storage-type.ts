@@ -9,3 +9,10 @@ export function storageTypeOf(layout: string, dtype: DType | undefined): string 
   if (layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo') return dtype ?? 'unknown'
   return BLOCKS.exec(layout)?.[1] ?? layout
 }
+
+const QUANTIZED = /^(gguf\.[a-z0-9_]+\/\d+|(zt\.quant_group|zt\.mx|tflite\.quantized)\/1)$/
+
+/** Whether tensors of a layout load as float32 although they are not dense. */
+export function isQuantized(layout: string): boolean {
+  return QUANTIZED.test(layout)
+}
