@@ -100,10 +100,12 @@ for (const { name, command, counts } of suites) {
     console.log('not run: nothing changed since these tests passed')
     continue
   }
+  const started = performance.now()
   const { status, output } = await capture(...command, { echo: true })
+  const seconds = Math.round((performance.now() - started) / 1000)
   const { passed, failed: said } = counts(output)
   // A suite that died without a word, or that ran nothing, has failed too.
-  const row = { name, passed, failed: status !== 0 || passed === 0 ? Math.max(said, 1) : said }
+  const row = { name, passed, failed: status !== 0 || passed === 0 ? Math.max(said, 1) : said, seconds }
   rows.push(row)
   if (row.failed > 0)
     failed.push(
@@ -116,7 +118,8 @@ for (const { name, command, counts } of suites) {
 }
 
 console.log()
-for (const { name, passed, failed } of rows) console.log(`${name.padEnd(12)}${passed} passed, ${failed} failed`)
+for (const { name, passed, failed, seconds } of rows)
+  console.log(`${name.padEnd(12)}${passed} passed, ${failed} failed, ${seconds} s`)
 for (const one of failed) console.log(`failed      ${one}`)
 const total = (key) => rows.reduce((sum, row) => sum + row[key], 0)
 console.log(`npm test: ${total('passed')} passed, ${total('failed')} failed`)

@@ -224,6 +224,15 @@ impl NativeFile {
             let tensor = shared.tensor(ordinal)?;
             let part = component.map(|component| shared.part(ordinal, component)).transpose()?;
             let parts = part.as_ref().map_or(tensor.components(), |(_, part)| std::slice::from_ref(*part));
+            if let (Some((_, part)), Some(ranges), false) = (&part, &request.ranges, request.widen)
+                && let Some(span) = plain_span(tensor, part, ranges).filter(|_| part.rule.is_none())
+                && span.length == target.len() as u64
+                && let Some(source) = files.opened(span.file)
+            {
+                let read = source.read_cached(span.offset, target)?;
+                kernels::to_host_order(part.dtype, target);
+                return Ok(read);
+            }
             if !is_small_and_cached(files, tensor, parts, request.ranges.as_deref()) {
                 return Ok(false);
             }
@@ -410,6 +419,15 @@ impl NativeFile {
     }
 }
 
+/// Returns the location of a contiguous slice of unencoded elements.
+fn plain_span(tensor: Tensor<'_>, part: &Component, ranges: &[f64]) -> Option<Span> {
+    let (offset, length) = part.plain_range()?;
+    let slice = kernels::slice(tensor.shape(), ranges, part.dtype?.bits()).ok()?;
+    let (start, bytes) =
+        slice.contiguous().filter(|&(start, bytes)| start.saturating_add(bytes) <= length)?;
+    Some(Span { file: part.file(), offset: offset.checked_add(start)?, length: bytes })
+}
+
 /// Returns whether components, or a slice of one, are in the page cache and so small that reading and decoding them takes less time than
 /// starting a thread.
 fn is_small_and_cached(
@@ -418,14 +436,10 @@ fn is_small_and_cached(
     parts: &[Component],
     ranges: Option<&[f64]>,
 ) -> bool {
-    let slice = |part: &Component, ranges| {
-        let (offset, _) = part.plain_range()?;
-        let slice = kernels::slice(tensor.shape(), ranges, part.dtype?.bits()).ok()?;
-        let (start, length) = slice.contiguous()?;
-        Some(Span { file: part.file(), offset: offset.checked_add(start)?, length })
-    };
     let span = |part: &Component| match (ranges, part.blob()) {
-        (Some(ranges), _) if parts.len() == 1 && part.plain_range().is_some() => slice(part, ranges),
+        (Some(ranges), _) if parts.len() == 1 && part.plain_range().is_some() => {
+            plain_span(tensor, part, ranges)
+        }
         (_, Some(blob)) if part.byte_length().is_some_and(|length| length <= SMALL as u64) => {
             Some(blob.span())
         }

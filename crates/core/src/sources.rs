@@ -122,6 +122,11 @@ pub trait ReadAt: Send + Sync {
     /// cannot be interrupted.
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()>;
 
+    /// Fills `buffer` from `offset` if all of the range is in the page cache, which only Linux reports. Returns whether it did.
+    fn read_cached(&self, _offset: u64, _buffer: &mut [u8]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Reads several MiB of data, bypassing the page cache if the source was opened that way.
     fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         self.read_at(offset, buffer, stop)

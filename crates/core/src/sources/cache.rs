@@ -23,6 +23,13 @@ pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
     })
 }
 
+/// Fills `buffer` from the page cache. Returns false, with arbitrary content, if some of the range is not there.
+pub fn read_cached(file: &File, offset: u64, buffer: &mut [u8]) -> bool {
+    let length = buffer.len();
+    let read = preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
+    read.is_ok_and(|read| read == length)
+}
+
 /// Allows the kernel to evict a range that no process has mapped or written to.
 pub fn forget(file: &File, offset: u64, length: u64) {
     let length = std::num::NonZero::new(length);

@@ -299,6 +299,14 @@ impl ReadAt for FileSource {
         super::cache::is_cached(&self.file, offset, length)
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
+        if !super::cache::read_cached(&self.file, offset, buffer) {
+            return Ok(false);
+        }
+        self.check_length().map(|()| true)
+    }
+
     fn identity(&self) -> Result<Identity> {
         let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
         Ok(Identity::of(&metadata))
