@@ -94,18 +94,17 @@ export const Legend = ({ items, title }: { items: readonly LegendItem[]; title?:
 /** The legend of the dtypes of some tensors, with their bytes. */
 export function dtypeLegend(model: State['model'], rows: Uint32Array | undefined): LegendItem[] {
   const items: LegendItem[] = []
-  let [others, bytes] = [0, 0]
-  for (const share of model.shares(rows)) {
-    const hue = model.dtypeHue(share.dtype)
-    if (hue < 0) {
-      others += 1
-      bytes += share.bytes
-    } else {
-      const text = model.data.dtypes[share.dtype] as string
-      items.push({ color: hueOf(hue), text, number: showBytes(share.bytes) })
+  const others = { names: [] as string[], bytes: 0 }
+  for (const { dtype, bytes } of model.shares(rows)) {
+    const [hue, text] = [model.dtypeHue(dtype), model.data.dtypes[dtype] as string]
+    if (hue >= 0) items.push({ color: hueOf(hue), text, number: showBytes(bytes) })
+    else {
+      others.names.push(text)
+      others.bytes += bytes
     }
   }
-  if (others > 0) items.push({ color: hueOf(-1), text: `${others} more`, number: showBytes(bytes) })
+  if (others.names.length > 0)
+    items.push({ color: hueOf(-1), text: others.names.join(', '), number: showBytes(others.bytes) })
   return items
 }
 

@@ -379,7 +379,9 @@ export const checks = {
         for (const used of await classes(page, '.heat td button', 'tone-'))
           assert.ok(shown.includes(used), `${metric} ${used}`)
       }
-      await choose(page, 'std')
+      await choose(page, 'Layers')
+      for (const item of await legend(page)) assert.match(item, / \d[\d.e-]* to \d[\d.e-]*$/)
+      await choose(page, 'Heat map')
       assert.ok((await classes(page, '.heat td button', 'tone-')).length > 3)
       for (const [view, least] of [
         ['bytes', 1],
