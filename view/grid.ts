@@ -25,11 +25,13 @@ const ROW = 32
 const BEYOND = 8
 /** The width of the flexible column, at least. */
 const FREE = 180
-/** The padding of a cell, and of a scrollbar. */
+/** The padding of a cell. */
 const PADDING = 20
+/** The width of a scrollbar and the borders, at most. */
 const SCROLLBAR = 18
-/** A digit in the font of the table, before it is measured. */
+/** The width of a digit in the font of the table, before it is measured. */
 const DIGIT = 8.5
+/** The number of digits that are measured. */
 const PROBE = 20
 /** The characters of the longest size, such as 1023.9 KiB. */
 export const BYTES_WIDTH = 10

@@ -144,7 +144,10 @@ export class Model {
     this.#dtype = expanded(data.tensors.dtype, this.size)
     this.#shape = expanded(data.tensors.shape, this.size)
     this.#layout = expanded(data.tensors.layout, this.size)
-    this.#elements = Float64Array.from(data.shapes, (shape) => shape.reduce((product, size) => product * size, 1))
+    this.#elements = Float64Array.from(data.shapes, (shape) =>
+      // Infinity × 0 would be NaN.
+      shape.includes(0) ? 0 : shape.reduce((product, size) => product * size, 1),
+    )
     this.#quantized = data.layouts.map((layout) => QUANTIZED.test(layout))
     this.tree = new Tree(this, undefined)
     const columns = Object.entries(data.parts) as [keyof PartColumns, Column][]
