@@ -7,7 +7,7 @@ import { report, serveReport } from 'ztensor'
 import { safetensors } from '../helpers/command.mjs'
 import { HOSTILE } from '../helpers/report-page.mjs'
 import { bytesOf, quantized, writeLlama, writeMany, writeNarrow, writeOneDtype, writeQuantized } from './models.mjs'
-import { accessibility, closeQuiet, cutNumbers, openReport, overflows } from './page.mjs'
+import { accessibility, closeQuiet, cutNumbers, openReport, overflows, resized } from './page.mjs'
 
 const fixtures = fileURLToPath(new URL('../fixtures', import.meta.url))
 const MANY = 100_000
@@ -307,7 +307,10 @@ export const checks = {
       for (const name of ['llama.html', 'quantized.html', 'one.html']) {
         await withReport(browser, path(name), { width }, async (page) => {
           await page.waitForSelector('.outline')
-          const look = async (what) => assert.deepEqual(await cutNumbers(page), [], `${name}, ${width} pixels, ${what}`)
+          const look = async (what) => {
+            await resized(page)
+            assert.deepEqual(await cutNumbers(page), [], `${name}, ${width} pixels, ${what}`)
+          }
           await look('overview')
           await goTo(page, 'bytes')
           await page.waitForSelector('.area')
@@ -324,6 +327,7 @@ export const checks = {
           await choose(page, 'Table')
           const pages = page.getByRole('group', { name: 'Columns' }).getByRole('button')
           const titles = new Set()
+          await resized(page)
           for (let at = 0; at < Math.max(1, await pages.count()); at++) {
             if ((await pages.count()) > 0) await pages.nth(at).click()
             await look(`columns ${at}`)
@@ -339,7 +343,9 @@ export const checks = {
           await look('the panel')
           await page.keyboard.press('Escape')
           // The check notices what is cut off.
-          if ((await pages.count()) > 0) await pages.first().click()
+          await page.waitForSelector('.panel', { state: 'detached' })
+          await resized(page)
+          if (width === 800) await pages.first().click()
           await page.locator('.grid').evaluate((grid) => {
             for (const column of grid.querySelectorAll('col')) column.style.width = '30px'
             grid.querySelector('table').style.minWidth = '0'
@@ -349,6 +355,7 @@ export const checks = {
         })
       }
       await withReport(browser, path('llama.html'), { width, view: 'diff' }, async (page) => {
+        await resized(page)
         assert.deepEqual(await cutNumbers(page), [], `diff, ${width} pixels`)
       })
     }

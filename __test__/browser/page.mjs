@@ -97,3 +97,13 @@ export const cutNumbers = (page) =>
     }
     return found
   })
+
+/** Waits until the page has drawn itself in a new width: elements learn their widths in one frame and are drawn again in the next. */
+export const resized = (page) =>
+  page.evaluate(async () => {
+    for (let frame = 0; frame < 4; frame++) {
+      await new Promise((drawn) => {
+        requestAnimationFrame(() => setTimeout(drawn))
+      })
+    }
+  })
