@@ -1025,7 +1025,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 */
 	verify(options?: VerifyOptions): Promise<VerifyResult>;
 	/**
-	 * Returns the content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`. It does not depend on the layout, the shards or
+	 * Returns the content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`. It does not depend on where the bytes are, the shards or
 	 * the compression of the file. It is computed from the digests in the index, without reading data.
 	 *
 	 * @throws ZTensorError ZT_UNSUPPORTED_VERSION for any other format, ZT_BAD_DIGEST if a component has no digest,
@@ -1709,7 +1709,7 @@ export declare function diff(a: Source | TensorFile, b: Source | TensorFile, opt
  */
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /**
- * Makes a report on a tensor file of any format: its metadata, its byte layout, statistics of its values, and how it differs from
+ * Makes a report on a tensor file of any format: its metadata, its file map, statistics of its values, and how it differs from
  * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.
  *
  * Resolves with the HTML. It contains histograms for up to 4,096 tensors; `serveReport` computes them on demand for any number.

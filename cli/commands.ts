@@ -138,7 +138,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   id: (command) =>
     command
-      .description('print the content digest of a zTensor 2 file, which depends on the tensors but not on the layout')
+      .description('print the content digest of a zTensor 2 file, which depends on its tensors alone')
       .argument('<files...>', 'the tensor files')
       .addOption(new Option('--algorithm <name>', 'what to hash with (default: sha256)').choices(['sha256', 'xxh3']))
       .addOption(formatOption())
@@ -203,7 +203,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
     reporting(
       command
         .description(
-          'write a report as one HTML file: byte layout, statistics of the values, differences from another file',
+          'write a report as one HTML file: file map, statistics of the values, differences from another file',
         )
         .argument('<file>', 'the tensor file; - is standard input')
         .option('-o, --output <path>', 'the file to write; - is standard output', 'report.html')

@@ -80,7 +80,7 @@ export async function convert(
 }
 
 /**
- * Makes a report on a tensor file of any format: its metadata, its byte layout, statistics of its values, and how it differs from
+ * Makes a report on a tensor file of any format: its metadata, its file map, statistics of its values, and how it differs from
  * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.
  *
  * Resolves with the HTML. It contains histograms for up to 4,096 tensors; `serveReport` computes them on demand for any number.

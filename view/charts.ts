@@ -68,7 +68,7 @@ export interface Line {
 /** Lines on one common scale, logarithmic or linear. */
 export function Lines(props: { lines: readonly Line[]; ticks: readonly number[]; title: string }): VNode {
   const { lines, ticks } = props
-  const [width, height, left] = [300, 110, 46]
+  const [width, height, left] = [316, 110, 62]
   const all = lines.flatMap(({ values }) => values).filter(Number.isFinite)
   const positive = all.filter((value) => value > 0)
   const logarithmic = positive.length > 0 && Math.max(...positive) / Math.min(...positive) > 30

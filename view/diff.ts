@@ -1,12 +1,12 @@
 // The differences from the other file: the changed tensors, and how much each layer changed.
 import { useMemo, useState } from 'preact/hooks'
 import type { ChangedTensor } from '../lib/report/data.js'
-import { Grid, type GridColumn } from './grid.js'
+import { Grid, type GridColumn, longest } from './grid.js'
 import { HeatMap } from './heat.js'
 import { html, type VNode } from './html.js'
 import { type Model, relativeChange } from './model.js'
 import { Bar, Choice, Empty, Name, Section, TensorLink } from './pieces.js'
-import { textMatcher } from './select.js'
+import { useChanges } from './select.js'
 import { useReport } from './state.js'
 import { baseName, counted, showCosine, showCount, showNumber, showPercent, showShape, visible } from './words.js'
 
@@ -17,11 +17,11 @@ interface Moved {
 }
 
 /** How much each layer changed, the largest change first. */
-function movedLayers(model: Model, selected: ReadonlySet<number> | undefined): Moved[] {
+function movedLayers(model: Model, changed: readonly ChangedTensor[]): Moved[] {
   const by = new Map<number, { difference: number; other: number; tensors: number }>()
-  for (const { tensor, sums } of model.changes.values()) {
+  for (const { tensor, sums } of changed) {
     const layer = model.layers.layer[tensor] as number
-    if (sums === undefined || layer < 0 || (selected !== undefined && !selected.has(tensor))) continue
+    if (sums === undefined || layer < 0) continue
     const sum = by.get(layer) ?? { difference: 0, other: 0, tensors: 0 }
     sum.difference += sums.differenceSquared
     sum.other += sums.otherSquared
@@ -65,28 +65,31 @@ function Layers({ moved }: { moved: readonly Moved[] }): VNode {
   <//>`
 }
 
+/** What differs: dtype, shape, layout, or the values alone. */
+function whatChanged(model: Model, { tensor, dtype, shape, layout }: ChangedTensor): string {
+  const parts = [
+    dtype === undefined ? '' : `${visible(dtype)} → ${visible(model.dtype(tensor))}`,
+    shape === undefined ? '' : `${showShape(shape)} → ${showShape(model.shape(tensor))}`,
+    layout === undefined ? '' : `layout ${visible(layout)} → ${visible(model.layout(tensor))}`,
+  ]
+  return parts.filter(Boolean).join(', ') || 'values'
+}
+
+/** The characters of the longest number, such as 1.2e-300 %. */
+const NUMBER_WIDTH = 10
+
 type Removed = NonNullable<Model['data']['diff']>['removed'][number]
 type Tab = 'changed' | 'added' | 'removed'
 
 export function Diff(): VNode | null {
-  const { model, rows, chosen, query } = useReport()
+  const { model, rows, chosen } = useReport()
   const { diff } = model.data
   const [tab, setTab] = useState<Tab>('changed')
-  const selected = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
-  const moved = useMemo(() => movedLayers(model, selected), [model, selected])
-  const changed = useMemo(
-    () => (diff?.changed ?? []).filter(({ tensor }) => selected === undefined || selected.has(tensor)),
-    [diff, selected],
-  )
-  const added = useMemo(
-    () => (diff?.added ?? []).filter((tensor) => selected === undefined || selected.has(tensor)),
-    [diff, selected],
-  )
-  const matches = useMemo(() => textMatcher(query), [query])
-  const removed = useMemo(() => (diff?.removed ?? []).filter(({ name }) => matches(name)), [diff, matches])
+  const { changed, added, removed } = useChanges()
+  const moved = useMemo(() => movedLayers(model, changed), [model, changed])
   if (diff === undefined) return null
   const nameColumn = <T>(of: (row: T) => number): GridColumn<T> => ({
-    ...{ key: 'name', title: 'name', width: 'auto' },
+    ...{ key: 'name', title: 'name' },
     cell: (row) => html`<${TensorLink} tensor=${of(row)} />`,
     sort: (row) => model.sortKeys[of(row)] as string,
   })
@@ -96,22 +99,22 @@ export function Diff(): VNode | null {
     of: (row: ChangedTensor) => number | null | undefined,
     show = showNumber,
   ): GridColumn<ChangedTensor> => ({
-    ...{ key, title, numeric: true, width: '92px' },
+    ...{ key, title, numeric: true, characters: NUMBER_WIDTH },
     cell: (row) => show(of(row) ?? Number.NaN),
     sort: (row) => of(row) ?? Number.NaN,
   })
   const changedColumns: GridColumn<ChangedTensor>[] = [
     nameColumn(({ tensor }) => tensor),
     {
-      ...{ key: 'what', title: 'what', width: '120px' },
-      cell: ({ tensor, dtype, shape, layout }) =>
-        [
-          dtype === undefined ? '' : `${visible(dtype)} → ${visible(model.dtype(tensor))}`,
-          shape === undefined ? '' : `${showShape(shape)} → ${showShape(model.shape(tensor))}`,
-          layout === undefined ? '' : 'layout',
-        ]
-          .filter(Boolean)
-          .join(', ') || 'values',
+      ...{
+        key: 'what',
+        title: 'what',
+        characters: longest(
+          changed.map((one) => whatChanged(model, one)),
+          60,
+        ),
+      },
+      cell: (one) => html`<span title=${whatChanged(model, one)}>${whatChanged(model, one)}</span>`,
     },
     number('change', 'change', relativeChange, (value) => showPercent(value as number)),
     number('cosine', 'cosine', ({ sums }) => sums?.cosine, showCosine),
@@ -127,40 +130,51 @@ export function Diff(): VNode | null {
     nameColumn((tensor) => tensor),
     {
       key: 'dtype',
-      title: 'dtype',
-      width: '110px',
+      title: 'type',
+      characters: longest(
+        added.map((at) => model.dtype(at)),
+        18,
+      ),
       cell: (at) => visible(model.dtype(at)),
       sort: (at) => model.dtype(at),
     },
-    { key: 'shape', title: 'shape', width: '180px', cell: (at) => showShape(model.shape(at)) },
+    {
+      ...{ key: 'shape', title: 'shape', characters: longest(added.map((at) => showShape(model.shape(at)))) },
+      cell: (at) => html`<span title=${showShape(model.shape(at))}>${showShape(model.shape(at))}</span>`,
+    },
   ]
   const removedColumns: GridColumn<Removed>[] = [
     {
       key: 'name',
       title: 'name',
-      width: 'auto',
       cell: ({ name }) => html`<${Name} text=${name} />`,
       sort: ({ name }) => name,
     },
     {
       key: 'dtype',
-      title: 'dtype',
-      width: '110px',
+      title: 'type',
+      characters: longest(
+        removed.map(({ dtype }) => dtype ?? 'unknown'),
+        18,
+      ),
       cell: ({ dtype }) => visible(dtype ?? 'unknown'),
       sort: ({ dtype }) => dtype ?? '',
     },
-    { key: 'shape', title: 'shape', width: '180px', cell: ({ shape }) => showShape(shape) },
+    {
+      ...{ key: 'shape', title: 'shape', characters: longest(removed.map(({ shape }) => showShape(shape))) },
+      cell: ({ shape }) => html`<span title=${showShape(shape)}>${showShape(shape)}</span>`,
+    },
   ]
   const facts = [
-    ['Changed', diff.changed.length],
-    ['Added', diff.added.length],
-    ['Removed', diff.removed.length],
-    ['Unchanged', diff.unchanged],
+    ['Changed', changed.length, diff.changed.length],
+    ['Added', added.length, diff.added.length],
+    ['Removed', removed.length, diff.removed.length],
+    ['Unchanged', rows === undefined ? diff.unchanged : rows.length - changed.length - added.length, diff.unchanged],
   ] as const
   return html`<div class="columns">
     <p class="against wide">Compared with <b><${Name} text=${diff.against} short=${baseName(diff.against)} /></b> (${diff.format}, ${counted(diff.tensors, 'tensor')})</p>
     <dl class="facts">
-      ${facts.map(([term, value]) => html`<div key=${term}><dt>${term}</dt><dd>${showCount(value)}</dd></div>`)}
+      ${facts.map(([term, value, whole]) => html`<div key=${term}><dt>${term}</dt><dd>${showCount(value)}${rows === undefined ? null : html` <small>of ${showCount(whole)}</small>`}</dd></div>`)}
     </dl>
     <${Section} title="Tensors" class="wide">
       <${Choice}
@@ -182,6 +196,7 @@ export function Diff(): VNode | null {
               rows=${changed}
               rowKey=${({ tensor }: ChangedTensor) => tensor}
               chosen=${({ tensor }: ChangedTensor) => tensor === chosen}
+              marked=${({ tensor }: ChangedTensor) => model.flaw(tensor) !== ''}
               initial=${{ key: 'change', down: true }}
             />`
           : tab === 'added'

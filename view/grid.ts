@@ -1,6 +1,7 @@
 // A virtualized table: only visible rows are in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
+import { Choice, useWidth } from './pieces.js'
 import { showCount } from './words.js'
 
 /** A column: its cells, and its sort key. */
@@ -8,7 +9,8 @@ export interface GridColumn<T> {
   readonly key: string
   readonly title: string
   readonly numeric?: boolean
-  readonly width: string
+  /** The width of the longest cell, in characters; undefined for the one flexible column. */
+  readonly characters?: number | undefined
   readonly cell: (row: T) => unknown
   /** The sort key. Numbers sort in descending order at first, texts in ascending order. Without a key the column is not sortable. */
   readonly sort?: (row: T) => number | string
@@ -21,7 +23,54 @@ export interface GridSort {
 
 const ROW = 32
 const BEYOND = 8
-const FREE = 230
+/** The width of the flexible column, at least. */
+const FREE = 180
+/** The padding of a cell. */
+const PADDING = 20
+/** The width of a scrollbar and the borders, at most. */
+const SCROLLBAR = 18
+/** The width of a digit in the font of the table, before it is measured. */
+const DIGIT = 8.5
+/** The number of digits that are measured. */
+const PROBE = 20
+/** The characters of the longest size, such as 1023.9 KiB. */
+export const BYTES_WIDTH = 10
+
+/** The number of characters of the longest text, but at most `most`. */
+export function longest(texts: Iterable<string>, most = 40): number {
+  let length = 0
+  for (const text of texts) length = Math.max(length, text.length)
+  return Math.min(most, length)
+}
+
+/** The width of a column in pixels: its longest cell, or its title with the arrow of the sort order. */
+const widthOf = (
+  { characters = 0, title }: { characters?: number | undefined; title: string },
+  digit: number,
+): number => Math.ceil(Math.max(characters, title.length + 2) * digit) + PADDING
+
+/**
+ * Divides columns into pages that fit into a width, so that no number is cut off. The flexible column is on all pages. One page if the
+ * width is not known yet.
+ */
+function pagesOf<T>(columns: readonly GridColumn<T>[], width: number, digit: number): GridColumn<T>[][] {
+  const pages: GridColumn<T>[][] = [[]]
+  let used = 0
+  for (const column of columns) {
+    if (column.characters === undefined) continue
+    const wide = widthOf(column, digit)
+    if (used > 0 && used + wide > width - FREE - SCROLLBAR && width > 0) {
+      pages.push([])
+      used = 0
+    }
+    used += wide
+    pages.at(-1)?.push(column)
+  }
+  return pages
+}
+
+const titleOf = (page: readonly { title: string }[]): string =>
+  page.length < 3 ? page.map(({ title }) => title).join(', ') : `${page[0]?.title} … ${page.at(-1)?.title}`
 
 /** The sorted rows. NaN is always last. */
 function ordered<T>(rows: ArrayLike<T>, by: GridColumn<T> | undefined, down: boolean): ArrayLike<T> {
@@ -55,14 +104,22 @@ export function Grid<T>(props: {
   rows: ArrayLike<T>
   rowKey: (row: T) => string | number
   chosen?: (row: T) => boolean
+  /** Whether a row is marked as a problem. */
+  marked?: (row: T) => boolean
   initial?: GridSort
   most?: number
 }): VNode {
-  const { columns, rows } = props
+  const { rows } = props
+  const [frame, width] = useWidth()
+  const [digit, setDigit] = useState(DIGIT)
+  const [page, setPage] = useState(0)
+  const pages = pagesOf(props.columns, width, digit)
+  const shown = pages[Math.min(page, pages.length - 1)] as GridColumn<T>[]
+  const columns = props.columns.filter((column) => column.characters === undefined || shown.includes(column))
   const [sort, setSort] = useState<GridSort | undefined>(props.initial)
   const [top, setTop] = useState(0)
   const box = useRef<HTMLDivElement>(null)
-  const by = columns.find(({ key }) => key === sort?.key)
+  const by = props.columns.find(({ key }) => key === sort?.key)
   const sorted = useMemo(() => ordered(rows, by, sort?.down ?? false), [rows, sort?.key, sort?.down])
   useEffect(() => {
     if (box.current !== null) box.current.scrollTop = 0
@@ -72,15 +129,21 @@ export function Grid<T>(props: {
   const first = Math.max(0, Math.floor(top / ROW) - BEYOND)
   const end = Math.min(sorted.length, Math.ceil((top + height) / ROW) + BEYOND)
   const seen = Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)
+  const measure = (probe: HTMLElement | null) => {
+    if (probe !== null && probe.offsetWidth > 0) setDigit(probe.offsetWidth / PROBE)
+  }
   // Columns with fixed widths, and a minimum for the flexible one.
-  const least = columns.reduce((sum, { width }) => sum + (Number.parseInt(width, 10) || FREE), 0)
+  const least = columns.reduce(
+    (sum, column) => sum + (column.characters === undefined ? FREE : widthOf(column, digit)),
+    0,
+  )
   const press = (column: GridColumn<T>) => {
     const usual = column.numeric === true
     if (sort?.key !== column.key) setSort({ key: column.key, down: usual })
     else if (sort.down === usual) setSort({ key: column.key, down: !usual })
     else setSort(undefined)
   }
-  return html`<div
+  const table = html`<div
     class="grid"
     ref=${box}
     tabindex="0"
@@ -91,7 +154,7 @@ export function Grid<T>(props: {
   >
     <table aria-rowcount=${rows.length + 1} style=${{ minWidth: `${least}px` }}>
       <colgroup>
-        ${columns.map(({ key, width }) => html`<col key=${key} style=${{ width }} />`)}
+        ${columns.map((column) => html`<col key=${column.key} style=${{ width: column.characters === undefined ? 'auto' : `${widthOf(column, digit)}px` }} />`)}
       </colgroup>
       <thead>
         <tr aria-rowindex="1">
@@ -117,7 +180,7 @@ export function Grid<T>(props: {
         ${first > 0 ? html`<tr key="above" aria-hidden="true" style=${{ height: `${first * ROW}px` }}></tr>` : null}
         ${seen.map((at) => {
           const row = sorted[at] as T
-          return html`<tr key=${props.rowKey(row)} aria-rowindex=${at + 2} class=${props.chosen?.(row) ? 'chosen' : ''}>
+          return html`<tr key=${props.rowKey(row)} aria-rowindex=${at + 2} class=${`${props.chosen?.(row) ? 'chosen' : ''} ${props.marked?.(row) ? 'marked' : ''}`}>
             ${columns.map(
               ({ key, numeric, cell }) => html`<td key=${key} class=${numeric ? 'number' : ''}>${cell(row)}</td>`,
             )}
@@ -132,5 +195,19 @@ export function Grid<T>(props: {
     </table>
     ${rows.length === 0 ? html`<p class="empty">Nothing matches.</p>` : null}
     <span class="hidden" role="status">${showCount(rows.length)} rows</span>
+  </div>`
+  return html`<div ref=${frame}>
+    <span class="probe" aria-hidden="true" ref=${measure} style=${{ width: `${PROBE}ch` }}></span>
+    ${
+      pages.length === 1
+        ? null
+        : html`<${Choice}
+            label="Columns"
+            value=${String(Math.min(page, pages.length - 1))}
+            options=${pages.map((one, at) => [String(at), titleOf(one)] as const)}
+            onChange=${(at: string) => setPage(Number(at))}
+          />`
+    }
+    ${table}
   </div>`
 }

@@ -3,7 +3,8 @@ import { useMemo, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
 import { layerGrid } from './layers.js'
 import { type Model, relativeChange } from './model.js'
-import { Choice, Empty, Section } from './pieces.js'
+import { Choice, Empty, Legend, Section } from './pieces.js'
+import { ratioScale, type Scale, scoreScale, shareScale } from './scale.js'
 import { useReport } from './state.js'
 import { showBytes, showCount, showNumber, showPercent, visible } from './words.js'
 
@@ -17,8 +18,6 @@ const TITLES: Readonly<Record<Metric, string>> = {
   bytes: 'bytes',
   change: 'change',
 }
-
-const STEPS = 8
 
 function metricOf(model: Model, metric: Metric, at: number): number {
   if (metric === 'bytes') return model.bytes[at] as number
@@ -41,18 +40,10 @@ const show = (metric: Metric, value: number): string =>
       ? showPercent(value)
       : showNumber(value)
 
-/** The color step of a value, of eight, on a logarithmic scale if the values span more than a factor of 30. */
-function stepper(values: readonly number[]): (value: number) => string {
-  const positive = values.filter((value) => value > 0 && Number.isFinite(value))
-  const [low, high] = [Math.min(...positive), Math.max(...positive)]
-  const logarithmic = high / low > 30
-  const size = (value: number): number =>
-    logarithmic ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low || 1)
-  return (value) => {
-    if (Number.isNaN(value)) return 'heat-none'
-    if (value <= 0 || positive.length === 0) return 'heat-0'
-    return `heat-${Math.min(STEPS - 1, Math.floor(size(value) * STEPS))}`
-  }
+/** The color scale of a metric. Only outlier scores have the colors of a warning. */
+function scaleOf(metric: Metric, values: readonly number[]): Scale {
+  if (metric === 'score') return scoreScale(values)
+  return (metric === 'zeros' ? shareScale : ratioScale)(values, (value) => show(metric, value))
 }
 
 export function HeatMap({ first }: { first?: Metric }): VNode {
@@ -75,7 +66,12 @@ export function HeatMap({ first }: { first?: Metric }): VNode {
       ),
     [modules, metric, learned],
   )
-  const step = useMemo(() => stepper(values.flat()), [values])
+  const scale = useMemo(() => {
+    // Layers without a module have no cell.
+    const cells = values.flatMap((row, of) => row.filter((_, column) => modules[of]?.tensors[column] !== undefined))
+    return scaleOf(metric, cells)
+  }, [values])
+  const flawed = modules.some(({ tensors }) => tensors.some((one) => one !== undefined && model.flaw(one) !== ''))
   const move = (event: KeyboardEvent) => {
     const steps: Record<string, readonly [number, number]> = {
       ...{ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] },
@@ -109,18 +105,19 @@ export function HeatMap({ first }: { first?: Metric }): VNode {
                     ${tensors.map((tensor, column) => {
                       if (tensor === undefined) return html`<td key=${column}></td>`
                       const value = (values[row] as number[])[column] as number
-                      const text = `${visible(model.name(tensor))}: ${show(metric, value)}`
+                      const flaw = model.flaw(tensor)
+                      const text = `${visible(model.name(tensor))}: ${show(metric, value)}${flaw === '' ? '' : `, has ${flaw}`}`
                       return html`<td key=${column}>
                         <button
                           type="button"
                           data-cell=${`${row},${column}`}
-                          class=${`${step(value)} ${tensor === chosen ? 'chosen' : ''}`}
+                          class=${`${scale.classOf(value)} ${flaw === '' ? '' : 'flawed'} ${tensor === chosen ? 'chosen' : ''}`}
                           tabindex=${at[0] === row && at[1] === column ? 0 : -1}
                           aria-label=${text}
                           title=${text}
                           onFocus=${() => setAt([row, column])}
                           onClick=${() => choose(tensor)}
-                        ></button>
+                        >${flaw === '' ? null : html`<span aria-hidden="true">!</span>`}</button>
                       </td>`
                     })}
                   </tr>`,
@@ -129,7 +126,7 @@ export function HeatMap({ first }: { first?: Metric }): VNode {
             </table>
           </div>`
     }
-    <p class="legend"><span>low</span>${Array.from({ length: STEPS }, (_, one) => html`<i key=${one} class=${`swatch heat-${one}`}></i>`)}<span>high</span><span><i class="swatch heat-none"></i>none</span></p>
+    ${modules.length === 0 ? null : html`<${Legend} title=${`${TITLES[metric]}:`} items=${flawed ? [...scale.legend, { color: 'flawed', text: 'NaN or ∞' }] : scale.legend} />`}
     ${more > 0 ? html`<p class="note">and ${showCount(more)} more modules: search or choose a module to see them</p>` : null}
   <//>`
 }

@@ -3,9 +3,9 @@ import { useMemo } from 'preact/hooks'
 import { Lines } from './charts.js'
 import { html, type VNode } from './html.js'
 import type { Model } from './model.js'
-import { Empty, Section } from './pieces.js'
+import { Empty, Legend, Section } from './pieces.js'
 import { useReport } from './state.js'
-import { showCount, visible } from './words.js'
+import { showCount, showNumber, visible } from './words.js'
 
 /** A module that is in several layers. */
 export interface Module {
@@ -53,6 +53,14 @@ export function layerGrid(model: Model, rows: Uint32Array | undefined): Grid {
   return { layers, modules, more: several.length - modules.length }
 }
 
+/** The smallest and the largest of some numbers as text. */
+function rangeOf(values: readonly number[]): string {
+  const known = values.filter(Number.isFinite)
+  if (known.length === 0) return ''
+  const [low, high] = [Math.min(...known), Math.max(...known)].map(showNumber)
+  return low === high ? `${low}` : `${low} to ${high}`
+}
+
 export function Layers(): VNode {
   const { model, rows, learned } = useReport()
   const { layers, modules, more } = useMemo(() => layerGrid(model, rows), [model, rows])
@@ -71,9 +79,12 @@ export function Layers(): VNode {
     [modules, learned],
   )
   return html`<${Section} title="Over the layers" class="wide">
-    <p class="legend">
-      <span><i class="swatch line-std"></i>standard deviation</span><span><i class="swatch line-max"></i>largest |value|</span>
-    </p>
+    <${Legend}
+      items=${[
+        { color: 'line-std', text: 'standard deviation', number: rangeOf(charts.flatMap(({ std }) => std)) },
+        { color: 'line-max', text: 'largest |value|', number: rangeOf(charts.flatMap(({ largest }) => largest)) },
+      ]}
+    />
     ${
       charts.length === 0
         ? html`<${Empty}>No module here is in more than one layer.<//>`

@@ -2,22 +2,23 @@
 import { render } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Diff } from './diff.js'
+import { FileMap } from './file-map.js'
 import { html, type VNode } from './html.js'
-import { Layout } from './layout.js'
 import { Model, unpack } from './model.js'
 import { Overview } from './overview.js'
 import { Name } from './pieces.js'
 import { chosen as rowsOf } from './select.js'
-import { Context, type State, VIEWS, type View } from './state.js'
+import { Context, type State, type ValuesTab, VIEWS, type View } from './state.js'
 import { TensorPanel } from './tensor.js'
+import { Tree } from './tree.js'
 import { Treemap } from './treemap.js'
 import { Values } from './values.js'
-import { baseName, counted, showBytes, visible } from './words.js'
+import { baseName, counted, showBytes, showCount, visible } from './words.js'
 
 const TITLES: Readonly<Record<View, string>> = {
   overview: 'Overview',
   bytes: 'Bytes',
-  layout: 'Layout',
+  map: 'File map',
   values: 'Values',
   diff: 'Diff',
 }
@@ -57,6 +58,7 @@ function Page({ model }: { model: Model }): VNode {
   const [query, setQuery] = useState('')
   const [scope, setScope] = useState('')
   const [fold, setFold] = useState(true)
+  const [tab, setTab] = useState<ValuesTab>('table')
   const [chosen, choose] = useState<number | undefined>(undefined)
   const [learned, setLearned] = useState(0)
   const [opener, setOpener] = useState<Element | null>(null)
@@ -75,9 +77,11 @@ function Page({ model }: { model: Model }): VNode {
     addEventListener('keydown', find)
     return () => removeEventListener('keydown', find)
   }, [])
-  const rows = useMemo(() => rowsOf(model, query, scope), [model, query, scope])
+  const matching = useMemo(() => rowsOf(model, query, ''), [model, query])
+  const rows = useMemo(() => (scope === '' ? matching : rowsOf(model, query, scope)), [model, matching, scope])
+  const tree = useMemo(() => (matching === undefined ? model.tree : new Tree(model, matching)), [model, matching])
   const state: State = {
-    ...{ model, learned, query, scope, rows, chosen, fold, setScope, setFold },
+    ...{ model, learned, query, scope, rows, tree, chosen, fold, tab, setScope, setFold, setTab },
     go: (next) => {
       location.hash = next
     },
@@ -94,7 +98,7 @@ function Page({ model }: { model: Model }): VNode {
     },
   }
   const { file } = model.data
-  const shown = { overview: Overview, bytes: Treemap, layout: Layout, values: Values, diff: Diff }[view]
+  const shown = { overview: Overview, bytes: Treemap, map: FileMap, values: Values, diff: Diff }[view]
   return html`<${Context.Provider} value=${state}>
     <a class="skip" href="#main" onClick=${(event: Event) => {
       event.preventDefault()
@@ -110,8 +114,8 @@ function Page({ model }: { model: Model }): VNode {
         <input
           id="search"
           type="search"
-          placeholder="Search names, dtypes, shapes   /"
-          aria-label="Search names, dtypes, shapes and metadata"
+          placeholder="Search names, types, shapes   /"
+          aria-label="Search names, dtypes, block types, shapes and metadata"
           value=${query}
           onInput=${(event: Event) => setQuery((event.currentTarget as HTMLInputElement).value)}
           autocomplete="off"
@@ -127,7 +131,7 @@ function Page({ model }: { model: Model }): VNode {
       rows === undefined
         ? null
         : html`<p class="filter" role="status">
-            <span>${counted(rows.length, 'tensor')} of ${model.size.toLocaleString('en')}</span>
+            <span><b>${showCount(rows.length)}</b> of ${counted(model.size, 'tensor')} ${query.trim() === '' ? 'selected' : rows.length === 1 ? 'matches' : 'match'}</span>
             ${scope === '' ? null : html`<span class="chip">in <${Name} text=${scope} /><button type="button" aria-label="Leave the module" onClick=${() => setScope('')}>×</button></span>`}
             ${query.trim() === '' ? null : html`<span class="chip">matching <bdi>${visible(query.trim())}</bdi><button type="button" aria-label="Clear the search" onClick=${() => setQuery('')}>×</button></span>`}
           </p>`

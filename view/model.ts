@@ -9,7 +9,7 @@ import type {
   TensorFound,
   TensorNumbers,
 } from '../lib/report/data.js'
-import { makeTree, type Node, nodeAt } from './tree.js'
+import { Tree } from './tree.js'
 
 const CONSTANT_SCORE = 0
 
@@ -91,6 +91,21 @@ export function relativeChange({ sums }: ChangedTensor): number {
   return Math.sqrt(sums.differenceSquared / sums.otherSquared)
 }
 
+/** Matches the layouts that store weights in fewer bits than a dtype has. */
+const QUANTIZED =
+  /^(?:gguf(?:_be)?\.[a-z0-9_]+|tflite\.quantized|torch\.per_(?:tensor|channel)_affine|zt\.quant_group|zt\.mx)\/\d+$/
+
+/** The number of colors for dtypes and modules. */
+export const HUES = 10
+
+/** Sums over tensors. */
+export interface Sums {
+  tensors: number
+  elements: number
+  /** Decoded size in bytes. */
+  bytes: number
+}
+
 /** Matches the number in a name, which is its layer. */
 const NUMBER = /(?<=^|[./])\d+(?=[./]|$)/
 
@@ -111,9 +126,14 @@ export class Model {
   readonly scores: Float64Array
   readonly changes = new Map<number, ChangedTensor>()
   readonly added: ReadonlySet<number>
-  #root: Node | undefined
+  /** The tree of all tensors. */
+  readonly tree: Tree
+  readonly #elements: Float64Array
+  readonly #quantized: readonly boolean[]
+  #hues: Int8Array | undefined
   #lower: string[] | undefined
   #keys: string[] | undefined
+  #all: Uint32Array | undefined
   #layers: { layer: Int32Array; module: string[] } | undefined
 
   constructor(data: ReportData) {
@@ -124,6 +144,12 @@ export class Model {
     this.#dtype = expanded(data.tensors.dtype, this.size)
     this.#shape = expanded(data.tensors.shape, this.size)
     this.#layout = expanded(data.tensors.layout, this.size)
+    this.#elements = Float64Array.from(data.shapes, (shape) =>
+      // Infinity × 0 would be NaN.
+      shape.includes(0) ? 0 : shape.reduce((product, size) => product * size, 1),
+    )
+    this.#quantized = data.layouts.map((layout) => QUANTIZED.test(layout))
+    this.tree = new Tree(this, undefined)
     const columns = Object.entries(data.parts) as [keyof PartColumns, Column][]
     this.partCount = Math.max(...columns.map(([, one]) => lengthOf(one) ?? 0), this.size === 0 ? 0 : 1)
     this.#parts = Object.fromEntries(columns.map(([key, one]) => [key, expanded(one, this.partCount)])) as Record<
@@ -155,6 +181,7 @@ export class Model {
     return this.#dtype[at] as number
   }
 
+  /** The storage type of a tensor: its dtype, its block type such as `q4_k`, or the name of another layout. */
   dtype(at: number): string {
     return this.data.dtypes[this.dtypeNumber(at)] as string
   }
@@ -169,6 +196,82 @@ export class Model {
 
   layout(at: number): string {
     return this.data.layouts[this.#layout[at] as number] as string
+  }
+
+  elements(at: number): number {
+    return this.#elements[this.shapeNumber(at)] as number
+  }
+
+  quantized(at: number): boolean {
+    return this.#quantized[this.#layout[at] as number] as boolean
+  }
+
+  /** The layout of a tensor, with one name for all quantized layouts. */
+  layoutKind(at: number): string {
+    return this.quantized(at) ? 'quantized' : this.layout(at)
+  }
+
+  /** The color of a dtype: its rank by bytes, or -1 for all after the ninth if there are more than ten. */
+  dtypeHue(dtype: number): number {
+    if (this.#hues === undefined) {
+      const shares = this.shares(undefined)
+      const distinct = shares.length > HUES ? HUES - 1 : HUES
+      this.#hues = new Int8Array(this.data.dtypes.length).fill(-1)
+      for (const [rank, share] of shares.slice(0, distinct).entries()) this.#hues[share.dtype] = rank
+    }
+    return this.#hues[dtype] as number
+  }
+
+  /** The sums of each dtype over the tensors in `rows`, or all tensors: most bytes first. */
+  shares(rows: Uint32Array | undefined): (Sums & { readonly dtype: number; readonly quantized: boolean })[] {
+    const shares = this.data.dtypes.map((_, dtype) => ({ dtype, tensors: 0, elements: 0, bytes: 0, quantized: false }))
+    for (const at of this.ordinals(rows)) {
+      const share = shares[this.dtypeNumber(at)] as (typeof shares)[number]
+      share.tensors += 1
+      share.elements += this.elements(at)
+      share.bytes += this.bytes[at] as number
+      share.quantized ||= this.quantized(at)
+    }
+    return shares.filter(({ tensors }) => tensors > 0).sort((a, b) => b.bytes - a.bytes)
+  }
+
+  /** The ordinals in `rows`, or of all tensors. */
+  ordinals(rows: Uint32Array | undefined): Uint32Array {
+    this.#all ??= Uint32Array.from({ length: this.size }, (_, at) => at)
+    return rows ?? this.#all
+  }
+
+  /** The number of tensors in each file, of those in `rows` or all. A tensor may be in several files. */
+  tensorsOfFiles(rows: Uint32Array | undefined): number[] {
+    const counts = this.data.file.files.map(() => 0)
+    if (counts.length < 2) return counts.map(() => this.ordinals(rows).length)
+    for (const at of this.ordinals(rows)) {
+      const [first, end] = [this.#firstPart[at] as number, this.#firstPart[at + 1] as number]
+      for (const file of new Set(this.#parts.file.subarray(first, end))) counts[file] = (counts[file] ?? 0) + 1
+    }
+    return counts
+  }
+
+  /** The tensors with NaN or infinity. */
+  notFinite(rows: Uint32Array | undefined): number[] {
+    return Array.from(this.ordinals(rows)).filter((at) => this.flaw(at) !== '')
+  }
+
+  /** Whether the values of a tensor have NaN (`NaN`), infinities (`∞`), or both (`NaN, ∞`). */
+  flaw(at: number): string {
+    return this.flawOf([at])
+  }
+
+  /** Like `flaw`, of several tensors. */
+  flawOf(tensors: Iterable<number>): string {
+    let [nan, infinite] = [false, false]
+    for (const at of tensors) {
+      const found = this.numbers(at)
+      if (found === undefined) continue
+      nan ||= found.nan > 0
+      infinite ||= found.positiveInfinite + found.negativeInfinite > 0
+    }
+    return [nan ? 'NaN' : '', infinite ? '∞' : ''].filter(Boolean).join(', ')
   }
 
   /** The kind of each tensor: a number for each combination of dtype, shape and layout. */
@@ -206,12 +309,6 @@ export class Model {
   partsOf(at: number): Part[] {
     const [first, end] = [this.#firstPart[at] as number, this.#firstPart[at + 1] as number]
     return Array.from({ length: end - first }, (_, nth) => this.part(first + nth))
-  }
-
-  /** The module at a path; the root if it does not exist. */
-  node(path: string): Node {
-    this.#root ??= makeTree(this)
-    return nodeAt(this.#root, path)
   }
 
   /** Lowercase names, for searches. */

@@ -1,93 +1,107 @@
 // An overview of the file.
 import { useMemo, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
-import { Bar, Empty, hueOf, Later, Name, Section } from './pieces.js'
-import { textMatcher } from './select.js'
+import type { Model, Sums } from './model.js'
+import { Bar, Empty, FlawBadge, hueOf, Later, Name, Section, TensorLink } from './pieces.js'
+import { textMatcher, useChanges } from './select.js'
 import { useReport } from './state.js'
 import { suspects } from './suspects.js'
-import { type Folded, folded, type Node } from './tree.js'
-import { baseName, counted, showBytes, showCount, showLarge, showShape, showShare, visible } from './words.js'
+import { type Folded, folded, type Node, tensorsOf } from './tree.js'
+import { baseName, counted, showBits, showBytes, showCount, showLarge, showShape, showShare, visible } from './words.js'
+
+interface Totals extends Sums {
+  readonly layouts: ReadonlySet<string>
+}
+
+function totalsOf(model: Model, rows: Uint32Array | undefined): Totals {
+  const totals = { tensors: 0, elements: 0, bytes: 0, layouts: new Set<string>() }
+  for (const at of model.ordinals(rows)) {
+    totals.tensors += 1
+    totals.elements += model.elements(at)
+    totals.bytes += model.bytes[at] as number
+    totals.layouts.add(model.layoutKind(at))
+  }
+  return totals
+}
 
 function Facts(): VNode {
-  const { model } = useReport()
-  const { file, layouts } = model.data
-  const { parameters } = file
-  const facts: [string, unknown, (string | undefined)?][] = [
-    ['Tensors', showCount(model.size)],
-    [
-      'Parameters',
-      typeof parameters === 'number' ? showLarge(parameters) : parameters,
-      typeof parameters === 'number' ? showCount(parameters) : undefined,
-    ],
-    ['Size', showBytes(file.byteLength), `${showCount(file.byteLength)} bytes`],
-    ['Format', file.version === null ? file.format : `${file.format} ${visible(file.version)}`],
+  const { model, rows, learned } = useReport()
+  const { file } = model.data
+  const { tensors, elements, bytes, layouts } = useMemo(() => totalsOf(model, rows), [model, rows])
+  const flawed = useMemo(() => model.notFinite(rows), [model, rows, learned])
+  const whole = typeof file.parameters === 'number' ? showLarge(file.parameters) : file.parameters
+  const facts: { term: string; value: unknown; title?: string | undefined; more?: string | undefined }[] = [
+    { term: 'Tensors', value: showCount(tensors), more: rows && `of ${showCount(model.size)}` },
+    rows === undefined
+      ? {
+          ...{ term: 'Parameters', value: whole },
+          title: typeof file.parameters === 'number' ? showCount(file.parameters) : undefined,
+        }
+      : { term: 'Parameters', value: showLarge(elements), title: showCount(elements), more: `of ${whole}` },
   ]
-  if (file.generator !== null) facts.push(['Written by', visible(file.generator)])
-  if (file.files.length > 1) facts.push(['Files', showCount(file.files.length)])
-  if (layouts.length > 1 || (layouts[0] ?? 'dense') !== 'dense')
-    facts.push(['Layouts', layouts.map(visible).join(', ')])
+  if (layouts.has('quantized')) facts.push({ term: 'Bits per weight', value: showBits(bytes, elements) })
+  if (rows !== undefined)
+    facts.push({ term: 'Tensor bytes', value: showBytes(bytes), title: `${showCount(bytes)} bytes` })
+  if (flawed.length > 0)
+    facts.push({ term: 'NaN or infinity', value: html`<span class="alarm">${counted(flawed.length, 'tensor')}</span>` })
+  facts.push(
+    { term: 'File size', value: showBytes(file.byteLength), title: `${showCount(file.byteLength)} bytes` },
+    { term: 'Format', value: file.version === null ? file.format : `${file.format} ${visible(file.version)}` },
+  )
+  if (file.generator !== null) facts.push({ term: 'Written by', value: visible(file.generator) })
+  if (file.files.length > 1) facts.push({ term: 'Files', value: showCount(file.files.length) })
+  if (layouts.size > 1 || (layouts.size === 1 && !layouts.has('dense')))
+    facts.push({ term: 'Tensor layouts', value: Array.from(layouts, visible).join(', ') })
   return html`<dl class="facts">
     ${facts.map(
-      ([term, value, title]) => html`<div key=${term}>
+      ({ term, value, title, more }) => html`<div key=${term}>
         <dt>${term}</dt>
-        <dd title=${title}>${value}</dd>
+        <dd title=${title}>${value}${more === undefined ? null : html` <small>${more}</small>`}</dd>
       </div>`,
     )}
   </dl>`
 }
 
-interface Share {
-  readonly dtype: number
-  readonly bytes: number
-  readonly tensors: number
-}
-
-function useShares(): Share[] {
-  const { model, rows } = useReport()
-  return useMemo(() => {
-    const shares = model.data.dtypes.map((_, dtype) => ({ dtype, bytes: 0, tensors: 0 }))
-    const add = (at: number) => {
-      const share = shares[model.dtypeNumber(at)] as (typeof shares)[number]
-      share.bytes += model.bytes[at] as number
-      share.tensors += 1
-    }
-    if (rows === undefined) for (let at = 0; at < model.size; at++) add(at)
-    else for (const at of rows) add(at)
-    return shares.filter(({ tensors }) => tensors > 0).sort((a, b) => b.bytes - a.bytes)
-  }, [model, rows])
-}
-
 function Dtypes(): VNode {
-  const { model } = useReport()
-  const shares = useShares()
+  const { model, rows } = useReport()
+  const shares = useMemo(() => model.shares(rows), [model, rows])
   const total = shares.reduce((sum, { bytes }) => sum + bytes, 0)
+  const quantized = shares.some((share) => share.quantized)
   return html`<${Section} title="Data types">
-    <div class="stack" aria-hidden="true">
-      ${shares.map(
-        ({ dtype, bytes }) =>
-          html`<i key=${dtype} class=${hueOf(dtype)} style=${{ flexGrow: bytes / (total || 1) }}></i>`,
-      )}
-    </div>
-    <table class="plain">
-      <thead>
-        <tr>
-          <th scope="col">dtype</th>
-          <th scope="col" class="number">tensors</th>
-          <th scope="col" class="number">bytes</th>
-          <th scope="col" class="number">share</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${shares.map(
-          ({ dtype, bytes, tensors }) => html`<tr key=${dtype}>
-            <td><i class=${`swatch ${hueOf(dtype)}`}></i>${visible(model.data.dtypes[dtype] as string)}</td>
-            <td class="number">${showCount(tensors)}</td>
-            <td class="number">${showBytes(bytes)}</td>
-            <td class="number">${showShare(bytes, total)}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
+    ${
+      shares.length === 0
+        ? html`<${Empty}>${model.size === 0 ? 'The file has no tensors.' : 'No tensor matches.'}<//>`
+        : html`<div class="stack" aria-hidden="true">
+              ${shares.map(
+                ({ dtype, bytes }) =>
+                  html`<i key=${dtype} class=${hueOf(model.dtypeHue(dtype))} style=${{ flexGrow: bytes / (total || 1) }}></i>`,
+              )}
+            </div>
+            <table class="plain">
+              <thead>
+                <tr>
+                  <th scope="col">type</th>
+                  <th scope="col" class="number extra">tensors</th>
+                  <th scope="col" class="number">parameters</th>
+                  ${quantized ? html`<th scope="col" class="number">bits per weight</th>` : null}
+                  <th scope="col" class="number">bytes</th>
+                  <th scope="col" class="number">share</th>
+                </tr>
+              </thead>
+              <tbody>
+                ${shares.map(
+                  ({ dtype, tensors, elements, bytes }) => html`<tr key=${dtype}>
+                    <td><i class=${`swatch ${hueOf(model.dtypeHue(dtype))}`}></i>${visible(model.data.dtypes[dtype] as string)}</td>
+                    <td class="number extra">${showCount(tensors)}</td>
+                    <td class="number" title=${showCount(elements)}>${showLarge(elements)}</td>
+                    ${quantized ? html`<td class="number">${showBits(bytes, elements)}</td>` : null}
+                    <td class="number">${showBytes(bytes)}</td>
+                    <td class="number">${showShare(bytes, total)}</td>
+                  </tr>`,
+                )}
+              </tbody>
+            </table>`
+    }
   <//>`
 }
 
@@ -97,11 +111,13 @@ const OPEN_LEVELS = 3
 const OPEN_CHILDREN = 12
 
 function Branch({ item, whole, level }: { item: Folded; whole: number; level: number }): VNode {
-  const { model, choose, fold, setScope, scope } = useReport()
+  const { model, choose, fold, setScope, scope, learned } = useReport()
   const { node, nodes, title } = item
   const single = node.children.length === 0 && node.tensor >= 0
   const [open, setOpen] = useState(level < OPEN_LEVELS && folded(node, fold).length <= OPEN_CHILDREN)
+  const flaw = useMemo(() => model.flawOf(tensorsOf(nodes)), [item, learned])
   const bytes = nodes.reduce((sum, one) => sum + one.bytes, 0)
+  const elements = nodes.reduce((sum, one) => sum + one.elements, 0)
   const times = nodes.length > 1 ? html` <span class="times">× ${nodes.length}</span>` : null
   const inner = open ? folded(node, fold) : []
   return html`<li>
@@ -109,7 +125,7 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
       ${
         single
           ? html`<span class="twist"></span>
-              <button type="button" class="link" onClick=${() => choose(node.tensor)}><${Name} text=${title} /></button>
+              <span><${FlawBadge} flaw=${flaw} /> <button type="button" class="link" onClick=${() => choose(node.tensor)}><${Name} text=${title} /></button></span>
               <span class="shape">${visible(model.dtype(node.tensor))} ${showShape(model.shape(node.tensor))}</span>`
           : html`<button
                 type="button"
@@ -120,7 +136,7 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
               >
                 ${open ? '▾' : '▸'}
               </button>
-              <button
+              <span><${FlawBadge} flaw=${flaw} /> <button
                 type="button"
                 class="link module"
                 aria-pressed=${scope === node.path}
@@ -128,10 +144,11 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
                 onClick=${() => setScope(scope === node.path ? '' : node.path)}
               >
                 <${Name} text=${title} />
-              </button>
+              </button></span>
               <span class="shape">${counted(node.count, 'tensor')}${nodes.length > 1 ? ' each' : ''}</span>`
       }
       ${times}
+      <span class="amount parameters" title=${counted(elements, 'parameter')}>${showLarge(elements)}</span>
       <span class="amount">${showBytes(bytes)}</span>
       <${Bar} share=${bytes / (whole || 1)} />
     </div>
@@ -156,18 +173,22 @@ function trunk(root: Node): Node {
 }
 
 function Outline(): VNode {
-  const { model, fold, setFold, scope } = useReport()
-  const top = trunk(model.node(scope))
+  const { tree, fold, setFold, scope } = useReport()
+  const top = useMemo(() => trunk(tree.node(scope)), [tree, scope])
   const items = useMemo(() => folded(top, fold), [top, fold])
   const title = top.path === '' ? 'Modules' : `Modules in ${visible(top.path)}`
   return html`<${Section} title=${title} class="wide">
     <label class="check">
       <input type="checkbox" checked=${fold} onChange=${() => setFold(!fold)} /> Fold identical blocks
     </label>
+    ${top.count === 0 ? html`<${Empty}>No tensor matches.<//>` : html`<p class="branch heads" aria-hidden="true"><span class="amount parameters">parameters</span><span class="amount">bytes</span></p>`}
     <ul class="outline">
       ${items
         .slice(0, MOST_CHILDREN)
-        .map((item) => html`<${Branch} key=${item.node.path} item=${item} whole=${model.node('').bytes} level=${0} />`)}
+        .map(
+          (item) =>
+            html`<${Branch} key=${`${item.node.path} ${item.node.count}`} item=${item} whole=${tree.root.bytes} level=${0} />`,
+        )}
       ${items.length > MOST_CHILDREN ? html`<li class="more">and ${showCount(items.length - MOST_CHILDREN)} more</li>` : null}
     </ul>
   <//>`
@@ -189,12 +210,13 @@ function Metadata(): VNode {
   const { attributes, moreAttributes } = model.data.file
   const matches = useMemo(() => textMatcher(query), [query])
   const found = attributes.filter(({ key, value }) => matches(`${key} ${value}`))
-  return html`<${Section} title="Metadata" class="wide">
+  const entries = (count: number): string => `${showCount(count)} ${count === 1 ? 'entry' : 'entries'}`
+  return html`<${Section} title="Metadata" class="wide" ...${query.trim() === '' || attributes.length === 0 ? {} : { note: `${showCount(found.length)} of ${entries(attributes.length)} ${found.length === 1 ? 'matches' : 'match'}` }}>
     ${
       attributes.length === 0
         ? html`<${Empty}>The file has no metadata.<//>`
         : found.length === 0
-          ? html`<${Empty}>None of the ${counted(attributes.length, 'entry').replace('entrys', 'entries')} matches the search.<//>`
+          ? null
           : html`<dl class="metadata">
               ${found.map(
                 ({ key, value }, at) => html`<div key=${at}>
@@ -208,37 +230,92 @@ function Metadata(): VNode {
   <//>`
 }
 
+const MOST_FLAWED = 8
+
+/** The tensors with NaN or infinities. */
+function NotFinite({ tensors }: { tensors: readonly number[] }): VNode {
+  const { model, go, setTab } = useReport()
+  let [nan, infinite] = [0, 0]
+  for (const at of tensors) {
+    const found = model.numbers(at)
+    nan += found?.nan ?? 0
+    infinite += (found?.positiveInfinite ?? 0) + (found?.negativeInfinite ?? 0)
+  }
+  const kinds = [nan > 0 ? `${showCount(nan)} NaN` : '', infinite > 0 ? `${showCount(infinite)} infinite` : '']
+  return html`<${Section} title=${`${counted(tensors.length, 'tensor')} with NaN or infinity`} class="wide problem" note=${`${kinds.filter(Boolean).join(' and ')} ${nan + infinite === 1 ? 'value' : 'values'}`}>
+    <ul class="findings">
+      ${tensors.slice(0, MOST_FLAWED).map((at) => {
+        const found = model.numbers(at)
+        const bad = (found?.nan ?? 0) + (found?.positiveInfinite ?? 0) + (found?.negativeInfinite ?? 0)
+        return html`<li key=${at}><${TensorLink} tensor=${at} /> <span class="note">${showCount(bad)} of ${showCount(found?.count ?? 0)}</span></li>`
+      })}
+    </ul>
+    ${
+      tensors.length > MOST_FLAWED
+        ? html`<button type="button" class="link" onClick=${() => {
+            setTab('suspects')
+            go('values')
+          }}>and ${showCount(tensors.length - MOST_FLAWED)} more</button>`
+        : null
+    }
+  <//>`
+}
+
+/** What the values look like, in one line. */
+function ValuesFinding(): VNode {
+  const { model, rows, learned, go, setTab } = useReport()
+  const doubtful = useMemo(() => suspects(model, rows), [model, rows, learned])
+  if (!model.hasValues)
+    return html`<li>${model.data.live ? 'Values are read on demand.' : 'The values were not read.'}</li>`
+  const ordinals = model.ordinals(rows)
+  const without = ordinals.reduce((count, at) => count + (model.numbers(at) === undefined ? 1 : 0), 0)
+  return html`<li>
+      ${
+        doubtful.length === 0
+          ? 'No suspicious tensors.'
+          : html`<button type="button" class="link" onClick=${() => {
+              setTab('suspects')
+              go('values')
+            }}>
+              ${counted(doubtful.length, 'tensor')} ${doubtful.length === 1 ? 'looks' : 'look'} suspicious
+            </button>`
+      }
+    </li>
+    ${without === 0 ? null : html`<li>${counted(without, 'tensor')} ${without === 1 ? 'has' : 'have'} no statistics.</li>`}`
+}
+
 function Findings(): VNode {
-  const { model, go, learned } = useReport()
-  const { warnings, moreWarnings } = model.data.file
-  const doubtful = useMemo(() => suspects(model), [model, learned])
-  const { diff } = model.data
+  const { model, go, rows, query } = useReport()
+  const { diff, file } = model.data
+  const { added, changed, removed } = useChanges()
+  const names = useMemo(
+    () => (rows === undefined ? undefined : new Set(Array.from(rows, (at) => model.name(at)))),
+    [rows],
+  )
+  const matches = useMemo(() => textMatcher(query), [query])
+  const warnings = useMemo(
+    () =>
+      file.warnings.filter(({ code, message, tensor }) => {
+        if (names === undefined) return true
+        return tensor === undefined ? query.trim() !== '' && matches(`${code} ${message}`) : names.has(tensor)
+      }),
+    [file, names, matches],
+  )
+  const all = file.warnings.length + file.moreWarnings
   return html`<${Section} title="At a glance">
     <ul class="findings">
-      <li>
-        ${
-          !model.hasValues
-            ? model.data.live
-              ? 'Values are read on demand.'
-              : 'The values were not read.'
-            : doubtful.length === 0
-              ? 'No suspicious tensors.'
-              : html`<button type="button" class="link" onClick=${() => go('values')}>
-                  ${counted(doubtful.length, 'tensor')} ${doubtful.length === 1 ? 'looks' : 'look'} suspicious
-                </button>`
-        }
-      </li>
+      <${ValuesFinding} />
       ${
         diff === undefined
           ? null
           : html`<li>
               <button type="button" class="link" onClick=${() => go('diff')}>
-                ${counted(diff.changed.length, 'tensor')} changed, ${showCount(diff.added.length)} added, ${showCount(diff.removed.length)} removed
+                ${counted(changed.length, 'tensor')} changed, ${showCount(added.length)} added, ${showCount(removed.length)} removed
               </button>
               <span> against ${visible(baseName(diff.against))}</span>
             </li>`
       }
-      <li>${warnings.length + moreWarnings === 0 ? 'No warnings.' : counted(warnings.length + moreWarnings, 'warning')}</li>
+      <li>${all === 0 ? 'No warnings.' : names === undefined ? counted(all, 'warning') : `${showCount(warnings.length)} of ${counted(all, 'warning')}`}</li>
     </ul>
     ${
       warnings.length === 0
@@ -259,23 +336,38 @@ function Findings(): VNode {
 }
 
 function Files(): VNode | null {
-  const { files } = useReport().model.data.file
+  const { model, rows } = useReport()
+  const { files } = model.data.file
+  const tensors = useMemo(() => model.tensorsOfFiles(rows), [model, rows])
   if (files.length < 2) return null
-  return html`<${Section} title="Files">
+  const shown = Array.from(files.keys()).filter((at) => rows === undefined || (tensors[at] as number) > 0)
+  return html`<${Section} title="Files" ...${rows === undefined ? {} : { note: `${showCount(shown.length)} of ${counted(files.length, 'file')}` }}>
     <table class="plain">
+      <thead>
+        <tr>
+          <th scope="col">file</th>
+          <th scope="col" class="number">tensors</th>
+          <th scope="col" class="number">file size</th>
+        </tr>
+      </thead>
       <tbody>
-        ${files.map(
-          ({ name, byteLength }, at) => html`<tr key=${at}>
+        ${shown.map((at) => {
+          const { name, byteLength } = files[at] as (typeof files)[number]
+          return html`<tr key=${at}>
             <td><${Name} text=${name} short=${baseName(name)} /></td>
+            <td class="number">${showCount(tensors[at] as number)}</td>
             <td class="number">${showBytes(byteLength)}</td>
-          </tr>`,
-        )}
+          </tr>`
+        })}
       </tbody>
     </table>
   <//>`
 }
 
-export const Overview = (): VNode =>
-  html`<div class="columns">
-    <${Facts} /><${Dtypes} /><${Findings} /><${Files} /><${Later} make=${() => html`<${Outline} />`} /><${Metadata} />
+export function Overview(): VNode {
+  const { model, rows, learned } = useReport()
+  const flawed = useMemo(() => model.notFinite(rows), [model, rows, learned])
+  return html`<div class="columns">
+    <${Facts} />${flawed.length === 0 ? null : html`<${NotFinite} tensors=${flawed} />`}<${Dtypes} /><${Findings} /><${Files} /><${Later} make=${() => html`<${Outline} />`} /><${Metadata} />
   </div>`
+}

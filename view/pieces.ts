@@ -2,8 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ComponentChildren, html, type VNode } from './html.js'
 import { type State, useReport } from './state.js'
-import type { Node } from './tree.js'
-import { visible } from './words.js'
+import { showBytes, visible } from './words.js'
 
 /** The label of an empty name, so that it is visible and clickable. */
 const EMPTY = '""'
@@ -14,12 +13,12 @@ export function Name({ text, short }: { text: string; short?: string | undefined
   return html`<bdi class="name" title=${shown}>${visible(short ?? text) || EMPTY}</bdi>`
 }
 
-/** A tensor name that opens the tensor's panel. */
+/** A tensor name that opens the tensor's panel, marked if the values are not all finite. */
 export function TensorLink({ tensor }: { tensor: number }): VNode {
   const { model, choose, chosen } = useReport()
-  return html`<button type="button" class="link" aria-pressed=${chosen === tensor} onClick=${() => choose(tensor)}>
+  return html`<span class="tensor"><${FlawBadge} flaw=${model.flaw(tensor)} /> <button type="button" class="link" aria-pressed=${chosen === tensor} onClick=${() => choose(tensor)}>
     <${Name} text=${model.name(tensor)} />
-  </button>`
+  </button></span>`
 }
 
 export function Section(props: { title: string; note?: string; class?: string; children?: ComponentChildren }): VNode {
@@ -71,33 +70,49 @@ export const Bar = ({ share }: { share: number }): VNode =>
     <i style=${{ width: `${Math.max(0, Math.min(1, share)) * 100}%` }}></i>
   </span>`
 
-/** The CSS class for the color of a dtype: the ten most frequent dtypes of a file have distinct colors. */
-export const hueOf = (number: number): string => `hue-${number < 0 ? 'mixed' : number % 10}`
+/** The CSS class of a color: a dtype, or a module. */
+export const hueOf = (hue: number): string => `hue-${hue < 0 ? 'mixed' : hue}`
 
-export function DtypeLegend({ dtypes }: { dtypes: readonly number[] }): VNode {
-  const { model } = useReport()
-  return html`<ul class="legend">
-    ${dtypes.map(
-      (one) =>
-        html`<li key=${one}><i class=${`swatch ${hueOf(one)}`}></i>${visible(model.data.dtypes[one] as string)}</li>`,
+export interface LegendItem {
+  /** The CSS class of the swatch. */
+  readonly color: string
+  readonly text: string
+  readonly number?: string
+}
+
+/** Colors and what they mean, with numbers. */
+export const Legend = ({ items, title }: { items: readonly LegendItem[]; title?: string }): VNode =>
+  html`<ul class="legend">
+    ${title === undefined ? null : html`<li key="title">${title}</li>`}
+    ${items.map(
+      ({ color, text, number }) => html`<li key=${`${color} ${text}`}>
+        <i class=${`swatch ${color}`}></i><bdi>${visible(text)}</bdi>${number === undefined ? null : html` <b>${number}</b>`}
+      </li>`,
     )}
   </ul>`
+
+/** The legend of the dtypes of some tensors, with their bytes. */
+export function dtypeLegend(model: State['model'], rows: Uint32Array | undefined): LegendItem[] {
+  const items: LegendItem[] = []
+  const others = { names: [] as string[], bytes: 0 }
+  for (const { dtype, bytes } of model.shares(rows)) {
+    const [hue, text] = [model.dtypeHue(dtype), model.data.dtypes[dtype] as string]
+    if (hue >= 0) items.push({ color: hueOf(hue), text, number: showBytes(bytes) })
+    else {
+      others.names.push(text)
+      others.bytes += bytes
+    }
+  }
+  if (others.names.length > 0)
+    items.push({ color: hueOf(-1), text: others.names.join(', '), number: showBytes(others.bytes) })
+  return items
 }
 
-/** The dtype of all tensors below a node; -1 if there are several. */
-export function dtypeBelow(model: State['model'], node: Node): number {
-  let [found, at]: [number | undefined, Node[]] = [undefined, [node]]
-  while (at.length > 0) {
-    const next = at.pop() as Node
-    if (next.tensor >= 0) {
-      const own = model.dtypeNumber(next.tensor)
-      if (found !== undefined && found !== own) return -1
-      found = own
-    }
-    for (const child of next.children) at.push(child)
-  }
-  return found ?? -1
-}
+/** Marks a tensor with NaN or infinities. */
+export const FlawBadge = ({ flaw }: { flaw: string }): VNode | null =>
+  flaw === ''
+    ? null
+    : html`<span class="badge bad flaw" title=${`The values include ${flaw.replace('∞', 'infinity')}`}>${flaw}</span>`
 
 export const Empty = ({ children }: { children?: ComponentChildren }): VNode => html`<p class="empty">${children}</p>`
 

@@ -1,5 +1,8 @@
 // Filters tensors by the search box and the selected module.
+import { useMemo } from 'preact/hooks'
+import type { ChangedTensor, DiffFacts } from '../lib/report/data.js'
 import type { Model } from './model.js'
+import { useReport } from './state.js'
 
 const escapedPattern = (word: string): string =>
   word
@@ -28,16 +31,20 @@ export function textMatcher(query: string): Test {
   }
 }
 
-/** The ordinals of the tensors in a module whose names, dtypes or shapes contain all words; undefined for all tensors. */
+/** The text of a tensor that a search looks through, besides its name. */
+export const kindText = (dtype: string, shape: readonly number[], more = ''): string =>
+  `${dtype} ${shape.join('x')} ${more}`.toLowerCase()
+
+/** The ordinals of the tensors in a module whose names, storage types, shapes or layouts contain all words; undefined for all tensors. */
 export function chosen(model: Model, query: string, scope: string): Uint32Array | undefined {
   const all = tests(query)
   if (all.length === 0 && scope === '') return undefined
   const kinds = new Map<number, string>()
-  const kindText = (at: number): string => {
+  const kindOf = (at: number): string => {
     const kind = model.kind(at)
     let text = kinds.get(kind)
     if (text === undefined) {
-      text = `${model.dtype(at)} ${model.shape(at).join('x')} ${model.layout(at)}`.toLowerCase()
+      text = kindText(model.dtype(at), model.shape(at), `${model.layout(at)} ${model.layoutKind(at)}`)
       kinds.set(kind, text)
     }
     return text
@@ -46,7 +53,32 @@ export function chosen(model: Model, query: string, scope: string): Uint32Array 
   for (let at = 0; at < model.size; at++) {
     if (scope !== '' && !model.name(at).startsWith(scope)) continue
     const name = model.lower[at] as string
-    if (all.every((test) => test(name) || test(kindText(at)))) found.push(at)
+    if (all.every((test) => test(name) || test(kindOf(at)))) found.push(at)
   }
   return Uint32Array.from(found)
+}
+
+export interface Changes {
+  readonly changed: readonly ChangedTensor[]
+  readonly added: readonly number[]
+  readonly removed: DiffFacts['removed']
+}
+
+/** The differences in the selected tensors. */
+export function useChanges(): Changes {
+  const { model, rows, query, scope } = useReport()
+  return useMemo(() => {
+    const { changed = [], added = [], removed = [] } = model.data.diff ?? {}
+    if (rows === undefined) return { changed, added, removed }
+    const selected = new Set(rows)
+    const all = tests(query)
+    return {
+      changed: changed.filter(({ tensor }) => selected.has(tensor)),
+      added: added.filter((tensor) => selected.has(tensor)),
+      removed: removed.filter(({ name, dtype, shape }) => {
+        const [lower, kind] = [name.toLowerCase(), kindText(dtype ?? 'unknown', shape)]
+        return name.startsWith(scope) && all.every((test) => test(lower) || test(kind))
+      }),
+    }
+  }, [model, rows, query, scope])
 }

@@ -2,9 +2,12 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { Model } from './model.js'
+import type { Tree } from './tree.js'
 
-export const VIEWS = ['overview', 'bytes', 'layout', 'values', 'diff'] as const
+export const VIEWS = ['overview', 'bytes', 'map', 'values', 'diff'] as const
 export type View = (typeof VIEWS)[number]
+
+export type ValuesTab = 'table' | 'suspects' | 'layers' | 'heat'
 
 /** The state and its setters. */
 export interface State {
@@ -16,13 +19,18 @@ export interface State {
   readonly scope: string
   /** The ordinals of the filtered tensors; undefined for all. */
   readonly rows: Uint32Array | undefined
+  /** The tree of the tensors that match the search, in all modules. */
+  readonly tree: Tree
   /** The tensor whose panel is open. */
   readonly chosen: number | undefined
   /** Whether identical blocks are folded. */
   readonly fold: boolean
+  /** What the view of the values shows. */
+  readonly tab: ValuesTab
   go(view: View): void
   setScope(path: string): void
   setFold(fold: boolean): void
+  setTab(tab: ValuesTab): void
   choose(tensor: number | undefined): void
   /** Statistics from the server. */
   learn(tensor: number, found: Model['found'][number]): void

@@ -63,10 +63,10 @@ function suspicion(model: Model, tensor: number): Omit<Suspect, 'tensor'> | unde
 
 const ORDER = Object.keys(MEANING)
 
-/** The suspicious tensors, the most severe first. */
-export function suspects(model: Model): Suspect[] {
+/** The suspicious tensors in `rows`, or of all, the most severe first. */
+export function suspects(model: Model, rows: Uint32Array | undefined): Suspect[] {
   const found: Suspect[] = []
-  for (let tensor = 0; tensor < model.size; tensor++) {
+  for (const tensor of model.ordinals(rows)) {
     const one = suspicion(model, tensor)
     if (one !== undefined) found.push({ tensor, ...one })
   }

@@ -5,9 +5,19 @@ import { Bars, Histogram } from './charts.js'
 import { html, type VNode } from './html.js'
 import { askSlice, askStats } from './live.js'
 import { isNumbers, relativeChange } from './model.js'
-import { Choice, Name } from './pieces.js'
+import { Choice, FlawBadge, Name } from './pieces.js'
 import { useReport } from './state.js'
-import { counted, showBytes, showCosine, showCount, showNumber, showPercent, showShape, visible } from './words.js'
+import {
+  counted,
+  showBits,
+  showBytes,
+  showCosine,
+  showCount,
+  showNumber,
+  showPercent,
+  showShape,
+  visible,
+} from './words.js'
 
 type Scale = 'linear' | 'log'
 
@@ -52,6 +62,8 @@ function Values({ tensor }: { tensor: number }): VNode {
   }
   if (!isNumbers(found)) return html`<p class="note"><bdi>${visible(found.message)}</bdi> (${visible(found.code)})</p>`
   const score = model.scores[tensor] as number
+  const bad = (count: number): unknown =>
+    count > 0 ? html`<b class="alarm">${showCount(count)}</b>` : showCount(count)
   return html`<div>
     ${
       found.histogram === undefined
@@ -73,9 +85,9 @@ function Values({ tensor }: { tensor: number }): VNode {
         ['mean', showNumber(found.mean)],
         ['std', showNumber(found.std)],
         ['zeros', showCount(found.zeros)],
-        ['NaN', showCount(found.nan)],
-        ['+∞', showCount(found.positiveInfinite)],
-        ['−∞', showCount(found.negativeInfinite)],
+        ['NaN', bad(found.nan)],
+        ['+∞', bad(found.positiveInfinite)],
+        ['−∞', bad(found.negativeInfinite)],
         ['values', showCount(found.count)],
         ['largest deviation', Number.isNaN(score) ? '–' : `${showNumber(score)} σ`],
       ]}
@@ -154,6 +166,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
   const [index, setIndex] = useState<number[]>(outer.map(() => 0))
   const [found, setFound] = useState<SliceFound | string | undefined>(undefined)
   const [canvas, setCanvas] = useState<HTMLCanvasElement | null>(null)
+  const [most, setMost] = useState(0)
   const key = index.join(',')
   useEffect(() => {
     const stop = new AbortController()
@@ -174,6 +187,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
     const sizes = values.map(Math.abs).filter(Number.isFinite).sort()
     // A single outlier would make all other cells white.
     const most = (sizes[Math.floor(sizes.length * 0.995)] ?? 0) || (sizes.at(-1) ?? 0) || 1
+    setMost(most)
     const dark = getComputedStyle(canvas).colorScheme === 'dark'
     for (const [at, value] of values.entries()) paint(image.data, at, value / most, dark)
     context.putImageData(image, 0, 0)
@@ -193,7 +207,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
         }} /></label>`,
     )}
     <canvas class="slice" ref=${setCanvas} role="img" aria-label="Heat map of a slice: blue is negative, red positive"></canvas>
-    <p class="note">${found === undefined ? 'Reading …' : `${found.of[0]} × ${found.of[1]}${every}. Blue is negative, red positive.`}</p>
+    <p class="note">${found === undefined ? 'Reading …' : `${found.of[0]} × ${found.of[1]}${every}. From −${showNumber(most)} (blue) over 0 to ${showNumber(most)} (red).`}</p>
   </section>`
 }
 
@@ -218,8 +232,9 @@ export function TensorPanel({ tensor }: { tensor: number }): VNode {
       <button type="button" class="close" aria-label="Close" onClick=${close}>×</button>
     </header>
     <p class="kind">
-      <b>${visible(model.dtype(tensor))}</b> ${showShape(model.shape(tensor))} · ${showBytes(model.bytes[tensor] as number)}
-      ${model.layout(tensor) === 'dense' ? null : html` · ${visible(model.layout(tensor))}`}
+      <${FlawBadge} flaw=${model.flaw(tensor)} /><b>${visible(model.dtype(tensor))}</b> ${showShape(model.shape(tensor))} · ${showBytes(model.bytes[tensor] as number)}
+      ${model.layout(tensor) === 'dense' ? null : html` · layout ${visible(model.layout(tensor))}`}
+      ${model.quantized(tensor) ? html` · ${showBits(model.bytes[tensor] as number, model.elements(tensor))} bits per weight` : null}
     </p>
     <section><h3>Values</h3><${Values} tensor=${tensor} /></section>
     <${Change} tensor=${tensor} />

@@ -11,6 +11,8 @@ export interface Node {
   /** The ordinal of the tensor with exactly this name; -1 if there is none. */
   tensor: number
   bytes: number
+  /** Number of elements. */
+  elements: number
   count: number
   /** The kind of the node: equal for nodes with the same names, dtypes and shapes below them. */
   kind: number
@@ -46,7 +48,7 @@ function pieces(name: string): string[] {
 const NONE: readonly Node[] = Object.freeze([])
 
 function make(name: string, path: string, parent: Node | undefined): Node {
-  return { name, path, parent, children: NONE, tensor: -1, bytes: 0, count: 0, kind: 0 }
+  return { name, path, parent, children: NONE, tensor: -1, bytes: 0, elements: 0, count: 0, kind: 0 }
 }
 
 /** Child nodes by piece of the path. */
@@ -82,6 +84,7 @@ function sumUp(node: Node, model: Model, kinds: Kinds): void {
   const own = tensor < 0 ? -1 : model.kind(tensor)
   if (tensor >= 0) {
     node.bytes = model.bytes[tensor] as number
+    node.elements = model.elements(tensor)
     node.count = 1
   }
   let key: number | string = own
@@ -90,6 +93,7 @@ function sumUp(node: Node, model: Model, kinds: Kinds): void {
     for (const child of children) {
       sumUp(child, model, kinds)
       node.bytes += child.bytes
+      node.elements += child.elements
       node.count += child.count
       key += `;${child.name.length}:${child.name}${child.kind}`
     }
@@ -102,12 +106,14 @@ function sumUp(node: Node, model: Model, kinds: Kinds): void {
   node.kind = kind
 }
 
-/** Builds the tree of all tensors. The path of its root is empty. */
-export function makeTree(model: Model): Node {
+/** Builds the tree of the tensors in `rows`, or of all tensors. The path of its root is empty. */
+function makeTree(model: Model, rows: Uint32Array | undefined): Node {
   const root = make('', '', undefined)
   // Consecutive names share most of their path.
   const line: Branch[] = [{ node: root, piece: '', below: undefined }]
-  for (let tensor = 0; tensor < model.size; tensor++) {
+  const size = rows?.length ?? model.size
+  for (let row = 0; row < size; row++) {
+    const tensor = rows === undefined ? row : (rows[row] as number)
     const path = pieces(model.name(tensor))
     let level = 0
     while (level < path.length && line[level + 1]?.piece === path[level]) level++
@@ -119,18 +125,39 @@ export function makeTree(model: Model): Node {
   return root
 }
 
-/** The node at a path; the root if it does not exist. */
-export function nodeAt(root: Node, path: string): Node {
+function nodeAt(root: Node, path: string): Node | undefined {
   let node: Node | undefined = root
   while (node !== undefined && node.path !== path) {
     node = node.children.find(
       (child) => child.path === path || (child.children.length > 0 && path.startsWith(child.path)),
     )
   }
-  return node ?? root
+  return node
 }
 
-const isNumber = (name: string): boolean => /^\d+$/.test(name)
+/** The tree of some tensors, built at the first use. */
+export class Tree {
+  readonly #model: Model
+  readonly #rows: Uint32Array | undefined
+  #root: Node | undefined
+
+  constructor(model: Model, rows: Uint32Array | undefined) {
+    this.#model = model
+    this.#rows = rows
+  }
+
+  get root(): Node {
+    this.#root ??= makeTree(this.#model, this.#rows)
+    return this.#root
+  }
+
+  /** The module at a path; an empty one if no tensor is there. */
+  node(path: string): Node {
+    return nodeAt(this.root, path) ?? make('', path, undefined)
+  }
+}
+
+export const isNumber = (name: string): boolean => /^\d+$/.test(name)
 
 /** Formats block numbers: `0 … 31` if consecutive, `0, 2, 5` if few, otherwise the first and the last. */
 function titleOf(nodes: readonly Node[]): string {
@@ -163,6 +190,20 @@ export function folded(node: Node, fold: boolean): Folded[] {
     nodes,
     title: nodes.length === 1 ? (nodes[0] as Node).name : titleOf(nodes),
   }))
+}
+
+/** The ordinals of all tensors below a node. */
+export function* tensorsBelow(node: Node): Generator<number> {
+  const left = [node]
+  while (left.length > 0) {
+    const next = left.pop() as Node
+    if (next.tensor >= 0) yield next.tensor
+    for (const child of next.children) left.push(child)
+  }
+}
+
+export function* tensorsOf(nodes: readonly Node[]): Generator<number> {
+  for (const node of nodes) yield* tensorsBelow(node)
 }
 
 /** The node and its ancestors, from the root down. */

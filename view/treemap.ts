@@ -1,11 +1,26 @@
 // A treemap of bytes: modules as nested areas.
 import { hierarchy, treemap, treemapSquarify } from 'd3-hierarchy'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { groupsOf } from './groups.js'
 import { html, type VNode } from './html.js'
-import { Bar, Choice, DtypeLegend, dtypeBelow, Empty, hueOf, Name, Section, useWidth } from './pieces.js'
-import { type State, useReport } from './state.js'
-import { type Folded, folded, lineage, type Node } from './tree.js'
-import { counted, showBytes, showCount, showShare, visible } from './words.js'
+import type { Model } from './model.js'
+import {
+  Bar,
+  Choice,
+  dtypeLegend,
+  Empty,
+  FlawBadge,
+  hueOf,
+  Legend,
+  type LegendItem,
+  Name,
+  Section,
+  useWidth,
+} from './pieces.js'
+import { scoreScale } from './scale.js'
+import { useReport } from './state.js'
+import { type Folded, folded, lineage, type Node, tensorsBelow, tensorsOf } from './tree.js'
+import { counted, showBits, showBytes, showCount, showLarge, showShare, visible } from './words.js'
 
 const LEVELS = 8
 /** The minimum share of an area that is divided: parts of smaller ones would be a few pixels wide. */
@@ -13,105 +28,128 @@ const LEAST_SHARE = 0.006
 /** The maximum number of areas in a module: the smallest ones are merged. */
 const MOST_AREAS = 160
 const LABEL = 20
+/** The share of one dtype from which areas are colored by module. */
+const MOST_OF_ONE = 0.95
 
 /** An area: a module, folded identical modules, or the rest of many small ones. */
 interface Area {
-  readonly item: Folded | undefined
+  /** What a click opens; undefined for the rest. */
+  readonly node: Node | undefined
+  /** All nodes of the area: several if it is folded, or in a folded module. */
+  readonly nodes: readonly Node[]
   readonly title: string
   readonly bytes: number
+  /** Number of elements. */
+  readonly elements: number
   readonly children: readonly Area[] | undefined
 }
 
-const bytesOf = ({ nodes }: Folded): number => nodes.reduce((sum, node) => sum + node.bytes, 0)
+type Sized = Omit<Area, 'children'>
+
+function sized(node: Node | undefined, nodes: readonly Node[], title: string): Sized {
+  let [bytes, elements] = [0, 0]
+  for (const one of nodes) {
+    bytes += one.bytes
+    elements += one.elements
+  }
+  return { node, nodes, title, bytes, elements }
+}
+
+/** The area of a child of folded modules, which have the same children in the same order. */
+function childArea(parents: readonly Node[], { node: child, nodes: siblings, title }: Folded): Sized {
+  const children = (parents[0] as Node).children
+  let nodes = siblings.flatMap((one) => {
+    const at = children.indexOf(one)
+    return parents.map((parent) => parent.children[at] as Node)
+  })
+  if (siblings.length > 1) return sized(child, nodes, `${title} × ${siblings.length}`)
+  // A module with only one child is merged with it: `q_proj.weight` is one area.
+  let [node, name] = [child, title]
+  while (node.children.length === 1 && node.tensor < 0) {
+    node = node.children[0] as Node
+    name = `${name}.${node.name}`
+    nodes = nodes.map((one) => one.children[0] as Node)
+  }
+  return sized(node, nodes, name)
+}
 
 interface Division {
   readonly fold: boolean
-  readonly keep: Keep
   /** The minimum size of an area that is divided, in bytes. */
   readonly least: number
 }
 
-/** Merges a module with its only child: `q_proj.weight` is one area. */
-function only(item: Folded, fold: boolean): Folded {
-  let [{ node }, { title }] = [item, item]
-  if (item.nodes.length > 1) return item
-  while (node.children.length === 1 && node.tensor < 0) {
-    const [inner] = folded(node, fold) as [Folded]
-    title = `${title}.${inner.title}`
-    node = inner.node
-  }
-  return { node, nodes: [node], title }
-}
-
-function areas(node: Node, times: number, levels: number, how: Division): Area[] {
-  const items = folded(node, how.fold).filter(({ nodes }) => nodes.some(how.keep))
-  const sized = items
-    .map((item) => ({ item: only(item, how.fold), bytes: bytesOf(item) * times }))
+function areas(parents: readonly Node[], levels: number, how: Division): Area[] {
+  const all = folded(parents[0] as Node, how.fold)
+    .map((item) => childArea(parents, item))
     .sort((a, b) => b.bytes - a.bytes)
-  const shown = sized.slice(0, MOST_AREAS).map(({ item, bytes }): Area => {
-    const below = levels > 1 && item.node.children.length > 0 && bytes >= how.least
-    return {
-      item,
-      bytes,
-      title: item.nodes.length > 1 ? `${item.title} × ${item.nodes.length}` : item.title,
-      children: below ? areas(item.node, times * item.nodes.length, levels - 1, how) : undefined,
-    }
+  const shown = all.slice(0, MOST_AREAS).map((area): Area => {
+    const below = levels > 1 && (area.node as Node).children.length > 0 && area.bytes >= how.least
+    return { ...area, children: below ? areas(area.nodes, levels - 1, how) : undefined }
   })
-  const rest = sized.slice(MOST_AREAS)
+  const rest = all.slice(MOST_AREAS)
   if (rest.length === 0) return shown
-  const bytes = rest.reduce((sum, one) => sum + one.bytes, 0)
-  return [...shown, { item: undefined, title: `${showCount(rest.length)} smaller ones`, bytes, children: undefined }]
+  const nodes = rest.flatMap((one) => one.nodes)
+  return [...shown, { ...sized(undefined, nodes, `${showCount(rest.length)} smaller ones`), children: undefined }]
 }
 
-type Keep = (node: Node) => boolean
-
-/** Whether a search result is below a node. */
-function useKeep(): Keep {
-  const { model, rows, query } = useReport()
-  return useMemo(() => {
-    if (rows === undefined || query.trim() === '') return () => true
-    const selected = new Set(rows)
-    const known = new Map<Node, boolean>()
-    const keep = (node: Node): boolean => {
-      let found = known.get(node)
-      if (found === undefined) {
-        found = (node.tensor >= 0 && selected.has(node.tensor)) || node.children.some(keep)
-        known.set(node, found)
-      }
-      return found
-    }
-    return keep
-  }, [model, rows])
-}
-
-/** The largest outlier score below a node. */
-function scoreBelow(state: State, node: Node): number {
-  let [most, at]: [number, Node[]] = [Number.NaN, [node]]
-  while (at.length > 0) {
-    const next = at.pop() as Node
-    const score = next.tensor < 0 ? Number.NaN : (state.model.scores[next.tensor] as number)
+/** The largest outlier score of an area. */
+function scoreOf(model: Model, nodes: readonly Node[]): number {
+  let most = Number.NaN
+  for (const tensor of tensorsOf(nodes)) {
+    const score = model.scores[tensor] as number
     if (score > most || Number.isNaN(most)) most = score
-    for (const child of next.children) at.push(child)
   }
   return most
 }
 
-/** The color step of a score, of eight: 4, 8, 16 … standard deviations. */
-export const heatOf = (score: number): string =>
-  Number.isNaN(score) ? 'heat-none' : `heat-${Math.max(0, Math.min(7, Math.floor(Math.log2(Math.max(1, score)) - 1)))}`
-
-type Color = 'dtype' | 'outliers'
-
-function colorOf(state: State, color: Color, area: Area): string {
-  if (area.item === undefined) return 'hue-mixed'
-  if (color === 'dtype') return hueOf(dtypeBelow(state.model, area.item.node))
-  return heatOf(
-    Math.max(
-      ...area.item.nodes.map((node) => scoreBelow(state, node)).filter((one) => !Number.isNaN(one)),
-      Number.NEGATIVE_INFINITY,
-    ),
-  )
+/** The color of all tensors in an area; -1 if there are several. */
+function commonHue(nodes: readonly Node[], hueOfTensor: (tensor: number) => number): number {
+  let found: number | undefined
+  for (const tensor of tensorsOf(nodes)) {
+    const own = hueOfTensor(tensor)
+    if (found !== undefined && found !== own) return -1
+    found = own
+  }
+  return found ?? -1
 }
+
+const COLORS = [
+  ['dtype', 'type'],
+  ['module', 'module'],
+  ['outliers', 'outliers'],
+] as const
+type Color = (typeof COLORS)[number][0]
+
+/** How areas are colored, and the legend. */
+interface Coloring {
+  classOf(nodes: readonly Node[]): string
+  readonly title?: string
+  readonly items: readonly LegendItem[]
+}
+
+function coloringOf(model: Model, color: Color, top: Node): Coloring {
+  if (color === 'outliers') {
+    const { classOf, legend } = scoreScale(Array.from(tensorsBelow(top), (tensor) => model.scores[tensor] as number))
+    return {
+      classOf: (nodes) => classOf(scoreOf(model, nodes)),
+      title: 'largest deviation from the mean, in standard deviations:',
+      items: legend,
+    }
+  }
+  if (color === 'dtype') {
+    const hue = (tensor: number): number => model.dtypeHue(model.dtypeNumber(tensor))
+    const items = dtypeLegend(model, Uint32Array.from(tensorsBelow(top)))
+    return { classOf: (nodes) => hueOf(commonHue(nodes, hue)), items }
+  }
+  const { groups, hue } = groupsOf(top)
+  return {
+    classOf: (nodes) => hueOf(commonHue(nodes, hue)),
+    items: groups.map(({ title, bytes, hue }) => ({ color: hueOf(hue), text: title, number: showBytes(bytes) })),
+  }
+}
+
+const countOf = ({ nodes }: Area): number => nodes.reduce((sum, { count }) => sum + count, 0)
 
 interface Tile {
   readonly area: Area
@@ -160,7 +198,7 @@ function towards(all: readonly Tile[], from: Tile, key: string): number {
   return best
 }
 
-function Map_({ root, color }: { root: Area; color: Color }): VNode {
+function Map_({ root, coloring }: { root: Area; coloring: Coloring }): VNode {
   const state = useReport()
   const [box, width] = useWidth()
   const height = width < 600 ? 440 : 560
@@ -168,15 +206,22 @@ function Map_({ root, color }: { root: Area; color: Color }): VNode {
   const refs = useRef<(HTMLButtonElement | null)[]>([])
   const all = useMemo(() => (width === 0 ? [] : tilesOf(root, width, height)), [root, width, height])
   useEffect(() => setActive(0), [root])
-  const enter = ({ item }: Area) => {
-    if (item === undefined) return
-    const { node } = item
+  const looks = useMemo(
+    () =>
+      all.map(({ area: { nodes, children } }) => ({
+        color: children === undefined ? coloring.classOf(nodes) : 'inner',
+        flaw: state.model.flawOf(tensorsOf(nodes)),
+      })),
+    [all, coloring, state.learned],
+  )
+  const enter = ({ node }: Area) => {
+    if (node === undefined) return
     if (node.children.length > 0) state.setScope(node.path)
     else if (node.tensor >= 0) state.choose(node.tensor)
   }
   const press = (event: KeyboardEvent, one: Tile) => {
     if (event.key === 'Escape' || event.key === 'Backspace') {
-      const above = state.model.node(state.scope).parent
+      const above = state.model.tree.node(state.scope).parent
       if (above !== undefined) state.setScope(above.path)
     } else if (event.key.startsWith('Arrow')) {
       const next = towards(all, one, event.key)
@@ -197,17 +242,21 @@ function Map_({ root, color }: { root: Area; color: Color }): VNode {
     ${all.map((one, at) => {
       const { area, x, y, level } = one
       const share = showShare(area.bytes, root.bytes)
-      const what = area.item?.node.children.length === 0 ? 'tensor' : counted(area.item?.node.count ?? 0, 'tensor')
-      const text = `${visible(area.title)}, ${showBytes(area.bytes)}, ${share}, ${what}`
+      const what = counted(countOf(area), 'tensor')
+      const { color, flaw } = looks[at] as (typeof looks)[number]
+      const size = showBytes(area.bytes)
+      const text = `${visible(area.title)}, ${size}, ${share}, ${counted(area.elements, 'parameter')}, ${what}${flaw === '' ? '' : `, has ${flaw}`}`
       const wide = one.width > 44 && one.height > 16
+      // A size that does not fit is left out: half of it would be another number.
+      const fits = one.width > 60 + 8 * size.length
       return html`<button
         type="button"
-        key=${`${area.item?.node.path ?? ''}/${level}/${area.title}`}
+        key=${`${area.node?.path ?? ''}/${level}/${area.title}`}
         ref=${(element: HTMLButtonElement | null) => {
           refs.current[at] = element
         }}
-        class=${`area ${colorOf(state, color, area)} ${area.children === undefined ? '' : 'inner'} ${
-          state.chosen !== undefined && area.item?.node.tensor === state.chosen ? 'chosen' : ''
+        class=${`area ${color} ${flaw === '' ? '' : 'flawed'} ${
+          state.chosen !== undefined && area.node?.tensor === state.chosen ? 'chosen' : ''
         }`}
         style=${{ left: `${x}px`, top: `${y}px`, width: `${one.width}px`, height: `${one.height}px` }}
         tabindex=${at === Math.min(active, all.length - 1) ? 0 : -1}
@@ -217,7 +266,7 @@ function Map_({ root, color }: { root: Area; color: Color }): VNode {
         onKeyDown=${(event: KeyboardEvent) => press(event, one)}
         onClick=${() => enter(area)}
       >
-        ${wide ? html`<span><bdi>${visible(area.title)}</bdi>${one.width > 120 ? html` <small>${showBytes(area.bytes)}</small>` : null}</span>` : null}
+        ${wide ? html`${flaw === '' ? null : html`<b class="flaw" aria-hidden="true">${flaw}</b>`}<bdi>${visible(area.title)}</bdi>${fits ? html`<small>${size}</small>` : null}` : null}
       </button>`
     })}
   </div>`
@@ -225,7 +274,7 @@ function Map_({ root, color }: { root: Area; color: Color }): VNode {
 
 function Crumbs(): VNode {
   const { model, scope, setScope } = useReport()
-  const line = lineage(model.node(scope))
+  const line = lineage(model.tree.node(scope))
   return html`<nav class="crumbs" aria-label="Path">
     ${line.map((node, at) => {
       const title = at === 0 ? 'All' : visible(node.name)
@@ -241,31 +290,38 @@ function Crumbs(): VNode {
   </nav>`
 }
 
-function List({ root }: { root: Area }): VNode {
-  const { setScope, choose } = useReport()
-  const shown = (root.children ?? []).slice(0, 100)
+function List({ root, top }: { root: Area; top: Node }): VNode {
+  const { model, setScope, choose, learned } = useReport()
+  const shown = root.children ?? []
+  const quantized = useMemo(() => Array.from(tensorsBelow(top)).some((tensor) => model.quantized(tensor)), [model, top])
+  const flaws = useMemo(() => shown.map(({ nodes }) => model.flawOf(tensorsOf(nodes))), [root, learned])
   return html`<table class="plain">
     <thead>
       <tr>
         <th scope="col">name</th>
-        <th scope="col" class="number">tensors</th>
+        <th scope="col" class="number extra">tensors</th>
+        <th scope="col" class="number">parameters</th>
+        ${quantized ? html`<th scope="col" class="number">bits per weight</th>` : null}
         <th scope="col" class="number">bytes</th>
         <th scope="col" class="number">share</th>
         <th scope="col" class="bars"><span class="hidden">share as a bar</span></th>
       </tr>
     </thead>
     <tbody>
-      ${shown.map(({ item, title, bytes }) => {
+      ${shown.map((area, at) => {
+        const { node, title, bytes, elements } = area
         const open = () => {
-          if (item === undefined) return
-          if (item.node.children.length > 0) setScope(item.node.path)
-          else choose(item.node.tensor)
+          if (node === undefined) return
+          if (node.children.length > 0) setScope(node.path)
+          else choose(node.tensor)
         }
-        return html`<tr key=${item?.node.path ?? title}>
+        return html`<tr key=${node?.path ?? title}>
           <td>
-            ${item === undefined ? title : html`<button type="button" class="link" onClick=${open}><${Name} text=${title} /></button>`}
+            ${node === undefined ? title : html`<${FlawBadge} flaw=${flaws[at]} /> <button type="button" class="link" onClick=${open}><${Name} text=${title} /></button>`}
           </td>
-          <td class="number">${item === undefined ? '' : showCount(item.nodes.reduce((sum, node) => sum + node.count, 0))}</td>
+          <td class="number extra">${showCount(countOf(area))}</td>
+          <td class="number" title=${showCount(elements)}>${showLarge(elements)}</td>
+          ${quantized ? html`<td class="number">${showBits(bytes, elements)}</td>` : null}
           <td class="number">${showBytes(bytes)}</td>
           <td class="number">${showShare(bytes, root.bytes)}</td>
           <td class="bars"><${Bar} share=${bytes / (root.bytes || 1)} /></td>
@@ -277,44 +333,37 @@ function List({ root }: { root: Area }): VNode {
 
 export function Treemap(): VNode {
   const state = useReport()
-  const { model, scope, fold, setFold } = state
-  const [color, setColor] = useState<Color>('dtype')
-  const keep = useKeep()
-  const top = model.node(scope)
+  const { model, scope, fold, setFold, tree, learned } = state
+  const [picked, setColor] = useState<Color | undefined>(undefined)
+  const top = useMemo(() => tree.node(scope), [tree, scope])
+  const usual = useMemo((): Color => {
+    // All areas would have nearly the same color.
+    const [largest] = model.shares(Uint32Array.from(tensorsBelow(top)))
+    return largest !== undefined && largest.bytes > MOST_OF_ONE * top.bytes ? 'module' : 'dtype'
+  }, [model, top])
+  const color = picked ?? usual
+  const coloring = useMemo(() => coloringOf(model, color, top), [model, color, top, learned])
   const root = useMemo((): Area => {
-    const children = areas(top, 1, LEVELS, { fold, keep, least: top.bytes * LEAST_SHARE })
-    const bytes = children.reduce((sum, area) => sum + area.bytes, 0)
-    return { item: undefined, title: '', bytes, children }
-  }, [top, fold, keep])
-  const dtypes = useMemo(() => Array.from(model.data.dtypes.keys()).slice(0, 10), [model])
+    const children = areas([top], LEVELS, { fold, least: top.bytes * LEAST_SHARE })
+    return { ...sized(undefined, [top], ''), children }
+  }, [top, fold])
   return html`<${Section} title="Bytes by module">
     <div class="tools">
       <${Crumbs} />
       <label class="check"><input type="checkbox" checked=${fold} onChange=${() => setFold(!fold)} /> Fold identical blocks</label>
-      ${
-        model.hasValues
-          ? html`<${Choice}
-              label="Color"
-              value=${color}
-              options=${[['dtype', 'dtype'], ['outliers', 'outliers']]}
-              onChange=${setColor}
-            />`
-          : null
-      }
+      <${Choice}
+        label="Color"
+        value=${color}
+        options=${COLORS.filter(([key]) => model.hasValues || key !== 'outliers')}
+        onChange=${setColor}
+      />
     </div>
     ${
       root.bytes === 0
         ? html`<${Empty}>${model.size === 0 ? 'The file has no tensors.' : 'No bytes here match the search.'}<//>`
-        : html`<${Map_} root=${root} color=${color} />`
+        : html`<${Map_} root=${root} coloring=${coloring} />
+            <${Legend} items=${coloring.items} ...${coloring.title === undefined ? {} : { title: coloring.title }} />
+            <${List} root=${root} top=${top} />`
     }
-    ${
-      color === 'dtype'
-        ? html`<${DtypeLegend} dtypes=${dtypes} />`
-        : html`<p class="legend">
-            <span>largest deviation from the mean, in standard deviations:</span>
-            ${['< 4', '4', '8', '16', '32', '64', '128', '256 +'].map((text, at) => html`<span key=${text}><i class=${`swatch heat-${at}`}></i>${text}</span>`)}
-          </p>`
-    }
-    <${List} root=${root} />
   <//>`
 }

@@ -1,32 +1,54 @@
 // The statistics of all tensors: a table, suspicious tensors, and plots over layers.
-import { useMemo, useState } from 'preact/hooks'
+import { useMemo } from 'preact/hooks'
 import type { TensorNumbers } from '../lib/report/data.js'
-import { Grid, type GridColumn } from './grid.js'
+import { BYTES_WIDTH, Grid, type GridColumn, longest } from './grid.js'
 import { HeatMap } from './heat.js'
 import { html, type VNode } from './html.js'
 import { Layers } from './layers.js'
 import { Choice, Empty, Section, TensorLink } from './pieces.js'
-import { useReport } from './state.js'
+import { useReport, type ValuesTab } from './state.js'
 import { MEANING, type Suspect, type Suspicion, suspects } from './suspects.js'
 import { counted, showBytes, showCount, showNumber, showShape, visible } from './words.js'
+
+/** The characters of the longest number, such as -1.23e-38, or of float64 -1.23e-100. */
+const NUMBER_WIDTH = 9
+const DOUBLE_WIDTH = 10
+/** The most tensors whose numbers are measured: formatting those of 100,000 would take a second. */
+const MOST_MEASURED = 4096
 
 type Numeric = 'min' | 'max' | 'mean' | 'std'
 
 function Table(): VNode {
   const { model, rows, chosen, learned } = useReport()
-  const all = useMemo(() => Uint32Array.from({ length: model.size }, (_, at) => at), [model])
-  const shown = rows ?? all
+  const shown = model.ordinals(rows)
   const columns = useMemo((): GridColumn<number>[] => {
-    const measured = (key: Numeric): GridColumn<number> => ({
-      ...{ key, title: key, numeric: true, width: '82px' },
-      cell: (at) => showNumber(model.numbers(at)?.[key]),
-      sort: (at) => model.numbers(at)?.[key] ?? Number.NaN,
-    })
+    const bound = model.data.dtypes.includes('float64') ? DOUBLE_WIDTH : NUMBER_WIDTH
+    const characters = (show: (at: number) => string, most: number): number =>
+      model.size > MOST_MEASURED ? most : longest(Array.from(model.ordinals(undefined), show))
+    const largest = (of: (found: TensorNumbers) => number): number => {
+      let most = 0
+      for (const at of model.ordinals(undefined)) {
+        const found = model.numbers(at)
+        if (found !== undefined) most = Math.max(most, of(found))
+      }
+      return most
+    }
+    const measured = (key: Numeric): GridColumn<number> => {
+      const show = (at: number): string => showNumber(model.numbers(at)?.[key])
+      return {
+        ...{ key, title: key, numeric: true, characters: characters(show, bound), cell: show },
+        sort: (at) => model.numbers(at)?.[key] ?? Number.NaN,
+      }
+    }
+    const score = (at: number): string =>
+      Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`
     const tally = (key: string, title: string, of: (found: TensorNumbers) => number): GridColumn<number> => ({
-      ...{ key, title, numeric: true, width: title === 'zeros' ? '76px' : '56px' },
+      ...{ key, title, numeric: true, characters: showCount(largest(of)).length },
       cell: (at) => {
         const found = model.numbers(at)
-        return found === undefined ? '–' : showCount(of(found))
+        if (found === undefined) return '–'
+        const text = showCount(of(found))
+        return key !== 'zeros' && of(found) > 0 ? html`<b class="alarm">${text}</b>` : text
       },
       sort: (at) => {
         const found = model.numbers(at)
@@ -35,18 +57,18 @@ function Table(): VNode {
     })
     return [
       {
-        ...{ key: 'name', title: 'name', width: 'auto' },
+        ...{ key: 'name', title: 'name' },
         cell: (at) => html`<${TensorLink} tensor=${at} />`,
         sort: (at) => model.sortKeys[at] as string,
       },
       {
-        ...{ key: 'dtype', title: 'dtype', width: '84px' },
-        cell: (at) => visible(model.dtype(at)),
+        ...{ key: 'dtype', title: 'type', characters: longest(model.data.dtypes.map(visible), 18) },
+        cell: (at) => html`<span title=${visible(model.dtype(at))}>${visible(model.dtype(at))}</span>`,
         sort: (at) => model.dtype(at),
       },
       {
-        ...{ key: 'shape', title: 'shape', width: '118px' },
-        cell: (at) => showShape(model.shape(at)),
+        ...{ key: 'shape', title: 'shape', characters: longest(model.data.shapes.map(showShape)) },
+        cell: (at) => html`<span title=${showShape(model.shape(at))}>${showShape(model.shape(at))}</span>`,
         sort: (at) =>
           model
             .shape(at)
@@ -54,7 +76,12 @@ function Table(): VNode {
             .join(),
       },
       {
-        ...{ key: 'bytes', title: 'bytes', numeric: true, width: '82px' },
+        ...{
+          key: 'bytes',
+          title: 'bytes',
+          numeric: true,
+          characters: characters((at) => showBytes(model.bytes[at] as number), BYTES_WIDTH),
+        },
         cell: (at) => showBytes(model.bytes[at] as number),
         sort: (at) => model.bytes[at] as number,
       },
@@ -63,32 +90,25 @@ function Table(): VNode {
       tally('nan', 'NaN', ({ nan }) => nan),
       tally('infinite', '±∞', ({ positiveInfinite, negativeInfinite }) => positiveInfinite + negativeInfinite),
       {
-        ...{ key: 'score', title: 'largest σ', numeric: true, width: '78px' },
-        cell: (at) =>
-          Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`,
+        ...{ key: 'score', title: 'largest σ', numeric: true, characters: characters(score, bound + 2), cell: score },
         sort: (at) => model.scores[at] as number,
       },
     ]
   }, [model, learned])
-  return html`<${Section} title=${counted(shown.length, 'tensor')} class="wide">
-    <${Grid} label="Tensors" columns=${columns} rows=${shown} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} />
+  return html`<${Section} title=${rows === undefined ? counted(model.size, 'tensor') : `${showCount(shown.length)} of ${counted(model.size, 'tensor')}`} class="wide">
+    <${Grid} label="Tensors" columns=${columns} rows=${shown} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} marked=${(at: number) => model.flaw(at) !== ''} />
   <//>`
 }
 
 function Suspects(): VNode {
   const { model, rows, learned, chosen } = useReport()
-  const all = useMemo(() => suspects(model), [model, learned])
-  const shown = useMemo(() => {
-    if (rows === undefined) return all
-    const selected = new Set(rows)
-    return all.filter(({ tensor }) => selected.has(tensor))
-  }, [all, rows])
-  const kinds = (Object.keys(MEANING) as Suspicion[]).filter((kind) => all.some((one) => one.kind === kind))
+  const shown = useMemo(() => suspects(model, rows), [model, rows, learned])
+  const kinds = (Object.keys(MEANING) as Suspicion[]).filter((kind) => shown.some((one) => one.kind === kind))
   const columns: GridColumn<Suspect>[] = [
     {
       key: 'kind',
       title: 'what',
-      width: '130px',
+      characters: longest(kinds),
       cell: ({ kind }) =>
         html`<span class=${`badge ${kind === 'not finite' || kind === 'unreadable' ? 'bad' : ''}`}>${kind}</span>`,
       sort: ({ kind }) => kind,
@@ -96,20 +116,29 @@ function Suspects(): VNode {
     {
       key: 'name',
       title: 'name',
-      width: 'auto',
       cell: ({ tensor }) => html`<${TensorLink} tensor=${tensor} />`,
       sort: ({ tensor }) => model.sortKeys[tensor] as string,
     },
-    { key: 'why', title: 'why', width: '380px', cell: ({ why }) => html`<bdi>${visible(why)}</bdi>` },
+    {
+      ...{
+        key: 'why',
+        title: 'why',
+        characters: longest(
+          shown.map(({ why }) => why),
+          44,
+        ),
+      },
+      cell: ({ why }) => html`<bdi title=${visible(why)}>${visible(why)}</bdi>`,
+    },
   ]
   return html`<${Section} title="Suspects" class="wide" note="What often is a mistake; it may be meant.">
     ${
-      all.length === 0
-        ? html`<${Empty}>${model.hasValues ? 'No suspicious tensors.' : 'No suspicious tensors among those with statistics.'}<//>`
+      shown.length === 0
+        ? html`<${Empty}>${rows !== undefined ? 'None of these tensors looks suspicious.' : model.hasValues ? 'No suspicious tensors.' : 'No suspicious tensors among those with statistics.'}<//>`
         : html`<ul class="meanings">
-              ${kinds.map((kind) => html`<li key=${kind}><b>${kind}</b> ${MEANING[kind]}: ${all.filter((one) => one.kind === kind).length}</li>`)}
+              ${kinds.map((kind) => html`<li key=${kind}><b>${shown.filter((one) => one.kind === kind).length} ${kind}</b> ${MEANING[kind]}</li>`)}
             </ul>
-            <${Grid} label="Suspects" columns=${columns} rows=${shown} rowKey=${({ tensor }: Suspect) => tensor} chosen=${({ tensor }: Suspect) => tensor === chosen} />`
+            <${Grid} label="Suspects" columns=${columns} rows=${shown} rowKey=${({ tensor }: Suspect) => tensor} chosen=${({ tensor }: Suspect) => tensor === chosen} marked=${({ kind }: Suspect) => kind === 'not finite'} />`
     }
   <//>`
 }
@@ -119,12 +148,10 @@ const TABS = [
   ['suspects', 'Suspects'],
   ['layers', 'Layers'],
   ['heat', 'Heat map'],
-] as const
-type Tab = (typeof TABS)[number][0]
+] as const satisfies readonly (readonly [ValuesTab, string])[]
 
 export function Values(): VNode {
-  const { model } = useReport()
-  const [tab, setTab] = useState<Tab>('table')
+  const { model, tab, setTab } = useReport()
   return html`<div>
     <${Choice} label="What to show of the values" value=${tab} options=${TABS} onChange=${setTab} />
     ${

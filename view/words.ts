@@ -31,6 +31,10 @@ export function showLarge(value: number): string {
   return showCount(value)
 }
 
+/** Formats the average number of bits of an element: 4.5. */
+export const showBits = (bytes: number, elements: number): string =>
+  elements === 0 ? '–' : String(Number(((8 * bytes) / elements).toFixed(2)))
+
 /** Formats a share as a percentage: 12.3 %. */
 export function showShare(part: number, whole: number): string {
   if (whole === 0) return '0 %'

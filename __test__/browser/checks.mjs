@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { report, serveReport } from 'ztensor'
 import { safetensors } from '../helpers/command.mjs'
 import { HOSTILE } from '../helpers/report-page.mjs'
-import { writeLlama, writeMany } from './models.mjs'
-import { accessibility, closeQuiet, openReport, overflows } from './page.mjs'
+import { bytesOf, quantized, writeLlama, writeMany, writeNarrow, writeOneDtype, writeQuantized } from './models.mjs'
+import { accessibility, closeQuiet, cutNumbers, openReport, overflows, resized } from './page.mjs'
 
 const fixtures = fileURLToPath(new URL('../fixtures', import.meta.url))
 const MANY = 100_000
@@ -18,6 +18,12 @@ export async function prepare(folder) {
   await writeLlama(path('base.safetensors'), { layers: 8 })
   await writeLlama(path('tuned.safetensors'), { layers: 8, tuned: true, faults: true })
   writeFileSync(path('llama.html'), await report(path('tuned.safetensors'), { against: path('base.safetensors') }))
+  writeQuantized(path('quantized.gguf'))
+  writeFileSync(path('quantized.html'), await report(path('quantized.gguf')))
+  await writeOneDtype(path('one.safetensors'))
+  writeFileSync(path('one.html'), await report(path('one.safetensors')))
+  await writeNarrow(path('narrow.safetensors'))
+  writeFileSync(path('narrow.html'), await report(path('narrow.safetensors')))
   await writeMany(path('many.safetensors'), MANY)
   writeFileSync(path('many.html'), await report(path('many.safetensors'), { statistics: false }))
   return path
@@ -34,7 +40,36 @@ async function withReport(browser, path, options, look) {
   await closeQuiet(opened)
 }
 
-const VIEWS = ['overview', 'bytes', 'layout', 'values', 'diff']
+const VIEWS = ['overview', 'bytes', 'map', 'values', 'diff']
+const TABS = ['Table', 'Suspects', 'Layers', 'Heat map']
+
+/** Shows another view of a report that is open. */
+async function goTo(page, view) {
+  await page.evaluate((hash) => {
+    location.hash = hash
+  }, view)
+  await page.waitForFunction((hash) => document.querySelector('nav [aria-current]').hash === `#${hash}`, view)
+}
+
+/** The cells of a table as text, one array a row. */
+const cells = (page, selector) =>
+  page
+    .locator(`${selector} tr`)
+    .evaluateAll((rows) => rows.map(({ children }) => Array.from(children, (cell) => cell.textContent.trim())))
+
+const largeNumber = (value) => (value >= 1e6 ? `${Number((value / 1e6).toPrecision(3))} M` : value.toLocaleString('en'))
+const showBytes = (bytes) =>
+  bytes < 2 ** 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`
+const elementsOf = ([, shape]) => shape.reduce((one, other) => one * other)
+const sum = (values) => values.reduce((total, value) => total + value, 0)
+
+/** The classes with a prefix of some elements, without duplicates. */
+const classes = async (page, selector, prefix) => {
+  const all = await page
+    .locator(selector)
+    .evaluateAll((elements) => elements.flatMap(({ classList }) => [...classList]))
+  return [...new Set(all.filter((name) => name.startsWith(prefix)))].sort()
+}
 
 export const checks = {
   'the overview has facts, dtypes, modules folded to × 8, and metadata': async (browser, path) => {
@@ -85,8 +120,8 @@ export const checks = {
     })
   },
 
-  'the layout lists what lies where, and what is aliased': async (browser, path) => {
-    await withReport(browser, path('llama.html'), { view: 'layout' }, async (page) => {
+  'the file map lists where the bytes are, and what is aliased': async (browser, path) => {
+    await withReport(browser, path('llama.html'), { view: 'map' }, async (page) => {
       const rows = await texts(page, '.grid tbody tr')
       assert.match(rows[0], /^0\s+.*header and index/)
       assert.match(rows[1], /lm_head\.bias\s+data\s+raw\s+aliased/)
@@ -113,7 +148,7 @@ export const checks = {
       await page.keyboard.press('/')
       await page.keyboard.type('layers.3 float32')
       await page.waitForFunction(() => document.querySelectorAll('.grid tbody tr').length === 2)
-      assert.match(await page.locator('.filter').innerText(), /^2 tensors of 75/)
+      assert.match(await page.locator('.filter').innerText(), /^2 of 75 tensors match/)
     })
   },
 
@@ -121,7 +156,10 @@ export const checks = {
     await withReport(browser, path('llama.html'), { view: 'values' }, async (page) => {
       await choose(page, 'Suspects')
       const found = (await texts(page, '.grid tbody tr')).map((row) => row.replace(/\s+/g, ' '))
-      assert.match(found[0], /^not finite model\.layers\.3\.self_attn\.k_proj\.weight 1 NaN, 1 infinite of 16,384/)
+      assert.match(
+        found[0],
+        /^not finite NaN, ∞ model\.layers\.3\.self_attn\.k_proj\.weight 1 NaN, 1 infinite of 16,384/,
+      )
       assert.ok(
         found.some((row) => /^outliers model\.layers\.1\.mlp\.down_proj/.test(row)),
         found.join('\n'),
@@ -166,9 +204,329 @@ export const checks = {
       await page.waitForSelector('.module')
       await page.locator('.module', { hasText: 'layers' }).click()
       await page.getByRole('link', { name: 'Values' }).click()
-      assert.equal(await page.locator('h2').first().innerText(), '72 tensors')
+      assert.equal(await page.locator('h2').first().innerText(), '72 of 75 tensors')
       await page.getByRole('button', { name: 'Leave the module' }).click()
       assert.equal(await page.locator('h2').first().innerText(), '75 tensors')
+    })
+  },
+
+  'a search narrows every view, and says how many of how many tensors match': async (browser, path) => {
+    const all = [...quantized()]
+    const searches = {
+      q4_k: ([, , type]) => type === 'q4_k',
+      Q6_K: ([, , type]) => type === 'q6_k',
+      float32: ([, , type]) => type === 'float32',
+      quantized: ([, , type]) => type !== 'float32',
+      'blk.2.': ([name]) => name.startsWith('blk.2.'),
+      'attn q?_k 256x256': ([name, shape, type]) => name.includes('attn') && /q._k/.test(type) && shape[0] === 256,
+      'no such thing': () => false,
+    }
+    await withReport(browser, path('quantized.html'), {}, async (page) => {
+      for (const [query, isMatch] of Object.entries(searches)) {
+        const matching = all.filter(isMatch)
+        const [count, bytes] = [matching.length, sum(matching.map(bytesOf))]
+        const types = [...new Set(matching.map(([, , type]) => type))].sort()
+        await page.fill('#search', query)
+        await page.waitForFunction(
+          (said) => document.querySelector('.filter')?.innerText.startsWith(said),
+          `${count} of ${all.length} tensors match`,
+        )
+
+        await goTo(page, 'overview')
+        await page.waitForSelector('.outline', { state: 'attached' })
+        const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
+        assert.ok(facts.includes(`Tensors ${count} of ${all.length}`), facts.join())
+        assert.ok(
+          facts.some((fact) => fact.startsWith(`Parameters ${largeNumber(sum(matching.map(elementsOf)))} of`)),
+          facts.join(),
+        )
+        assert.deepEqual((await cells(page, '.plain tbody')).map(([type]) => type).sort(), types)
+        const outlined = await texts(page, '.outline .shape')
+        assert.equal(
+          outlined.some((text) => /q8_0/.test(text)),
+          types.includes('q8_0'),
+          query,
+        )
+
+        await goTo(page, 'bytes')
+        const listed = await cells(page, '.plain tbody')
+        assert.equal(sum(listed.map((row) => Number(row[1]))), count)
+        assert.equal((await page.locator('.area').count()) > 0, count > 0)
+        assert.deepEqual(
+          (
+            await page.locator('.area[aria-label]').evaluateAll((areas) => areas.map(({ ariaLabel }) => ariaLabel))
+          ).filter((label) => /token_embd/.test(label)).length,
+          types.includes('q8_0') ? 1 : 0,
+        )
+
+        await goTo(page, 'map')
+        assert.equal(await page.locator('.grid').getByRole('row').count(), count + 1)
+        assert.equal(await page.locator('.filemap').count(), count > 0 ? 1 : 0)
+        const [pieces] = await cells(page, '.card:has-text("What the bytes are") tbody')
+        assert.equal(Number(pieces?.[1] ?? 0), count)
+        assert.equal(pieces?.[2] ?? '0.0 KiB', showBytes(bytes))
+
+        await goTo(page, 'values')
+        await choose(page, 'Table')
+        assert.equal(await page.locator('h2').first().innerText(), `${count} of ${all.length} tensors`)
+        assert.deepEqual((await texts(page, '.grid tbody .name')).sort(), matching.map(([name]) => name).sort())
+        await choose(page, 'Heat map')
+        const modules = matching.map(([name]) => name.replace(/^blk\.\d/, 'blk.*'))
+        const repeated = modules.filter((name) => modules.filter((other) => other === name).length > 1)
+        assert.equal(await page.locator('.heat td button').count(), repeated.length)
+      }
+      await page.getByRole('button', { name: 'Clear the search' }).click()
+      assert.equal(await page.locator('.filter').count(), 0)
+    })
+    await withReport(browser, path('llama.html'), { view: 'diff' }, async (page) => {
+      await page.fill('#search', 'layers.5 proj')
+      await page.waitForFunction(() => document.querySelector('.filter')?.innerText.startsWith('7 of 75'))
+      const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
+      assert.deepEqual(facts, ['Changed 7 of 49', 'Added 0 of 1', 'Removed 0 of 0', 'Unchanged 0 of 25'])
+      assert.equal(await page.locator('.grid tbody tr').count(), 7)
+      await goTo(page, 'overview')
+      assert.match((await texts(page, '.findings')).join(), /7 tensors changed, 0 added, 0 removed/)
+    })
+  },
+
+  'a search in a module without a match shows nothing, and the path leads out of it': async (browser, path) => {
+    await withReport(browser, path('one.html'), { view: 'bytes' }, async (page) => {
+      await page.locator('.plain tbody .link', { hasText: 'text' }).click()
+      await page.fill('#search', 'vision')
+      await page.waitForFunction(() => document.querySelector('.filter')?.innerText.startsWith('0 of 24 tensors match'))
+      assert.equal(await page.locator('.area, .plain tbody tr').count(), 0)
+      assert.match(await page.locator('.empty').innerText(), /No bytes here match/)
+      await page.locator('.crumbs').getByRole('button', { name: 'All' }).click()
+      await page.waitForSelector('.area')
+      assert.match(await page.locator('.filter').innerText(), /^19 of 24 tensors match/)
+    })
+  },
+
+  'no number is cut off, at 800 pixels and at 1280': async (browser, path) => {
+    for (const width of [800, 1280]) {
+      for (const name of ['llama.html', 'quantized.html', 'one.html']) {
+        await withReport(browser, path(name), { width }, async (page) => {
+          await page.waitForSelector('.outline')
+          const look = async (what) => {
+            await resized(page)
+            assert.deepEqual(await cutNumbers(page), [], `${name}, ${width} pixels, ${what}`)
+          }
+          await look('overview')
+          await goTo(page, 'bytes')
+          await page.waitForSelector('.area')
+          await look('bytes')
+          await page.getByLabel('Fold identical blocks').uncheck()
+          await look('bytes, unfolded')
+          await goTo(page, 'map')
+          await look('map')
+          await goTo(page, 'values')
+          for (const tab of TABS) {
+            await choose(page, tab)
+            await look(tab)
+          }
+          await choose(page, 'Table')
+          const pages = page.getByRole('group', { name: 'Columns' }).getByRole('button')
+          const titles = new Set()
+          await resized(page)
+          for (let at = 0; at < Math.max(1, await pages.count()); at++) {
+            if ((await pages.count()) > 0) await pages.nth(at).click()
+            await look(`columns ${at}`)
+            for (const title of await texts(page, '.grid th')) titles.add(title)
+          }
+          assert.deepEqual(
+            [...titles],
+            ['name', 'type', 'shape', 'bytes', 'min', 'max', 'mean', 'std', 'zeros', 'NaN', '±∞', 'largest σ'],
+          )
+          assert.equal((await pages.count()) > 0, width === 800)
+          await page.locator('.grid tbody .link').first().click()
+          await page.waitForSelector('.panel')
+          await look('the panel')
+          await page.keyboard.press('Escape')
+          // The check notices what is cut off.
+          await page.waitForSelector('.panel', { state: 'detached' })
+          await resized(page)
+          if (width === 800) await pages.first().click()
+          await page.locator('.grid').evaluate((grid) => {
+            for (const column of grid.querySelectorAll('col')) column.style.width = '30px'
+            grid.querySelector('table').style.minWidth = '0'
+            grid.querySelector('table').style.width = '360px'
+          })
+          assert.notDeepEqual(await cutNumbers(page), [])
+        })
+      }
+      await withReport(browser, path('llama.html'), { width, view: 'diff' }, async (page) => {
+        await resized(page)
+        assert.deepEqual(await cutNumbers(page), [], `diff, ${width} pixels`)
+      })
+    }
+  },
+
+  'legends have numbers, and nearly equal values have the same color': async (browser, path) => {
+    const legend = async (page) => (await texts(page, '.legend li')).map((text) => text.replace(/\s+/g, ' ').trim())
+    await withReport(browser, path('narrow.html'), { view: 'values' }, async (page) => {
+      await choose(page, 'Heat map')
+      for (const metric of ['std', 'largest |value|', 'bytes']) {
+        await choose(page, metric)
+        assert.deepEqual(await classes(page, '.heat td button', 'tone-'), ['tone-0'], metric)
+        assert.deepEqual(await classes(page, '.heat td button', 'heat-'), [], metric)
+      }
+      assert.deepEqual(await legend(page), ['bytes:', '256 B'])
+      await choose(page, 'std')
+      assert.deepEqual(await legend(page), ['std:', '0.01998 to 0.02003'])
+    })
+    await withReport(browser, path('llama.html'), { view: 'values' }, async (page) => {
+      await choose(page, 'Heat map')
+      for (const metric of ['change', 'std', 'largest |value|', 'largest σ', 'zeros', 'bytes']) {
+        await choose(page, metric)
+        const [title, ...items] = await legend(page)
+        assert.equal(title, `${metric}:`)
+        for (const item of items.filter((text) => !['none', 'NaN or ∞'].includes(text)))
+          assert.match(item, /\d/, metric)
+        const shown = await classes(page, '.legend .swatch', 'tone-')
+        for (const used of await classes(page, '.heat td button', 'tone-'))
+          assert.ok(shown.includes(used), `${metric} ${used}`)
+      }
+      await choose(page, 'Layers')
+      for (const item of await legend(page)) assert.match(item, / \d[\d.e-]* to \d[\d.e-]*$/)
+      await choose(page, 'Heat map')
+      assert.ok((await classes(page, '.heat td button', 'tone-')).length > 3)
+      for (const [view, least] of [
+        ['bytes', 1],
+        ['map', 1],
+      ]) {
+        await goTo(page, view)
+        const items = await legend(page)
+        assert.ok(items.length > least, view)
+        for (const item of items) assert.match(item, / \d+(\.\d)? [KM]?i?B$/)
+      }
+    })
+  },
+
+  'NaN and infinity are counted, marked and linked': async (browser, path) => {
+    const name = 'model.layers.3.self_attn.k_proj.weight'
+    await withReport(browser, path('llama.html'), {}, async (page) => {
+      const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
+      assert.ok(facts.includes('NaN or infinity 1 tensor'), facts.join())
+      assert.match(
+        await page.locator('.problem').innerText(),
+        /1 tensor with NaN or infinity\s+1 NaN and 1 infinite values\s+NaN, ∞\s+model\.layers\.3\.self_attn\.k_proj\.weight 2 of 16,384/,
+      )
+      await page.locator('.problem .link').click()
+      assert.equal(await page.locator('.panel h2').innerText(), name)
+      assert.deepEqual(await texts(page, '.panel .alarm'), ['1', '1'])
+      await page.keyboard.press('Escape')
+      await goTo(page, 'values')
+      await page.fill('#search', 'k_proj')
+      await page.waitForFunction(() => document.querySelectorAll('.grid tbody tr').length === 8)
+      const marked = page.locator('.grid tr.marked')
+      assert.equal(await marked.count(), 1)
+      assert.match(await marked.innerText(), /^NaN, ∞\s+model\.layers\.3\./)
+      await choose(page, 'Heat map')
+      assert.deepEqual(
+        await page
+          .locator('.heat .flawed')
+          .evaluateAll((all) => all.map(({ ariaLabel }) => ariaLabel.replace(/: [\d.]+/, ''))),
+        [`${name}, has NaN, ∞`],
+      )
+      await goTo(page, 'bytes')
+      assert.ok((await page.locator('.area.flawed').count()) > 0)
+      await page.fill('#search', 'q_proj')
+      await page.waitForFunction(() => document.querySelectorAll('.area.flawed').length === 0)
+      await goTo(page, 'overview')
+      assert.equal(await page.locator('.problem').count(), 0)
+    })
+  },
+
+  'a model of one dtype is colored by module, with numbers': async (browser, path) => {
+    await withReport(browser, path('one.html'), { view: 'bytes' }, async (page) => {
+      assert.equal(await page.getByRole('button', { name: 'module', exact: true }).getAttribute('aria-pressed'), 'true')
+      assert.ok((await classes(page, '.area:not(.inner)', 'hue-')).length >= 5)
+      const items = (await texts(page, '.legend li')).map((text) => text.replace(/\s+/g, ' ').trim())
+      assert.deepEqual(items, [
+        'vision.layers.*.mlp.weight 768.0 KiB',
+        'vision.embeddings.weight 294.0 KiB',
+        'text.embeddings.weight 256.0 KiB',
+        'vision.layers.*.attn.k_proj.weight 192.0 KiB',
+        'vision.layers.*.attn.q_proj.weight 192.0 KiB',
+        'text.layers.*.attn.q_proj.weight 96.0 KiB',
+        'other 2 B',
+      ])
+      // The same module has one color in all layers.
+      await page.getByLabel('Fold identical blocks').uncheck()
+      assert.equal((await classes(page, '.area[aria-label^="mlp"]', 'hue-')).length, 1)
+      await choose(page, 'type')
+      assert.equal((await classes(page, '.area:not(.inner)', 'hue-')).length, 1)
+      assert.deepEqual(await texts(page, '.legend li bdi'), ['float16'])
+    })
+  },
+
+  'quantized tensors have the names and colors of their storage types, and bits per weight': async (browser, path) => {
+    const all = [...quantized()]
+    const bits = (tensors) => Number(((8 * sum(tensors.map(bytesOf))) / sum(tensors.map(elementsOf))).toFixed(2))
+    await withReport(browser, path('quantized.html'), {}, async (page) => {
+      assert.doesNotMatch(await page.locator('main').innerText(), /unknown/)
+      const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
+      assert.ok(facts.includes(`Bits per weight ${bits(all)}`), facts.join())
+      const rows = await cells(page, '.plain tbody')
+      assert.deepEqual(rows.map(([type, , , bits]) => `${type} ${bits}`).sort(), [
+        'float32 32',
+        'q4_k 4.5',
+        'q6_k 6.56',
+        'q8_0 8.5',
+      ])
+      await goTo(page, 'bytes')
+      assert.equal((await classes(page, '.area:not(.inner)', 'hue-')).length, 4)
+      assert.ok(!(await classes(page, '.area:not(.inner)', 'hue-')).includes('hue-mixed'))
+      assert.deepEqual((await texts(page, '.legend li bdi')).sort(), ['float32', 'q4_k', 'q6_k', 'q8_0'])
+      const blocks = all.filter(([name]) => name.startsWith('blk.'))
+      const row = (await cells(page, '.plain tbody')).find(([name]) => name === 'blk')
+      assert.deepEqual(row.slice(1, 4), [
+        String(blocks.length),
+        largeNumber(sum(blocks.map(elementsOf))),
+        String(bits(blocks)),
+      ])
+      await page.locator('.plain tbody .link', { hasText: 'token_embd' }).click()
+      assert.match(
+        await page.locator('.panel .kind').innerText(),
+        /^q8_0 \[512, 256\] · 136\.0 KiB · layout gguf\.q8_0\/1 · 8\.5 bits per weight/,
+      )
+    })
+  },
+
+  'modules have their numbers of parameters': async (browser, path) => {
+    const all = [...quantized()]
+    await withReport(browser, path('quantized.html'), {}, async (page) => {
+      await page.waitForSelector('.outline')
+      const branches = (await texts(page, '.outline .branch')).map((text) => text.replace(/\s+/g, ' '))
+      const blocks = sum(all.filter(([name]) => name.startsWith('blk.')).map(elementsOf))
+      assert.ok(
+        branches.some((text) => text.includes(`blk 16 tensors ${largeNumber(blocks)}`)),
+        branches.join('\n'),
+      )
+      assert.ok(
+        branches.some((text) => text.includes('weight q4_k [768, 256] 196,608 108.0 KiB')),
+        branches.join('\n'),
+      )
+    })
+    await withReport(browser, path('llama.html'), { view: 'bytes' }, async (page) => {
+      const labels = await page.locator('.area').evaluateAll((areas) => areas.map(({ ariaLabel }) => ariaLabel))
+      assert.ok(
+        labels.some(
+          (label) => label.includes('embed_tokens.weight, 2.0 MiB') && label.includes('1,048,576 parameters'),
+        ),
+        labels.join('\n'),
+      )
+    })
+  },
+
+  'the file map and the layout of tensors have their own words': async (browser, path) => {
+    await withReport(browser, path('quantized.html'), { view: 'map' }, async (page) => {
+      assert.deepEqual(await texts(page, 'nav[aria-label="Views"] a'), ['Overview', 'Bytes', 'File map', 'Values'])
+      assert.equal(await page.locator('h2').first().innerText(), 'File map')
+      assert.doesNotMatch(await page.locator('#app').innerText(), /layout/i)
+      await goTo(page, 'overview')
+      const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
+      assert.ok(facts.includes('Tensor layouts quantized, dense'), facts.join())
     })
   },
 
@@ -235,7 +593,7 @@ export const checks = {
       })
       await page.waitForSelector('tr[aria-rowindex="100001"]')
       await page.fill('#search', 'layers.99.experts.7.')
-      await page.waitForFunction(() => document.querySelector('h2').textContent === '9 tensors')
+      await page.waitForFunction(() => document.querySelector('h2').textContent === '9 of 100,000 tensors')
       for (const view of VIEWS.slice(0, 3)) {
         await page.goto(`${page.url().replace(/#.*/, '')}#${view}`)
         await page.waitForSelector('main > *')

@@ -1,5 +1,7 @@
 // Models for pictures and for tests in a browser: small ones with the names, shapes and habits of real ones.
+import { writeFileSync } from 'node:fs'
 import { create } from 'ztensor'
+import { gguf } from '../helpers/gguf-writer.mjs'
 
 /** Numbers of a normal distribution, the same each time. */
 function normal(seed) {
@@ -84,6 +86,67 @@ export async function writeMany(path, count) {
     await writer.add(`model.layers.${Math.floor(at / 900)}.experts.${Math.floor(at / 9) % 100}.w${at % 9}.weight`, {
       ...{ dtype: 'float32', shape: [4, 4], data: values },
     })
+  }
+  await writer.finish()
+}
+
+/** The GGUF types of a model: their numbers, the elements of a block and its bytes. */
+const BLOCKS = { float32: [0, 1, 4], q8_0: [8, 32, 34], q4_k: [12, 256, 144], q6_k: [14, 256, 210] }
+
+/** The tensors of a quantized Llama: name, shape, storage type. */
+export function* quantized(layers = 4) {
+  yield ['token_embd.weight', [512, 256], 'q8_0']
+  for (let layer = 0; layer < layers; layer++) {
+    yield [`blk.${layer}.attn_q.weight`, [256, 256], 'q4_k']
+    yield [`blk.${layer}.attn_v.weight`, [64, 256], 'q6_k']
+    yield [`blk.${layer}.ffn_up.weight`, [768, 256], 'q4_k']
+    yield [`blk.${layer}.attn_norm.weight`, [256], 'float32']
+  }
+  yield ['output.weight', [512, 256], 'q6_k']
+}
+
+/** The bytes of a tensor of `quantized`. */
+export function bytesOf([, shape, type]) {
+  const [, elements, bytes] = BLOCKS[type]
+  return (shape.reduce((one, other) => one * other) / elements) * bytes
+}
+
+/** Writes a GGUF file of them. */
+export function writeQuantized(path) {
+  const tensors = Array.from(quantized(), (tensor) => {
+    const [name, shape, type] = tensor
+    // As float16 a block scale of 0.05, as float32 6e-13.
+    return { name, shape, type: BLOCKS[type][0], data: Buffer.alloc(bytesOf(tensor), 0x2b) }
+  })
+  writeFileSync(path, gguf({ tensors, metadata: [['general.architecture', 'string', 'llama']] }))
+}
+
+/** Writes a model of one dtype, whose modules differ in their layers. */
+export async function writeOneDtype(path) {
+  const writer = await create(path)
+  const add = (name, shape) => {
+    const data = new Uint16Array(shape.reduce((one, other) => one * other)).fill(0x3c01)
+    return writer.add(name, { dtype: 'float16', shape, data })
+  }
+  await add('vision.embeddings.weight', [256, 588])
+  for (let layer = 0; layer < 6; layer++) {
+    for (const part of ['q_proj', 'k_proj']) await add(`vision.layers.${layer}.attn.${part}.weight`, [128, 128])
+    await add(`vision.layers.${layer}.mlp.weight`, [512, 128])
+  }
+  await add('text.embeddings.weight', [1024, 128])
+  for (let layer = 0; layer < 3; layer++) await add(`text.layers.${layer}.attn.q_proj.weight`, [128, 128])
+  await add('scale', [1])
+  await writer.finish()
+}
+
+/** Writes layers whose standard deviations are from 0.01998 to 0.02003. */
+export async function writeNarrow(path) {
+  const writer = await create(path)
+  for (let layer = 0; layer < 6; layer++) {
+    const spread = 0.01998 + 0.00001 * layer
+    const data = Float32Array.from({ length: 64 }, (_, at) => (at % 2 === 0 ? spread : -spread))
+    for (const name of ['q', 'k'])
+      await writer.add(`layers.${layer}.${name}`, { dtype: 'float32', shape: [8, 8], data })
   }
   await writer.finish()
 }

@@ -60,3 +60,50 @@ export async function accessibility(page) {
 /** Whether the page is wider than its window. */
 export const overflows = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)
+
+/**
+ * The numbers with a unit, the shapes, and the numbers of tables that are not seen whole: cut off by an element around them, by the window, or
+ * by the next column.
+ */
+export const cutNumbers = (page) =>
+  page.evaluate(() => {
+    const found = []
+    const walker = document.createTreeWalker(document.querySelector('#app'), NodeFilter.SHOW_TEXT)
+    for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+      const text = node.textContent.trim()
+      const parent = node.parentElement
+      const inTable = parent.closest('td.number, .legend, .facts, .amount, svg') !== null
+      if (!/\d[\d.,]* (B|[KMGTPE]iB)|^\[[\d, ]+\]$/.test(text) && !(inTable && /\d/.test(text))) continue
+      if (parent.closest('.hidden, details:not([open]) > :not(summary), title, option') !== null) continue
+      const range = document.createRange()
+      range.selectNodeContents(node)
+      const { left, right, width } = range.getBoundingClientRect()
+      if (width === 0) {
+        found.push(`${text}: not shown`)
+        continue
+      }
+      if (left < -1 || right > innerWidth + 1) found.push(`${text}: outside of the window`)
+      for (let around = parent; around !== null; around = around.parentElement) {
+        const { overflowX, textOverflow } = getComputedStyle(around)
+        if (overflowX === 'visible' || around === document.documentElement) continue
+        const box = around.getBoundingClientRect()
+        // Text with an ellipsis has the box of what is shown.
+        const shortened = textOverflow === 'ellipsis' && around.scrollWidth > around.clientWidth
+        if (shortened || left < box.left - 1 || right > box.right + 1) {
+          found.push(`${text}: cut by ${around.tagName.toLowerCase()}.${around.getAttribute('class')}`)
+          break
+        }
+      }
+    }
+    return found
+  })
+
+/** Waits until the page has drawn itself in a new width: elements learn their widths in one frame and are drawn again in the next. */
+export const resized = (page) =>
+  page.evaluate(async () => {
+    for (let frame = 0; frame < 4; frame++) {
+      await new Promise((drawn) => {
+        requestAnimationFrame(() => setTimeout(drawn))
+      })
+    }
+  })

@@ -58,6 +58,37 @@ test('lists every tensor as the file does', async (t) => {
   file.close()
 })
 
+test('names the storage types of quantized tensors, and the layouts of all', async (t) => {
+  for (const path of [fixture('gguf/types.gguf'), fixture('zt101-sparse.zt')]) {
+    const data = dataOf(await report(path))
+    const file = await open(path)
+    const [type, layout, bytes] = ['dtype', 'layout', 'bytes'].map((key) => numbersOf(data.tensors[key], file.size))
+    for (const [at, tensor] of Array.from(file.values()).entries()) {
+      t.is(data.dtypes[type[at]], tensor.storageType, tensor.name)
+      t.is(data.layouts[layout[at]], tensor.layout, tensor.name)
+      t.is(bytes[at], tensor.byteLength, tensor.name)
+    }
+    t.false(data.dtypes.includes('unknown'), path)
+    file.close()
+  }
+  const { dtypes } = dataOf(await report(fixture('gguf/types.gguf')))
+  for (const name of ['q4_k', 'q6_k', 'q8_0']) t.true(dtypes.includes(name), dtypes.join())
+})
+
+test('counts NaN and infinities of each tensor', async (t) => {
+  const tensors = {
+    good: ['F32', [2], floats(1, 2)],
+    nan: ['F32', [3], floats(Number.NaN, 1, Number.NaN)],
+    infinite: ['F32', [3], floats(Infinity, -Infinity, 0)],
+  }
+  const { found, tensors: listed } = dataOf(await report(write('not-finite.safetensors', safetensors(tensors))))
+  const counts = (key) => Object.fromEntries(numbersOf(found[key], 3).map((count, at) => [listed.names[at], count]))
+  t.deepEqual(counts('nan'), { good: 0, nan: 2, infinite: 0 })
+  t.deepEqual(counts('positiveInfinite'), { good: 0, nan: 0, infinite: 1 })
+  t.deepEqual(counts('negativeInfinite'), { good: 0, nan: 0, infinite: 1 })
+  t.is(found.max[listed.names.indexOf('nan')], 1)
+})
+
 test('has the statistics that the library gives', async (t) => {
   const path = write('values.safetensors', safetensors({ w: ['F32', [6], floats(1, 2, 2, Number.NaN, Infinity, 0)] }))
   const { found } = dataOf(await report(path))

@@ -429,7 +429,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Returns the content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`. It does not depend on the layout, the shards or
+   * Returns the content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`. It does not depend on where the bytes are, the shards or
    * the compression of the file. It is computed from the digests in the index, without reading data.
    *
    * @throws ZTensorError ZT_UNSUPPORTED_VERSION for any other format, ZT_BAD_DIGEST if a component has no digest,

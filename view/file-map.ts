@@ -1,8 +1,9 @@
-// The byte layout: where each tensor is in the file, the gaps, and which tensors are read without a copy.
+// The file map: where each tensor is in the file, the gaps, and which tensors are read without a copy.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Grid, type GridColumn } from './grid.js'
+import { BYTES_WIDTH, Grid, type GridColumn, longest } from './grid.js'
 import { html, type VNode } from './html.js'
-import { Choice, DtypeLegend, Empty, Section, TensorLink, useWidth } from './pieces.js'
+import { HUES } from './model.js'
+import { Choice, dtypeLegend, Empty, hueOf, Legend, Section, TensorLink, useWidth } from './pieces.js'
 import { MEANING, type Segment, segmentsOf } from './segments.js'
 import { useReport } from './state.js'
 import { baseName, counted, showBytes, showCount, showShare, visible } from './words.js'
@@ -28,7 +29,7 @@ const LINE = 22
 const KINDS = ['tensor', 'shared', 'padding', 'hole', 'before', 'behind'] as const
 
 /** The file as rows of equal size on a canvas: there may be 100,000 segments. */
-function FileMap({
+function Lines({
   segments,
   byteLength,
   marked,
@@ -55,10 +56,10 @@ function FileMap({
     const color = (name: string): string => style.getPropertyValue(name).trim()
     const colors = new Map<string, string>()
     for (const kind of KINDS) colors.set(kind, color(`--segment-${kind}`))
-    for (let hue = 0; hue < 10; hue++) colors.set(`hue-${hue}`, color(`--hue-${hue}`))
+    for (let hue = -1; hue < HUES; hue++) colors.set(hueOf(hue), color(`--${hueOf(hue)}`))
     for (const one of segments) {
       const { part, kind, offset, length } = one
-      const hue = kind === 'tensor' && part !== undefined ? `hue-${model.dtypeNumber(part.tensor) % 10}` : kind
+      const hue = kind === 'tensor' && part !== undefined ? hueOf(model.dtypeHue(model.dtypeNumber(part.tensor))) : kind
       context.fillStyle = colors.get(hue) ?? 'grey'
       context.globalAlpha = marked(one) ? 1 : 0.2
       const last = Math.min(LINES - 1, Math.floor((offset + Math.max(0, length - 1)) / perLine))
@@ -95,8 +96,8 @@ function FileMap({
     }
     return segments[low - 1]
   }
-  const say = (one: Segment): string =>
-    `${one.part === undefined ? MEANING[one.kind] : visible(model.name(one.part.tensor))}, ${showBytes(one.length)} at ${showCount(one.offset)}`
+  const say = ({ part, kind, length, offset }: Segment): VNode =>
+    html`<bdi>${part === undefined ? MEANING[kind] : visible(model.name(part.tensor))}</bdi><span>, ${showBytes(length)} at ${showCount(offset)}</span>`
   return html`<div class="filemap" ref=${box}>
     <canvas
       ref=${setCanvas}
@@ -107,7 +108,7 @@ function FileMap({
       onMouseLeave=${() => setTip(undefined)}
       onClick=${(event: MouseEvent) => choose(at(event)?.part?.tensor)}
     ></canvas>
-    <p class="note tip">${tip === undefined ? `Each line is ${showBytes(Math.round(perLine))}. Point at a line to see its tensors.` : html`<bdi>${say(tip)}</bdi>`}</p>
+    <p class="note tip">${tip === undefined ? `Each line is ${showBytes(Math.round(perLine))}. Point at a line to see its tensors.` : say(tip)}</p>
   </div>`
 }
 
@@ -138,17 +139,18 @@ function Sums({ segments, byteLength }: { segments: readonly Segment[]; byteLeng
   </table>`
 }
 
-function Copies(): VNode {
+function Copies({ selected }: { selected: ReadonlySet<number> | undefined }): VNode {
   const { model } = useReport()
   const sums = useMemo(() => {
     const by = new Map<string, { parts: number; bytes: number }>()
     for (let at = 0; at < model.partCount; at++) {
-      const { reason, stored } = model.part(at)
+      const { tensor, reason, stored } = model.part(at)
+      if (selected !== undefined && !selected.has(tensor)) continue
       const sum = by.get(reason) ?? { parts: 0, bytes: 0 }
       by.set(reason, { parts: sum.parts + 1, bytes: sum.bytes + stored })
     }
     return Array.from(by).sort((a, b) => b[1].bytes - a[1].bytes)
-  }, [model])
+  }, [model, selected])
   return html`<${Section} title="Aliased or copied" note="What happens when a program on this machine asks for the data of a tensor.">
     <table class="plain">
       <thead>
@@ -175,28 +177,31 @@ function Copies(): VNode {
 
 type Shown = 'all' | 'gaps'
 
-export function Layout(): VNode {
+export function FileMap(): VNode {
   const { model, rows, chosen } = useReport()
   const { files } = model.data.file
-  const [file, setFile] = useState(0)
+  const [wanted, setFile] = useState(0)
   const [shown, setShown] = useState<Shown>('all')
+  const selected = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
+  const tensors = useMemo(() => model.tensorsOfFiles(rows), [model, rows])
+  // Only files with matching tensors can be chosen.
+  const choices = Array.from(files.keys()).filter((at) => rows === undefined || (tensors[at] as number) > 0)
+  const file = choices.includes(wanted) ? wanted : (choices[0] ?? 0)
   const segments = useMemo(() => segmentsOf(model, file), [model, file])
   const byteLength = files[file]?.byteLength ?? model.data.file.byteLength
-  const selected = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
   const marked = useMemo(
     () => (one: Segment) => selected === undefined || (one.part !== undefined && selected.has(one.part.tensor)),
     [selected],
   )
-  const listed = useMemo(
-    () => segments.filter((one) => (shown === 'gaps' ? one.part === undefined : marked(one))),
-    [segments, shown, marked],
-  )
+  const matching = useMemo(() => segments.filter(marked), [segments, marked])
+  const gaps = shown === 'gaps' && rows === undefined
+  const listed = useMemo(() => (gaps ? segments.filter((one) => one.part === undefined) : matching), [matching, gaps])
   const columns: GridColumn<Segment>[] = [
     {
       key: 'offset',
       title: 'offset',
       numeric: true,
-      width: '130px',
+      characters: showCount(byteLength).length,
       cell: ({ offset }) => showCount(offset),
       sort: ({ offset }) => offset,
     },
@@ -204,67 +209,89 @@ export function Layout(): VNode {
       key: 'length',
       title: 'bytes',
       numeric: true,
-      width: '110px',
+      characters: BYTES_WIDTH,
       cell: ({ length }) => showBytes(length),
       sort: ({ length }) => length,
     },
     {
       key: 'what',
       title: 'what',
-      width: 'auto',
       cell: ({ kind, part }) =>
         part === undefined
           ? html`<em>${MEANING[kind]}</em>`
           : html`<${TensorLink} tensor=${part.tensor} />${kind === 'shared' ? html` <small>shared</small>` : null}`,
     },
-    { key: 'role', title: 'component', width: '110px', cell: ({ part }) => visible(part?.role ?? '') },
-    { key: 'encoding', title: 'encoding', width: '100px', cell: ({ part }) => visible(part?.encoding ?? '') },
+    {
+      ...{ key: 'role', title: 'component', characters: longest(model.data.roles, 16) },
+      cell: ({ part }) => visible(part?.role ?? ''),
+    },
+    {
+      ...{ key: 'encoding', title: 'encoding', characters: longest(model.data.encodings, 16) },
+      cell: ({ part }) => visible(part?.encoding ?? ''),
+    },
     {
       key: 'data',
       title: 'data',
-      width: '120px',
+      characters: longest(
+        model.data.reasons.map((reason) => (reason === '' ? 'aliased' : `copied: ${reason}`)),
+        24,
+      ),
       cell: ({ part }) =>
         part === undefined ? '' : part.reason === '' ? 'aliased' : `copied: ${visible(part.reason)}`,
     },
   ]
-  const dtypes = useMemo(() => Array.from(model.data.dtypes.keys()).slice(0, 10), [model])
+  const legend = useMemo(() => dtypeLegend(model, rows), [model, rows])
   const inIndex = useMemo(() => {
     let count = 0
-    for (let at = 0; at < model.partCount; at++) if (model.part(at).offset < 0) count += 1
+    for (let at = 0; at < model.partCount; at++) {
+      const { tensor, offset } = model.part(at)
+      if (offset < 0 && (selected === undefined || selected.has(tensor))) count += 1
+    }
     return count
-  }, [model])
+  }, [model, selected])
   return html`<div class="columns">
-    <${Section} title="Layout of the file" class="wide">
+    <${Section} title="File map" class="wide">
       ${
         files.length > 1
           ? html`<label class="select">File <select value=${file} onChange=${(event: Event) => setFile(Number((event.currentTarget as HTMLSelectElement).value))}>
-              ${files.map(({ name, byteLength }, at) => html`<option key=${at} value=${at}>${visible(baseName(name))} (${showBytes(byteLength)})</option>`)}
+              ${choices.map((at) => {
+                const { name, byteLength } = files[at] as (typeof files)[number]
+                return html`<option key=${at} value=${at}>${visible(baseName(name))} (${counted(tensors[at] as number, 'tensor')}, ${showBytes(byteLength)})</option>`
+              })}
             </select></label>`
           : null
       }
       ${
         byteLength === 0
           ? html`<${Empty}>The offsets of the tensors are not known for this file.<//>`
-          : html`<${FileMap} segments=${segments} byteLength=${byteLength} marked=${marked} /><${DtypeLegend} dtypes=${dtypes} />`
+          : rows !== undefined && rows.length === 0
+            ? html`<${Empty}>No tensor matches.<//>`
+            : html`<${Lines} segments=${segments} byteLength=${byteLength} marked=${marked} />
+                <${Legend} title=${files.length > 1 ? 'in all files:' : undefined} items=${legend} />`
       }
     <//>
-    <${Section} title="What the bytes are"><${Sums} segments=${segments} byteLength=${byteLength} />
+    <${Section} title="What the bytes are" note=${rows === undefined ? undefined : 'Only the selected tensors.'}><${Sums} segments=${matching} byteLength=${byteLength} />
       ${inIndex > 0 ? html`<p class="note">${counted(inIndex, 'component')} without an offset: in the index, or in several pieces.</p>` : null}
     <//>
-    <${Copies} />
+    <${Copies} selected=${selected} />
     <${Section} title="In the order of the file" class="wide">
-      <${Choice}
-        label="What to list"
-        value=${shown}
-        options=${[['all', 'everything'], ['gaps', 'only gaps']]}
-        onChange=${setShown}
-      />
+      ${
+        rows === undefined
+          ? html`<${Choice}
+              label="What to list"
+              value=${shown}
+              options=${[['all', 'everything'], ['gaps', 'only gaps']]}
+              onChange=${setShown}
+            />`
+          : null
+      }
       <${Grid}
         label="Pieces of the file"
         columns=${columns}
         rows=${listed}
         rowKey=${({ offset, kind, part }: Segment) => `${offset} ${kind} ${part?.tensor ?? ''} ${part?.role ?? ''}`}
         chosen=${({ part }: Segment) => part !== undefined && part.tensor === chosen}
+        marked=${({ part }: Segment) => part !== undefined && model.flaw(part.tensor) !== ''}
       />
     <//>
   </div>`
