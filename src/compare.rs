@@ -78,7 +78,7 @@ pub fn compare<'env>(
         places.filter_map(|&ordinal| u32::try_from(ordinal).ok()).collect()
     };
     let lanes = [a.shared.lane(&ordinals(0)), b.shared.lane(&ordinals(1))];
-    let longest = [Lane::Far, Lane::Long].into_iter().find(|lane| lanes.contains(lane));
+    let longest = [Lane::Remote, Lane::Long].into_iter().find(|lane| lanes.contains(lane));
     let lane = longest.unwrap_or(Lane::Short);
     let given = |at: usize| tolerance.get(at).copied().unwrap_or_default();
     let tolerance = Tolerance { absolute: given(0), relative: given(1) };

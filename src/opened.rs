@@ -254,13 +254,13 @@ impl Shared {
 
     /// Returns a lane, or the lane for work that waits for something external.
     pub fn or_remote(&self, lane: Lane) -> Lane {
-        if self.is_remote { Lane::Far } else { lane }
+        if self.is_remote { Lane::Remote } else { lane }
     }
 
     /// Returns the lane for work on tensors.
     pub fn lane(&self, ordinals: &[u32]) -> Lane {
         if self.is_remote {
-            return Lane::Far;
+            return Lane::Remote;
         }
         // For that many the sum of the weights alone would take a while.
         if ordinals.len() as u64 > SHORT / TENSOR {
@@ -274,7 +274,7 @@ impl Shared {
     /// Returns the lane for work on a component or on a slice of it.
     pub fn component_lane(&self, ordinal: u32, component: u32, ranges: Option<&[f64]>) -> Lane {
         if self.is_remote {
-            return Lane::Far;
+            return Lane::Remote;
         }
         let Ok((tensor, component)) = self.part(ordinal, component) else { return Lane::Short };
         let bits = component.dtype.map_or(8, DType::bits);

@@ -175,7 +175,7 @@ pub fn open_urls<'env>(
             Err(error)
         })
     };
-    spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
+    spawn(env, Lane::Remote, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }
 
 /// Whether a store has a file.
@@ -191,7 +191,7 @@ pub fn is_there<'env>(
         let (uploads, path) = ztensor_remote::uploads(&url, &remote.options(), false)?;
         uploads.is_there(&path, &stop)
     };
-    spawn(env, Lane::Far, control, job, |_, there| Ok(there))
+    spawn(env, Lane::Remote, control, job, |_, there| Ok(there))
 }
 
 /// Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes.
@@ -218,7 +218,7 @@ pub fn put_file<'env>(
             put => put.map(|()| true),
         }
     };
-    spawn_lasting(env, Lane::Far, control, job, |_, same| Ok(same))
+    spawn_lasting(env, Lane::Remote, control, job, |_, same| Ok(same))
 }
 
 /// Bytes that are read at once.

@@ -261,7 +261,7 @@ impl ScriptSource {
             let scripts = Scripts { desk, root: root.clone(), length, blocks: Arc::default() };
             Shared::open_at(Arc::new(scripts), &[root], &request, stop)
         };
-        spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
+        spawn(env, Lane::Remote, control, job, |_, shared| Ok(NativeFile::new(shared)))
     }
 
     /// Passes the requested bytes, which are copied.

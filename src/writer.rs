@@ -210,7 +210,7 @@ pub fn create_writer<'env>(
             let writer = Writer::upload(&uploads, &path, settings)?;
             Ok((writer, uploads))
         };
-        return spawn(env, Lane::Far, control, job, |_, (writer, uploads)| {
+        return spawn(env, Lane::Remote, control, job, |_, (writer, uploads)| {
             Ok(NativeWriter { uploads: Some(uploads), ..NativeWriter::new(writer) })
         });
     }
@@ -236,7 +236,7 @@ impl NativeWriter {
 
     /// A lane, or the one for work that waits for a store.
     pub fn or_remote(&self, lane: Lane) -> Lane {
-        if self.uploads.is_some() { Lane::Far } else { lane }
+        if self.uploads.is_some() { Lane::Remote } else { lane }
     }
 
     /// Bytes of the file so far.

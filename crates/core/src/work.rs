@@ -1,4 +1,4 @@
-//! Long work: it runs on our own threads, counts what it has done and can be stopped. It uses no other module.
+//! Long-running work on the package's own threads: progress, cancellation, parallel loops. Uses no other module.
 #![forbid(unsafe_code)]
 
 pub mod lanes;
@@ -12,15 +12,15 @@ use std::thread;
 
 use crate::error::{Code, Error, Result};
 
-/// Bytes read or hashed between two looks at the stop flag: under 50 ms even at 100 MB/s.
+/// Bytes read or hashed between two checks of the stop flag: less than 50 ms even at 100 MB/s.
 pub const PIECE: usize = 4 << 20;
 
-/// A flag that ends work between two pieces.
+/// A flag that cancels work between two pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that nobody sets, for reads that nobody ends.
+    /// Returns a flag that is never set, for work that cannot be canceled.
     pub fn never() -> &'static Self {
         static NEVER: LazyLock<Stop> = LazyLock::new(Stop::default);
         &NEVER
@@ -42,14 +42,14 @@ impl Stop {
     }
 }
 
-/// What a piece of long work shares with whoever watches it.
+/// The stop flag and the progress of long-running work, shared with its caller.
 #[derive(Clone, Default)]
 pub struct Watch {
     pub stop: Stop,
     counts: Arc<[AtomicU64; 4]>,
 }
 
-/// How far the work has come.
+/// The progress of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub bytes: u64,
@@ -64,13 +64,13 @@ impl Watch {
         self.counts[3].store(tensors, Ordering::Relaxed);
     }
 
-    /// One with the same stop flag that counts for nobody.
+    /// Returns a watch with the same stop flag, whose progress nobody reads.
     #[must_use]
     pub fn silent(&self) -> Self {
         Self::stopped_by(&self.stop)
     }
 
-    /// One that counts for nobody.
+    /// Returns a watch with a given stop flag, whose progress nobody reads.
     pub fn stopped_by(stop: &Stop) -> Self {
         Self { stop: stop.clone(), ..Self::default() }
     }
@@ -90,20 +90,20 @@ impl Watch {
     }
 }
 
-/// Threads that this machine runs at once, as they were at the first look: one takes the system a dozen calls, for the bounds of
-/// control groups.
+/// Returns the number of threads that this machine runs at once. The first call asks the system, which takes a dozen system calls because
+/// of control groups.
 pub fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
-/// Calls `work` for each of `count` items, several at once, on the calling thread and on others beside it. Nothing
-/// waits inside a thread of a lane for other work of a lane: all of its threads could wait so.
+/// Calls `work` for each of `count` items, in parallel on the calling thread and on new threads. Threads of a lane never wait for other
+/// work of a lane, because then all of them could wait.
 pub fn for_each(count: usize, work: impl Fn(usize) + Sync) {
     for_each_on(cores(), count, work);
 }
 
-/// The same on so many threads at most.
+/// Calls `work` for each of `count` items on at most `threads` threads, like [`for_each`].
 pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let run = &|| loop {
@@ -117,13 +117,13 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
         let mut helping = Vec::new();
         for _ in 1..threads.min(count) {
             let Some(helper) = Helper::take() else { break };
-            let far = IS_FAR.get();
+            let is_remote = IS_REMOTE.get();
             let run = move || {
-                IS_FAR.set(far);
+                IS_REMOTE.set(is_remote);
                 run();
                 drop(helper);
             };
-            // Where the system has no thread left, fewer do the same work.
+            // If the system has no thread left, fewer threads do the work.
             let Ok(thread) = thread::Builder::new().name("ztensor-each".to_owned()).spawn_scoped(scope, run)
             else {
                 break;
@@ -131,31 +131,30 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
             helping.push(thread);
         }
         run();
-        // The scope would wait for the work alone: what a thread keeps for itself, a decoder, is returned when it has ended.
+        // The scope waits only for the closures. Thread-local state, such as a decoder, is dropped when the thread has ended.
         for thread in helping {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
     });
 }
 
-/// One of the threads that may help at a time. Calls nest and come side by side, and each would like as many as
-/// there are cores.
+/// A permit for an additional thread. Calls nest and run concurrently, and each asks for as many threads as there are cores.
 pub(crate) struct Helper(&'static AtomicUsize);
 
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
-/// Those of work that waits for somebody else: they sleep, and take nobody's core.
-static FAR_HELPERS: AtomicUsize = AtomicUsize::new(0);
-const MOST_FAR: usize = 256;
+/// Permits for threads that wait for another machine: they sleep most of the time.
+static REMOTE_HELPERS: AtomicUsize = AtomicUsize::new(0);
+const MOST_REMOTE: usize = 256;
 
 thread_local! {
-    /// Whether the thread does work that waits for somebody else.
-    static IS_FAR: Cell<bool> = const { Cell::new(false) };
+    /// Whether the thread does work that waits for another machine.
+    static IS_REMOTE: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Helper {
     pub(crate) fn take() -> Option<Self> {
         let (helpers, most) =
-            if IS_FAR.get() { (&FAR_HELPERS, MOST_FAR) } else { (&HELPERS, (2 * cores()).max(32)) };
+            if IS_REMOTE.get() { (&REMOTE_HELPERS, MOST_REMOTE) } else { (&HELPERS, (2 * cores()).max(32)) };
         let taken = helpers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helpers| {
             (helpers < most).then_some(helpers + 1)
         });
@@ -169,24 +168,24 @@ impl Drop for Helper {
     }
 }
 
-/// The same with work that can fail: the first failure ends what has not begun.
+/// Calls `work`, which can fail, for each of `count` items on at most `threads` threads. After a failure, no further item is started.
 pub fn try_each_on(threads: usize, count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let failed = OnceLock::new();
     for_each_on(threads, count, |item| {
         if failed.get().is_none()
             && let Err(error) = work(item)
         {
-            // A second failure at the same time is the same story.
+            // Only the first failure is returned.
             let _ = failed.set(error);
         }
     });
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// Bytes that one core copies at a time, where several do.
+/// Bytes that one thread copies at a time.
 const COPIED: usize = 4 << 20;
 
-/// Copies bytes to as many, on all cores where they are many.
+/// Copies bytes, on all cores if there are many.
 pub fn copy(from: &[u8], to: &mut [u8]) {
     let parts: Vec<_> =
         to.chunks_mut(COPIED).zip(from.chunks(COPIED)).map(|part| Mutex::new(Some(part))).collect();
@@ -226,7 +225,7 @@ mod tests {
         struct Kept;
         impl Drop for Kept {
             fn drop(&mut self) {
-                // So that a caller who did not wait would be the first.
+                // A caller that did not wait would return first.
                 for _ in 0..1000 {
                     thread::yield_now();
                 }
@@ -245,11 +244,11 @@ mod tests {
         assert_eq!(ENDED.load(Ordering::Relaxed), 1);
     }
 
-    /// The helpers of work that waits for somebody else are not those of the others, in threads that help as well.
+    /// Remote work has permits of its own, also in the threads that it starts.
     #[test]
-    fn far_work_takes_no_helper_of_others() {
+    fn remote_work_has_its_own_helpers() {
         let taken: Vec<Helper> = thread::spawn(|| {
-            IS_FAR.set(true);
+            IS_REMOTE.set(true);
             let inner = Mutex::new(Vec::new());
             let both = Barrier::new(2);
             for_each_on(2, 2, |_| {
@@ -261,7 +260,7 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(taken.len(), 40);
-        assert!(taken.iter().all(|helper| ptr::eq(helper.0, &raw const FAR_HELPERS)));
+        assert!(taken.iter().all(|helper| ptr::eq(helper.0, &raw const REMOTE_HELPERS)));
         assert!(Helper::take().is_none_or(|helper| ptr::eq(helper.0, &raw const HELPERS)));
     }
 }

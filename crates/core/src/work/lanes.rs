@@ -1,5 +1,4 @@
-//! Queues of work, and the threads that take it from them. Each lane has threads of its own, so that what is short never waits
-//! for what is long.
+//! Queues of jobs, each with its own threads, so that short jobs never wait for long ones.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -7,52 +6,52 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-use super::{IS_FAR, cores};
+use super::{IS_REMOTE, cores};
 use crate::error::{Code, Error, Result};
 
-/// Up to this many bytes work is short: a core decodes or hashes them in some 10 ms.
+/// Work on up to this many bytes is short: a core decodes or hashes them in about 10 ms.
 pub const SHORT: u64 = 4 << 20;
 
-/// Calls at once that wait for what is far away. Each reads with threads of its own.
-const FAR: usize = 64;
+/// Maximum concurrent calls that wait for other machines. Each has its own threads to read with.
+const REMOTE: usize = 64;
 
-/// Where work waits for a thread.
+/// A queue of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Opening files, and whatever reads or writes [`SHORT`] bytes at most.
+    /// Opens, and reads and writes of at most [`SHORT`] bytes.
     Short,
-    /// One step of a file that is written: a piece of a tensor, the end. It may wait for the disk, or compress.
+    /// One step of writing a file: a piece of a tensor, or the end. It may wait for the disk, or compress.
     Step,
     /// Everything else: conversions, verifications, large loads.
     Long,
-    /// Whatever waits for another machine, or for code of the host: its threads sleep most of the time.
-    Far,
+    /// Work that waits for another machine, or for the caller's code: its threads sleep most of the time.
+    Remote,
 }
 
 impl Lane {
-    /// The lane for work on so many bytes.
+    /// Returns the lane for work on a number of bytes.
     pub fn of(bytes: u64) -> Self {
         if bytes <= SHORT { Self::Short } else { Self::Long }
     }
 
     fn queue(self) -> &'static Queue {
         static QUEUES: [Queue; 4] = [const { Queue::new() }; 4];
-        let [short, step, long, far] = &QUEUES;
+        let [short, step, long, remote] = &QUEUES;
         match self {
             Self::Short => short,
             Self::Step => step,
             Self::Long => long,
-            Self::Far => far,
+            Self::Remote => remote,
         }
     }
 
-    /// Threads that it has at most.
+    /// Returns the maximum number of threads.
     fn most(self) -> usize {
         match self {
-            // Opening can wait for a disk or a network, which must not hold up all other short work.
+            // An open can wait for a disk or a network drive, which must not delay all other short work.
             Self::Short => cores().max(4),
             Self::Step | Self::Long => cores(),
-            Self::Far => FAR,
+            Self::Remote => REMOTE,
         }
     }
 
@@ -61,7 +60,7 @@ impl Lane {
             Self::Short => "ztensor-short",
             Self::Step => "ztensor-step",
             Self::Long => "ztensor-long",
-            Self::Far => "ztensor-far",
+            Self::Remote => "ztensor-remote",
         }
     }
 }
@@ -70,7 +69,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct State {
-    /// By the order in which they came.
+    /// By arrival.
     jobs: BTreeMap<u64, Job>,
     next: u64,
     threads: usize,
@@ -92,23 +91,23 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hire(&'static self, lane: Lane, state: &mut State) -> std::io::Result<()> {
+    fn start_thread(&'static self, lane: Lane, state: &mut State) -> std::io::Result<()> {
         let name = format!("{}-{}", lane.name(), state.threads);
         Builder::new().name(name).spawn(move || {
-            IS_FAR.set(lane == Lane::Far);
+            IS_REMOTE.set(lane == Lane::Remote);
             self.serve();
         })?;
         state.threads += 1;
         Ok(())
     }
 
-    /// What each thread does. It stays, since starting one costs more than most jobs.
+    /// The loop of a thread. Threads stay, because starting one costs more than most jobs.
     fn serve(&self) {
         let mut state = self.lock();
         loop {
             if let Some((_, job)) = state.jobs.pop_first() {
                 drop(state);
-                // A job tells its caller of a panic. The thread goes on.
+                // The job reports a panic to its caller.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
             } else {
@@ -120,7 +119,7 @@ impl Queue {
     }
 }
 
-/// The place of a job in its lane.
+/// A job that waits in its lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     lane: Lane,
@@ -128,7 +127,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Takes the job out, unless a thread has begun it.
+    /// Removes and returns the job, unless a thread has started it.
     pub fn take(self) -> Option<impl FnOnce() + Send> {
         self.lane.queue().lock().jobs.remove(&self.number)
     }
@@ -139,21 +138,21 @@ impl Waiting {
 pub struct Ready(Lane);
 
 impl Lane {
-    /// Sees to it that the lane has a thread. `ZT_LIMIT` where the system gives it none; the next call tries again.
+    /// Starts a thread if the lane has none. Fails with `ZT_LIMIT` if the system refuses; the next call tries again.
     pub fn ready(self) -> Result<Ready> {
         let queue = self.queue();
         let mut state = queue.lock();
         if state.threads == 0 {
             let none =
                 |error| Error::new(Code::Limit, format!("the system has no thread for the work: {error}"));
-            queue.hire(self, &mut state).map_err(none)?;
+            queue.start_thread(self, &mut state).map_err(none)?;
         }
         Ok(Ready(self))
     }
 }
 
 impl Ready {
-    /// Has a thread of the lane do a job, after those that came before it.
+    /// Queues a job.
     pub fn spawn(self, job: impl FnOnce() + Send + 'static) -> Waiting {
         let queue = self.0.queue();
         let mut state = queue.lock();
@@ -161,8 +160,8 @@ impl Ready {
         state.next += 1;
         state.jobs.insert(number, Box::new(job));
         if state.jobs.len() > state.idle && state.threads < self.0.most() {
-            // Where the system has no thread left, fewer do the same work.
-            let _ = queue.hire(self.0, &mut state);
+            // If the system has no thread left, fewer threads do the work.
+            let _ = queue.start_thread(self.0, &mut state);
         }
         drop(state);
         queue.wake.notify_one();
@@ -176,10 +175,10 @@ mod tests {
 
     use super::*;
 
-    // One test, since the lanes are the process's.
+    // One test, because lanes are global.
     #[test]
-    fn a_full_lane_holds_up_nobody_else_and_lets_go_of_what_waits() {
-        // Some that wait for a disk or a network must not hold up the others.
+    fn a_full_lane_does_not_delay_others_and_its_waiting_jobs_can_be_taken() {
+        // Jobs that wait for a disk or a network must not delay others.
         assert!(Lane::Short.most() >= 4);
         let (release, gate): (Vec<Sender<()>>, Vec<Receiver<()>>) =
             (0..Lane::Long.most()).map(|_| channel()).unzip();
