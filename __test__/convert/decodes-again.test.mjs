@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import test from 'ava'
-import { convert, diff, open, ZTensorError } from 'ztensor'
+import { convert, create, diff, open, ZTensorError } from 'ztensor'
+import { zt10 } from '../corpus/zt.mjs'
 import { viewBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -129,3 +130,68 @@ for (const folder of FOLDERS) {
     })
   }
 }
+
+test('the default version of .zt keeps quantized tensors, and other attributes of theirs', async (t) => {
+  for (const [name, options] of [
+    ['gguf/types.gguf', {}],
+    ['gguf/types.gguf', { compression: { level: 1, minSavings: 0 }, digest: 'sha256' }],
+  ]) {
+    const to = scratchPath('quantized.zt')
+    const result = await convert(fixturePath(name), to, options)
+    t.deepEqual(result.skipped, [])
+    const [source, made] = [await open(fixturePath(name)), await open(to)]
+    t.is(made.version, '1.0')
+    for (const tensor of source.values()) {
+      const after = made.tensor(tensor.name)
+      t.deepEqual(await reading(after), await reading(tensor), tensor.name)
+      t.is(after.storageType, tensor.storageType)
+      t.deepEqual(after.attributes, tensor.attributes)
+      t.deepEqual([...after.components.values()].map(({ dtype }) => dtype), [...tensor.components.values()].map(({ dtype }) => dtype)) // biome-ignore format: one claim
+    }
+    // And from there on.
+    const again = scratchPath('again.zt')
+    await convert(to, again, { version: '1.2' })
+    t.true((await diff(fixturePath(name), again, { attributes: false })).same)
+    source.close()
+    made.close()
+  }
+})
+
+test('an object of version 1.0 keeps the dtypes of its components, with attributes of its own', async (t) => {
+  const path = scratchPath('object.zt')
+  const writer = await create(path)
+  const data = Float64Array.of(1, 2)
+  await writer.addObject('x', { layout: 'x.y/1', shape: [2], attributes: { a: 1 }, components: { s: { dtype: 'float64', data }, raw: { data: Uint8Array.of(7) } } }) // biome-ignore format: one object
+  await writer.finish()
+  const file = await open(path)
+  const x = file.tensor('x')
+  t.deepEqual([x.dtype, x.layout, x.attributes], [undefined, 'x.y/1', { a: 1 }])
+  t.deepEqual(x.components.get('s').data, data)
+  t.is(x.components.get('raw').dtype, undefined)
+  file.close()
+})
+
+test('what is no record of dtypes is an attribute like any other', async (t) => {
+  for (const value of [
+    7,
+    'none',
+    {},
+    { components: 3 },
+    { tensor: 'float32', components: {} },
+    { components: { data: 'none' } },
+    { components: { 3: 4 } },
+  ]) {
+    // biome-ignore format: one list
+    const part = { dtype: 'float32', shape: [1], format: 'x.y/1', components: { data: { bytes: Buffer.alloc(4) } } }
+    const file = await open(zt10({ x: { ...part, attributes: { 'ztensor:dtypes': value, b: 1 } } }))
+    const { dtype, attributes } = file.tensor('x')
+    t.deepEqual([dtype, attributes], ['float32', { 'ztensor:dtypes': value, b: 1 }], JSON.stringify(value))
+    file.close()
+  }
+  // Of a known layout it says nothing that the layout does not.
+  const dense = { dtype: 'float32', shape: [1], format: 'dense', components: { data: { bytes: Buffer.alloc(4) } } }
+  const recorded = { tensor: 'none', components: { data: 'int32', none: 'int8' } }
+  const file = await open(zt10({ x: { ...dense, attributes: { 'ztensor:dtypes': recorded } } }))
+  t.deepEqual(file.tensor('x').data, Float32Array.of(0))
+  file.close()
+})

@@ -31,7 +31,7 @@ pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{
     Alignment, Announced, Asked, Assemble, Canonical, DataShards, FileAttributes, Index, Method, Names, Pass,
-    Put, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
+    Put, RecordedDtypes, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
 };
 
 use crate::error::{Code, Error, Result};

@@ -8,7 +8,7 @@ use super::cast::cast_length;
 use super::dequantize;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Announced, FileAttributes, Names};
+use crate::formats::{Announced, FileAttributes, Names, RecordedDtypes};
 use crate::kernels::dequantize::can_dequantize;
 use crate::limits::ATTRIBUTE_VALUES;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
@@ -41,7 +41,7 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
     } else if let Some(error) = other_components(catalog, tensor, format) {
         Some(error)
-    } else if let Some(error) = lost_dtypes(catalog, tensor, format) {
+    } else if let Some(error) = lost_dtype(tensor, format) {
         Some(error)
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
         Some(Error::new(Code::BadDtype, "the type of its elements is unknown"))
@@ -122,34 +122,16 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static Writ
     (!roles.is_empty()).then(|| Error::new(Code::BadLayout, message()))
 }
 
-/// Rejects dtypes that are required for decoding, if the target does not store dtypes of components.
-fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
+/// Rejects the dtype of elements of a layout that the target does not define, if it records those of components alone.
+fn lost_dtype(tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let (name, layout) = (format.title, tensor.layout_name());
-    let is_other = matches!(tensor.layout(), Layout::Other(_));
+    let is_lost =
+        format.dtypes == RecordedDtypes::OfComponents && matches!(tensor.layout(), Layout::Other(_));
+    let dtype = tensor.dtype().filter(|_| is_lost)?.name();
     let help = advice(tensor);
-    if format.component_dtypes {
-        let dtype = tensor.dtype().filter(|_| is_other)?.name();
-        let message =
-            format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it{help}");
-        return Some(Error::new(Code::BadLayout, message));
-    }
-    // Bytes without a dtype are still bytes.
-    let typed =
-        |part: &Component| part.dtype.filter(|&dtype| dtype != DType::Uint8).map(|dtype| (part.role, dtype));
-    if let Some((role, dtype)) =
-        tensor.components().iter().filter(|part| is_other || !tensor.is_own(part)).find_map(typed)
-    {
-        let (role, dtype) = (catalog.label(role), dtype.name());
-        let message =
-            format!("{name} keeps no dtype of the component {role:?}, {dtype}; version 1.2 keeps it{help}");
-        return Some(Error::new(Code::BadDtype, message));
-    }
-    (is_other && tensor.dtype().is_none()).then(|| {
-        let message = format!(
-            "{name} cannot hold the layout {layout:?} without a dtype of its elements; version 1.2 can{help}"
-        );
-        Error::new(Code::BadLayout, message)
-    })
+    let message =
+        format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it{help}");
+    Some(Error::new(Code::BadLayout, message))
 }
 
 /// Maximum number of components that an error names.

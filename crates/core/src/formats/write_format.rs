@@ -45,8 +45,8 @@ pub struct WriteFormat {
     pub tensor_attributes: bool,
     /// Whether a dense or sparse tensor can have components beside those of its layout.
     pub other_components: bool,
-    /// Whether the index says the dtype of each component, not that of the elements alone.
-    pub component_dtypes: bool,
+    /// Which dtypes the index records.
+    pub dtypes: RecordedDtypes,
     /// Of components; the usual one first.
     pub digests: &'static [Algorithm],
     /// Of blobs; `None` where they stand without gaps.
@@ -79,6 +79,15 @@ pub struct WriteFormat {
     pub edit: Option<OpenEdit>,
 }
 
+/// The dtypes that the index of a format records for tensors that are neither dense nor sparse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordedDtypes {
+    /// Those of the components.
+    OfComponents,
+    /// Those of the components and of the elements.
+    All,
+}
+
 impl WriteFormat {
     /// A format of dense tensors of any name and type, without versions, attributes, digests or compression, to be completed:
     /// `WriteFormat { format: "npy", title: "NumPy", index: Index::First(put), ..WriteFormat::DENSE }`.
@@ -97,7 +106,7 @@ impl WriteFormat {
         attributes: FileAttributes::None,
         tensor_attributes: false,
         other_components: false,
-        component_dtypes: true,
+        dtypes: RecordedDtypes::OfComponents,
         digests: &[],
         alignment: None,
         compression: None,

@@ -1,7 +1,9 @@
 //! zTensor: which version a file is, and what each can hold.
 #![forbid(unsafe_code)]
 
-use super::write_format::{Alignment, FileAttributes, Index, Method, Sharding, SparseForm, WriteFormat};
+use super::write_format::{
+    Alignment, FileAttributes, Index, Method, RecordedDtypes, Sharding, SparseForm, WriteFormat,
+};
 use super::{
     Confidence, Format, Input, Probe, bad_magic, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12,
 };
@@ -64,7 +66,7 @@ pub static ZT10: WriteFormat = WriteFormat {
     usual: true,
     title: "zTensor 1.0",
     readers: &["ztensor for Python 1.0.0 and 1.0.1", "this package"],
-    component_dtypes: false,
+    dtypes: RecordedDtypes::All,
     generator: true,
     ..UP_TO_12
 };

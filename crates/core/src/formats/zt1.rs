@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod dtypes;
+pub mod recorded;
 mod repeats;
 
 use std::borrow::Cow;
@@ -216,6 +217,13 @@ fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
     Ok(of_cbor(reader.attributes("attributes", |_| ())?))
 }
 
+/// Reads the attributes of a tensor, and returns whether they may contain recorded dtypes.
+fn read_tensor_attributes(reader: &mut Reader<'_>) -> Result<(Attributes, bool)> {
+    let pairs = reader.attributes("attributes", |_| ())?;
+    let may_record = recorded::may_be_in(pairs.bytes());
+    Ok((of_cbor(pairs), may_record))
+}
+
 impl<'b> Parser<'_, 'b> {
     fn tensor(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
         self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.generation.tensor_rule))
@@ -230,6 +238,7 @@ impl<'b> Parser<'_, 'b> {
         let mut layout = None;
         let (mut has_shape, mut has_components) = (false, false);
         let mut attributes: Option<Attributes> = None;
+        let mut may_record = false;
         reader.fields("the tensor", |reader, key| {
             match key {
                 "dtype" if self.generation.dtypes == Dtypes::OfTensor => {
@@ -241,7 +250,10 @@ impl<'b> Parser<'_, 'b> {
                     has_shape = true;
                 }
                 "format" => layout = Some(Layout::from_label(self.builder.intern(&reader.text("format")?))),
-                "attributes" if !reader.null() => attributes = Some(read_attributes(reader)?),
+                "attributes" if !reader.null() => {
+                    let (read, recorded) = read_tensor_attributes(reader)?;
+                    (attributes, may_record) = (Some(read), recorded);
+                }
                 "attributes" => {}
                 "components" => {
                     self.components(reader, name)?;
@@ -262,10 +274,43 @@ impl<'b> Parser<'_, 'b> {
         if self.generation.dtypes == Dtypes::OfTensor && dtype.is_none() {
             return Err(missing("dtype"));
         }
+        if may_record && self.generation.dtypes == Dtypes::OfTensor {
+            self.apply_recorded(&mut attributes, layout, &mut dtype)?;
+        }
         let known = if attributes.is_none() { self.known(reader, layout, dtype) } else { None };
         self.add(name, layout, dtype, attributes)?;
         if let Some((spelling, known)) = known {
             self.known.add(spelling, known);
+        }
+        Ok(())
+    }
+
+    /// Moves recorded dtypes from the attributes to the tensor and its components.
+    fn apply_recorded(
+        &mut self,
+        attributes: &mut Option<Attributes>,
+        layout: Layout,
+        dtype: &mut Option<DType>,
+    ) -> Result<()> {
+        let found = attributes.as_ref().map(recorded::take).transpose()?.flatten();
+        let Some((rest, recorded)) = found else { return Ok(()) };
+        *attributes = Some(rest).filter(|rest| !rest.is_empty());
+        if recorded.has_none && matches!(layout, Layout::Other(_)) {
+            *dtype = None;
+        }
+        for (role, of_component) in recorded.components {
+            let role = self.builder.intern(&role);
+            // A role of a known layout has the dtype of that layout.
+            if let Some(fields) = self.fields.iter_mut().find(|fields| fields.role == role) {
+                fields.dtype = Some(of_component);
+            }
+        }
+        for (role, length) in recorded.lengths {
+            let role = self.builder.intern(&role);
+            let mut all = self.fields.iter_mut();
+            if let Some(fields) = all.find(|fields| fields.role == role && fields.encoding != Encoding::RAW) {
+                fields.uncompressed = Some(length);
+            }
         }
         Ok(())
     }
@@ -408,7 +453,7 @@ impl<'b> Parser<'_, 'b> {
             }
             (_, Layout::SparseCsr, Label::INDICES | Label::INDPTR)
             | (_, Layout::SparseCoo, Label::COORDS) => Some(DType::Uint64),
-            _ => None,
+            _ => fields.dtype,
         };
         let decoded =
             if fields.encoding == Encoding::RAW { Some(fields.length) } else { fields.uncompressed };

@@ -3,6 +3,9 @@
 
 use super::write_format::Pass;
 use super::zt::MAGIC_1;
+use super::zt1::recorded;
+use ciborium::Value;
+
 use crate::error::Result;
 use crate::model::{Catalog, Component, DType, Encoding, Tensor};
 use crate::syntax::cbor_encode::Encoder;
@@ -109,13 +112,20 @@ fn tensors(
 /// What the manifest says of a tensor beside its name.
 pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) -> Result<()> {
     let fields = if spelling == Spelling::V10 { 4 } else { 3 };
-    encoder.map(fields + usize::from(tensor.attributes().is_some()));
+    let attributes = match spelling {
+        Spelling::V10 => recorded::with_dtypes(catalog, tensor)?,
+        Spelling::V11 | Spelling::V12 => tensor
+            .attributes()
+            .map(|attributes| attributes.values().map(|values| values.to_vec()))
+            .transpose()?,
+    };
+    encoder.map(fields + usize::from(attributes.is_some()));
     if spelling == Spelling::V10 {
         encoder.text("dtype");
         // The writer made sure that there is one; an extension without one is bytes.
         encoder.text(tensor.dtype().unwrap_or(DType::Uint8).name());
     }
-    shape_and_format(encoder, tensor)?;
+    shape_and_format(encoder, tensor, attributes.as_deref());
     components(encoder, catalog, tensor, |component| match spelling {
         Spelling::V10 => Own::default(),
         // The writer refused what has no storage type here.
@@ -139,7 +149,7 @@ struct Own {
     decoded_length: Option<u64>,
 }
 
-fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) -> Result<()> {
+fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>, attributes: Option<&[(Value, Value)]>) {
     encoder.text("shape");
     encoder.array(tensor.shape().len());
     for &dim in tensor.shape() {
@@ -147,11 +157,10 @@ fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) -> Result<()> {
     }
     encoder.text("format");
     encoder.text(tensor.layout_name());
-    if let Some(attributes) = tensor.attributes() {
+    if let Some(attributes) = attributes {
         encoder.text("attributes");
-        encoder.attributes(&attributes.values()?);
+        encoder.attributes(attributes);
     }
-    Ok(())
 }
 
 fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own: impl Fn(&Component) -> Own) {
