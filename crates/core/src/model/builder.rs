@@ -364,8 +364,10 @@ mod tests {
         assert_eq!(add(&mut builder, "b", many).unwrap_err().code(), Code::Limit);
         add(&mut builder, "c", data(3)).unwrap();
         let catalog = builder.finish();
-        let offsets: Vec<_> =
-            catalog.iter().flat_map(|tensor| tensor.components()).map(Component::offset).collect();
+        let mut offsets = Vec::new();
+        for tensor in catalog.iter() {
+            offsets.extend(tensor.components().iter().map(Component::offset));
+        }
         assert_eq!(catalog.iter().map(|tensor| tensor.name().to_owned()).collect::<Vec<_>>(), ["a", "c"]);
         assert_eq!(offsets, [0, 3]);
         assert_eq!((catalog.find("b"), catalog.find("c")), (None, Some(1)));
