@@ -1,6 +1,6 @@
 // `npm run new -- format NAME [TITLE]`: everything that a new format needs, as a small format that opens and passes its tests. Replace
 // its rules by those of the real format, file by file. Nothing is written unless every place to change was found.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { root as repository } from './command.mjs'
@@ -165,20 +165,37 @@ const changed = ({ name, title }) => [
   ['package.json', /^ {4}"numpy",$/m, (line) => `    "${title.split(' ')[0].toLowerCase()}",\n${line}`],
 ]
 
-/** Adds a format to the repository at `root`. Returns the paths that it wrote. Throws if a place to change is not found. */
-export function addFormat(root, name, title = name[0].toUpperCase() + name.slice(1)) {
+/** Words that cannot name a module of Rust, or would hide a crate that every module uses. */
+const RESERVED = new Set(
+  `abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl in let loop macro
+  match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use virtual where
+  while yield alloc core std`.split(/\s+/),
+)
+
+/** Adds a format to the repository at `root`. Returns the paths that it wrote. Throws before it writes if the name cannot be used, or a
+ * place to change is not found. */
+export function addFormat(root, name, title = name.replace(/^./, (first) => first.toUpperCase())) {
   if (!/^[a-z][a-z0-9]{1,15}$/.test(name))
-    throw new Error(`a format is named like "gguf": 2 to 16 lowercase letters and digits, got ${name}`)
+    throw new Error(`a format is named like "gguf": 2 to 16 lowercase letters and digits, got ${JSON.stringify(name)}`)
+  if (RESERVED.has(name))
+    throw new Error(`${name} cannot name a module: Rust reserves it. Choose another name, such as ${name}file`)
+  if (!/^[a-z0-9][a-z0-9 .+-]*$/i.test(title))
+    throw new Error(`a title is like "NumPy npy": letters, digits, spaces and . + -, got ${JSON.stringify(title)}`)
   const format = { name, title, magic: magicOf(name) }
   const texts = new Map()
   const read = (path) => texts.get(path) ?? readFileSync(join(root, path), 'utf8')
-  if (read('crates/import/src/lib.rs').includes(`mod ${name};`)) throw new Error(`there is a format ${name}`)
+  const rows = read('lib/values/format-table.ts').matchAll(/name: '(\w+)'|endings: \[([^\]]*)\]/g)
+  const taken = [...rows].flatMap(([, format, endings]) => format ?? endings.replaceAll("'", '').split(', '))
+  if (taken.includes(name)) throw new Error(`${name} is the name or a file extension of a format that exists`)
   for (const [path, pattern, replace] of changed(format)) {
     const text = read(path)
     if (!pattern.test(text)) throw new Error(`${path} has no place for a format: ${pattern} does not match`)
     texts.set(path, text.replace(pattern, replace))
   }
-  for (const [path, content] of Object.entries(created(format))) texts.set(path, content)
+  for (const [path, content] of Object.entries(created(format))) {
+    if (existsSync(join(root, path))) throw new Error(`${path} exists: choose another name, or remove it`)
+    texts.set(path, content)
+  }
   for (const [path, content] of texts) {
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), content)

@@ -4,7 +4,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { watch } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { root } from './command.mjs'
 
 /** Editors save a file in several steps. */
@@ -16,19 +15,29 @@ if (words.length > 0) steps.push(['scripts/test.mjs', '--built', ...words])
 async function run() {
   for (const step of steps) {
     const [status] = await once(spawn(process.execPath, step, { cwd: root, stdio: 'inherit' }), 'close')
-    if (status !== 0) return
+    if (status !== 0) break
   }
   console.log('waiting for changes')
 }
 
-let changes = 1
+let changed = true
+let running = false
+/** Runs until nothing has changed during a run. */
+async function start() {
+  if (running) return
+  running = true
+  while (changed) {
+    changed = false
+    await run()
+  }
+  running = false
+}
+
+let timer
 for (const path of ['index.ts', 'lib', 'cli', 'view', '__test__'])
   watch(join(root, path), { recursive: true }, () => {
-    changes += 1
+    changed = true
+    clearTimeout(timer)
+    timer = setTimeout(start, SETTLE_MS)
   })
-for (;;) {
-  const seen = changes
-  await run()
-  while (changes === seen) await delay(SETTLE_MS)
-  await delay(SETTLE_MS)
-}
+await start()

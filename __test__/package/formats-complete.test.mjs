@@ -25,15 +25,18 @@ const isRun = (pattern) => tests.some((text) => pattern.test(text))
 const corpora = await tables()
 const targets = folder('fuzz/fuzz_targets').map((file) => file.replace(/\.rs$/, ''))
 const campaigns = read('.github/workflows/campaigns.yml')
-const sections = read('docs/formats.md').split(/^## /m).slice(1)
+const cargo = read('fuzz/Cargo.toml')
+const [overview, ...sections] = read('docs/formats.md').split(/^## /m)
+const fixtures = folder('__test__/fixtures')
 const rows = read('README.md').match(/^\| .* \|$/gm)
 const manifest = JSON.parse(read('package.json'))
 
 /** What a format of the table lacks, in words. */
-function lacking({ name, title }) {
+function lacking({ name, title, endings: [ending] }) {
   // `NumPy npy` is one of NumPy's.
   const [family] = title.split(' ')
-  const own = [...corpora.keys()].filter(isOf(SHARED_TABLES[name] ?? name))
+  const shared = SHARED_TABLES[name] ?? name
+  const own = [...corpora.keys()].filter(isOf(shared))
   const files = Object.values(MUTATED[name] ?? {}).flat()
   const formatOf = (path) => {
     const file = openSync(path, path.endsWith('.gguf') ? { shards: 'none' } : {})
@@ -47,8 +50,15 @@ function lacking({ name, title }) {
     'files to mutate: __test__/helpers/mutated-files.mjs':
       files.length > 0 && files.every((path) => existsSync(path) && formatOf(path) === name),
     'a mutation test: testDamaged()': isRun(new RegExp(`MUTATED\\.${name}\\b`)),
+    'files by a real writer: __test__/fixtures': fixtures.some(
+      (path) => path === shared || path.endsWith(`.${ending}`),
+    ),
     'a fuzz target: fuzz/fuzz_targets': fuzzed.length > 0,
+    'its fuzz target in fuzz/Cargo.toml': fuzzed.every((one) => cargo.includes(`name = "${one}"`)),
     'a campaign of its fuzz target': fuzzed.every((one) => new RegExp(`\\b${one}\\b`).test(campaigns)),
+    'a row in the table of docs/formats.md': overview
+      .split('\n')
+      .some((row) => row.startsWith('| ') && row.includes(family)),
     'a section of docs/formats.md': sections.some((text) => text.split('\n', 1)[0].includes(family)),
     'a row in README.md': rows.some((row) => row.includes(family)),
     'its name in the description of package.json': manifest.description.includes(family),
@@ -67,7 +77,9 @@ test('a format that has nothing lacks everything', (t) => {
     'a test of its malformed files',
     'files to mutate: __test__/helpers/mutated-files.mjs',
     'a mutation test: testDamaged()',
+    'files by a real writer: __test__/fixtures',
     'a fuzz target: fuzz/fuzz_targets',
+    'a row in the table of docs/formats.md',
     'a section of docs/formats.md',
     'a row in README.md',
     'its name in the description of package.json',

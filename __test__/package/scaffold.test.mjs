@@ -20,7 +20,8 @@ const root = new URL('../../', import.meta.url)
 function copied(t) {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-scaffold-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  for (const path of CHANGED) cpSync(new URL(path, root), join(folder, path), { recursive: true })
+  for (const path of [...CHANGED, 'lib/values/format-table.ts', 'fuzz/fuzz_targets'])
+    cpSync(new URL(path, root), join(folder, path), { recursive: true })
   return folder
 }
 
@@ -43,14 +44,20 @@ test('a format gets its files, and a mention in all files that list formats', (t
     ]),
   )
   t.notThrows(() => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')))
-  t.throws(() => addFormat(folder, 'scaffolded'), { message: 'there is a format scaffolded' })
+  t.throws(() => addFormat(folder, 'scaffolded'), { message: /scaffolded\.rs exists/ })
 })
 
-test('nothing is written if a place is missing, or the name is no name', (t) => {
+test('nothing is written if a place is missing, or the name cannot be used', (t) => {
   const folder = copied(t)
+  for (const [name, message, title] of [
+    ...['Toy', '', 'a', 'a-b', '../x', 'x'.repeat(17)].map((name) => [name, /^a format is named like "gguf"/]),
+    ...['match', 'type', 'self', 'core'].map((name) => [name, /^\w+ cannot name a module: Rust reserves it/]),
+    ...['gguf', 'pth', 'zt'].map((name) => [name, /^\w+ is the name or a file extension of a format/]),
+    ['zstd', /^fuzz\/fuzz_targets\/zstd\.rs exists/],
+    ['scaffolded', /^a title is like "NumPy npy"/, 'a "title"'],
+  ])
+    t.throws(() => addFormat(folder, name, title), { message }, name)
   rmSync(join(folder, 'README.md'))
   t.throws(() => addFormat(folder, 'scaffolded'), { code: 'ENOENT' })
   t.notRegex(readFileSync(join(folder, 'package.json'), 'utf8'), /scaffolded/)
-  for (const name of ['Toy', '', 'a', 'a-b', '../x', 'x'.repeat(17)])
-    t.throws(() => addFormat(folder, name, 'Scaffolded'), { message: /a format is named like "gguf"/ })
 })

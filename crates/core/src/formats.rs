@@ -1,7 +1,6 @@
-//! The formats, one module each, named as its specification names things. `parse` turns the bytes of an index into a catalog;
-//! none of them opens a file, but one may ask for files beside its own ([`Input`]). What the rest asks of a format stands in its row ([`Format`]): a new one is a module and a row,
-//! here or in another crate, whose rows [`Formats`] joins to these. Uses syntax, layouts,
-//! codecs and sources.
+//! The formats, one module each, with the names of its specification. `parse` turns the bytes of an index into a catalog. A format opens no
+//! file itself: it asks for other files in the folder through [`Input`]. A format is a module and a row ([`Format`]), here or in another
+//! crate, whose rows [`Formats`] adds to these. Uses syntax, layouts, codecs and sources.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -40,22 +39,22 @@ use crate::model::Catalog;
 /// The formats of this crate, in the order in which lists name them.
 pub const CORE: &[Format] = &[zt::FORMAT, safetensors::FORMAT, btf::FORMAT];
 
-/// All that the rest knows of a format.
+/// All that other modules know about a format.
 #[derive(Debug)]
 pub struct Format {
-    /// As options and catalogs name it.
+    /// Its name in options and catalogs.
     pub name: &'static str,
-    /// As messages name it.
+    /// Its name in messages.
     pub title: &'static str,
-    /// What its files' names end in, without the dot; the usual one first.
+    /// The file extensions, without the dot; the usual one first.
     pub endings: &'static [&'static str],
-    /// What a file that is none of this format lacks, as a part of a sentence: "no zTensor magic".
+    /// What is missing in a file of another format, as part of a message: "no zTensor magic".
     pub lacks: &'static str,
-    /// Whether a file of 8 bytes or more is of this format.
+    /// Returns whether a file of 8 bytes or more has this format.
     pub detect: fn(&Probe<'_>) -> Result<Confidence>,
-    /// Reads the index. Refuses a file of another format, too: a caller may name any.
+    /// Reads the index. Fails with [`bad_magic`] for a file of another format, because a caller may name any format.
     pub parse: fn(&Input<'_>) -> Result<Catalog>,
-    /// What it can hold when it is written, a row for each version from the oldest on; empty for a format that is only read.
+    /// What each version can hold when it is written, oldest version first; empty for a read-only format.
     pub writes: &'static [&'static WriteFormat],
 }
 
@@ -63,7 +62,7 @@ pub struct Format {
 impl WriteFormat {
     pub const ZT01: &'static Self = &zt::ZT01;
     pub const ZT10: &'static Self = &zt::ZT10;
-    /// Only where tensors are appended to a file of 1.1. A new file is of 1.2.
+    /// Used only to append tensors to a file of version 1.1. New files have version 1.2.
     pub const ZT11: &'static Self = &zt::ZT11;
     pub const ZT12: &'static Self = &zt::ZT12;
     pub const ZT2: &'static Self = &zt::ZT2;
@@ -71,42 +70,40 @@ impl WriteFormat {
     pub const BTF: &'static Self = &btf::WRITE_FORMAT;
 }
 
-/// What stands beside the files of a format and is none of them.
+/// Other files that come with the files of a format.
 #[derive(Debug)]
 pub struct Companions {
     /// The name of the format.
     pub format: &'static str,
-    /// Files by which a folder says which one is meant; the preferred first.
+    /// Files that identify the file to open in a folder, in order of preference.
     pub markers: &'static [Marker],
-    /// The name of the file to open instead of one that has bytes of tensors and nothing else; `None` of other names.
+    /// Returns the name of the index file for a file that has only tensor data; `None` for other names.
     pub index_of: fn(&str) -> Option<String>,
-    /// Whether files of other formats, and of none, are called as its files are: an index and its bytes are meant only where both are
-    /// there.
+    /// Whether other kinds of files have the same extensions, so that an index and its data are recognized only if both exist.
     pub in_pairs: bool,
 }
 
-/// A file in a folder that says which one is meant.
+/// A file that identifies the file to open in its folder.
 #[derive(Debug)]
 pub struct Marker {
     pub name: &'static str,
-    /// The path of the file to open, relative to the folder, by the first bytes of the marker; `None` where they are those of
-    /// something else.
+    /// Returns the path of the file to open, relative to the folder, from the first bytes of the marker; `None` if they are something else.
     pub leads_to: fn(&[u8]) -> Option<String>,
 }
 
-/// How sure a format is of a file.
+/// How certain a format is that a file has this format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Confidence {
     No,
-    /// Only parsing can tell: it is tried where no other format takes the file.
+    /// Only `parse` can decide. It is tried if no other format recognizes the file.
     Possible,
-    /// What stands there may stand in a file of another format, whose signature then counts.
+    /// A file of another format may begin in the same way; the signature of that format then decides.
     Likely,
-    /// Its signature is there.
+    /// The file has its signature.
     Certain,
 }
 
-/// The formats that files are opened as: those of one or several crates, or one of them that was asked for.
+/// The formats that a file may have: all rows of one or several crates, or one requested format.
 #[derive(Clone, Copy, Debug)]
 pub struct Formats {
     tables: &'static [&'static [Format]],
@@ -115,43 +112,42 @@ pub struct Formats {
 }
 
 impl Default for Formats {
-    /// Those of this crate.
+    /// Returns those of this crate.
     fn default() -> Self {
         Self::of(&[CORE])
     }
 }
 
 impl Formats {
-    /// Those of several tables, [`CORE`] among them if its formats are wanted. Of two that are equally sure of a file the
-    /// first is taken. Their names must differ.
+    /// Joins several tables. If two formats are equally certain of a file, the first wins. Names must be unique.
     pub const fn of(tables: &'static [&'static [Format]]) -> Self {
         Self { tables, companions: &[], wanted: None }
     }
 
-    /// The same with what stands beside their files.
+    /// Adds the companion files.
     #[must_use]
     pub const fn with_companions(self, companions: &'static [Companions]) -> Self {
         Self { companions, ..self }
     }
 
-    /// What stands beside the files of the formats that may be meant.
+    /// Returns the companions of the requested format, or of all.
     pub fn companions(self) -> impl Iterator<Item = &'static Companions> {
         self.companions.iter().filter(move |one| self.wanted.is_none_or(|wanted| wanted.name == one.format))
     }
 
-    /// Those of files that come in pairs, of whatever format.
+    /// Returns the companions whose files come in pairs, of any format.
     pub fn pairs(self) -> impl Iterator<Item = &'static Companions> {
         self.companions.iter().filter(|one| one.in_pairs)
     }
 
-    /// The same where files are of the format `name`, whatever their bytes look like; `None` where there is no such format.
+    /// Requests the format `name`, regardless of the bytes of the file; `None` if there is no such format.
     #[must_use]
     pub fn only(self, name: &str) -> Option<Self> {
         let wanted = self.iter().find(|format| format.name == name)?;
         Some(Self { wanted: Some(wanted), ..self })
     }
 
-    /// The format that was asked for.
+    /// Returns the requested format.
     pub fn wanted(self) -> Option<&'static Format> {
         self.wanted
     }
@@ -160,25 +156,25 @@ impl Formats {
         self.tables.iter().copied().flatten()
     }
 
-    /// The format of a new file by its [`WriteFormat::id`].
+    /// Returns the format of a new file by its [`WriteFormat::id`].
     pub fn write_format(self, id: &str) -> Option<&'static WriteFormat> {
         let mut writings = self.iter().flat_map(|format| format.writes.iter().copied());
         writings.find(|writing| writing.id() == id)
     }
 
-    /// Whether an ending is that of a format of the first table: of two files of a folder such a one is meant.
+    /// Returns whether an extension belongs to the first table, whose files are preferred in a folder.
     pub fn comes_first(self, ending: &str) -> bool {
         let mut first = self.tables.first().into_iter().copied().flatten();
         first.any(|format| format.endings.contains(&ending))
     }
 
-    /// What the names of tensor files end in, without the dot.
+    /// Returns the extensions of tensor files, without the dot.
     pub fn endings(self) -> impl Iterator<Item = &'static str> {
         self.iter().flat_map(|format| format.endings).copied()
     }
 }
 
-/// The refusal of a file that is of no known format, or not of the one that was asked for.
+/// Returns the error for a file of no known format, or not of the requested format.
 pub fn bad_magic(what: &str) -> Error {
     let message = format!("this is not a tensor file known here: {what}");
     Error::new(Code::BadMagic, message).at(0)

@@ -1,4 +1,4 @@
-//! What a parser reads: the bytes of its own file, and those of files beside it.
+//! The input of a parser: the bytes of its file, and other files in the same folder.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::sources::owned::Owned;
 use crate::sources::siblings::{Links, Neighbor, Siblings};
 use crate::work::Stop;
 
-/// A file whose index is to be read, and the bounds for that.
+/// A file whose index is read, and the limits for it.
 #[derive(Clone, Copy)]
 pub struct Input<'i> {
     /// The file's own bytes.
     pub source: &'i dyn ReadAt,
     pub limits: &'i Limits,
-    /// Ends the reading.
+    /// Stops the reading.
     pub stop: &'i Stop,
     beside: &'i dyn Siblings,
 }
@@ -26,12 +26,12 @@ impl<'i> Input<'i> {
         Self { source, limits, stop, beside }
     }
 
-    /// A file beside which nothing is.
+    /// Creates the input of a file without other files in its folder.
     pub fn alone(source: &'i dyn ReadAt, limits: &'i Limits, stop: &'i Stop) -> Self {
         Self::new(source, limits, stop, &Alone)
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     pub fn length(&self) -> u64 {
         self.source.length()
     }
@@ -41,39 +41,39 @@ impl<'i> Input<'i> {
         self.source.read_at(offset, buffer, self.stop)
     }
 
-    /// `length` bytes from `offset`. Fails with `ZT_TRUNCATED` where the file has fewer.
+    /// Returns `length` bytes from `offset`. Fails with `ZT_TRUNCATED` if the file has fewer.
     pub fn read_vec(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         self.source.read_vec(offset, length, self.stop)
     }
 
-    /// The same for many bytes, such as an index.
+    /// Like [`Self::read_vec`], for many bytes, such as an index.
     pub fn read_owned(&self, offset: u64, length: u64) -> Result<Owned> {
         self.source.read_owned(offset, length, self.stop)
     }
 
-    /// What the file itself is called; `None` where that is not known, as in memory. It says nothing of the format: it is for
-    /// sets whose files find each other by their names.
+    /// Returns the name of the file; `None` if it is unknown, as for a file in memory. It does not determine the format: it is for sets
+    /// whose files refer to each other by name.
     pub fn name(&self) -> Option<&str> {
         self.beside.name()
     }
 
-    /// The same for a file whose data is in others: also where it was named with others of its format.
+    /// Like [`Self::name`], for a file whose data is in other files: also if the caller named it together with others of its format.
     pub fn own_name(&self) -> Option<&str> {
         self.beside.own_name()
     }
 
-    /// Asks for a file of raw data beside this one by a relative path, as [`Siblings::find`] does: no link leads out of the folder. A
+    /// Finds a file of raw data by its path relative to this file, like [`Siblings::find`]. Links may not lead out of the folder. A
     /// catalog has such files or a table of shards ([`Catalog::shards`](crate::model::Catalog)), never both.
     pub fn sibling(&self, path: &str) -> Result<Neighbor> {
         self.beside.find(path, Links::Inside)
     }
 
-    /// Asks for a file of the same format beside this one, which says itself what it is: a link may lead anywhere.
+    /// Finds a file of the same format by its path relative to this file. Links may lead anywhere, because such a file identifies itself.
     pub fn part(&self, path: &str) -> Result<Neighbor> {
         self.beside.find(path, Links::Anywhere)
     }
 
-    /// The bytes of a file that was asked for.
+    /// Returns the bytes of a file that `sibling` or `part` found.
     pub fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>> {
         self.beside.open(file)
     }

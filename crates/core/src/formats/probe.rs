@@ -1,5 +1,5 @@
-//! Both ends of a file, which tell its format: each is read once, when a format first asks for it. The parser that reads the file
-//! then gets what was read from here.
+//! Both ends of a file, by which its format is detected. Each end is read once, when a format first asks for it; the parser of the file
+//! reuses these bytes.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::sources::{ReadAt, as_its_source};
 use crate::work::Stop;
 
-/// A file whose format is to be told.
+/// A file whose format is being detected.
 pub struct Probe<'s> {
     source: &'s dyn ReadAt,
     stop: &'s Stop,
@@ -17,7 +17,7 @@ pub struct Probe<'s> {
     last: End,
 }
 
-/// What was read of one end.
+/// The bytes read from one end.
 #[derive(Default)]
 struct End {
     few: OnceLock<Vec<u8>>,
@@ -40,7 +40,7 @@ impl End {
     }
 }
 
-/// Bytes of an end that are read at first: most formats are told by fewer, and many an index ends in them.
+/// Bytes of an end that are read at first: most formats need fewer, and many indexes fit.
 const FEW: u64 = 4096;
 
 impl<'s> Probe<'s> {
@@ -51,7 +51,7 @@ impl<'s> Probe<'s> {
         Self { source, stop, first: End::default(), last: End::default() }
     }
 
-    /// The first `count` bytes, or all of a file that has fewer. `count`: [`Self::BYTES`] at most.
+    /// Returns the first `count` bytes, at most [`Self::BYTES`], or all of a smaller file.
     pub fn first(&self, count: u64) -> Result<&[u8]> {
         let count = count.min(self.length()).min(Self::BYTES);
         if let Some(bytes) = self.held(0, count) {
@@ -63,7 +63,7 @@ impl<'s> Probe<'s> {
         Ok(checked::slice(held, 0, count).unwrap_or_default())
     }
 
-    /// The last `count` bytes, or all of a file that has fewer. `count`: [`Self::BYTES`] at most.
+    /// Returns the last `count` bytes, at most [`Self::BYTES`], or all of a smaller file.
     pub fn last(&self, count: u64) -> Result<&[u8]> {
         let count = count.min(self.length()).min(Self::BYTES);
         if let Some(bytes) = self.held(self.length() - count, count) {
@@ -76,7 +76,7 @@ impl<'s> Probe<'s> {
         Ok(checked::slice(held, (held.len() as u64).saturating_sub(count), count).unwrap_or_default())
     }
 
-    /// A range that was read already.
+    /// Returns a range that was already read.
     fn held(&self, offset: u64, length: u64) -> Option<&[u8]> {
         let firsts = self.first.pieces().map(|piece| (0, piece));
         let lasts = self.last.pieces().map(|piece| (self.length() - piece.len() as u64, piece));

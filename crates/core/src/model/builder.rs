@@ -250,14 +250,14 @@ impl Builder {
         self.shape(dims).map(drop)
     }
 
-    /// Adds a tensor after checking its name and shape. The rules of the layout are checked by `layouts::check`.
+    /// Adds a tensor after checking its name and shape. The rules of the layout are checked by `layouts::check`. After an error no
+    /// tensor is added, so that a parser may report it as damaged and continue.
     pub fn add_tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
-        self.follow(&new.components);
-        let catalog = &mut self.catalog;
-        let ordinal = small(catalog.entries.len(), "the number of tensors")?;
-        if catalog.names.len() + name.len() > limits::NAMES_BYTES {
+        let Catalog { table, hasher, names, entries, components, .. } = &mut self.catalog;
+        let ordinal = small(entries.len(), "the number of tensors")?;
+        if names.len() + name.len() > limits::NAMES_BYTES {
             let message = format!("the names of all tensors exceed {} bytes in total", limits::NAMES_BYTES);
             return Err(Error::new(Code::Limit, message));
         }
@@ -265,21 +265,15 @@ impl Builder {
             let message = format!("the tensor has more than {} components", limits::COMPONENTS);
             return Err(Error::new(Code::Limit, message).of_item().tensor(name));
         }
-        catalog.names.push_str(name);
         let entry = Entry {
-            name_end: small(catalog.names.len(), "the length of all names")?,
+            name_end: small(names.len() + name.len(), "the length of all names")?,
             shape,
             layout: new.layout,
             dtype: new.dtype,
-            first_component: small(catalog.components.len(), "the number of components")?,
+            first_component: small(components.len(), "the number of components")?,
             components: small(new.components.len(), "the number of components")?,
             attributes: new.attributes.filter(|own| !own.is_empty()).map(Box::new),
         };
-        catalog.entries.push(entry);
-        catalog.components.append(&mut new.components);
-        self.unused = new.components;
-
-        let Catalog { table, hasher, names, entries, .. } = catalog;
         let name_of = |ordinal: u32| {
             let end = entries[ordinal as usize].name_end as usize;
             let start = if ordinal == 0 { 0 } else { entries[ordinal as usize - 1].name_end as usize };
@@ -287,16 +281,20 @@ impl Builder {
         };
         let named = Named::new(hasher, name, ordinal);
         let same = |other: &Named| other.hash == named.hash && name_of(other.ordinal) == name;
-        let slot = table.entry(named.spread(), same, |other| other.spread());
-        match slot {
-            Slot::Occupied(_) => Err(Error::new(Code::BadIndex, "the name occurs twice in the index")
-                .tensor(name)
-                .rule("unique names")),
-            Slot::Vacant(vacant) => {
-                vacant.insert(named);
-                Ok(())
+        match table.entry(named.spread(), same, |other| other.spread()) {
+            Slot::Occupied(_) => {
+                return Err(Error::new(Code::BadIndex, "the name occurs twice in the index")
+                    .tensor(name)
+                    .rule("unique names"));
             }
-        }
+            Slot::Vacant(vacant) => vacant.insert(named),
+        };
+        names.push_str(name);
+        entries.push(entry);
+        self.follow(&new.components);
+        self.catalog.components.append(&mut new.components);
+        self.unused = new.components;
+        Ok(())
     }
 
     pub fn finish(mut self) -> Catalog {
@@ -345,4 +343,33 @@ impl Builder {
 fn small(value: usize, what: &str) -> Result<u32> {
     u32::try_from(value)
         .map_err(|_| Error::new(Code::Limit, format!("{what} is {value}, which exceeds 2^32 - 1")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DType;
+
+    #[test]
+    fn a_rejected_tensor_leaves_no_trace() {
+        let mut builder = Builder::new(Container::named("zt"), &Limits::default());
+        let data = |at| vec![Component::raw(Label::DATA, Some(DType::Uint8), at, 1)];
+        let add = |builder: &mut Builder, name, components| {
+            let (layout, dtype) = (Layout::Dense, Some(DType::Uint8));
+            builder.add_tensor(NewTensor { name, shape: &[1], layout, dtype, components, attributes: None })
+        };
+        add(&mut builder, "a", data(0)).unwrap();
+        assert_eq!(add(&mut builder, "a", data(1)).unwrap_err().code(), Code::BadIndex);
+        let many = vec![Component::raw(Label::DATA, None, 2, 1); limits::COMPONENTS + 1];
+        assert_eq!(add(&mut builder, "b", many).unwrap_err().code(), Code::Limit);
+        add(&mut builder, "c", data(3)).unwrap();
+        let catalog = builder.finish();
+        let mut offsets = Vec::new();
+        for tensor in catalog.iter() {
+            offsets.extend(tensor.components().iter().map(Component::offset));
+        }
+        assert_eq!(catalog.iter().map(|tensor| tensor.name().to_owned()).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(offsets, [0, 3]);
+        assert_eq!((catalog.find("b"), catalog.find("c")), (None, Some(1)));
+    }
 }
