@@ -215,8 +215,7 @@ export type AttributeInput = {
 export type AttributeChanges = {
 	readonly [key: string]: AttributeValueInput | undefined;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
-/** A list of indices along a dimension. Negative ones count from the end; an index may repeat. */
-export type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
+type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
 type IndexNumbers = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
 /** The JavaScript type of one element: bigint for int64 and uint64, boolean for bool, `[real, imaginary]` for complex, otherwise number. */
 export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
@@ -470,8 +469,7 @@ export interface TakeOptions {
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
-/** How to load the arrays of a sparse tensor. */
-export interface LoadSparseOptions {
+interface LoadSparseOptions {
 	/** Whether the arrays can be transferred to another thread, as for `load`. */
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
@@ -902,8 +900,7 @@ interface ShareOptions {
 	/** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
-/** Which tensors a call is for: all of them by default. */
-export interface TensorSelection {
+interface TensorSelection {
 	/** Names of tensors, in the order of the result. A glob stands for the names that it matches (`*`: any characters, `?`: one). */
 	names?: Iterable<string> | undefined;
 	/** A glob, a list of globs, or a function, in place of `names`. A glob that begins with `!` excludes what it matches. */

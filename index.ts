@@ -10,8 +10,7 @@ export type { JobOptions, Progress } from './lib/native/job.js'
 // lib/read: files, tensors and their data.
 export type { ByteSource } from './lib/read/byte-source.js'
 export { Component } from './lib/read/component.js'
-export { type LoadFileOptions, type PrefetchOptions, TensorFile, type TensorSelection } from './lib/read/file.js'
-export type { Indices } from './lib/read/indices.js'
+export { type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
 export { type LoadWholeOptions, loadFile } from './lib/read/load-file.js'
 export { type AnyLoadedTensor, type Loaded, LoadedObject, LoadedTensor } from './lib/read/loaded.js'
 export type { ElementOf, Nested } from './lib/read/nested.js'
@@ -29,7 +28,6 @@ export {
   type AnyTensor,
   type Layout,
   type LoadOptions,
-  type LoadSparseOptions,
   type TakeOptions,
   Tensor,
 } from './lib/read/tensor.js'
