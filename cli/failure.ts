@@ -5,10 +5,10 @@ import { painter } from './color.js'
 import { printable } from './text.js'
 
 /**
- * Exit codes: 1, a file is damaged, or two files differ; 2, invalid arguments, or a file cannot be read; 130, interrupted; 141, the reader
- * of standard output has closed it, as shells report for SIGPIPE.
+ * Exit codes: 1, a file is damaged, two files differ, or a filter matches nothing; 2, invalid arguments, or a file cannot be read; 130,
+ * interrupted; 141, the reader of standard output has closed it, as shells report for SIGPIPE.
  */
-export const exitCodes = { unsound: 1, different: 1, unusable: 2, interrupted: 130, unread: 141 } as const
+export const exitCodes = { unsound: 1, different: 1, unmatched: 1, unusable: 2, interrupted: 130, unread: 141 } as const
 
 /** An error in the arguments of a command. */
 export class UsageError extends Error {
@@ -17,6 +17,14 @@ export class UsageError extends Error {
   constructor(message: string, hint?: string) {
     super(message)
     this.hint = hint
+  }
+}
+
+/** The error for a `--filter` that matches no tensor. The exit code is 1, as for `grep`. */
+export class NothingMatches extends Error {
+  readonly code = 'ZT_NOT_FOUND'
+  constructor(globs: readonly string[]) {
+    super(`--filter ${globs.map((glob) => `'${glob}'`).join(' ')} matches no tensor`)
   }
 }
 
@@ -61,6 +69,8 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bset canonical: false\b/, 'pass --no-canonical'],
   [/\bcanonical: false\b/, '--no-canonical'],
   [/\bmaxShardBytes\b/, '--max-shard-size'],
+  [/^rename: /, '--rename '],
+  [/^cast: /, '--cast '],
   [/, or open a single file with shards: 'none'/, ''],
   [/, or only this one with shards: 'none'/, ''],
   [/set the option followLinks, or let the option shards give its path/, 'use --follow-links'],
@@ -89,5 +99,6 @@ export function fail(error: unknown): void {
   const lines = [`${paint('red', 'ztensor:')} ${printable(message)} (${printable(code)})`]
   for (const line of hint === undefined ? rest : [...rest, hint]) lines.push(`  ${paint('dim', printable(line))}`)
   process.stderr.write(`${lines.join('\n')}\n`)
-  process.exitCode = exitCodes.unusable
+  if (!(error instanceof NothingMatches)) process.exitCode = exitCodes.unusable
+  else if (process.exitCode !== exitCodes.unusable) process.exitCode = exitCodes.unmatched
 }
