@@ -135,7 +135,12 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .argument('<files...>', 'the tensor files')
       .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines')
       .option('--max-task-size <size>', 'with --plan: maximum size of the tensors of a task (default: 5GB)')
-      .option('--canonical', 'also check the canonical form of zTensor 2, and list the rules that the file breaks')
+      .addOption(
+        new Option(
+          '--canonical',
+          'also check the canonical form of zTensor 2, and list the rules that the file breaks',
+        ).conflicts('filter'),
+      )
       .option('--json', 'one JSON array, an object for each file')
       .addHelpText(
         'after',

@@ -1,7 +1,7 @@
 // `ztensor diff`: prints the differences between two files of any formats.
 import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
-import { exitCodes, UsageError } from './failure.js'
+import { exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
@@ -153,7 +153,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     const found = await diffOf(left, right, how).finally(() => progress.stop())
     const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
     if (filter !== undefined && compared === 0)
-      throw new UsageError(`--filter ${printable(filter.join(' '))} matches no tensor`)
+      throw new NothingMatches(filter)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
     else if (!options.quiet) await printLines(lines(left, found, painter()))

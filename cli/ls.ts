@@ -77,9 +77,9 @@ function* lines(file: TensorFile, found: readonly Entry[], options: LsOptions, p
   if (found.length === 0) return yield paint('dim', `${count}, ${showBytes(bytes)}`)
   const { heads, rows, notes, pattern } = tableOf(file, found, options)
   yield* table(heads, rows, (text) => paint('bold', text), lineWidth())
-  yield paint('dim', `${count}, ${showBytes(bytes)}`)
   if (notes.length > 0) yield paint('dim', `all tensors: ${notes.join(', ')}`)
   if (pattern !== undefined) yield paint('dim', `files: ${printable(pattern)}`)
+  yield paint('dim', `${count}, ${showBytes(bytes)}`)
 }
 
 /** Prints the tensors of each file, or of several as one, as tables or as JSON. */

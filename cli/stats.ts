@@ -27,11 +27,11 @@ export interface Row {
 }
 
 /** The note for a column that is left out if no tensor has such elements. */
-const none = (what: string) => (cell: string) => `${cell === '0' ? 'no' : cell} ${what}`
+const none = (what: string) => (cell: string) => (cell === '0' ? `no ${what}` : undefined)
 
 const heads: readonly OptionalColumn[] = [
   { title: 'name' },
-  { title: 'dtype', note: (cell) => cell },
+  { title: 'dtype', note: (cell) => (cell === '-' ? '' : cell) },
   { title: 'count', align: 'right' },
   { title: 'min', align: 'right' },
   { title: 'max', align: 'right' },
@@ -40,7 +40,7 @@ const heads: readonly OptionalColumn[] = [
   { title: 'zeros', align: 'right', note: none('zeros') },
   { title: 'NaN', align: 'right', note: none('NaN') },
   { title: 'Inf', align: 'right', note: none('Inf') },
-  { title: 'error', note: () => '' },
+  { title: 'error', note: (cell) => (cell === '' ? '' : undefined) },
 ]
 
 /** Digits of numbers in the table, so that it fits 80 columns; `--json` has all of them. */
@@ -92,8 +92,7 @@ export function* rowLines(rows: readonly Row[], shortDtypes = false): Generator<
   const all = rows.map((row) => cells(row, shortDtypes))
   const shown = withoutAlike(heads, all)
   yield* table(shown.heads, shown.rows, title, lineWidth())
-  const notes = shown.notes.filter((note) => note !== '-')
-  if (notes.length > 0) yield paint('dim', `all tensors: ${notes.join(', ')}`)
+  if (shown.notes.length > 0) yield paint('dim', `all tensors: ${shown.notes.join(', ')}`)
   for (const row of rows) yield* bars(row, title)
 }
 

@@ -58,9 +58,12 @@ export function lineWidth(stream: { isTTY?: boolean; columns?: number } = proces
   return stream.isTTY === true ? (stream.columns ?? 80) : Number.POSITIVE_INFINITY
 }
 
-/** A column that is left out if all of its cells are alike. `note` describes such a cell, for the note that replaces the column. */
+/**
+ * A column that is left out if all of its cells are alike. `note` describes such a cell, for the note that replaces the column; undefined
+ * keeps the column.
+ */
 export interface OptionalColumn extends Column {
-  note?: (cell: string) => string
+  note?: (cell: string) => string | undefined
 }
 
 /** Leaves out columns with a `note` whose cells are all alike. Returns the rest, and the notes. */
@@ -73,6 +76,7 @@ export function withoutAlike(
     const first = rows[0]?.[at]
     if (note === undefined || first === undefined || rows.some((row) => row[at] !== first)) return true
     const text = note(first)
+    if (text === undefined) return true
     if (text !== '') notes.push(text)
     return false
   })
