@@ -60,7 +60,7 @@ function tableOf(file: TensorFile, found: readonly Entry[], options: LsOptions) 
     showBytes(tensor.byteLength),
     printable(encoding),
     long ? showDigests(components) : showAlgorithms(components),
-    file.files.length > 1 ? files.map(label).join('+') || '-' : '-',
+    long || file.files.length > 1 ? files.map(label).join('+') || '-' : '-',
   ])
   if (long) return { heads, rows, notes: [], pattern: undefined }
   const { notes, ...rest } = withoutAlike(heads, rows)
