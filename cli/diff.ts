@@ -152,8 +152,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     const how = { ...tolerance, filter, values, attributes, signal: stop.signal, ...progress.listen }
     const found = await diffOf(left, right, how).finally(() => progress.stop())
     const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
-    if (filter !== undefined && compared === 0)
-      throw new NothingMatches(filter)
+    if (filter !== undefined && compared === 0) throw new NothingMatches(filter)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
     else if (!options.quiet) await printLines(lines(left, found, painter()))

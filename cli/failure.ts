@@ -62,7 +62,6 @@ const FLAGS: Readonly<Record<string, string>> = {
   maxDecodedBytes: '--max-decoded-bytes',
   followLinks: '--follow-links',
   dtype: '--dtype',
-  'store.endpoint': '--endpoint',
 }
 
 /** Other phrases of the library's messages, and their replacements on the command line. */
@@ -99,7 +98,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
 
 /** Replaces the library's options by flags: `(option overwrite)` becomes `(--overwrite)`. */
 function withFlags(message: string): string {
-  const named = message.replace(/\boption ([\w.]+)/g, (whole, option) => {
+  const named = message.replace(/\boption (\w+)/g, (whole, option) => {
     return Object.hasOwn(FLAGS, option) ? (FLAGS[option] as string) : whole
   })
   const called = named.replace(/^(source|target) must\b/, 'the $1 must')

@@ -491,7 +491,10 @@ test('cat prints a COO tensor of BTF, whose indices lie entry by entry', async (
 test('cat refuses --slice for a sparse tensor', async (t) => {
   const { code, stderr } = await run(['cat', sparse, 'csr', '--slice', '0'])
   t.is(code, 2)
-  t.regex(stderr, /^ztensor: --slice needs a dense or quantized tensor, but this one is sparse_csr \(ZT_INVALID_ARG\)$/m)
+  t.regex(
+    stderr,
+    /^ztensor: --slice needs a dense or quantized tensor, but this one is sparse_csr \(ZT_INVALID_ARG\)$/m,
+  )
 })
 
 test('cat lists the components of a layout that it does not know', async (t) => {

@@ -160,11 +160,7 @@ test('ls aligns columns after names in wide characters', async (t) => {
     safetensors({ 層の重み: ['U8', [1]], 'ascii-nm': ['U8', [1]], é: ['U8', [1]] }),
   )
   const { stdout } = await run(['ls', path])
-  t.deepEqual(lines(stdout).slice(1, 4), [
-    'ascii-nm  [1]     1 B',
-    'é         [1]     1 B',
-    '層の重み  [1]     1 B',
-  ])
+  t.deepEqual(lines(stdout).slice(1, 4), ['ascii-nm  [1]     1 B', 'é         [1]     1 B', '層の重み  [1]     1 B'])
 })
 
 test('ls does not pad every row to one very long name', async (t) => {

@@ -7,11 +7,16 @@ import { checkpoint } from '../helpers/sharded.mjs'
 const lines = (text) => text.trimEnd().split('\n')
 
 const names = Array.from({ length: 12 }, (_, at) => `model.layers.${at}.self_attn.q_proj.weight`)
-const layers = write('layers.safetensors', safetensors(Object.fromEntries(names.map((name) => [name, ['BF16', [64, 64]]]))))
+const layers = write(
+  'layers.safetensors',
+  safetensors(Object.fromEntries(names.map((name) => [name, ['BF16', [64, 64]]]))),
+)
 
 /** Runs the command in a terminal of 80 columns. */
 function inTerminal(args) {
-  const command = ['stty cols 80;', process.execPath, main, ...args].map((word) => (word.endsWith(';') ? word : `'${word}'`))
+  const command = ['stty cols 80;', process.execPath, main, ...args].map((word) =>
+    word.endsWith(';') ? word : `'${word}'`,
+  )
   command[0] = 'stty cols 80;'
   const { stdout } = spawnSync('script', ['-qec', command.join(' '), '/dev/null'], {
     encoding: 'utf8',
@@ -82,7 +87,10 @@ test('outside of a terminal nothing is shortened', async (t) => {
 inATerminal('a terminal shows both ends of long names', (t) => {
   for (const command of ['ls', 'stats']) {
     const shown = lines(inTerminal([command, wide]))
-    t.true(shown.some((line) => /^x+…y+\.weight /.test(line)), shown.join('\n'))
+    t.true(
+      shown.some((line) => /^x+…y+\.weight /.test(line)),
+      shown.join('\n'),
+    )
     for (const line of shown) t.true(line.length <= 80, line)
   }
 })

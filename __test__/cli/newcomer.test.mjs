@@ -100,7 +100,10 @@ for (const [pair, dtype] of [
 test('errors name flags, and say which dtypes there are', async (t) => {
   const cast = await run(['convert', one, scratchPath('x.zt'), '--cast', 'fp33=bf16'])
   t.is(cast.code, 2)
-  t.regex(cast.stderr, /^ztensor: --cast 'fp33' is neither the name of a tensor nor of a dtype \(float64, .*ZT_INVALID_ARG/)
+  t.regex(
+    cast.stderr,
+    /^ztensor: --cast 'fp33' is neither the name of a tensor nor of a dtype \(float64, .*ZT_INVALID_ARG/,
+  )
   const target = await run(['convert', one, scratchPath('x.zt'), '--cast', 'f32=bf17'])
   t.regex(target.stderr, /^ztensor: --cast: bf17 is not a dtype \(ZT_INVALID_ARG\)\n {2}Dtypes are float64, /)
   const there = scratchPath('there.zt')

@@ -1,7 +1,7 @@
 // The texts of the progress bar, and `--quiet`.
 import { spawnSync } from 'node:child_process'
-import { build } from 'esbuild'
 import test from 'ava'
+import { build } from 'esbuild'
 import { fixture, main } from '../helpers/command.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
@@ -28,7 +28,15 @@ test('the remaining time is only shown after enough data, and never 0 before the
 })
 
 test('durations', (t) => {
-  t.deepEqual([0, 0.2, 59, 60, 61, 3600, 7265].map(showSeconds), ['1s', '1s', '59s', '1m00s', '1m01s', '1h00m', '2h01m'])
+  t.deepEqual([0, 0.2, 59, 60, 61, 3600, 7265].map(showSeconds), [
+    '1s',
+    '1s',
+    '59s',
+    '1m00s',
+    '1m01s',
+    '1h00m',
+    '2h01m',
+  ])
 })
 
 const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0

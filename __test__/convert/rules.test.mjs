@@ -48,7 +48,10 @@ test('rules as objects', async (t) => {
 
 test('rules as a list, with a name and a dtype; dtype for the rest', async (t) => {
   const target = scratchPath('list.zt')
-  const cast = [{ name: 'model.*', dtype: 'float64', to: 'float32' }, { name: '*.norm', to: 'float16' }]
+  const cast = [
+    { name: 'model.*', dtype: 'float64', to: 'float32' },
+    { name: '*.norm', to: 'float16' },
+  ]
   await convert(await source(), target, { version: '1.2', cast, dtype: 'bfloat16' })
   t.deepEqual(dtypesOf(target), {
     'model.a.w': 'bfloat16',
@@ -62,7 +65,12 @@ test('rules as a list, with a name and a dtype; dtype for the rest', async (t) =
 test('a job applies the same rules', async (t) => {
   const { path } = scratchFolder()
   const from = await source()
-  const job = await planJob('convert', from, path('m.zt'), { ...rules, version: '2', canonical: false, maxShardBytes: 1 })
+  const job = await planJob('convert', from, path('m.zt'), {
+    ...rules,
+    version: '2',
+    canonical: false,
+    maxShardBytes: 1,
+  })
   t.true(job.tasks.length > 1)
   const results = []
   for (const task of JSON.parse(JSON.stringify(job.tasks))) results.push(await runTask(task))
