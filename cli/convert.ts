@@ -195,6 +195,9 @@ async function opens(url: string): Promise<boolean> {
   )
 }
 
+/** The Python releases that read zTensor 1.0, the default version. */
+const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
+
 function* lines(name: string, result: ConvertResult): Generator<string> {
   const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
@@ -203,6 +206,12 @@ function* lines(name: string, result: ConvertResult): Generator<string> {
     yield paint(
       'dim',
       '  Python 1.0.0 and 1.0.1 cannot read the file, because it has attributes that are not strings; --version 1.2 or 2 has other readers.',
+    )
+  }
+  if (result.readers.includes(PYTHON_1_0)) {
+    yield paint(
+      'dim',
+      '  Later releases of the Python package cannot read it: write --version 1.2 for 1.0.2 to 1.2.3, --version 2 for 2.x.',
     )
   }
   for (const clause of summary(result.skipped)) yield `${paint('yellow', 'left out')}: ${printable(clause)}`

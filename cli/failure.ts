@@ -98,11 +98,11 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
 
 /** Replaces the library's options by flags: `(option overwrite)` becomes `(--overwrite)`. */
 function withFlags(message: string): string {
-  const named = message.replace(/\boption (\w+)/g, (whole, option) => {
+  const called = message.replace(/^(source|target) must\b/, 'the $1 must')
+  const worded = WORDS.reduce((text, [words, flags]) => text.replace(words, flags), called)
+  return worded.replace(/\boption (\w+)/g, (whole, option) => {
     return Object.hasOwn(FLAGS, option) ? (FLAGS[option] as string) : whole
   })
-  const called = named.replace(/^(source|target) must\b/, 'the $1 must')
-  return WORDS.reduce((text, [words, flags]) => text.replace(words, flags), called)
 }
 
 /** Prints `error` on standard error and sets the exit code. */

@@ -144,7 +144,7 @@ export async function planConvert(
   const named = jobTarget(target, read.format)
   const path = isStored(named) ? named : resolve(named)
   tensorFilter(read.filter)
-  optional(read.rename, validateRenaming)
+  const rename = optional(read.rename, validateRenaming)
   optional(read.signal, validateAbortSignal)
   const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
   const overwrite = optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false
@@ -161,7 +161,7 @@ export async function planConvert(
   try {
     const catalog = await TensorFile.ready(file, signal)
     const taken = new Taken(catalog)
-    await choose(file, (ordinals, names) => taken.take(ordinals, names), read)
+    await choose(file, (ordinals, names) => taken.take(ordinals, names), { ...read, rename })
     const { attributes, leftOut } = await check(file, taken, casts, given, skip)
     const zt2 = format === 'zt'
     const measure = zt2 ? alignedMeasure(most, request.alignment) : plainMeasure(most)

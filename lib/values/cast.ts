@@ -86,7 +86,8 @@ function listedRule(value: unknown, at: number): Rule {
 
 function rulesOf(cast: unknown): Rule[] {
   if (cast === undefined) return []
-  if (Array.isArray(cast)) return cast.map(listedRule)
+  // Unlike map(), this visits holes.
+  if (Array.isArray(cast)) return Array.from(cast, listedRule)
   const what = 'an object of dtypes, such as { float32: "bfloat16" }, or a list of rules'
   if (!isPlainObject(cast)) throw wrongType('cast', what, cast)
   const entries = Object.entries(cast).filter(([, to]) => to !== undefined)

@@ -76,7 +76,9 @@ export class Patterns {
 export function validateRenaming(value: unknown): Renaming {
   if (typeof value === 'function') return value as (name: string) => string
   if (!isPlainObject(value)) throw wrongType('rename', "a function, or an object such as { 'model.*': 'm.*' }", value)
+  // A copy: getters of the caller's object are called once.
+  const copy: object = Object.fromEntries(Object.entries(value))
   // Throws for invalid patterns.
-  new Patterns(value)
-  return value as Renaming
+  new Patterns(copy)
+  return copy as Renaming
 }

@@ -140,11 +140,11 @@ export async function convert(
   optional(read.dequantize, (value) => validateOneOf('dequantize', DEQUANTIZED, value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
-  optional(read.rename, validateRenaming)
+  const rename = optional(read.rename, validateRenaming)
   const skips = skipping(read.skip)
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    const { result } = await convertFile(file, to, creating, job, skips)
+    const { result } = await convertFile(file, to, { ...creating, rename }, job, skips)
     return result
   } finally {
     file.close()
