@@ -343,7 +343,6 @@ mod tests {
         );
         for (name, files, part) in [
             ("two", &["a.safetensors", "b.btf"][..], "2 tensor files"),
-            ("vague", &["a.safetensors", "b.safetensors", "c.bin"], "3 tensor files"),
             ("none", &["a.txt"], "\"a.txt\""),
             ("distributed", &[".metadata", "__0_0.distcp", "common.pt"], "dcp_to_torch"),
             ("empty", &[], "empty"),
