@@ -410,6 +410,11 @@ export interface TensorStats {
 	readonly std: number;
 	readonly histogram: Histogram | undefined;
 }
+/**
+ * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
+ * `!` excludes what it matches; a list of only such globs selects everything else.
+ */
+export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 /** A problem of a file that does not prevent reading it. */
 export interface Warning {
 	/** The stable code: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
@@ -437,6 +442,8 @@ export interface VerifyResult {
 export interface VerifyOptions extends JobOptions {
 	/** Also check zTensor 2's canonical form (§6.3): each violation is a ZT_NOT_CANONICAL. */
 	canonical?: boolean | undefined;
+	/** Selects the tensors to check, all by default: a glob, a list of globs (`!` excludes), or a function. Not with `canonical`. */
+	filter?: Filter<AnyTensor> | undefined;
 }
 /** How a tensor is stored: one of these names, or the file's own name for any other layout. */
 export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
@@ -1339,6 +1346,32 @@ export declare function open(source: Source, options?: OpenOptions & JobOptions)
  * ZT_INVALID_ARG; the signal's reason
  */
 export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
+/** All floating-point dtypes including bfloat16, all signed integers, or all unsigned integers. */
+export type DTypeGroup = "float*" | "int*" | "uint*";
+/**
+ * Casts the tensors that match `name` and `dtype`; each matches everything if it is absent. With a name and without a dtype, floats are
+ * only cast to floats, and integers to integers.
+ */
+export interface CastRule {
+	/** A glob for names of the source: `*` matches any characters, `?` a single character. */
+	readonly name?: string | undefined;
+	readonly dtype?: DType | DTypeGroup | undefined;
+	readonly to: DType;
+}
+/**
+ * Casts as an object, such as `{ 'lm_head.*': 'float32', 'float*': 'bfloat16' }`, or as a list of rules. The first rule that matches a tensor
+ * is used. A key is a dtype, one of the groups `float*`, `int*` and `uint*`, or else a glob for names.
+ */
+export type CastRules = {
+	readonly [from: string]: DType | undefined;
+} | readonly CastRule[];
+/**
+ * New names of tensors: an object of names and patterns, such as `{ 'model.*': 'm.*' }`, or a function. `*` matches any characters, and each
+ * `*` of the new name stands for what the `*` at the same position matched. The first entry that matches a name is used; other names stay.
+ */
+export type Renaming = {
+	readonly [from: string]: string;
+} | ((name: string) => string);
 /** How to write a file. */
 export interface CreateOptions {
 	/** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for an unknown extension. */
@@ -1418,17 +1451,22 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	source?: OpenOptions | undefined;
 	/** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
 	filter?: Filter<AnyTensor> | undefined;
-	/** Returns the new name of a tensor. Not used for BTF, where tensors have numbers instead of names. */
-	rename?: ((name: string) => string) | undefined;
 	/**
-	 * Casts dtypes of dense tensors and of the values of sparse tensors: `{ float32: 'bfloat16' }`. Supported are casts between float64,
+	 * New names of tensors: a function, or an object of names and patterns such as `{ 'model.*': 'm.*' }`, in which each `*` stands for what
+	 * it matched. Two tensors with the same new name are an error. Not used for BTF, where tensors have numbers instead of names.
+	 */
+	rename?: Renaming | undefined;
+	/** Casts all floating-point tensors to this dtype. A rule of `cast` that matches a tensor takes precedence. */
+	dtype?: DType | undefined;
+	/**
+	 * Casts dense tensors and the values of sparse tensors, by dtype (`{ float32: 'bfloat16' }`), by groups of dtypes (`float*`, `int*`,
+	 * `uint*`) and by names (`{ 'lm_head.*': 'float32' }`), or a list of rules `{ name, dtype, to }`. The first rule that matches a tensor is
+	 * used. A rule with a name and no dtype casts only floats to floats and integers to integers. Supported are casts between float64,
 	 * float32, float16, bfloat16, float8_e4m3fn and float8_e5m2, from any dtype that widens to float32 to these, and from integers to wider
 	 * integers. Values are rounded to nearest, ties to even. Overflow gives infinity, or NaN in float8_e4m3fn. Other dtypes, and components
 	 * of other layouts, are not changed.
 	 */
-	cast?: {
-		readonly [From in DType]?: DType | undefined;
-	} | undefined;
+	cast?: CastRules | undefined;
 	/**
 	 * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
 	 * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
@@ -1518,7 +1556,7 @@ export interface TaskError {
 	readonly offset?: number;
 	readonly rule?: string;
 }
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "cast" | "strictAttributes"> & {
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "cast" | "dtype" | "strictAttributes"> & {
 	readonly attributes?: AttributeInput | undefined;
 	readonly skip?: boolean | undefined;
 };

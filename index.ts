@@ -46,10 +46,12 @@ export type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } 
 export type { PlanReadingOptions, VerifyTask, VerifyTaskResult } from './lib/tasks/verify-tasks.js'
 // lib/values: dtypes, attributes, formats, name patterns.
 export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } from './lib/values/attributes.js'
+export type { CastRule, CastRules, DTypeGroup } from './lib/values/cast.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
 export type { Filter } from './lib/values/filter.js'
 export type { Format } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
+export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 // lib/write: writing and editing files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'

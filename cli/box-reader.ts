@@ -1,5 +1,5 @@
 // Reads boxes of a slice of a dense tensor, each separately if the encoding allows it.
-import type { AnyTensor, Tensor, TypedArray } from '../index.js'
+import type { AnyTensor, DType, Tensor, TypedArray } from '../index.js'
 import { isComplex, isNarrowFloat } from './cells.js'
 import { everything, type Range, regionOf, type Span, spanRange, volume } from './region.js'
 
@@ -42,7 +42,12 @@ function crop(data: TypedArray, outer: readonly Span[], box: readonly Span[], wi
   return cropped
 }
 
-/** Reads boxes of a slice of `tensor` in row-major order. Floats narrower than float32 are widened. */
+/** The dtype in which elements are printed: those of a quantized tensor are dequantized to float32. */
+export function printedDtype({ layout, dtype }: Pick<Tensor, 'layout' | 'dtype'>): DType | undefined {
+  return layout === 'dense' ? dtype : 'float32'
+}
+
+/** Reads boxes of a slice of `tensor` in row-major order. Floats narrower than float32 are widened, quantized elements dequantized. */
 export class BoxReader {
   readonly #tensor: Tensor
   readonly #part: readonly Span[]
@@ -55,7 +60,7 @@ export class BoxReader {
     this.#tensor = tensor as Tensor
     this.#part = part
     this.#encoded = Array.from(tensor.components.values()).some((component) => component.encoding !== 'raw')
-    this.#packed = tensor.dtype === 'float4_e2m1fn'
+    this.#packed = printedDtype(tensor) === 'float4_e2m1fn'
   }
 
   /** The maximum size of a box, so that at most about `elements` are read. For packed elements, skipped elements are read too. */
@@ -71,12 +76,12 @@ export class BoxReader {
       // Clipped to the slice: the last step may reach beyond it.
       return { start: start + first * step, stop: Math.min(start + last * step, stop), step, single: false }
     })
-    const { shape, dtype } = this.#tensor
+    const { shape } = this.#tensor
     // The whole tensor is loaded without a slice, so that its digest is checked.
     if (spans.every(({ start, stop, step }, dimension) => start === 0 && step === 1 && stop === shape[dimension])) {
       return this.#load(undefined)
     }
-    const width = isComplex(dtype) ? 2 : 1
+    const width = isComplex(printedDtype(this.#tensor)) ? 2 : 1
     if (this.#encoded) {
       this.#decoded ??= await this.#load(undefined)
       return crop(this.#decoded, everything(shape), spans, width)
@@ -87,7 +92,8 @@ export class BoxReader {
   }
 
   #load(part: readonly Span[] | undefined): Promise<TypedArray> {
-    const as = isNarrowFloat(this.#tensor.dtype) ? ({ as: 'float32' } as const) : {}
+    const isWidened = this.#tensor.layout !== 'dense' || isNarrowFloat(this.#tensor.dtype)
+    const as = isWidened ? ({ as: 'float32' } as const) : {}
     return this.#tensor.load(part === undefined ? as : { ...as, slice: part.map(spanRange) as [number, number][] })
   }
 }

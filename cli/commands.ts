@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import { FORMATS } from '../lib/values/format-table.js'
 import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/values/formats.js'
 import { completion, INSTALL } from './completion.js'
-import { decodedOption, formatOption, linksOption } from './format.js'
+import { openingOptions, remoteOptions, repeated, sourceOptions } from './format.js'
 import { version } from './version.js'
 
 /** Formats examples for the help: a command and its purpose on each line. */
@@ -42,9 +42,14 @@ function writing(command: Command): Command {
 }
 
 /** `--filter`, which may be repeated. */
-function filterOption(): Option {
+function filtering(command: Command): Command {
   const text = 'only names that match: * matches any characters, ? a single one, !glob excludes; may be repeated'
-  return new Option('--filter <glob>', text).argParser((glob, globs: string[] = []) => [...globs, glob])
+  return command.addOption(new Option('--filter <glob>', text).argParser(repeated))
+}
+
+/** `--quiet` of the commands that show their progress. */
+function quiet(command: Command): Command {
+  return command.option('-q, --quiet', 'show no progress')
 }
 
 /** The options of the commands that make a report. */
@@ -54,12 +59,28 @@ function reporting(command: Command): Command {
     .option('--stats', 'read all values first, also of a remote file')
     .option('--no-stats', 'do not read the values')
     .option('--open', 'show it in the browser')
-    .addOption(formatOption())
-    .addOption(decodedOption())
-    .addOption(linksOption())
 }
 
 type Describe = (command: Command) => Command
+
+/** The options that commands have in common, in the order of the help. */
+const SHARED: Readonly<Record<string, readonly Describe[]>> = {
+  ls: [filtering, sourceOptions],
+  info: [filtering, sourceOptions],
+  verify: [filtering, quiet, sourceOptions],
+  id: [sourceOptions],
+  cat: [sourceOptions],
+  stats: [filtering, sourceOptions],
+  view: [quiet, sourceOptions],
+  serve: [quiet, sourceOptions],
+  diff: [filtering, openingOptions],
+  convert: [filtering, quiet, openingOptions],
+  merge: [filtering, quiet, openingOptions],
+  split: [filtering, quiet, openingOptions],
+  compact: [quiet],
+  task: [quiet, remoteOptions],
+  finish: [quiet, remoteOptions],
+}
 
 /** All commands by name, in the order of the help. */
 const COMMANDS: Readonly<Record<string, Describe>> = {
@@ -68,23 +89,20 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .description('list the tensors of a file: dtype, shape, layout, size, encoding and digest')
       .argument('<files...>', FILES)
       .addOption(
-        new Option('--sort <key>', 'sort rows (default: order of the file)').choices([
-          'name',
-          'size',
-          'offset',
-          'dtype',
-        ]),
+        new Option(
+          '--sort <key>',
+          'sort rows; file is the order of the file (default: name, with --json: file)',
+        ).choices(['name', 'file', 'size', 'offset', 'dtype']),
       )
-      .addOption(filterOption())
+      .option('-l, --long', 'all columns, digests in full, and the names of files in full')
+      .option('--short-dtypes', 'short names of dtypes: f32, bf16, i64')
       .option('--join', 'open several files as one')
       .option('--json', 'one JSON array with an object per tensor; for several files, an object per file')
-      .addOption(formatOption())
-      .addOption(decodedOption())
-      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
-          ['ztensor ls model.safetensors', 'every tensor, in the order of the file'],
+          ['ztensor ls model.safetensors', 'every tensor, by name'],
+          ['ztensor ls model.zt --long', 'with digests and all other columns'],
           ['ztensor ls model.zt --sort size', 'the largest first'],
           ["ztensor ls model.zt --filter '*.attn.*'", 'some by name'],
           ['ztensor ls llama/', 'a sharded checkpoint: its folder or its index'],
@@ -100,10 +118,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .description('describe a file: format, version, size, totals by dtype, attributes, warnings')
       .argument('<files...>', FILES)
       .option('--join', 'open several files as one')
+      .option('--short-dtypes', 'short names of dtypes: f32, bf16, i64')
       .option('--json', 'one JSON object; for several files, an array of objects')
-      .addOption(formatOption())
-      .addOption(decodedOption())
-      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -119,11 +135,13 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .argument('<files...>', 'the tensor files')
       .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines')
       .option('--max-task-size <size>', 'with --plan: maximum size of the tensors of a task (default: 5GB)')
-      .option('--canonical', 'also check the canonical form of zTensor 2, and list the rules that the file breaks')
+      .addOption(
+        new Option(
+          '--canonical',
+          'also check the canonical form of zTensor 2, and list the rules that the file breaks',
+        ).conflicts('filter'),
+      )
       .option('--json', 'one JSON array, an object for each file')
-      .addOption(formatOption())
-      .addOption(decodedOption())
-      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -141,9 +159,6 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .description('print the content digest of a zTensor 2 file, which depends on its tensors alone')
       .argument('<files...>', 'the tensor files')
       .addOption(new Option('--algorithm <name>', 'what to hash with (default: sha256)').choices(['sha256', 'xxh3']))
-      .addOption(formatOption())
-      .addOption(decodedOption())
-      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(['ztensor id model.zt', 'one file'], ['ztensor id a.zt b.zt', 'are they the same model?']),
@@ -154,13 +169,10 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
     command
       .description('print the values of a tensor; a large one is abbreviated')
       .argument('<file>', 'the tensor file; - is standard input')
-      .argument('<name>', 'the name of the tensor, as `ztensor ls` shows it')
-      .option('--slice <text>', 'a part of a dense tensor, as Python slices: "0:100:2", "-3:", "5", "...,0"')
+      .argument('[name]', 'the name of the tensor, as `ztensor ls` shows it (default: the only one)')
+      .option('--slice <text>', 'a part of a tensor, as Python slices: "0:100:2", "-3:", "5", "...,0"')
       .option('--all', 'print all values')
       .option('--json', 'one JSON object with nested arrays; NaN, infinities and integers beyond 2^53 as strings')
-      .addOption(formatOption())
-      .addOption(decodedOption())
-      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -168,6 +180,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor cat model.zt wte --slice "0:2,:4"', 'the start of two rows'],
           ['ztensor cat model.zt wte --slice "-1" --all', 'the last row in full'],
           ['ztensor cat model.zt wte --slice "::100,0"', 'the first column of every hundredth row'],
+          ['ztensor cat array.npy', 'the only tensor of a file'],
+          ['ztensor cat model.gguf blk.0.ffn_up.weight', 'a quantized tensor, dequantized'],
           ['ztensor cat model.zt bias --json | jq .data', 'as JSON, for a program'],
         ),
       )
@@ -183,10 +197,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines')
       .option('--max-task-size <size>', 'with --plan: maximum size of the tensors of a task (default: 5GB)')
       .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
+      .option('--short-dtypes', 'short names of dtypes: f32, bf16, i64')
       .option('--json', 'one JSON array, an object for each tensor')
-      .addOption(formatOption())
-      .addOption(decodedOption())
-      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -248,7 +260,6 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--rtol <ratio>', 'relative tolerance, relative to the larger element (default: 0)')
       .option('--values', 'compare only names, shapes and values: dtypes and layouts may differ')
       .option('--attributes', 'also compare attributes of the files and of each tensor')
-      .addOption(filterOption())
       .addOption(new Option('--quiet', 'print nothing, only set the exit code').conflicts('json'))
       .option('--json', 'one JSON object')
       .addHelpText(
@@ -271,13 +282,14 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .addOption(targetVersion())
         .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
         .addOption(new Option('--from <name>', 'read the source as this format').choices(FORMAT_NAMES))
-        .addOption(decodedOption())
-        .addOption(linksOption())
         .addOption(targetDigest())
         .option('--compress [level]', 'compress data if that saves space: with zstd in zTensor, deflate in npz')
-        .addOption(filterOption())
-        .option('--rename <old=new...>', 'new names for tensors')
-        .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
+        .option('--rename <old=new...>', "new names for tensors; each * stands for what it matched: 'model.*=m.*'")
+        .option('--dtype <dtype>', 'cast all floats to this dtype, such as bf16')
+        .option(
+          '--cast <from=to...>',
+          "cast a dtype (f32=bf16), a group (float*, int*, uint*) or names ('*.norm.*=f32'); the first match wins; may be repeated",
+        )
         .option('--dequantize [dtype]', 'store quantized tensors as floats: bfloat16 (the default), float16 or float32')
         .option('--no-attributes', 'write no attributes of the source')
         .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
@@ -293,6 +305,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor convert a.zt b.npz --compress', 'for NumPy, like savez_compressed'],
           ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
           ["ztensor convert a.zt b.zt --filter 'encoder.*'", 'a part of it'],
+          ["ztensor convert a.zt b.zt --rename 'encoder.*=*'", 'without the prefix'],
+          ["ztensor convert a.zt b.zt --dtype bf16 --cast '*.norm.*=f32'", 'all floats but some'],
           ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'to a pipe'],
           ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'shards with an index'],
           ['ztensor convert a.zt out/model.zt --plan > job.json', 'on many machines: see `ztensor task --help`'],
@@ -317,7 +331,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor finish job.json *.json', 'once, when all are done'],
         ),
       )
-      .action(async (job, number) => (await import('./tasks.js')).task(job, number)),
+      .action(async (job, number, options) => (await import('./tasks.js')).task(job, number, options)),
 
   finish: (command) =>
     command
@@ -437,6 +451,7 @@ export function program(called?: string): Command {
   const names = called !== undefined && Object.hasOwn(COMMANDS, called) ? [called] : Object.keys(COMMANDS)
   for (const name of names) {
     const command = (COMMANDS[name] as Describe)(ztensor.command(name))
+    for (const share of SHARED[name] ?? []) share(command)
     // Files come first, since an option with several values would consume them.
     const files = command.registeredArguments.map((one) => {
       const shown = `${one.name()}${one.variadic ? '...' : ''}`

@@ -3,17 +3,23 @@ import { compact as compactFile } from '../index.js'
 import { painter } from './color.js'
 import { exitCodes } from './failure.js'
 import { jsonLine } from './json.js'
-import { followProgress } from './progress.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
+import { printWarningsOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 
+export interface CompactOptions extends ProgressOptions {
+  json?: boolean
+}
+
 /** Compacts the file at `path`. Ctrl-C leaves it unchanged. */
-export async function compact(path: string, options: { json?: boolean }): Promise<void> {
+export async function compact(path: string, options: CompactOptions): Promise<void> {
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
-  const progress = await followProgress(path)
+  const progress = await followProgress(path, options)
   try {
+    await printWarningsOf(path)
     const result = await compactFile(path, { ...progress.listen, signal: stop.signal })
     progress.stop()
     const { byteLength, reclaimed } = result

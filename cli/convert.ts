@@ -2,30 +2,35 @@
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import {
+  type CastRule,
   type ConvertOptions,
   type ConvertResult,
   convert as convertFile,
+  type DTypeGroup,
   globMatcher,
+  type OpenOptions,
   open,
   type Progress,
   type Source,
 } from '../index.js'
+import { dtypeCalled } from '../lib/values/dtype-names.js'
+import { namesMatching } from '../lib/values/filter.js'
 import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
 import { summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
-import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
-import type { SourceOptions } from './format.js'
+import { errorCode, errorMessage, exitCodes, NothingMatches, UsageError } from './failure.js'
+import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
-import { followProgress } from './progress.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
-import { isRemote, openOptions, STANDARD, sourceOf } from './source.js'
+import { isRemote, openOptions, remoteOf, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
 import { printable } from './text.js'
 import { printWarnings } from './warnings.js'
 
-export interface ConvertCommandOptions {
+export interface ConvertCommandOptions extends RemoteCommandOptions, ProgressOptions {
   format?: NonNullable<ConvertOptions['format']>
   version?: NonNullable<ConvertOptions['version']>
   from?: NonNullable<SourceOptions['format']>
@@ -38,6 +43,7 @@ export interface ConvertCommandOptions {
   filter?: string[]
   rename?: string[]
   cast?: string[]
+  dtype?: string
   maxShardSize?: string
   overwrite?: boolean
   /** True without a pattern. */
@@ -67,29 +73,46 @@ function shardSize(text: string): number {
 }
 
 /** Splits each pair at its `=`. */
-function table(option: string, usage: string, pairs: readonly string[] | undefined): Map<string, string> {
-  const entries = new Map<string, string>()
-  for (const pair of pairs ?? []) {
+function pairsOf(option: string, usage: string, pairs: readonly string[]): [string, string][] {
+  return pairs.map((pair) => {
     const at = pair.indexOf('=')
     if (at < 1) throw new UsageError(`${option} takes ${usage}, got ${pair}`)
-    entries.set(pair.slice(0, at), pair.slice(at + 1))
+    return [pair.slice(0, at), pair.slice(at + 1)]
+  })
+}
+
+/** Names as `ztensor ls` shows them, with patterns. */
+function renaming(pairs: readonly string[]): NonNullable<ConvertOptions['rename']> {
+  const given = pairsOf('--rename', 'OLD=NEW', pairs)
+  for (const [from, to] of given) {
+    const [stars, newStars] = [from, to].map((name) => name.split('*').length - 1) as [number, number]
+    if (newStars !== 0 && newStars !== stars)
+      throw new UsageError(`--rename ${from}=${to}: the new name has ${newStars} *, but the old one ${stars}`)
   }
-  return entries
+  return Object.fromEntries(given)
 }
 
-function renaming(pairs: readonly string[] | undefined): (name: string) => string {
-  const names = table('--rename', 'OLD=NEW', pairs)
-  return (name) => names.get(name) ?? name
-}
+const GROUPS: readonly string[] = ['float*', 'int*', 'uint*'] satisfies DTypeGroup[]
+const NAME = 'name:'
 
-function casts(pairs: readonly string[] | undefined): NonNullable<ConvertOptions['cast']> {
-  const given = Array.from(table('--cast', 'FROM=TO', pairs))
-  return Object.fromEntries(given.map(([from, to]) => [parseDType('--cast', from), parseDType('--cast', to)]))
+/** A rule of `--cast`: a dtype in any spelling, a group of dtypes, or else a pattern of names, also after `name:`. */
+function castRule([from, target]: [string, string]): CastRule {
+  const to = parseDType('--cast', target)
+  if (from.startsWith(NAME)) return { name: from.slice(NAME.length), to }
+  const dtype = GROUPS.includes(from) ? (from as DTypeGroup) : dtypeCalled(from)
+  return dtype === undefined ? { name: from, to } : { dtype, to }
 }
 
 /** The options to open the source. */
-function opening({ format: _target, from, ...options }: ConvertCommandOptions): SourceOptions {
+function opening({ format: _target, from, ...options }: ConvertCommandOptions): OpenOptions {
   return openOptions({ ...options, ...(from === undefined ? {} : { format: from }) })
+}
+
+/** How to access the target, if it is in an object store. Headers are for the source only. */
+function targetAccess(options: RemoteCommandOptions, target: string): Pick<ConvertOptions, 'remote'> {
+  const { header: _, ...access } = options
+  const remote = /^(s3|gs|az):\/\//i.test(target) ? remoteOf(access) : undefined
+  return remote === undefined ? {} : { remote }
 }
 
 const DEQUANTIZED = ['bfloat16', 'float16', 'float32'] as const
@@ -102,7 +125,7 @@ function dequantized(given: true | string): (typeof DEQUANTIZED)[number] {
   return known
 }
 
-export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
+export function convertOptions(options: ConvertCommandOptions, target: string): ConvertOptions {
   const { format, version, canonical, digest, compress, maxShardSize, overwrite, skip } = options
   const { strictAttributes, attributes, dequantize } = options
   return {
@@ -111,6 +134,7 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     ...(canonical ? {} : { canonical }),
     ...(maxShardSize === undefined ? {} : { maxShardBytes: shardSize(maxShardSize) }),
     source: opening(options),
+    ...targetAccess(options, target),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: compression(compress) }),
     ...(strictAttributes ? { strictAttributes } : {}),
@@ -119,30 +143,26 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     overwrite: overwrite ?? false,
     skip: skip ?? false,
     ...(options.filter === undefined ? {} : { filter: options.filter }),
-    rename: renaming(options.rename),
-    cast: casts(options.cast),
+    ...(options.rename === undefined ? {} : { rename: renaming(options.rename) }),
+    ...(options.cast === undefined ? {} : { cast: pairsOf('--cast', 'FROM=TO', options.cast).map(castRule) }),
+    ...(options.dtype === undefined ? {} : { dtype: parseDType('--dtype', options.dtype) }),
   }
 }
 
-/** Throws for patterns and names that match no tensor, since a typo would silently change the result. */
-export async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
-  const renamed = [...table('--rename', 'OLD=NEW', options.rename).keys()]
-  if (options.filter === undefined && renamed.length === 0) return
+/** Throws for globs that match no tensor, since a typo would silently change the result. The library checks the other patterns. */
+export async function checkFilter(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
+  if (options.filter === undefined) return
   const file = await open(source, { ...opening(options), signal: stop })
   try {
     const names = [...file.keys()]
-    for (const pattern of options.filter ?? []) {
-      if (!names.some(globMatcher(pattern.replace(/^!/, ''))))
-        throw new UsageError(`--filter ${printable(pattern)} matches no tensor`, NAMES)
+    for (const pattern of options.filter) {
+      if (!names.some(globMatcher(pattern.replace(/^!/, '')))) throw new NothingMatches([pattern])
     }
-    const missing = renamed.find((name) => !file.has(name))
-    if (missing !== undefined) throw new UsageError(`--rename: there is no tensor ${printable(missing)}`, NAMES)
+    if (!names.some(namesMatching(options.filter))) throw new NothingMatches(options.filter)
   } finally {
     file.close()
   }
 }
-
-const NAMES = '`ztensor ls FILE` lists the names.'
 
 /** The stream for the data, and the stream for messages. */
 function outputs(target: string) {
@@ -175,6 +195,9 @@ async function opens(url: string): Promise<boolean> {
   )
 }
 
+/** The Python releases that read zTensor 1.0, the default version. */
+const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
+
 function* lines(name: string, result: ConvertResult): Generator<string> {
   const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
@@ -183,6 +206,12 @@ function* lines(name: string, result: ConvertResult): Generator<string> {
     yield paint(
       'dim',
       '  Python 1.0.0 and 1.0.1 cannot read the file, because it has attributes that are not strings; --version 1.2 or 2 has other readers.',
+    )
+  }
+  if (result.readers.includes(PYTHON_1_0)) {
+    yield paint(
+      'dim',
+      '  Later releases of the Python package cannot read it: write --version 1.2 for 1.0.2 to 1.2.3, --version 2 for 2.x.',
     )
   }
   for (const clause of summary(result.skipped)) yield `${paint('yellow', 'left out')}: ${printable(clause)}`
@@ -194,16 +223,16 @@ export async function convert(
   target: string,
   options: ConvertCommandOptions,
 ): Promise<void> {
-  const given = convertOptions(options)
+  const given = convertOptions(options, target)
   const { to, name, words } = outputs(target)
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
   const events = (progress: Progress) => words.write(jsonLine({ event: 'progress', ...progress }))
-  const progress = await followProgress(name)
+  const progress = await followProgress(name, options)
   const listen = options.json ? { onProgress: events } : progress.listen
   try {
     const from = typeof source === 'string' ? await sourceOf(source) : source
-    await checkNames(from, options, stop.signal)
+    await checkFilter(from, options, stop.signal)
     const result = await convertFile(from, to, { ...given, ...listen, signal: stop.signal })
     progress.stop()
     const { tensors, skipped, warnings, readers } = result
@@ -226,7 +255,8 @@ export async function convert(
   }
 }
 
-export interface SplitCommandOptions {
+export interface SplitCommandOptions extends RemoteCommandOptions, ProgressOptions {
+  filter?: string[]
   maxShardSize: string
   overwrite?: boolean
   skip?: true | string[]

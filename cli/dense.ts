@@ -1,6 +1,6 @@
-// Prints the values of a dense tensor. It is read in boxes: a summary of 100 GB reads a few hundred bytes.
+// Prints the elements of a dense or quantized tensor. It is read in boxes: a summary of 100 GB reads a few hundred bytes.
 import type { AnyTensor, TypedArray } from '../index.js'
-import { BoxReader } from './box-reader.js'
+import { BoxReader, printedDtype } from './box-reader.js'
 import { cellJson, cellText } from './cells.js'
 import { NestedText } from './nested.js'
 import { type Axis, boxes, type Range, regionOf, type Span, summarize, volume } from './region.js'
@@ -64,7 +64,7 @@ export async function printDense(tensor: AnyTensor, part: readonly Span[], head:
   const region = regionOf(part)
   if (volume(region) === 0) return print(`${head}[]\n`)
   const reader = new BoxReader(tensor, part)
-  const show = cellText(tensor.dtype)
+  const show = cellText(printedDtype(tensor))
   if (all && volume(region) > reader.boxLimit(heldAtOnce)) {
     return printStream(reader, part, { show, columns, before: head, after: '\n' })
   }
@@ -92,7 +92,7 @@ export async function printDenseJson(
   before: string,
   after: string,
 ): Promise<void> {
-  const options = { show: cellJson(tensor.dtype), columns: Number.POSITIVE_INFINITY, before, after }
+  const options = { show: cellJson(printedDtype(tensor)), columns: Number.POSITIVE_INFINITY, before, after }
   await printStream(new BoxReader(tensor, part), part, options)
 }
 

@@ -1,22 +1,23 @@
 // `ztensor diff`: prints the differences between two files of any formats.
 import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
-import { exitCodes, UsageError } from './failure.js'
+import { exitCodes, NothingMatches, UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
-import { followProgress } from './progress.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { showCount, showCounted, showMeasured } from './quantity.js'
-import { sourceOf } from './source.js'
+import { openOptions, sourceOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable, shorten, showName } from './text.js'
+import { printWarnings } from './warnings.js'
 
-export interface DiffOptions {
+export interface DiffOptions extends SourceOptions, ProgressOptions {
   atol?: string
   rtol?: string
   values?: boolean
   attributes?: boolean
   filter?: string[]
-  quiet?: boolean
   json?: boolean
 }
 
@@ -139,18 +140,19 @@ function jsonDiff(diff: FileDiff): object {
 export async function diff(a: string, b: string, options: DiffOptions): Promise<void> {
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
-  const files = [await open(await sourceOf(a))]
+  const opening = openOptions(options)
+  const files = [await open(await sourceOf(a), opening)]
   try {
-    files.push(await open(await sourceOf(b)))
+    files.push(await open(await sourceOf(b), opening))
+    for (const [at, file] of files.entries()) printWarnings(file.warnings, [a, b][at])
     const [left, right] = files as [TensorFile, TensorFile]
     const { filter, values, attributes } = options
     const tolerance = { atol: distance('atol', options.atol), rtol: distance('rtol', options.rtol) }
-    const progress = await followProgress(left.path ?? '')
+    const progress = await followProgress(left.path ?? '', options)
     const how = { ...tolerance, filter, values, attributes, signal: stop.signal, ...progress.listen }
     const found = await diffOf(left, right, how).finally(() => progress.stop())
     const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
-    if (filter !== undefined && compared === 0)
-      throw new UsageError(`--filter ${printable(filter.join(' '))} matches no tensor`)
+    if (filter !== undefined && compared === 0) throw new NothingMatches(filter)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
     else if (!options.quiet) await printLines(lines(left, found, painter()))

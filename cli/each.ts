@@ -33,12 +33,13 @@ export async function describeEach(paths: readonly string[], options: EachOption
   let first = true
   for (const path of paths) {
     try {
-      await withFile(path, options, async (file) => {
+      const describe = async (file: TensorFile): Promise<void> => {
         if (options.json) elements.push(what.element(file, path))
         else
           await printLines([...(first ? [] : ['']), paint('bold', `${printable(path)}:`), ...what.lines(file, paint)])
         first = false
-      })
+      }
+      await withFile(path, options, describe, path)
     } catch (error) {
       fail(error)
     }

@@ -3,6 +3,7 @@ import { append, type TensorEditor } from '../index.js'
 import { painter } from './color.js'
 import { exitCodes } from './failure.js'
 import { jsonLine } from './json.js'
+import { printWarningsOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 
@@ -21,6 +22,7 @@ async function edit(
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
   try {
+    await printWarningsOf(path)
     await using editor = await append(path, { inPlace, signal: stop.signal })
     await work(editor)
     await editor.finish()

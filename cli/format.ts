@@ -1,23 +1,26 @@
 // The options for opening a file that every command has.
-import { Option } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Format } from '../lib/values/format-table.js'
 import { FORMAT_NAMES } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 import { parseBytes } from './quantity.js'
 
-export interface SourceOptions {
+/** How to access remote files. */
+export interface RemoteCommandOptions {
+  endpoint?: string
+  region?: string
+  anonymous?: boolean
+  header?: string[]
+}
+
+export interface SourceOptions extends RemoteCommandOptions {
   format?: Format
   maxDecodedBytes?: number
   followLinks?: boolean
 }
 
-/** `--format NAME`: the format of the file, instead of detecting it. */
-export function formatOption(): Option {
-  return new Option('--format <name>', 'read the file as this format instead of detecting it').choices(FORMAT_NAMES)
-}
-
 /** `--max-decoded-bytes SIZE`: raises the library's limit, for a trusted file. */
-export function decodedOption(): Option {
+function decodedOption(): Option {
   const size = (text: string): number => {
     const bytes = parseBytes(text)
     if (bytes === undefined)
@@ -30,7 +33,33 @@ export function decodedOption(): Option {
   ).argParser(size)
 }
 
-/** `--follow-links`: external data of ONNX, OpenVINO, TensorFlow and Paddle may be a link to a file outside of the model's folder. */
-export function linksOption(): Option {
-  return new Option('--follow-links', "also read external data that is a link to a file outside of the model's folder")
+/** Appends a value of an option that may be repeated. */
+export const repeated = (value: string, earlier: string[] = []): string[] => [...earlier, value]
+
+/** Adds the options for remote files. */
+export function remoteOptions(command: Command): Command {
+  return command
+    .option('--endpoint <url>', 'the server of s3:, gs: and az: URLs, such as MinIO (default: AWS_ENDPOINT_URL, …)')
+    .option('--region <name>', 'the region of an s3: bucket (default: AWS_REGION)')
+    .option('--anonymous', 'sign no requests: for public buckets')
+    .addOption(
+      new Option('--header <name: value>', 'a header for the server of an https: URL; may be repeated').argParser(
+        repeated,
+      ),
+    )
+}
+
+/** Adds the options for files that may have any format: limits, links and remote access. */
+export function openingOptions(command: Command): Command {
+  return remoteOptions(
+    command
+      .addOption(decodedOption())
+      .option('--follow-links', "also read external data that is a link to a file outside of the model's folder"),
+  )
+}
+
+/** Adds the options for a source: `--format`, and those of `openingOptions`. */
+export function sourceOptions(command: Command): Command {
+  const format = new Option('--format <name>', 'read the file as this format instead of detecting it')
+  return openingOptions(command.addOption(format.choices(FORMAT_NAMES)))
 }

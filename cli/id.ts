@@ -1,4 +1,5 @@
 // `ztensor id`: prints the content digest of a zTensor 2 file.
+import type { TensorFile } from '../index.js'
 import { hasContentDigest } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
@@ -13,7 +14,7 @@ export interface IdOptions extends SourceOptions {
 /** Prints the content digest of each file, with its path if there are several. */
 export async function id(paths: readonly string[], options: IdOptions): Promise<void> {
   for (const path of paths) {
-    await withFile(path, options, async (file) => {
+    const printId = async (file: TensorFile): Promise<void> => {
       if (!hasContentDigest(file)) {
         throw new UsageError(
           `${printable(path)} is not a zTensor 2 file, and only those have a content digest`,
@@ -22,6 +23,7 @@ export async function id(paths: readonly string[], options: IdOptions): Promise<
       }
       const digest = await file.contentDigest(options.algorithm ?? 'sha256')
       await print(paths.length === 1 ? `${digest}\n` : `${digest}  ${printable(path)}\n`)
-    })
+    }
+    await withFile(path, options, printId, paths.length > 1 ? path : undefined)
   }
 }

@@ -1,9 +1,12 @@
 // `ztensor info`: describes a file, from its index alone.
 import type { TensorFile } from '../index.js'
+import { namesMatching } from '../lib/values/filter.js'
 import type { Paint } from './color.js'
+import { shortDtype } from './dtype.js'
 import { describeEach, type EachOptions } from './each.js'
+import { fail, NothingMatches } from './failure.js'
 import { jsonAttribute, jsonText } from './json.js'
-import { type Entry, entries, showPlaced } from './listing.js'
+import { type Entry, entries } from './listing.js'
 import { modelFields } from './model.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
 import { printable, shorten, showName } from './text.js'
@@ -11,21 +14,51 @@ import { printable, shorten, showName } from './text.js'
 interface Total {
   tensors: number
   bytes: number
+  /** Average bits of an element, for quantized tensors. */
+  bitsPerWeight?: number
+}
+
+export interface InfoOptions extends EachOptions {
+  filter?: string[]
+  shortDtypes?: boolean
+}
+
+/** Matches the layouts of quantized tensors. */
+const QUANTIZED = /^(zt\.quant_group|zt\.mx|gguf\.|tflite\.quantized)/
+
+/** Average bits of an element, without compression, rounded to two decimals; undefined unless a tensor is quantized. */
+function bitsPerWeight(listed: readonly Entry[]): number | undefined {
+  if (!listed.some(({ tensor }) => QUANTIZED.test(tensor.layout))) return undefined
+  let [bytes, elements] = [0, 0]
+  for (const { tensor } of listed) {
+    bytes += tensor.byteLength ?? 0
+    elements += tensor.size
+  }
+  return elements === 0 ? undefined : Math.round((800 * bytes) / elements) / 100
 }
 
 // An attribute may be a megabyte of vocabulary; `--json` has all of it.
 const attributeColumns = 100
-const warningsShown = 20
 
-function totals(listed: readonly Entry[], key: (entry: Entry) => string): Map<string, Total> {
-  const found = new Map<string, Total>()
+/** The totals of groups; of quantized dtypes with the bits per weight. */
+function totals(listed: readonly Entry[], key: (entry: Entry) => string, isDtype = false): Map<string, Total> {
+  const groups = new Map<string, Entry[]>()
   for (const one of listed) {
-    const total = found.get(key(one)) ?? { tensors: 0, bytes: 0 }
-    total.tensors++
-    total.bytes += one.tensor.byteLength ?? 0
-    found.set(key(one), total)
+    const group = groups.get(key(one))
+    if (group === undefined) groups.set(key(one), [one])
+    else group.push(one)
   }
-  return new Map(Array.from(found).sort(([, a], [, b]) => b.bytes - a.bytes || b.tensors - a.tensors))
+  const found = Array.from(groups, ([name, group]): [string, Total] => {
+    const bytes = group.reduce((sum, { tensor }) => sum + (tensor.byteLength ?? 0), 0)
+    const bits = isDtype ? bitsPerWeight(group) : undefined
+    return [name, { tensors: group.length, bytes, ...(bits === undefined ? {} : { bitsPerWeight: bits }) }]
+  })
+  return new Map(found.sort(([, a], [, b]) => b.bytes - a.bytes || b.tensors - a.tensors))
+}
+
+function showTotal({ tensors, bytes, bitsPerWeight }: Total): string {
+  const bits = bitsPerWeight === undefined ? '' : `, ${bitsPerWeight} bits per weight`
+  return `${showCounted(tensors, 'tensor')}, ${showBytes(bytes)}${bits}`
 }
 
 /** The number of elements of all tensors, as a bigint: sparse shapes may add up to more than 2^53. */
@@ -47,7 +80,12 @@ function showAttribute(value: unknown): string {
   return `${shorten(text, attributeColumns)} (${showCounted(value.length, 'value')})`
 }
 
-function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Generator<string> {
+function* lines(
+  file: TensorFile,
+  listed: readonly Entry[],
+  paint: Paint,
+  shortDtypes: boolean | undefined,
+): Generator<string> {
   const field = (title: string, value: string): string => `${paint('bold', title.padEnd(12))}${value}`
   const version = file.version === undefined ? '' : ` ${printable(file.version)}`
   if (file.path !== undefined) yield field('path', printable(file.path))
@@ -55,19 +93,27 @@ function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Gener
   if (file.generator !== undefined) yield field('generator', shorten(printable(file.generator), attributeColumns))
   yield field('size', `${showBytes(file.byteLength)} (${showCounted(file.byteLength, 'byte')})`)
   if (file.files.length > 1) yield field('files', showCount(file.files.length))
-  yield field('tensors', showCount(file.size))
+  const share = listed.length === file.size ? '' : `${showCount(listed.length)} of `
+  yield field('tensors', `${share}${showCount(file.size)}`)
   yield field('parameters', showCount(parameters(listed)))
+  if (file.warnings.length > 0) yield field('warnings', `${showCount(file.warnings.length)}, on standard error`)
+  const bits = bitsPerWeight(listed)
+  if (bits !== undefined) yield field('bits/weight', String(bits))
   for (const [title, text] of modelFields(file, listed)) yield field(title, text)
 
   const groups = {
-    dtypes: totals(listed, ({ tensor }) => printable(tensor.storageType)),
+    dtypes: totals(
+      listed,
+      ({ tensor }) => printable(shortDtypes ? shortDtype(tensor.storageType) : tensor.storageType),
+      true,
+    ),
     layouts: totals(listed, ({ tensor }) => printable(tensor.layout)),
     encodings: totals(listed, ({ encoding }) => printable(encoding)),
   }
   for (const [title, group] of Object.entries(groups)) {
     let head = title
     for (const [key, total] of group) {
-      yield field(head, `${key}: ${showCounted(total.tensors, 'tensor')}, ${showBytes(total.bytes)}`)
+      yield field(head, `${key}: ${showTotal(total)}`)
       head = ''
     }
   }
@@ -77,12 +123,6 @@ function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Gener
     const name = shorten(typeof key === 'string' ? showName(key) : jsonText(jsonAttribute(key)), attributeColumns)
     yield `  ${paint('cyan', name)}: ${showAttribute(value)}`
   }
-  if (file.warnings.length > 0) yield paint('bold', 'warnings')
-  for (const warning of file.warnings.slice(0, warningsShown)) {
-    yield `  ${paint('yellow', warning.code)}  ${showPlaced(warning, warning.message)}`
-  }
-  const unseen = file.warnings.length - warningsShown
-  if (unseen > 0) yield `  … and ${showCount(unseen)} more (--json has them all)`
 }
 
 function json(file: TensorFile, listed: readonly Entry[]): object {
@@ -93,9 +133,10 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
     generator: file.generator ?? null,
     byteLength: file.byteLength,
     ...(file.files.length > 1 ? { files: file.files } : {}),
-    tensors: file.size,
+    tensors: listed.length,
     parameters: jsonAttribute(parameters(listed)),
-    dtypes: Object.fromEntries(totals(listed, ({ tensor }) => printable(tensor.storageType))),
+    ...(bitsPerWeight(listed) === undefined ? {} : { bitsPerWeight: bitsPerWeight(listed) }),
+    dtypes: Object.fromEntries(totals(listed, ({ tensor }) => printable(tensor.storageType), true)),
     layouts: Object.fromEntries(totals(listed, ({ tensor }) => tensor.layout)),
     encodings: Object.fromEntries(totals(listed, ({ encoding }) => encoding)),
     attributes: jsonAttribute(file.attributes),
@@ -104,10 +145,18 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
 }
 
 /** Describes each file, or several as one: format, totals, attributes and warnings. */
-export async function info(paths: readonly string[], options: EachOptions): Promise<void> {
+export async function info(paths: readonly string[], options: InfoOptions): Promise<void> {
+  const { filter, shortDtypes } = options
+  let matched = 0
+  const found = (file: TensorFile): Entry[] => {
+    const some = entries(file, filter === undefined ? undefined : namesMatching(filter))
+    matched += some.length
+    return some
+  }
   await describeEach(paths, options, {
-    lines: (file, paint) => lines(file, entries(file), paint),
-    document: (file) => [jsonText(json(file, entries(file)), 2)],
-    element: (file) => json(file, entries(file)),
+    lines: (file, paint) => lines(file, found(file), paint, shortDtypes),
+    document: (file) => [jsonText(json(file, found(file)), 2)],
+    element: (file) => json(file, found(file)),
   })
+  if (filter !== undefined && matched === 0) fail(new NothingMatches(filter))
 }

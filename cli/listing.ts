@@ -11,6 +11,8 @@ export interface Entry {
   offset: number | undefined
   /** Stored size in bytes. */
   storedLength: number
+  /** The paths of the files that hold its components; none for a file in memory. */
+  files: readonly string[]
   /** The distinct encodings of its components: `raw`, `zstd`, `raw+zstd`. */
   encoding: string
 }
@@ -30,7 +32,8 @@ export function entry(tensor: AnyTensor): Entry {
     : Array.from(new Set(components.map((one) => one.encoding)))
         .sort()
         .join('+')
-  return { tensor, components, offset, storedLength, encoding }
+  const files = new Set(components.flatMap(({ path }) => path ?? []))
+  return { tensor, components, offset, storedLength, files: Array.from(files), encoding }
 }
 
 /** The entries of `file`, in file order, whose names `keep` accepts. */
@@ -50,9 +53,9 @@ export function showDtype(dtype: string | undefined): string {
   return dtype === undefined ? '-' : printable(dtype)
 }
 
-/** Formats a digest, shortened: `sha256:1f2e3d4c…`. `--json` has the full digest. */
+/** Formats a digest; `-` if there is none. */
 export function showDigest(digest: string | undefined): string {
-  return digest === undefined ? '-' : shorten(printable(digest), 20)
+  return digest === undefined ? '-' : printable(digest)
 }
 
 /** Formats the digest of a single component, otherwise the number of components with a digest: `crc32c ×3`, `crc32c ×2 of 3`. */
@@ -65,6 +68,15 @@ export function showDigests(components: readonly Component[]): string {
   return `${shorten(printable(algorithms.join('+')), 20)} ×${digests.length}${share}`
 }
 
+/** Formats the algorithms of the digests of components: `crc32c`, `-` for none, `crc32c ×2 of 3` if some have none. */
+export function showAlgorithms(components: readonly Component[]): string {
+  const digests = components.flatMap((component) => component.digest ?? [])
+  if (digests.length === 0) return '-'
+  const algorithms = Array.from(new Set(digests.map((digest) => digest.split(':', 1)[0] ?? digest)))
+  const share = digests.length === components.length ? '' : ` ×${digests.length} of ${components.length}`
+  return `${shorten(printable(algorithms.join('+')), 20)}${share}`
+}
+
 /** A component in the form of `--json`. */
 export function jsonComponent(component: Component): object {
   return {
@@ -72,6 +84,7 @@ export function jsonComponent(component: Component): object {
     dtype: component.dtype ?? null,
     byteLength: component.byteLength ?? null,
     storedLength: component.storedLength,
+    file: component.path ?? null,
     offset: component.offset ?? null,
     encoding: component.encoding,
     digest: component.digest ?? null,
@@ -79,7 +92,7 @@ export function jsonComponent(component: Component): object {
 }
 
 /** A tensor in the form of `--json`. */
-export function jsonEntry({ tensor, components, offset, storedLength, encoding }: Entry): object {
+export function jsonEntry({ tensor, components, files, offset, storedLength, encoding }: Entry): object {
   return {
     name: tensor.name,
     dtype: tensor.dtype ?? null,
@@ -88,6 +101,8 @@ export function jsonEntry({ tensor, components, offset, storedLength, encoding }
     layout: tensor.layout,
     byteLength: tensor.byteLength ?? null,
     storedLength,
+    // The file of the first component, to which the offset belongs.
+    file: files[0] ?? null,
     offset: offset ?? null,
     encoding,
     digest: components.length === 1 ? (components[0]?.digest ?? null) : null,

@@ -19,6 +19,11 @@ function onParseError(error: CommanderError, command: string): void {
 
 async function main(): Promise<void> {
   exitQuietlyOnBrokenPipe()
+  // Node would print a stack trace.
+  process.on('uncaughtException', (error) => {
+    fail(error)
+    process.exit()
+  })
   const ztensor = program(process.argv[2])
   try {
     await ztensor.parseAsync()

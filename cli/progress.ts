@@ -3,6 +3,11 @@ import type { Progress } from '../index.js'
 import { showBytes } from './quantity.js'
 import { printable, shorten } from './text.js'
 
+export interface ProgressOptions {
+  /** Show no progress. */
+  quiet?: boolean
+}
+
 export interface ProgressListener {
   /** Options for the call; empty without a terminal. */
   listen: { onProgress?: (progress: Progress) => void }
@@ -10,14 +15,34 @@ export interface ProgressListener {
   stop(): void
 }
 
+/** An estimate needs this much time and this share of the work: the first bytes may come from a cache, or wait for a server. */
+const ESTIMATED_AFTER = { seconds: 2, share: 0.02 }
+
+/** Formats a duration: `5s`, `3m05s`, `2h10m`. Never less than a second. */
+export function showSeconds(seconds: number): string {
+  const whole = Math.max(1, Math.ceil(seconds))
+  const two = (number: number): string => String(number).padStart(2, '0')
+  if (whole < 60) return `${whole}s`
+  if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`
+  return `${Math.floor(whole / 3600)}h${two(Math.floor((whole % 3600) / 60))}m`
+}
+
+/** The text for the remaining time after `seconds`; empty before an estimate is possible, and at the end. */
+export function showRemaining({ bytes, totalBytes }: Progress, seconds: number): string {
+  if (totalBytes === 0 || bytes >= totalBytes) return ''
+  const share = bytes / totalBytes
+  if (seconds < ESTIMATED_AFTER.seconds || share < ESTIMATED_AFTER.share) return ''
+  return `${showSeconds((seconds * (1 - share)) / share)} left`
+}
+
 /** Makes a progress bar for work on `path`. */
-export async function followProgress(path: string): Promise<ProgressListener> {
-  if (!process.stderr.isTTY) return { listen: {}, stop: () => {} }
+export async function followProgress(path: string, { quiet }: ProgressOptions = {}): Promise<ProgressListener> {
+  if (!process.stderr.isTTY || quiet) return { listen: {}, stop: () => {} }
   // Loaded lazily: it would take a third of the startup time of `ztensor ls`.
   const { SingleBar } = await import('cli-progress')
   const bar = new SingleBar({
-    format: `${shorten(printable(path), 30)} {bar} {percentage}%  {done} of {all}  {rate}/s  {eta_formatted} left`,
-    barsize: 24,
+    format: `${shorten(printable(path), 24)} {bar} {share}%  {done} of {all}  {rate}/s  {left}`,
+    barsize: 12,
     barCompleteChar: '█',
     barIncompleteChar: '░',
     hideCursor: true,
@@ -29,12 +54,16 @@ export async function followProgress(path: string): Promise<ProgressListener> {
   const begun = performance.now()
   return {
     listen: {
-      onProgress: ({ bytes, totalBytes }) => {
+      onProgress: (progress) => {
+        const { bytes, totalBytes } = progress
         const seconds = (performance.now() - begun) / 1000
         const payload = {
+          // Rounded down, so that it is only 100 at the end.
+          share: totalBytes === 0 ? 100 : Math.floor((100 * bytes) / totalBytes),
           done: showBytes(bytes),
           all: showBytes(totalBytes),
           rate: showBytes(Math.round(bytes / Math.max(seconds, 0.001))),
+          left: showRemaining(progress, seconds),
         }
         if (started) bar.update(bytes, payload)
         else bar.start(totalBytes, bytes, payload)

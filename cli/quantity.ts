@@ -39,9 +39,9 @@ export function showCounted(amount: number | bigint, noun: string): string {
   return `${showCount(amount)} ${noun}${Number(amount) === 1 ? '' : 's'}`
 }
 
-/** Formats a measured number with five digits: 0.019946, -2.1678e+35. NaN is `-`. */
-export function showMeasured(value: number): string {
+/** Formats a measured number with five digits, or as many as given: 0.019946, -2.1678e+35. NaN is `-`. */
+export function showMeasured(value: number, digits = 5): string {
   if (Number.isNaN(value)) return '-'
-  if (Number.isFinite(value) && Math.abs(value) >= 1e9) return value.toExponential(4)
-  return String(Number(value.toPrecision(5)))
+  if (Number.isFinite(value) && Math.abs(value) >= 1e9) return value.toExponential(digits - 1)
+  return String(Number(value.toPrecision(digits)))
 }

@@ -22,7 +22,7 @@ export async function serve(path: string, options: ServeOptions): Promise<void> 
   const { host, stats } = options
   const port = portOf(options.port)
   await withReportFiles(path, options, async (file, against, signal) => {
-    const progress = await followProgress(file.path ?? '')
+    const progress = await followProgress(file.path ?? '', options)
     const how = { against, statistics: stats, port, host, signal, ...progress.listen }
     const server = await serveReport(file, how).finally(() => progress.stop())
     try {

@@ -1,16 +1,20 @@
 // `ztensor stats`: prints statistics of tensors.
 import type { AnyTensor, TensorFile, TensorStats } from '../index.js'
+import { namesMatching } from '../lib/values/filter.js'
 import { painter } from './color.js'
-import { errorCode, UsageError } from './failure.js'
+import { shortDtype } from './dtype.js'
+import { errorCode, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonFloat, jsonLines } from './json.js'
 import { showCount, showMeasured } from './quantity.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
-import { type Column, table } from './table.js'
+import { lineWidth, type OptionalColumn, table, withoutAlike } from './table.js'
 import { parseName, printable, showName } from './text.js'
 
 export interface StatsCommandOptions extends SourceOptions {
+  filter?: string[]
+  shortDtypes?: boolean
   bins?: string
   json?: boolean
 }
@@ -22,18 +26,25 @@ export interface Row {
   code: string | undefined
 }
 
-const heads: readonly Column[] = [
+/** The note for a column that is left out if no tensor has such elements. */
+const none = (what: string) => (cell: string) => (cell === '0' ? `no ${what}` : undefined)
+
+const heads: readonly OptionalColumn[] = [
   { title: 'name' },
-  { title: 'dtype' },
+  { title: 'dtype', note: (cell) => (cell === '-' ? '' : cell) },
   { title: 'count', align: 'right' },
   { title: 'min', align: 'right' },
   { title: 'max', align: 'right' },
   { title: 'mean', align: 'right' },
   { title: 'std', align: 'right' },
-  { title: 'zeros', align: 'right' },
-  { title: 'NaN', align: 'right' },
-  { title: 'Inf', align: 'right' },
+  { title: 'zeros', align: 'right', note: none('zeros') },
+  { title: 'NaN', align: 'right', note: none('NaN') },
+  { title: 'Inf', align: 'right', note: none('Inf') },
+  { title: 'error', note: (cell) => (cell === '' ? '' : undefined) },
 ]
+
+/** Digits of numbers in the table, so that it fits 80 columns; `--json` has all of them. */
+const digits = 4
 
 const barColumns = 50
 
@@ -49,12 +60,14 @@ export function binCount(text: string | undefined): number | undefined {
   return bins
 }
 
-function cells({ tensor, stats, code }: Row): string[] {
-  const known = [showName(tensor.name), printable(tensor.storageType ?? '-')]
+function cells({ tensor, stats, code }: Row, shortDtypes: boolean): string[] {
+  const type = tensor.storageType ?? '-'
+  const known = [showName(tensor.name), printable(shortDtypes ? shortDtype(type) : type)]
   if (stats === undefined) return [...known, ...Array<string>(heads.length - 3).fill('-'), code ?? '-']
   const { count, min, max, mean, std, zeros, nan, positiveInfinite, negativeInfinite } = stats
-  const numbers = [min, max, mean, std].map(showMeasured)
-  return [...known, showCount(count), ...numbers, ...[zeros, nan, positiveInfinite + negativeInfinite].map(showCount)]
+  const numbers = [min, max, mean, std].map((number) => showMeasured(number, digits))
+  const counts = [zeros, nan, positiveInfinite + negativeInfinite].map(showCount)
+  return [...known, showCount(count), ...numbers, ...counts, '']
 }
 
 function* bars({ tensor, stats }: Row, title: (text: string) => string): Generator<string> {
@@ -63,20 +76,23 @@ function* bars({ tensor, stats }: Row, title: (text: string) => string): Generat
   yield ''
   yield title(showName(tensor.name))
   const most = Math.max(1, ...histogram.counts)
-  const edges = histogram.edges.map(showMeasured)
+  const edges = histogram.edges.map((edge) => showMeasured(edge))
   const widest = Math.max(...edges.map((edge) => edge.length))
-  const digits = showCount(most).length
+  const countColumns = showCount(most).length
   for (const [at, count] of histogram.counts.entries()) {
     const bar = '█'.repeat(Math.round((count / most) * barColumns))
-    yield `${(edges[at] as string).padStart(widest)}  ${showCount(count).padStart(digits)}  ${bar}`.trimEnd()
+    yield `${(edges[at] as string).padStart(widest)}  ${showCount(count).padStart(countColumns)}  ${bar}`.trimEnd()
   }
   yield (edges.at(-1) as string).padStart(widest)
 }
 
-export function* rowLines(rows: readonly Row[]): Generator<string> {
+export function* rowLines(rows: readonly Row[], shortDtypes = false): Generator<string> {
   const paint = painter()
   const title = (text: string) => paint('bold', text)
-  yield* table(heads, rows.map(cells), title)
+  const all = rows.map((row) => cells(row, shortDtypes))
+  const shown = withoutAlike(heads, all)
+  yield* table(shown.heads, shown.rows, title, lineWidth())
+  if (shown.notes.length > 0) yield paint('dim', `all tensors: ${shown.notes.join(', ')}`)
   for (const row of rows) yield* bars(row, title)
 }
 
@@ -91,9 +107,13 @@ export function rowJson({ tensor, stats, code }: Row): object {
   }
 }
 
-function chosen(file: TensorFile, names: readonly string[]): AnyTensor[] {
-  if (names.length === 0) return Array.from(file.values())
-  return names.map((name) => file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name))
+function chosen(file: TensorFile, names: readonly string[], filter: readonly string[] | undefined): AnyTensor[] {
+  const named = names.map((name) => file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name))
+  if (filter === undefined) return names.length === 0 ? Array.from(file.values()) : named
+  const matches = namesMatching(filter)
+  const some = (names.length === 0 ? Array.from(file.values()) : named).filter(({ name }) => matches(name))
+  if (some.length === 0) throw new NothingMatches(filter)
+  return some
 }
 
 /** Prints statistics of the named tensors, or of all tensors. */
@@ -101,7 +121,7 @@ export async function stats(path: string, names: readonly string[], options: Sta
   const bins = binCount(options.bins)
   await withFile(path, options, async (file) => {
     const rows: Row[] = []
-    for (const tensor of chosen(file, names)) {
+    for (const tensor of chosen(file, names, options.filter)) {
       try {
         rows.push({ tensor, stats: await tensor.stats({ bins }), code: undefined })
       } catch (error) {
@@ -110,6 +130,6 @@ export async function stats(path: string, names: readonly string[], options: Sta
         rows.push({ tensor, stats: undefined, code })
       }
     }
-    await printLines(options.json ? jsonLines(rows.map(rowJson)) : rowLines(rows))
+    await printLines(options.json ? jsonLines(rows.map(rowJson)) : rowLines(rows, options.shortDtypes))
   })
 }

@@ -5,6 +5,7 @@ import {
   finishJob,
   type Job,
   planJob,
+  type RemoteOptions,
   runTask,
   type StatsTask,
   type Task,
@@ -12,13 +13,13 @@ import {
   type VerifyTask,
 } from '../index.js'
 import { painter } from './color.js'
-import { type ConvertCommandOptions, checkNames, convertOptions } from './convert.js'
+import { type ConvertCommandOptions, checkFilter, convertOptions } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
-import type { SourceOptions } from './format.js'
+import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine, jsonLines } from './json.js'
-import { followProgress } from './progress.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
-import { openOptions, STANDARD, sourceOf } from './source.js'
+import { openOptions, remoteOf, STANDARD, sourceOf } from './source.js'
 import { binCount, type Row, rowJson, rowLines, type StatsCommandOptions } from './stats.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
@@ -28,6 +29,7 @@ import { printWarnings } from './warnings.js'
 /** The options of commands that can plan a job. */
 export interface PlanningOptions extends SourceOptions {
   plan?: boolean
+  filter?: string[]
   maxTaskSize?: string
 }
 
@@ -42,7 +44,8 @@ async function shared(source: string, target?: string): Promise<string | URL> {
   return (await sourceOf(source)) as string | URL
 }
 
-function reading({ maxTaskSize, ...given }: PlanningOptions) {
+function reading({ maxTaskSize, filter, ...given }: PlanningOptions) {
+  if (filter !== undefined) throw new UsageError('--plan takes no --filter: a job covers the whole file')
   const source = { source: openOptions(given) }
   if (maxTaskSize === undefined) return source
   const maxTaskBytes = parseBytes(maxTaskSize)
@@ -50,16 +53,22 @@ function reading({ maxTaskSize, ...given }: PlanningOptions) {
   return { ...source, maxTaskBytes }
 }
 
+/** Prints a job, and the warnings of its source. */
+function printJob(job: Job): void {
+  printWarnings(job.warnings)
+  print(job)
+}
+
 /** Prints the job of a conversion. */
 export async function planConversion(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
   const from = await shared(source, target)
-  const { canonical: _canonical, attributes, dequantize, ...given } = convertOptions(options)
+  const { canonical: _canonical, attributes, dequantize, ...given } = convertOptions(options, target)
   const { skip, ...rest } = given
   if (typeof skip !== 'boolean') throw new UsageError('--plan takes --skip without patterns')
   if (attributes === false || dequantize !== undefined)
     throw new UsageError('--plan takes neither --no-attributes nor --dequantize')
-  await checkNames(from, options, new AbortController().signal)
-  print(await planJob('convert', from, target, { ...rest, skip }))
+  await checkFilter(from, options, new AbortController().signal)
+  printJob(await planJob('convert', from, target, { ...rest, skip }))
 }
 
 async function only(files: readonly string[]): Promise<string | URL> {
@@ -70,13 +79,13 @@ async function only(files: readonly string[]): Promise<string | URL> {
 
 /** Prints the job of a verification. */
 export async function planVerification(files: readonly string[], options: PlanningOptions): Promise<void> {
-  print(await planJob('verify', await only(files), reading(options)))
+  printJob(await planJob('verify', await only(files), reading(options)))
 }
 
 /** Prints the job of statistics. */
 export async function planStatistics(file: string, options: PlanningOptions & StatsCommandOptions): Promise<void> {
   const bins = binCount(options.bins)
-  print(await planJob('stats', await only([file]), { ...reading(options), ...(bins === undefined ? {} : { bins }) }))
+  printJob(await planJob('stats', await only([file]), { ...reading(options), ...(bins === undefined ? {} : { bins }) }))
 }
 
 /** Reads the JSON of a file; `-` is standard input. */
@@ -104,14 +113,28 @@ function taskOf(value: unknown, number: string | undefined): Task {
   return task
 }
 
+export interface RunCommandOptions extends RemoteCommandOptions, ProgressOptions {}
+
+/** How to access the source and the target of a job: it contains neither. */
+function accessOf(options: RemoteCommandOptions): { source?: { remote: RemoteOptions }; remote?: RemoteOptions } {
+  const { header: _, ...access } = options
+  const [source, target] = [remoteOf(options), remoteOf(access)]
+  return {
+    ...(source === undefined ? {} : { source: { remote: source } }),
+    ...(target === undefined ? {} : { remote: target }),
+  }
+}
+
 /** Runs one task of a job and prints its result. */
-export async function task(path: string, number: string | undefined): Promise<void> {
-  const given = taskOf(readJson(path), number)
+export async function task(path: string, number: string | undefined, options: RunCommandOptions): Promise<void> {
+  const read = readJson(path)
+  const given = taskOf(read, number)
+  if (isJob(read)) printWarnings(read.warnings)
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
-  const progress = await followProgress(`task ${number ?? ''}`.trim())
+  const progress = await followProgress(`task ${number ?? ''}`.trim(), options)
   try {
-    print(await runTask(given, { ...progress.listen, signal: stop.signal }))
+    print(await runTask(given, { ...accessOf(options), ...progress.listen, signal: stop.signal }))
   } catch (error) {
     if (!stop.signal.aborted) throw error
     process.exitCode = exitCodes.interrupted
@@ -120,13 +143,14 @@ export async function task(path: string, number: string | undefined): Promise<vo
   }
 }
 
-export interface FinishCommandOptions {
+export interface FinishCommandOptions extends RunCommandOptions {
   verify?: boolean
   json?: boolean
 }
 
-async function endConvert(job: Job<ConvertTask>, results: TaskResult[], { verify, json }: FinishCommandOptions) {
-  const done = await finishJob(job, results, { verify: verify ?? false })
+async function endConvert(job: Job<ConvertTask>, results: TaskResult[], options: FinishCommandOptions) {
+  const { verify, json } = options
+  const done = await finishJob(job, results, { verify: verify ?? false, ...accessOf(options) })
   printWarnings(done.warnings)
   if (json) return print({ event: 'done', ...done })
   const files = done.files.length === 0 ? '' : `, in ${showCounted(done.files.length, 'shard')}`

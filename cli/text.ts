@@ -74,6 +74,29 @@ export function columns(text: string): number {
   return total
 }
 
+/** Shortens `text` to at most `limit` columns, with an ellipsis in its middle: the ends of names tell them apart. */
+export function shortenMiddle(text: string, limit: number): string {
+  if (columns(text) <= limit) return text
+  const all = plain.test(text) ? Array.from(text) : Array.from(graphemes(text), ({ segment }) => segment)
+  const widths = all.map((grapheme) => (plain.test(grapheme) ? 1 : columns(grapheme)))
+  let [start, end] = [0, all.length]
+  let [left, right] = [0, 0]
+  while (start < end) {
+    // The end gets the first column that is left over.
+    const fromEnd = right <= left
+    const width = widths[fromEnd ? end - 1 : start] as number
+    if (left + right + width > limit - 1) break
+    if (fromEnd) {
+      right += width
+      end--
+    } else {
+      left += width
+      start++
+    }
+  }
+  return `${all.slice(0, start).join('')}…${all.slice(end).join('')}`
+}
+
 /** Truncates `text` to at most `limit` columns, with an ellipsis if it was truncated. */
 export function shorten(text: string, limit: number): string {
   // A grapheme has at least one UTF-16 unit and is at most two columns wide.

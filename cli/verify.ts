@@ -1,18 +1,20 @@
 // `ztensor verify`: checks the digests and data rules of files.
 import { type VerifyResult, verify as verifyFile } from '../index.js'
+import { namesMatching } from '../lib/values/filter.js'
 import { type Paint, painter } from './color.js'
-import { errorCode, errorMessage, exitCodes } from './failure.js'
+import { errorCode, errorMessage, exitCodes, fail, NothingMatches } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonLines } from './json.js'
 import { showPlaced } from './listing.js'
-import { followProgress } from './progress.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { showCounted } from './quantity.js'
 import { openOptions, sourceOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 import { printWarnings } from './warnings.js'
 
-export interface VerifyOptions extends SourceOptions {
+export interface VerifyOptions extends SourceOptions, ProgressOptions {
+  filter?: string[]
   json?: boolean
   canonical?: boolean
 }
@@ -89,8 +91,16 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
   // A second Ctrl-C has no listener and ends the process immediately.
   process.once('SIGINT', () => stop.abort())
   const reports: Report[] = []
+  const globs = options.filter
+  const matches = globs === undefined ? undefined : namesMatching(globs)
+  let matched = 0
+  const filter = ({ name }: { name: string }): boolean => {
+    const isMatch = matches?.(name) ?? true
+    if (isMatch) matched++
+    return isMatch
+  }
   for (const path of paths) {
-    const progress = await followProgress(path)
+    const progress = await followProgress(path, options)
     const report: Report = { path, result: undefined, error: undefined }
     try {
       report.result = await verifyFile(await sourceOf(path), {
@@ -98,6 +108,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
         ...progress.listen,
         signal: stop.signal,
         canonical: options.canonical,
+        ...(matches === undefined ? {} : { filter }),
       })
     } catch (error) {
       report.error = error
@@ -114,4 +125,5 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     else await printLines(reportLines(report, paint))
   }
   if (options.json) await printLines(jsonLines(reports.map(reportJson)))
+  if (globs !== undefined && matched === 0 && process.exitCode !== exitCodes.unusable) fail(new NothingMatches(globs))
 }

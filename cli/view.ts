@@ -6,13 +6,14 @@ import { pathToFileURL } from 'node:url'
 import { open, report, type TensorFile } from '../index.js'
 import { exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
-import { followProgress } from './progress.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
 import { openOptions, STANDARD, sourceOf } from './source.js'
 import { print } from './stdout.js'
 import { printable } from './text.js'
+import { printWarnings } from './warnings.js'
 
-export interface ReportCommandOptions extends SourceOptions {
+export interface ReportCommandOptions extends SourceOptions, ProgressOptions {
   against?: string
   stats?: boolean
   open?: boolean
@@ -102,7 +103,12 @@ export async function withReportFiles(
   const files: TensorFile[] = []
   try {
     files.push(await open(await sourceOf(path), { ...openOptions(opening), signal: stop.signal }))
-    if (against !== undefined) files.push(await open(await sourceOf(against), { signal: stop.signal }))
+    if (against !== undefined) {
+      const { format: _, ...others } = openOptions(opening)
+      files.push(await open(await sourceOf(against), { ...others, signal: stop.signal }))
+    }
+    const names = files.length > 1 ? [path, against] : []
+    for (const [at, file] of files.entries()) printWarnings(file.warnings, names[at])
     await work(files[0] as TensorFile, files[1], stop.signal)
   } catch (error) {
     if (!stop.signal.aborted) throw error
@@ -118,7 +124,7 @@ export async function view(path: string, options: ViewOptions): Promise<void> {
   if (output === STANDARD && options.open) throw new UsageError('--open needs a file: name one with -o')
   if (output !== STANDARD && !overwrite) await refuseOther(output)
   await withReportFiles(path, options, async (file, against, signal) => {
-    const progress = await followProgress(file.path ?? '')
+    const progress = await followProgress(file.path ?? '', options)
     const how = { against, statistics: stats, signal, ...progress.listen }
     const html = await report(file, how).finally(() => progress.stop())
     if (output === STANDARD) return print(html)

@@ -15,7 +15,7 @@ function* lines(warnings: readonly Warning[]): Generator<string> {
       const file = warning.path === undefined ? '' : `${printable(warning.path)}: `
       yield `warning  ${code}  ${file}${showPlaced(warning, warning.message)}`
     }
-    if (all.length > SHOWN) yield `warning  ${code}  and ${all.length - SHOWN} more`
+    if (all.length > SHOWN) yield `warning  ${code}  and ${all.length - SHOWN} more: \`ztensor info --json\` lists them`
   }
 }
 

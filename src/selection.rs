@@ -7,6 +7,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::convert::{self, Casts, Chosen, Wanted};
 use ztensor_core::error::{Error as CoreError, Result as CoreResult};
+use ztensor_core::model::DType;
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
@@ -124,6 +125,19 @@ impl Selection {
             source.read(|reading| inner.look(reading, (format, canonical), strict))
         };
         spawn(env, lane, control, job, |_, selected| Ok(selected))
+    }
+
+    /// Casts single tensors, which takes precedence over the dtypes of the constructor: parallel lists of ordinals, dtypes and new dtypes.
+    #[napi(catch_unwind)]
+    #[allow(clippy::needless_pass_by_value)] // napi
+    pub fn cast(&self, env: Env, ordinals: Uint32Array, from: Uint32Array, to: Uint32Array) -> Result<()> {
+        let mut inner = locked(&self.inner);
+        let casts = Arc::make_mut(&mut inner.casts);
+        for ((&ordinal, from), to) in ordinals.iter().zip(from.iter()).zip(to.iter()) {
+            let (from, to) = (named(*from)?, named(*to)?);
+            throw(&env, casts.cast_single(ordinal, from, to))?;
+        }
+        Ok(())
     }
 
     /// A stage for some of the tensors, or of those whose data must be checked, from a position on.
@@ -379,9 +393,13 @@ impl Range<'_> {
     }
 }
 
+/// The dtype of a code.
+fn named(code: u32) -> Result<DType> {
+    dtype(Some(code))?.ok_or_else(|| misuse("no such dtype"))
+}
+
 /// Parses dtype conversions: `[from, to, from, to, …]`.
 fn pairs(env: &Env, codes: &[u32]) -> Result<Casts> {
-    let named = |code: &u32| dtype(Some(*code))?.ok_or_else(|| misuse("no such dtype"));
-    let pairs = codes.as_chunks::<2>().0.iter().map(|[from, to]| Ok((named(from)?, named(to)?)));
+    let pairs = codes.as_chunks::<2>().0.iter().map(|&[from, to]| Ok((named(from)?, named(to)?)));
     throw(env, Casts::new(pairs.collect::<Result<_>>()?))
 }

@@ -134,7 +134,7 @@ test('targets: a URL, a folder, two tensors of one name, what the format cannot 
     t,
     () => convert(two, scratchPath(), { rename: () => 'x' }),
     'ZT_BAD_INDEX',
-    /two tensors would be called "x"/,
+    /the tensors ".*" and ".*" would both be called "x"/,
   )
   await says(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast converts dtypes/)
   const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))

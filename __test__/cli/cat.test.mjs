@@ -1,5 +1,6 @@
 // `ztensor cat`: values as text and as JSON, summaries, slices, sparse entries, components of unknown layouts.
 import test from 'ava'
+import { openSync } from 'ztensor'
 import { btf, coo, INT8 } from '../corpus/btf.mjs'
 import { f32s, u64s, zt12 } from '../corpus/zt.mjs'
 import { fixture, json, run, safetensors, write } from '../helpers/command.mjs'
@@ -491,7 +492,10 @@ test('cat prints a COO tensor of BTF, whose indices lie entry by entry', async (
 test('cat refuses --slice for a sparse tensor', async (t) => {
   const { code, stderr } = await run(['cat', sparse, 'csr', '--slice', '0'])
   t.is(code, 2)
-  t.regex(stderr, /^ztensor: --slice needs a dense tensor, but this one is sparse_csr \(ZT_INVALID_ARG\)$/m)
+  t.regex(
+    stderr,
+    /^ztensor: --slice needs a dense or quantized tensor, but this one is sparse_csr \(ZT_INVALID_ARG\)$/m,
+  )
 })
 
 test('cat lists the components of a layout that it does not know', async (t) => {
@@ -505,7 +509,7 @@ test('cat lists the components of a layout that it does not know', async (t) => 
     rows.map((row) => row.split(' ')[0]),
     ['data', 'scale', 'zero_point'],
   )
-  const { components } = await json(t, ['cat', file, 'q'])
+  const { components } = JSON.parse((await run(['cat', file, 'q', '--json'])).stdout)
   t.deepEqual(
     components.map(({ role, storedLength }) => [role, storedLength]),
     [
@@ -514,4 +518,30 @@ test('cat lists the components of a layout that it does not know', async (t) => 
       ['zero_point', 16],
     ],
   )
+})
+
+test('cat dequantizes, in slices too', async (t) => {
+  const file = fixture('zt2-quantized.zt')
+  const opened = openSync(file)
+  const floats = [...opened.tensor('awq').toFloat32()]
+  opened.close()
+  const all = await json(t, ['cat', file, 'awq'])
+  t.like(all, { storageType: 'zt.quant_group/1', as: 'float32', shape: [8, 64] })
+  t.deepEqual(all.data.flat(), floats)
+  const part = await json(t, ['cat', file, 'awq', '--slice', '1:8:3,-1'])
+  t.deepEqual(
+    part.data,
+    [1, 4, 7].map((row) => floats[row * 64 + 63]),
+  )
+  const { stdout } = await run(['cat', file, 'q8_0', '--slice', '0,:2'])
+  t.regex(stdout, /^q8_0 .* dequantized to float32 {2}slice \[0, 0:2\]\n\[/)
+})
+
+test('cat needs no name for the only tensor of a file', async (t) => {
+  const file = write('only.safetensors', safetensors({ one: ['I8', [2], Int8Array.of(1, 2)] }))
+  t.deepEqual((await json(t, ['cat', file])).data, [1, 2])
+  const none = await run(['cat', write('none.safetensors', safetensors({}))])
+  t.regex(none.stderr, /^ztensor: the file has no tensors/)
+  const several = await run(['cat', fixture('zt2-quantized.zt')])
+  t.regex(several.stderr, /^ztensor: the file has 6 tensors: name one of them/)
 })

@@ -91,3 +91,13 @@ for (const bad of [
     t.regex(stderr, /^ztensor: .*\(ZT_INVALID_ARG\)\n/)
   })
 }
+
+test('after a conversion to the default version, it says which Python releases read it', async (t) => {
+  const source = fixture('zt12-dtypes.zt')
+  const usual = await run(source, scratchPath('usual.zt'))
+  t.regex(usual.stdout, /^read by: ztensor for Python 1\.0\.0 and 1\.0\.1, this package$/m)
+  t.regex(usual.stdout, /--version 1\.2 for 1\.0\.2 to 1\.2\.3, --version 2 for 2\.x/)
+  const newer = await run(source, scratchPath('newer.zt'), '--version', '2')
+  t.regex(newer.stdout, /^read by: ztensor for Python 2\.x, this package$/m)
+  t.notRegex(newer.stdout, /Later releases/)
+})

@@ -195,10 +195,10 @@ test('stats: a row a tensor, a histogram on request, JSON', async (t) => {
     .split('\n')
     .map((line) => line.trim().split(/ {2,}/))
   t.deepEqual(rows, [
-    ['name', 'dtype', 'count', 'min', 'max', 'mean', 'std', 'zeros', 'NaN', 'Inf'],
+    ['name', 'dtype', 'count', 'min', 'max', 'mean', 'std', 'zeros', 'NaN', 'Inf', 'error'],
     ['bias', 'float32', '2', '1', '2', '1.5', '0.5', '0', '0', '0'],
     ['wte', 'float32', '12', '0', '3', '1.5', '1.118', '3', '0', '0'],
-    ['c', 'complex64', '-', '-', '-', '-', '-', '-', '-', 'ZT_BAD_DTYPE'],
+    ['c', 'complex64', '-', '-', '-', '-', '-', '-', '-', '-', 'ZT_BAD_DTYPE'],
   ])
   const bins = await run(['stats', path, 'wte', '--bins', '2'])
   t.is(bins.code, 0)

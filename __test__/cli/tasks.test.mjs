@@ -52,7 +52,7 @@ test('verify and stats: in tasks', async (t) => {
     found,
     whole.map((row) => ({ ...row, dtype: null })),
   )
-  t.regex((await run(['finish', stats.job, ...stats.results])).stdout, /name +dtype +count/)
+  t.regex((await run(['finish', stats.job, ...stats.results])).stdout, /name +count/)
 
   const file = openSync(source)
   const { offset } = file.tensor('layers.9.weight').components.get('data')
@@ -72,7 +72,7 @@ test('what is missing or wrong is said', async (t) => {
   const command = ['convert', source, to.path('m.safetensors'), '--max-shard-size', '6000', '--plan']
   const { job, results, tasks } = await planned(t, work, command, [1])
   writeFileSync(work.path('empty.json'), '')
-  for (const [args, pattern] of [
+  for (const [args, pattern, exit = 2] of [
     [['finish', job, ...results], /results of these tasks are missing: 1; run them/],
     [['finish', job, work.path('empty.json')], /empty\.json is not JSON: it is empty/],
     [['finish', results[0], ...results], /is not a job/],
@@ -83,12 +83,13 @@ test('what is missing or wrong is said', async (t) => {
     [['task', results[0]], /task has an unknown key|task\./],
     [['convert', '-', to.path('x.zt'), '--plan'], /standard input/],
     [['convert', source, to.path('x.npz'), '--plan'], /--max-shard-size is only supported/],
-    [['convert', source, to.path('x.zt'), '--plan', '--filter', 'nothing'], /matches no tensor/],
+    [['convert', source, to.path('x.zt'), '--plan', '--filter', 'nothing'], /matches no tensor/, 1],
+    [['verify', source, '--plan', '--filter', '*'], /--plan takes no --filter/],
     [['verify', source, source, '--plan'], /exactly one file/],
     [['verify', source, '--plan', '--max-task-size', 'much'], /a size/],
   ]) {
     const { code, stderr } = await run(args)
-    t.is(code, 2, args.join(' '))
+    t.is(code, exit, args.join(' '))
     t.regex(stderr, pattern)
   }
   writeFileSync(work.path('one.json'), JSON.stringify(tasks[1]))

@@ -59,7 +59,7 @@ test('a new name that stands twice is refused, and the target left alone', async
     const how = { version, rename: () => 'same', overwrite: true }
     await t.throwsAsync(convert(from, path('a.zt'), how), {
       code: 'ZT_BAD_INDEX',
-      message: /two tensors would be called "same"/,
+      message: /the tensors ".*" and ".*" would both be called "same"/,
     })
   }
   t.deepEqual(names(), [])

@@ -245,6 +245,8 @@ export declare class Selection {
    * names.
    */
   look(file: NativeFile, name: string, canonical: boolean, strict: boolean, control: Control): Promise<Selected>
+  /** Casts single tensors, which takes precedence over the dtypes of the constructor: parallel lists of ordinals, dtypes and new dtypes. */
+  cast(ordinals: Uint32Array, from: Uint32Array, to: Uint32Array): void
   /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
   /** Determines which of the tensors whose data must be checked cannot be held, in a range of positions. */

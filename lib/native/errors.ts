@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { basename } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { getSystemErrorMap } from 'node:util'
 import { binding, type NativeError } from './native.js'
 import { isError, messageOf } from './realm.js'
@@ -145,6 +145,8 @@ function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
 
 const URL_TEXT = /^([a-z][a-z0-9+.-]+):\/\//i
 const HOME = /^~[\\/]/
+/** Matches the name of a repository of the Hugging Face hub, and not a file with an extension such as `out/model.zt`. */
+const REPOSITORY = /^[A-Za-z0-9][\w-]*\/[A-Za-z0-9][\w.-]*$/
 
 /** A hint for a path that does not exist: for URLs, ~, patterns and missing extensions. Empty for any other path. */
 function pathHint(path: string, isTarget: boolean): string {
@@ -161,7 +163,11 @@ function pathHint(path: string, isTarget: boolean): string {
     .formats()
     .flatMap(({ endings }) => endings)
     .find((one) => existsSync(`${path}.${one}`))
-  return isTarget || ending === undefined ? '' : `. There is '${basename(path)}.${ending}': name that`
+  if (isTarget) return ''
+  if (ending !== undefined) return `. There is '${basename(path)}.${ending}': name that`
+  const isFile = binding.formats().some(({ endings }) => endings.some((one) => path.endsWith(`.${one}`)))
+  const isRepository = REPOSITORY.test(path) && !isFile && !existsSync(dirname(path))
+  return isRepository ? `. If it is a model of the Hugging Face hub, name 'hf://${path}'` : ''
 }
 
 /** Errors thrown by callers' code, which become the `cause` of a native error. Some never do, because the call fails with another error. */

@@ -421,11 +421,26 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
    */
   async verify(options?: VerifyOptions): Promise<VerifyResult> {
-    const { canonical: wanted, ...job } = readOptions(options, ['canonical', 'onProgress', 'signal'])
+    const { canonical: wanted, filter, ...job } = readOptions(options, ['canonical', 'filter', 'onProgress', 'signal'])
     const canonical = optional(wanted, (value) => validateBoolean('canonical', value))
+    const matches = tensorFilter(filter)
+    if (canonical && matches !== undefined)
+      throw invalid(TypeError, 'canonical applies to the whole file, so it cannot be combined with filter')
     const { warnings } = this
-    const found = await verifyTensors(this.#store, everything(this.size), job, true)
+    const ordinals = matches === undefined ? everything(this.size) : await this.#filtered(matches, job.signal)
+    const found = await verifyTensors(this.#store, ordinals, job, matches === undefined)
     return { ...(canonical ? await withCanonical(this.#store, found, job.signal) : found), warnings }
+  }
+
+  /** The ordinals of the tensors that a filter selects. */
+  async #filtered(matches: (tensor: AnyTensor) => boolean, signal: AbortSignal | undefined): Promise<Uint32Array> {
+    await this.#ready(signal)
+    const chosen: number[] = []
+    for (let ordinal = 0; ordinal < this.size; ordinal++) {
+      if (ordinal % TURN === TURN - 1) await nextTurn()
+      if (matches(this.#at(ordinal))) chosen.push(ordinal)
+    }
+    return Uint32Array.from(chosen)
   }
 
   /**

@@ -400,11 +400,11 @@ export async function verify(
   source: Source,
   options?: Omit<OpenOptions, 'verify'> & VerifyOptions,
 ): Promise<VerifyResult> {
-  const known = [...UNVERIFIED, 'canonical', 'onProgress', 'signal'] as const
-  const { canonical, onProgress, ...opening } = readOptions(options, known)
+  const known = [...UNVERIFIED, 'canonical', 'filter', 'onProgress', 'signal'] as const
+  const { canonical, filter, onProgress, ...opening } = readOptions(options, known)
   const file = await open(source, opening)
   try {
-    return await file.verify({ canonical, onProgress, signal: opening.signal })
+    return await file.verify({ canonical, filter, onProgress, signal: opening.signal })
   } finally {
     file.close()
   }

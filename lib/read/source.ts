@@ -25,6 +25,8 @@ export type ParsedSource =
   | { readonly kind: 'shared'; readonly shared: SharedFile }
   | { readonly kind: 'bytes'; readonly bytes: ByteSource }
 
+const EXPECTED = 'a path, a URL, a list of them, a Uint8Array, an ArrayBuffer or a ByteSource ({ byteLength, read })'
+
 /** @throws TypeError and RangeError ZT_INVALID_ARG for an invalid source */
 export function parseSource(source: unknown): ParsedSource {
   const remote = Array.isArray(source) ? remoteList(source) : remoteUrl(source)
@@ -41,7 +43,7 @@ export function parseSource(source: unknown): ParsedSource {
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { kind: 'shared', shared: { ...shared, path: sharedPath(shared.path) } }
   if (isByteSource(source)) return { kind: 'bytes', bytes: source }
-  const error = wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+  const error = wrongType('source', EXPECTED, source)
   if (isPlainObject(source)) error.message += '; to pass a file to another thread, post the result of its share()'
   else if (Object.prototype.toString.call(source) === '[object TensorFile]')
     error.message += '; call the methods of the open file instead, or pass its path'

@@ -2,9 +2,11 @@ import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import type { NativeOutcome } from '../native/native.js'
 import { optional, readOptions, validateAbortSignal, validateFunction } from '../values/arguments.js'
+import type { Filter } from '../values/filter.js'
 import type { Warning } from '../values/warning.js'
 import { checkTotal, everything, inBatches, inBatchesSync } from './batches.js'
 import type { Store } from './store.js'
+import type { AnyTensor } from './tensor.js'
 
 /** The result of a verification. */
 export interface VerifyResult {
@@ -41,6 +43,8 @@ function result(outcomes: NativeOutcome[]): Found {
 export interface VerifyOptions extends JobOptions {
   /** Also check zTensor 2's canonical form (§6.3): each violation is a ZT_NOT_CANONICAL. */
   canonical?: boolean | undefined
+  /** Selects the tensors to check, all by default: a glob, a list of globs (`!` excludes), or a function. Not with `canonical`. */
+  filter?: Filter<AnyTensor> | undefined
 }
 
 /** Adds the violations of the canonical form to a result. */

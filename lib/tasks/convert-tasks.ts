@@ -19,7 +19,7 @@ import { isStored } from './stored.js'
 /** The options of `convert` that a task contains, as JSON. */
 export type ConvertTaskOptions = Pick<
   ConvertOptions,
-  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'cast' | 'strictAttributes'
+  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'cast' | 'dtype' | 'strictAttributes'
 > & { readonly attributes?: AttributeInput | undefined; readonly skip?: boolean | undefined }
 
 /** One output file of a conversion. */
@@ -61,6 +61,7 @@ const OPTIONS = [
   'alignment',
   'attributes',
   'cast',
+  'dtype',
   'strictAttributes',
   'skip',
 ] as const

@@ -13,9 +13,11 @@ import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
 import type { RemoteOptions } from '../read/remote.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
+import { Casts } from '../values/cast.js'
 import { writingOf } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
-import { castCodes, newSelection, refusalsOf } from '../write/convert.js'
+import { castOf, castTensors, needsCatalog } from '../write/casts.js'
+import { newSelection, refusalsOf } from '../write/convert.js'
 import { writeRequest } from '../write/options.js'
 import { readersOf } from '../write/readers.js'
 import { TensorWriter } from '../write/writer.js'
@@ -153,8 +155,7 @@ async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Pro
 /** The expected output of a job. */
 interface Plan {
   readonly catalog: Catalog
-  /** Casts, by dtype code. */
-  readonly casts: ReadonlyMap<number, number>
+  readonly casts: Casts
   /** Names in the source of tensors that the target cannot represent, so that a task may skip them. */
   readonly unfit: ReadonlySet<string>
 }
@@ -162,19 +163,18 @@ interface Plan {
 /** Determines what the tasks of a job must have written. Throws the same errors as `planConvert`. */
 async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?: AbortSignal): Promise<Plan> {
   const [{ options }] = tasks as [ConvertTask]
-  const codes = castCodes(options.cast)
-  const casts = new Map<number, number>()
-  for (let at = 0; at < codes.length; at += 2) casts.set(codes[at] as number, codes[at + 1] as number)
+  const casts = new Casts(options.cast, options.dtype)
   const catalog = await TensorFile.ready(source, signal)
   const unfit = new Set<string>()
   if (options.skip) {
     const { writeFormat } = writeRequest({ ...options, attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
-    const selection = newSelection(codes, options, false)
+    const selection = newSelection(casts, options, false)
     for (const task of tasks) {
       const ordinals = checkOrdinals(task.ordinals, catalog.size)
       rethrowNative(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
     }
+    if (needsCatalog(casts)) await castTensors(selection, casts, catalog)
     await run(store, { signal }, (control) =>
       selection.look(store.native, writeFormat, false, options.strictAttributes ?? false, control),
     )
@@ -210,8 +210,8 @@ async function checkTensors({ task, result, path }: Done, file: TensorFile, plan
     if (skipped.has(own)) throw wrong(`has the tensor ${JSON.stringify(name)}, which its result lists as skipped`, name)
     const [layout, shape] = [source.layout(ordinal), source.shape(ordinal)]
     const numbers = layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
-    const dtype = source.dtype(ordinal)?.code
-    const planned = [layout, shape, numbers ? (casts.get(dtype ?? -1) ?? dtype) : undefined]
+    const dtype = (castOf(casts, source, ordinal) ?? source.dtype(ordinal))?.code
+    const planned = [layout, shape, numbers ? dtype : undefined]
     const found = [made.layout(written), made.shape(written), numbers ? made.dtype(written)?.code : undefined]
     if (JSON.stringify(found) !== JSON.stringify(planned))
       throw wrong(`has the tensor ${JSON.stringify(name)} with a different layout, shape or dtype than planned`, name)
@@ -264,7 +264,7 @@ async function writeRoot(
   signal?: AbortSignal,
 ): Promise<void> {
   const [{ task }] = dones as [Done]
-  const { attributes, skip: _skip, cast: _cast, ...options } = task.options
+  const { attributes, skip: _skip, cast: _cast, dtype: _dtype, ...options } = task.options
   const request = writeRequest({ ...options, attributes, overwrite: true })
   const writer = await TensorWriter.make(path, request, signal)
   try {

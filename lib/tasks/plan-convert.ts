@@ -5,25 +5,19 @@ import { run } from '../native/job.js'
 import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import type { RemoteOptions } from '../read/remote.js'
-import {
-  optional,
-  readOptions,
-  validateAbortSignal,
-  validateBoolean,
-  validateFunction,
-  validateInteger,
-} from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateBoolean, validateInteger } from '../values/arguments.js'
 import type { AttributeInput, AttributeValue } from '../values/attributes.js'
-import { dtypes } from '../values/dtype.js'
+import { Casts } from '../values/cast.js'
 import { tensorFilter } from '../values/filter.js'
 import { shardedVersion, type Writing, writingOfId } from '../values/formats.js'
+import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
+import { castOf, castTensors, needsCatalog } from '../write/casts.js'
 import {
   bareOf,
   CONVERT_OPTIONS,
   type ConvertOptions,
-  castCodes,
   choose,
   newSelection,
   refusal,
@@ -92,12 +86,9 @@ function alignedMeasure(most: number, alignment: number): Measure {
 }
 
 /** Returns a function for the written size of a tensor, after a cast. */
-function sizes(catalog: Catalog, casts: readonly number[]): (ordinal: number) => number {
-  const cast = new Map<number, number>()
-  for (let at = 0; at < casts.length; at += 2) cast.set(casts[at] as number, casts[at + 1] as number)
+function sizes(catalog: Catalog, casts: Casts): (ordinal: number) => number {
   return (ordinal) => {
-    const to = cast.get(catalog.dtype(ordinal)?.code ?? -1)
-    const bits = to === undefined || catalog.layout(ordinal) !== 'dense' ? undefined : dtypes[to]?.bits
+    const bits = catalog.layout(ordinal) === 'dense' ? castOf(casts, catalog, ordinal)?.bits : undefined
     return bits === undefined ? catalog.byteLength(ordinal) : Math.ceil((catalog.elements(ordinal) * bits) / 8)
   }
 }
@@ -153,7 +144,7 @@ export async function planConvert(
   const named = jobTarget(target, read.format)
   const path = isStored(named) ? named : resolve(named)
   tensorFilter(read.filter)
-  optional(read.rename, (value) => validateFunction('rename', value))
+  const rename = optional(read.rename, validateRenaming)
   optional(read.signal, validateAbortSignal)
   const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
   const overwrite = optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false
@@ -164,20 +155,29 @@ export async function planConvert(
   const given = { ...formatted, format, version, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
   const request = writeRequest(given)
   if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
-  const casts = castCodes(read.cast)
+  const casts = new Casts(read.cast, read.dtype)
   const { signal } = read
   const { file, source: from } = await openPlanned(source, read, signal)
   try {
     const catalog = await TensorFile.ready(file, signal)
     const taken = new Taken(catalog)
-    await choose(file, (ordinals, names) => taken.take(ordinals, names), read)
+    await choose(file, (ordinals, names) => taken.take(ordinals, names), { ...read, rename })
     const { attributes, leftOut } = await check(file, taken, casts, given, skip)
     const zt2 = format === 'zt'
     const measure = zt2 ? alignedMeasure(most, request.alignment) : plainMeasure(most)
     const name = (ordinal: number) => taken.name(ordinal)
     const parts = await divide(zt2 ? taken.byName() : taken.ordinals, measure, sizes(catalog, casts), name)
-    const { digest, compression, alignment, cast } = read
-    const common = { format, version, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
+    const { digest, compression, alignment, cast, dtype } = read
+    const common = {
+      format,
+      version,
+      ...(zt2 ? { canonical: false } : {}),
+      digest,
+      compression,
+      alignment,
+      cast,
+      dtype,
+    }
     const { strictAttributes } = read
     const taskOptions = plain({
       ...common,
@@ -217,7 +217,7 @@ function plain(value: object): object {
 async function check(
   file: TensorFile,
   taken: Taken,
-  casts: number[],
+  casts: Casts,
   given: ConvertOptions,
   skip: boolean,
 ): Promise<{ attributes: AttributeInput | undefined; leftOut: readonly string[] }> {
@@ -226,6 +226,7 @@ async function check(
   const selection = newSelection(casts, given, false)
   const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
   rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
+  if (needsCatalog(casts)) await castTensors(selection, casts, await TensorFile.ready(file, given.signal))
   const { signal, strictAttributes: strict = false } = given
   const selected = await run(store, { signal }, (control) =>
     selection.look(store.native, writeFormat, canonical, strict, control),

@@ -10,7 +10,6 @@ import {
   type NativeWriter,
   type Selected,
 } from '../native/native.js'
-import { isPlainObject } from '../native/realm.js'
 import { everything, inBatches, TURN } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
@@ -18,22 +17,17 @@ import type { Source } from '../read/source.js'
 import type { Store } from '../read/store.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
-import {
-  optional,
-  readOptions,
-  validateBoolean,
-  validateFunction,
-  validateOneOf,
-  validateText,
-  wrongType,
-} from '../values/arguments.js'
+import { optional, readOptions, validateBoolean, validateOneOf, validateText, wrongType } from '../values/arguments.js'
 import type { AttributeInput } from '../values/attributes.js'
+import { type CastRules, Casts } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
 import { type Filter, namesMatching, tensorFilter } from '../values/filter.js'
 import { type Writing, writingOfId } from '../values/formats.js'
+import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
+import { castTensors, needsCatalog } from './casts.js'
 import { fitAttributes } from './fitted-attributes.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
@@ -62,15 +56,22 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
   source?: OpenOptions | undefined
   /** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
   filter?: Filter<AnyTensor> | undefined
-  /** Returns the new name of a tensor. Not used for BTF, where tensors have numbers instead of names. */
-  rename?: ((name: string) => string) | undefined
   /**
-   * Casts dtypes of dense tensors and of the values of sparse tensors: `{ float32: 'bfloat16' }`. Supported are casts between float64,
+   * New names of tensors: a function, or an object of names and patterns such as `{ 'model.*': 'm.*' }`, in which each `*` stands for what
+   * it matched. Two tensors with the same new name are an error. Not used for BTF, where tensors have numbers instead of names.
+   */
+  rename?: Renaming | undefined
+  /** Casts all floating-point tensors to this dtype. A rule of `cast` that matches a tensor takes precedence. */
+  dtype?: DType | undefined
+  /**
+   * Casts dense tensors and the values of sparse tensors, by dtype (`{ float32: 'bfloat16' }`), by groups of dtypes (`float*`, `int*`,
+   * `uint*`) and by names (`{ 'lm_head.*': 'float32' }`), or a list of rules `{ name, dtype, to }`. The first rule that matches a tensor is
+   * used. A rule with a name and no dtype casts only floats to floats and integers to integers. Supported are casts between float64,
    * float32, float16, bfloat16, float8_e4m3fn and float8_e5m2, from any dtype that widens to float32 to these, and from integers to wider
    * integers. Values are rounded to nearest, ties to even. Overflow gives infinity, or NaN in float8_e4m3fn. Other dtypes, and components
    * of other layouts, are not changed.
    */
-  cast?: { readonly [From in DType]?: DType | undefined } | undefined
+  cast?: CastRules | undefined
   /**
    * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
    * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
@@ -86,6 +87,7 @@ export const CONVERT_OPTIONS = [
   'filter',
   'rename',
   'cast',
+  'dtype',
   'skip',
   'onProgress',
 ] as const
@@ -107,22 +109,6 @@ export interface ConvertResult {
   readonly warnings: readonly Warning[]
   /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
   readonly readers: readonly string[]
-}
-
-function validateTable(cast: object): object {
-  const what = 'an object of dtypes, such as { float32: "bfloat16" }'
-  if (!isPlainObject(cast)) throw wrongType('cast', what, cast)
-  return cast
-}
-
-/** Converts a table of casts to the binding's form: pairs of dtype codes. */
-export function castCodes(cast: ConvertOptions['cast']): number[] {
-  if (cast === undefined) return []
-  const code = (value: unknown) => {
-    return validateDType('a dtype of cast', value).code
-  }
-  const given = Object.entries(validateTable(cast)).filter(([, to]) => to !== undefined)
-  return given.flatMap(([from, to]) => [code(from), code(to)])
 }
 
 /** The error for tensors that the target cannot represent, with all reasons. */
@@ -154,11 +140,11 @@ export async function convert(
   optional(read.dequantize, (value) => validateOneOf('dequantize', DEQUANTIZED, value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
-  optional(read.rename, (value) => validateFunction('rename', value))
+  const rename = optional(read.rename, validateRenaming)
   const skips = skipping(read.skip)
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    const { result } = await convertFile(file, to, creating, job, skips)
+    const { result } = await convertFile(file, to, { ...creating, rename }, job, skips)
     return result
   } finally {
     file.close()
@@ -194,16 +180,48 @@ export async function choose(
     return
   }
   const catalog = await TensorFile.ready(file, signal)
+  const names = rename === undefined ? undefined : new NewNames(rename)
   for (let from = 0; from < file.size; from += TURN) {
-    const [ordinals, names]: [number[], string[]] = [[], []]
+    const [ordinals, renamed]: [number[], string[]] = [[], []]
     for (let ordinal = from; ordinal < Math.min(from + TURN, file.size); ordinal++) {
       if (ordinal % CALLED === CALLED - 1) await nextTurn()
       // Tensor objects are only created for `filter`.
       if (filter !== undefined && !filter(TensorFile.at(file, ordinal))) continue
       ordinals.push(ordinal)
-      if (rename !== undefined) names.push(validateText('the return value of rename', rename(catalog.name(ordinal))))
+      if (names !== undefined) renamed.push(names.of(catalog.name(ordinal)))
     }
-    rethrowNative(() => take(Uint32Array.from(ordinals), names))
+    rethrowNative(() => take(Uint32Array.from(ordinals), renamed))
+  }
+  names?.check()
+}
+
+/** Gives tensors new names, and rejects a name that two tensors would get. */
+class NewNames {
+  readonly #patterns: Patterns | undefined
+  readonly #rename: (name: string) => string
+  readonly #owners = new Map<string, string>()
+
+  constructor(rename: Renaming) {
+    const patterns = typeof rename === 'function' ? undefined : new Patterns(rename)
+    this.#patterns = patterns
+    this.#rename = typeof rename === 'function' ? rename : (name) => (patterns as Patterns).of(name)
+  }
+
+  of(name: string): string {
+    const renamed = validateText('the return value of rename', this.#rename(name))
+    const owner = this.#owners.get(renamed)
+    if (owner !== undefined) {
+      const [first, second, both] = [owner, name, renamed].map((one) => JSON.stringify(one))
+      const message = `the tensors ${first} and ${second} would both be called ${both} (option rename)`
+      throw new ZTensorError('ZT_BAD_INDEX', message, { tensor: name })
+    }
+    this.#owners.set(renamed, name)
+    return renamed
+  }
+
+  /** Throws for a pattern that matched no selected tensor. */
+  check(): void {
+    this.#patterns?.checkUsed()
   }
 }
 
@@ -227,14 +245,14 @@ async function errorsOf(next: () => NativeError[]): Promise<ZTensorError[]> {
   return all
 }
 
-/** The changes that a selection makes, as the binding takes them. */
+/** The changes that a selection makes, as the binding takes them. `castTensors` adds the casts that depend on names. */
 export function newSelection(
-  casts: number[],
+  casts: Casts,
   { attributes, dequantize }: Pick<ConvertOptions, 'attributes' | 'dequantize'>,
   numbered: boolean,
 ): NativeSelection {
   const dequantized = optional(dequantize, (value) => validateDType('dequantize', value).code)
-  return rethrowNative(() => new binding.Selection(casts, dequantized, attributes !== false, numbered))
+  return rethrowNative(() => new binding.Selection(casts.pairs ?? [], dequantized, attributes !== false, numbered))
 }
 
 /** The state of a conversion. */
@@ -328,7 +346,7 @@ export async function convertFile(
 ): Promise<Converted> {
   const { signal } = job
   const store = TensorFile.storeOf(file)
-  const casts = castCodes(given.cast)
+  const casts = new Casts(given.cast, given.dtype)
   // Validates the target's options without the source's attributes, which may be skipped.
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined })
   const writing = writingOfId(writeFormat) as Writing
@@ -338,6 +356,9 @@ export async function convertFile(
   const take: Take = (ordinals, names) => selection.take(ordinals, names)
   if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   else rethrowNative(() => choosing(take))
+  // The tasks of a job convert only some of the tensors, and the job was checked when it was planned.
+  if (needsCatalog(casts))
+    await castTensors(selection, casts, await TensorFile.ready(file, signal), choosing === undefined)
   const selected = await run(store, { signal }, (control) =>
     selection.look(store.native, writeFormat, canonical, strict, control),
   )

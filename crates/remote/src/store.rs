@@ -24,6 +24,7 @@ use object_store::path::Path as Key;
 use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, RetryConfig,
 };
+use reqwest::Url;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sinks::upload::Uploads;
@@ -136,6 +137,7 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
         let message = "the endpoint of the store is http:, which can be read and changed in transit: if this is intended, set the option store.allowHttp";
         return Err(Error::new(Code::InvalidArg, message));
     }
+    check_endpoints(scheme, options)?;
     let pool = Arc::clone(&connector.pool);
     let (store, lists) = match scheme {
         "s3" => s3(bucket, connector)?,
@@ -286,9 +288,71 @@ fn retries(connector: &Connector) -> RetryConfig {
     }
 }
 
+/// Validates the URLs of servers: the clients of stores would panic for some texts.
+fn check_endpoints(scheme: &str, options: &Options) -> Result<()> {
+    let own = options.store.endpoint.clone().map(|url| ("the option store.endpoint", url));
+    let names: &[&'static str] = match scheme {
+        "s3" => &["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"],
+        "gs" => &["GOOGLE_BASE_URL"],
+        _ => &["AZURE_STORAGE_ENDPOINT"],
+    };
+    let variables = names.iter().filter_map(|name| Some((*name, options.variable(name)?)));
+    for (name, url) in own.into_iter().chain(variables) {
+        let is_url = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        if !Url::parse(&url).as_ref().is_ok_and(is_url) {
+            // It may contain a password.
+            let message = format!("{name} is not a URL of a server, such as https://host:9000");
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a store that its client cannot use as it is configured.
 fn refused(scheme: &str, error: &object_store::Error) -> Error {
-    let message = format!("the store of {scheme}: cannot be used: {}", scrubbed(&error.to_string()));
-    Error::new(Code::InvalidArg, message)
+    let text = chain(error);
+    let message = if text.contains("Account must be specified") {
+        "no account is set: set AZURE_STORAGE_ACCOUNT_NAME, or pass remote: { store: { account } }".to_owned()
+    } else if text.contains("Invalid Access Key") {
+        "the account key is not base64: check AZURE_STORAGE_ACCOUNT_KEY".to_owned()
+    } else if let Some((_, file)) = text.split_once("Unable to open service account file from ") {
+        format!("the file of the credentials cannot be opened: {}", scrubbed(file))
+    } else {
+        format!("its settings are invalid: {}", scrubbed(bare(&text)))
+    };
+    Error::new(Code::InvalidArg, format!("the store of {scheme}: cannot be used: {message}"))
+}
+
+/// Removes what the clients of stores put before the reason: `Generic S3 error: `, and the request.
+fn bare(mut text: &str) -> &str {
+    loop {
+        let rest = match text.split_once(" error: ") {
+            Some((kind, rest)) if kind.starts_with("Generic ") || kind == "HTTP" => rest,
+            _ => match text.split_once(" - ") {
+                Some((request, rest)) if request.starts_with("Error performing ") => rest,
+                _ => return text,
+            },
+        };
+        text = rest;
+    }
+}
+
+/// Describes a failure of the connection to a store.
+fn unconnected(path: &str, broken: &object_store::client::HttpError, error: &object_store::Error) -> Error {
+    let text = chain(error);
+    let url = text.split_whitespace().find_map(|word| Url::parse(word).ok().filter(Url::has_host));
+    let cause = connector::transport(broken).filter(|_| broken.kind() != HttpErrorKind::Timeout);
+    if let (Some(url), Some(cause)) = (url, cause) {
+        return match errors::of_transport(path, &url, cause, Duration::ZERO) {
+            Failure::Final(error) | Failure::Passing(Passing { error, .. }) => error,
+        };
+    }
+    let message = match broken.kind() {
+        HttpErrorKind::Connect => "no connection to the store",
+        HttpErrorKind::Timeout => "the store sent nothing in time (option timeout)",
+        _ => "the connection to the store was interrupted",
+    };
+    errors::about(path, message)
 }
 
 /// Removes the queries of URLs from a text, because they may be signatures.
@@ -586,6 +650,11 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
     if let Some(problem) = connector::problem(error).filter(|problem| !problem.is_absent) {
         return errors::about(path, &*problem.message).answered(problem.status);
     }
+    if let Some(broken) = connector::broken(error).filter(|_| status(error).is_none())
+        && !chain(error).contains(METADATA)
+    {
+        return unconnected(path, broken, error);
+    }
     let message = match error {
         Store::NotFound { .. } => "there is no such object, or no such bucket: check the name".to_owned(),
         Store::Precondition { .. } | Store::NotModified { .. } => return errors::changed(path),
@@ -595,18 +664,23 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
         other => {
             let text = chain(other);
             // Without other credentials, the machine's metadata service is asked.
-            if text.contains("169.254.169.254") {
+            if text.contains(METADATA) {
                 NO_CREDENTIALS.to_owned()
             } else if let Some(detail) = connector::detail(&text) {
                 let status = status(error).map(|status| format!(" {status}")).unwrap_or_default();
                 format!("the store answered{status}: {}", scrubbed(&detail))
+            } else if let Some(status) = status(error) {
+                format!("the store answered {status}")
             } else {
-                scrubbed(&text)
+                format!("the store failed: {}", scrubbed(bare(&text)))
             }
         }
     };
     errors::about(path, message).answered(status(error))
 }
+
+/// The address of the metadata service of a machine.
+const METADATA: &str = "169.254.169.254";
 
 /// Returns whether a store denies access. The end of an upload reports the status only as text.
 fn denies(error: &object_store::Error) -> bool {
@@ -648,6 +722,29 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_clients_are_not_shown() {
+        for (text, reason) in [
+            (
+                "Generic S3 error: Error performing GET http://h/k in 5ms - HTTP error: sent nothing",
+                "sent nothing",
+            ),
+            ("Generic GCS error: no key", "no key"),
+            ("no key - or so", "no key - or so"),
+        ] {
+            assert_eq!(bare(text), reason);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_a_url_of_a_server() {
+        for url in ["nonsense", "", "host:9000", "ftp://host", "https://"] {
+            let store = StoreOptions { endpoint: Some(url.to_owned()), ..StoreOptions::default() };
+            let error = check_endpoints("s3", &Options { store, ..Options::default() }).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArg, "{url}");
+        }
+    }
 
     #[test]
     fn queries_of_urls_are_not_shown() {

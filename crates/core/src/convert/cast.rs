@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
@@ -17,6 +17,8 @@ use crate::write::sparse::Array;
 pub struct Casts {
     /// Which dtypes become which. Others stay.
     pairs: Vec<(DType, DType)>,
+    /// Casts of single tensors by their ordinals, which take precedence.
+    singles: HashMap<u32, (DType, DType)>,
     /// The dtype that the elements of quantized tensors get.
     dequantized: Option<DType>,
     /// Ordinals of dense and sparse tensors that lose their attributes.
@@ -38,6 +40,16 @@ impl Casts {
             }
         }
         Ok(Self { pairs, ..Self::default() })
+    }
+
+    /// Casts a single tensor, instead of its dtype. Fails with `ZT_BAD_DTYPE` if the cast is not possible.
+    pub fn cast_single(&mut self, ordinal: u32, from: DType, to: DType) -> Result<()> {
+        if !can_cast(from, to) {
+            let message = format!("{} cannot be cast to {}", from.name(), to.name());
+            return Err(Error::new(Code::BadDtype, message));
+        }
+        self.singles.insert(ordinal, (from, to));
+        Ok(())
     }
 
     /// Quantized tensors become dense tensors of `dtype`. `ZT_BAD_DTYPE` for any other than float32, float16 and bfloat16.
@@ -77,7 +89,12 @@ impl Casts {
         tensor.attributes().filter(|_| !is_bare && self.dequantized(tensor).is_none())
     }
 
-    pub fn target(&self, dtype: DType) -> DType {
+    /// Returns the dtype that elements of `dtype` of a tensor are converted to.
+    pub fn target(&self, tensor: Tensor<'_>, dtype: DType) -> DType {
+        let single = u32::try_from(tensor.ordinal()).ok().and_then(|ordinal| self.singles.get(&ordinal));
+        if let Some(&(_, to)) = single.filter(|&&(from, _)| from == dtype) {
+            return to;
+        }
         self.pairs.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
     }
 
@@ -89,7 +106,7 @@ impl Casts {
             Layout::SparseCsr | Layout::SparseCoo => part.role == Label::VALUES,
             Layout::Other(_) => false,
         };
-        if elements { part.dtype.map(|dtype| self.target(dtype)) } else { part.dtype }
+        if elements { part.dtype.map(|dtype| self.target(tensor, dtype)) } else { part.dtype }
     }
 
     /// Returns the dtype that a tensor is converted to.
@@ -99,7 +116,7 @@ impl Casts {
         }
         match tensor.layout() {
             Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => {
-                tensor.dtype().map(|dtype| self.target(dtype))
+                tensor.dtype().map(|dtype| self.target(tensor, dtype))
             }
             Layout::Other(_) => tensor.dtype(),
         }

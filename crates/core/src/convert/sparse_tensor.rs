@@ -73,7 +73,7 @@ pub fn copy(
 ) -> Result<()> {
     let format = writer.format();
     let sparse = read(reading, tensor, format, &|| writer.spool())?;
-    let target = casts.target(sparse.values().dtype());
+    let target = casts.target(tensor, sparse.values().dtype());
     let arranged =
         sparse.map_values(|values| CastArray::of(values, target)).arranged(format, IndexTypes::Kept);
     let mut components = arranged.components();

@@ -6,7 +6,7 @@ mod marked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Lookup, Request};
+use super::{Lookup, Request, foreign};
 use crate::error::{Code, Error, Result};
 use crate::formats::Formats;
 use crate::limits;
@@ -44,6 +44,9 @@ pub fn is_index(path: &Path) -> bool {
 pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     let formats = request.formats;
     let Names { texts: names, others } = names(folder, request)?;
+    if let Some(what) = foreign::describe_folder(&names) {
+        return Err(Error::new(Code::BadMagic, what));
+    }
     let indexes =
         INDEXES.map(|part| names.iter().filter(|name| is_index_name(name, part)).collect::<Vec<_>>());
     let indexes = indexes.into_iter().find(|some| !some.is_empty()).unwrap_or_default();
@@ -60,6 +63,7 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     let mut tensors: Vec<&str> =
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
     marked::pair(&names, &mut tensors, formats);
+    let all = tensors.clone();
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
     let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {
@@ -108,13 +112,22 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
             }
             Err(Error::new(Code::Io, message))
         }
-        _ => Err(ambiguous(&format!("{} tensor files and no index", roots.len()), roots.iter().copied())),
+        _ => {
+            let all: Vec<&str> = all.into_iter().filter(|name| !has_root(name, &names)).collect();
+            Err(ambiguous(&format!("{} tensor files and no index", all.len()), all.iter().copied()))
+        }
     }
 }
 
 /// Adds to an error which index to open, if the file is a data file by its name.
 pub fn without_index(error: Error, path: &Path, request: &Request) -> Error {
-    if !matches!(error.code(), Code::BadMagic | Code::Truncated) {
+    if !matches!(error.code(), Code::BadMagic | Code::Truncated | Code::BadIndex) {
+        return error;
+    }
+    if let Some(what) = path.file_name().and_then(|name| foreign::describe_name(&name.to_string_lossy())) {
+        return Error::new(Code::BadMagic, what).at(0);
+    }
+    if error.code() == Code::BadIndex {
         return error;
     }
     marked::index_of(path, request).unwrap_or(error)
@@ -331,6 +344,7 @@ mod tests {
         for (name, files, part) in [
             ("two", &["a.safetensors", "b.btf"][..], "2 tensor files"),
             ("none", &["a.txt"], "\"a.txt\""),
+            ("distributed", &[".metadata", "__0_0.distcp", "common.pt"], "dcp_to_torch"),
             ("empty", &[], "empty"),
             ("sets", &["a-1-of-1.zt", "b-1-of-1.zt"], "2 tensor files"),
             ("indexes", &["a.safetensors.index.json", "b.safetensors.index.json"], "2 indexes"),

@@ -100,6 +100,21 @@ const FOREIGN: &[Foreign] = &[
         detect: |ends| ends.opens_with(&["<?xml", "<Error>"]),
     },
     Foreign {
+        is: "a layers model of TensorFlow.js",
+        help: "Convert it with Python: tensorflowjs_converter --input_format=tfjs_layers_model --output_format=keras model.json model.h5",
+        detect: |ends| is_tensorflow_js(ends) && ends.names(b"layers-model"),
+    },
+    Foreign {
+        is: "a graph model of TensorFlow.js",
+        help: "Convert it with Python: tfjs_graph_converter --output_format tf_saved_model FOLDER NEW_FOLDER",
+        detect: is_tensorflow_js,
+    },
+    Foreign {
+        is: "a model in ONNX Runtime's own format (.ort)",
+        help: "Open the .onnx file that it was made from",
+        detect: |ends| ends.has(4, b"ORTM"),
+    },
+    Foreign {
         is: "a JSON error that a server sent",
         help: "It states the reason; download the file again",
         detect: |ends| {
@@ -196,6 +211,57 @@ const TABLES: &str = "It holds a table: save its columns as tensors with Python:
 
 const INDEX: &str = "the index of a sharded checkpoint";
 
+fn is_tensorflow_js(ends: &Ends<'_>) -> bool {
+    ends.opens_with(&["{"]) && ends.names(b"\"weightsManifest\"")
+}
+
+const DISTRIBUTED: &str = "Convert it with Python: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt";
+const CORE_ML: &str = "Open the model that it was converted from: Core ML models cannot be converted back";
+const ORBAX: &str = "Restore it with Python: orbax.checkpoint.PyTreeCheckpointer().restore(FOLDER), and save its arrays with safetensors.flax.save_file";
+
+/// Describes a folder that another tool wrote as one checkpoint, by the names in it; `None` for any other folder.
+pub fn describe_folder(names: &[String]) -> Option<String> {
+    let has = |wanted: &str| names.binary_search_by(|name| name.as_str().cmp(wanted)).is_ok();
+    let ends = |ending: &str| names.iter().any(|name| name.ends_with(ending));
+    let (is, help) = if has(".metadata") && ends(".distcp") {
+        ("a distributed checkpoint of PyTorch", DISTRIBUTED)
+    } else if has("_CHECKPOINT_METADATA") || (has("_METADATA") && (has("manifest.ocdbt") || has("d"))) {
+        ("a checkpoint of Orbax (JAX)", ORBAX)
+    } else if has("Manifest.json") && has("Data") {
+        ("a Core ML package (.mlpackage)", CORE_ML)
+    } else if has("zero_to_fp32.py") {
+        ("a checkpoint of DeepSpeed", "Run in it: python zero_to_fp32.py . OUTPUT")
+    } else {
+        return None;
+    };
+    Some(format!("this is {is}. {help}"))
+}
+
+/// Describes a file of a format that its bytes do not identify, by its name.
+pub fn describe_name(name: &str) -> Option<String> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let (is, help) = match ending {
+        "distcp" => ("one file of a distributed checkpoint of PyTorch", DISTRIBUTED),
+        "mlmodel" => ("a Core ML model", CORE_ML),
+        "bin" if is_numbered_group(stem) => (
+            "one file of a TensorFlow.js model",
+            "Convert the model with Python, by its model.json: tensorflowjs_converter",
+        ),
+        _ => return None,
+    };
+    Some(format!("this is {is}. {help}"))
+}
+
+/// Returns whether a name is that of weights of TensorFlow.js: `group1-shard1of3`.
+fn is_numbered_group(stem: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = stem.strip_prefix("group").and_then(|rest| rest.split_once("-shard"));
+    parts.is_some_and(|(group, shard)| {
+        is_number(group)
+            && shard.split_once("of").is_some_and(|(at, total)| is_number(at) && is_number(total))
+    })
+}
+
 /// Returns what a file is and what to do about it, in sentences; `None` for an unknown kind.
 pub fn describe(probe: &Probe<'_>) -> Result<Option<String>> {
     let ends =
@@ -249,6 +315,35 @@ mod tests {
             }
         }
         assert_eq!(described(&[0xfe; 100]), None);
+    }
+
+    #[test]
+    fn checkpoints_of_other_tools_are_named() {
+        for (names, says) in [
+            (&[".metadata", "__0_0.distcp", "common.pt"][..], "a distributed checkpoint of PyTorch"),
+            (&["_CHECKPOINT_METADATA", "default"], "a checkpoint of Orbax"),
+            (&["_METADATA", "d", "manifest.ocdbt"], "a checkpoint of Orbax"),
+            (&["Data", "Manifest.json"], "a Core ML package"),
+            (&["global_step1", "latest", "zero_to_fp32.py"], "a checkpoint of DeepSpeed"),
+        ] {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let text = describe_folder(&names).unwrap();
+            assert!(text.contains(says), "{text}");
+        }
+        for names in [&[".metadata", "a.pt"][..], &["Manifest.json"], &["d"], &["_METADATA", "a.pt"], &[]] {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            assert_eq!(describe_folder(&names), None, "{names:?}");
+        }
+        for name in ["__0_0.distcp", "a.mlmodel", "group1-shard2of3.bin"] {
+            assert!(describe_name(name).is_some(), "{name}");
+        }
+        for name in ["group-shard1of1.bin", "group1-shard1.bin", "model.bin", "distcp"] {
+            assert_eq!(describe_name(name), None, "{name}");
+        }
+        let model = br#"{"format": "layers-model", "weightsManifest": []}"#;
+        assert!(described(model).unwrap().contains("a layers model of TensorFlow.js"));
+        assert!(described(br#"{"weightsManifest": []}"#).unwrap().contains("a graph model"));
+        assert!(described(b"\x18\0\0\0ORTM\0\0").unwrap().contains(".ort"));
     }
 
     #[test]

@@ -417,6 +417,11 @@ pub fn broken<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Ht
     causes(error).find_map(<dyn std::error::Error>::downcast_ref)
 }
 
+/// Returns the error of the HTTP client that is the cause of a connection failure.
+pub fn transport(broken: &HttpError) -> Option<&reqwest::Error> {
+    causes(broken).find_map(<dyn std::error::Error>::downcast_ref)
+}
+
 fn causes<'e>(
     error: &'e (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
