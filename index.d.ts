@@ -761,11 +761,6 @@ export interface Comparison {
 	/** The largest `|a - b| / max(|a|, |b|)`. */
 	readonly maxRelative: number;
 }
-/**
- * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
- * `!` excludes what it matches; a list of only such globs selects everything else.
- */
-export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 /** The containers that files come in. */
 export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
@@ -1337,15 +1332,15 @@ export declare function openSync(source: Source, options?: OpenOptions): TensorF
  */
 export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
 /**
- * Opens a file, checks every digest and data rule, and closes it. Resolves with all failures.
+ * Checks every digest and data rule of a file: of an open one, or of one that it opens and closes. Resolves with all failures.
  *
  * @example
  * const { ok, failures } = await verify('model.zt')
  *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, if the file cannot be opened or read; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError every code but ZT_NOT_FOUND, if the file cannot be opened or read; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
  */
-export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
+export declare function verify(source: Source | TensorFile, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
 /** All floating-point dtypes including bfloat16, all signed integers, or all unsigned integers. */
 export type DTypeGroup = "float*" | "int*" | "uint*";
 /**
@@ -1732,7 +1727,7 @@ export declare function diff(a: Source | TensorFile, b: Source | TensorFile, opt
 /**
  * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
  * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
- * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. An `s3:`, `gs:` or `az:` URL names an object,
+ * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. A source that is already open stays open. An `s3:`, `gs:` or `az:` URL names an object,
  * which appears atomically at the end. `remote` configures access to the target, and `source.remote` access to the source.
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
@@ -1742,7 +1737,7 @@ export declare function diff(a: Source | TensorFile, b: Source | TensorFile, opt
  * cannot represent a tensor, before anything is written, with all reasons in `cause`; ZT_EXISTS without `overwrite`; ZT_IO. TypeError
  * and RangeError ZT_INVALID_ARG; the signal's reason. After an error the target is unchanged.
  */
-export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
+export declare function convert(source: Source | TensorFile, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /**
  * Makes a report on a tensor file of any format: its metadata, its file map, statistics of its values, and how it differs from
  * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.

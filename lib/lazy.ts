@@ -61,7 +61,7 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
 /**
  * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
  * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
- * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. An `s3:`, `gs:` or `az:` URL names an object,
+ * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. A source that is already open stays open. An `s3:`, `gs:` or `az:` URL names an object,
  * which appears atomically at the end. `remote` configures access to the target, and `source.remote` access to the source.
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
@@ -72,7 +72,7 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
  * and RangeError ZT_INVALID_ARG; the signal's reason. After an error the target is unchanged.
  */
 export async function convert(
-  source: Source,
+  source: Source | TensorFile,
   target: string | URL | Writable,
   options?: ConvertOptions,
 ): Promise<ConvertResult> {

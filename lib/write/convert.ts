@@ -12,7 +12,7 @@ import {
 } from '../native/native.js'
 import { everything, inBatches, TURN } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
-import { type OpenOptions, open } from '../read/open.js'
+import { type OpenOptions, withOpen } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import type { Store } from '../read/store.js'
 import type { AnyTensor } from '../read/tensor.js'
@@ -129,7 +129,7 @@ function nothingLeft(refused: readonly ZTensorError[]): ZTensorError {
 
 /** `convert` of lib/lazy.ts. */
 export async function convert(
-  source: Source,
+  source: Source | TensorFile,
   target: string | URL | Writable,
   options?: ConvertOptions,
 ): Promise<ConvertResult> {
@@ -142,13 +142,10 @@ export async function convert(
   tensorFilter(read.filter)
   const rename = optional(read.rename, validateRenaming)
   const skips = skipping(read.skip)
-  const file = await open(source, { ...read.source, signal: job.signal })
-  try {
+  return withOpen(source, { ...read.source, signal: job.signal }, async (file) => {
     const { result } = await convertFile(file, to, { ...creating, rename }, job, skips)
     return result
-  } finally {
-    file.close()
-  }
+  })
 }
 
 /** Whether a refusal skips its tensor, instead of failing the conversion. Refusals of attributes have no tensor. */
