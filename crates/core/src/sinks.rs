@@ -225,7 +225,7 @@ impl AtomicFile {
             drop(guard);
             return put;
         }
-        // Before the rename: a lack of handles could no longer be an error afterwards.
+        // Opened before the rename: afterwards, running out of handles could no longer be an error.
         let folder = Folder::of(&self.target)?;
         self.put_on_disk()?;
         let guard = still()?;
