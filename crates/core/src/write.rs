@@ -104,8 +104,8 @@ pub struct Spec<'a> {
 /// A blob to store: its role, its dtype, the rule for its elements, and its length in bytes before compression.
 type Stored = (Label, Option<DType>, Option<DataRule>, u64);
 
-/// A file being written. A block buffers the bytes and goes into the file when it is full. If the process may use more
-/// than one thread, a separate thread writes it.
+/// A file being written. A block buffers the bytes, and goes into the file when it is full. A separate thread writes
+/// the blocks if there is more than one.
 pub struct Writer {
     /// Declared before `out`, because the thread has to end before the file is discarded.
     behind: Option<Behind>,
@@ -147,7 +147,7 @@ impl Writer {
 
     /// Creates a file in a store. It appears at `target` with [`Writer::finish`]. A file that is written front to back
     /// is uploaded as it is written; any other file is first assembled in the folder for temporary files. Fails with
-    /// `ZT_EXISTS` if a set of files would replace existing files.
+    /// `ZT_EXISTS` if the file exists, unless it may be overwritten. A set of files never replaces existing files.
     pub fn upload(uploads: &Arc<dyn Uploads>, target: &Path, settings: Settings) -> Result<Self> {
         settings.check()?;
         let stop = &settings.stop;

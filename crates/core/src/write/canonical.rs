@@ -65,8 +65,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Orders the blobs by the bytes of the tensor name, then of the role. Blobs with equal content are kept once,
-    /// packed from `start` on.
+    /// Orders the blobs by the bytes of the tensor name, then of the role, and packs them from `start` on. Blobs with
+    /// equal content are stored once.
     pub fn new(catalog: &Catalog, file: &File, start: u64, form: &Canonical) -> Result<Self> {
         let mut order: Vec<(&str, &str, &Component)> = Vec::with_capacity(catalog.len());
         for tensor in catalog.iter() {

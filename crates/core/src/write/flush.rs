@@ -84,8 +84,8 @@ impl Writer {
     }
 
     /// Passes blocks to `blocks` while `work` runs; the rest stays in the buffer. For a file whose bytes the caller
-    /// takes: the caller waits for `work`, so `work` must not wait for the caller. Fails with `ZT_INTERNAL` for any
-    /// other file.
+    /// takes. The consumer of the blocks must not wait for `work`, because `work` waits for the consumer. Fails with
+    /// `ZT_INTERNAL` for any other file.
     pub fn passing<T>(
         &mut self,
         blocks: Box<dyn Passing>,

@@ -67,7 +67,7 @@ pub struct Packers {
     taken: Shared,
     threads: usize,
     most: usize,
-    /// Set when nobody needs the remaining results.
+    /// Set when the remaining results are not needed.
     stop: Arc<AtomicBool>,
     /// The writer's own stop flag, checked during waits.
     given_up: Stop,

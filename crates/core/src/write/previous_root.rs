@@ -13,7 +13,7 @@ use crate::sources::file::FileSource;
 use crate::sources::files::Identity;
 use crate::work::Stop;
 
-/// The old root; empty if there is none that can be read.
+/// The old root; empty if it does not exist or cannot be read.
 #[derive(Default)]
 pub struct OldRoot {
     /// How to read it; `None` if it was not read.
