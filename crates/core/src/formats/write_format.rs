@@ -19,7 +19,7 @@ use crate::work::Stop;
 
 /// A format in one of its versions, as the writer needs it: what it can store and how it is encoded. All instances are
 /// statics, and are compared by identity.
-#[allow(clippy::struct_excessive_bools)] // a table row: each flag is independent
+#[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
 pub struct WriteFormat {
     /// The name of the format.
     pub format: &'static str,
@@ -261,7 +261,7 @@ pub struct Asked<'a> {
     pub attributes: &'a Attributes,
 }
 
-/// What is known of a tensor before its bytes are written.
+/// The facts about a tensor that are known before its bytes are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     pub name: &'a str,

@@ -14,7 +14,7 @@ pub(super) const DECODE_BLOCK: usize = 512;
 /// The number of elements that [`Iter`] decodes at a time.
 const ITER_BLOCK: usize = 128;
 
-/// What [`Indices::decode`] returns for a number that is not an index. No dimension exceeds it, so no index equals it.
+/// The result of [`Indices::decode`] for a number that is not an index. No dimension exceeds it, so no index equals it.
 pub const NO_INDEX: u64 = u64::MAX;
 
 /// An integer type and its little-endian bytes.

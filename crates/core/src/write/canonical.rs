@@ -51,7 +51,7 @@ pub fn arrange(
     Ok(plan.end)
 }
 
-/// What two blobs with the same bytes have in common: digest and length.
+/// The key under which blobs with the same bytes meet: digest and length.
 type Content<'c> = (Option<&'c Digest>, u64);
 
 /// The offsets of the blobs in canonical form.

@@ -23,7 +23,7 @@ const WAITING: usize = 40 << 20;
 /// The interval between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What to do with gathered bytes.
+/// The work to do on gathered bytes.
 pub enum Task {
     /// Compress blobs of these lengths.
     Blobs(Vec<usize>),
