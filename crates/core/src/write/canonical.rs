@@ -51,7 +51,7 @@ pub fn arrange(
     Ok(plan.end)
 }
 
-/// The key under which blobs with the same bytes meet: digest and length.
+/// A key that blobs with the same bytes share: digest and length.
 type Content<'c> = (Option<&'c Digest>, u64);
 
 /// The offsets of the blobs in canonical form.
