@@ -1,4 +1,4 @@
-//! Digests, and the codecs of filters in any format. Uses only threads (`work`).
+//! Digests, and the codecs of filters in any format. Depends only on threads (`work`).
 
 pub mod bits;
 pub mod deflate;

@@ -1,4 +1,5 @@
-//! Kernels for elements in memory: other types, byte order, strides, quantized layouts. Knows dtypes and layouts, and no file.
+//! Kernels for elements in memory: casts, byte order, strides, quantized layouts. Depends on dtypes and layouts, and on
+//! no file.
 
 pub mod cast;
 pub mod dequantize;

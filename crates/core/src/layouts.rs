@@ -1,5 +1,5 @@
-//! Requirements of layouts on the components of a tensor: checks of a catalog entry before any data is read, and in the modules below
-//! checks of the data itself. Uses only the model.
+//! Requirements of layouts on the components of a tensor: checks of a catalog entry before any data is read and, in the
+//! modules below, checks of the data itself. Depends only on the model.
 #![forbid(unsafe_code)]
 
 mod accumulate;

@@ -1,4 +1,4 @@
-//! Byte sinks: files that appear under their name complete or not at all. Uses sources, and knows no format.
+//! Byte sinks: files that appear under their name complete or not at all. Depends on sources, and on no format.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -29,7 +29,7 @@ use temporary::Temporary;
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 
-/// A problem after the file was renamed into place, so that it could no longer be aborted.
+/// A problem that occurred after the file was renamed into place, when it could no longer be aborted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     pub code: &'static str,
@@ -77,7 +77,7 @@ impl AtomicFile {
         Ok(file)
     }
 
-    /// Makes the incomplete file private: who may read it is known only at the end, from the file it replaces.
+    /// Makes the incomplete file private: its readers are known only at the end, from the file that it replaces.
     fn close_to_others(&mut self) -> Result<()> {
         #[cfg(unix)]
         {
@@ -106,7 +106,7 @@ impl AtomicFile {
         block.write_to(self.file()).map_err(|error| self.failed("write", &error))
     }
 
-    /// Skips zeros.
+    /// Skips `count` bytes, which read as zeros.
     pub fn skip(&mut self, count: u64) -> Result<()> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.file().seek(SeekFrom::Current(count)).map_err(|error| self.failed("lseek", &error))?;
@@ -225,7 +225,7 @@ impl AtomicFile {
             drop(guard);
             return put;
         }
-        // Before the rename: a lack of handles could no longer be an error afterwards.
+        // Opened before the rename: afterwards, running out of handles could no longer be an error.
         let folder = Folder::of(&self.target)?;
         self.put_on_disk()?;
         let guard = still()?;
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_that_is_taken_is_refused_unless_it_may_be_overwritten() {
+    fn an_existing_file_is_retargeted_to_only_with_overwrite() {
         let folder = folder("retarget");
         std::fs::write(folder.join("taken"), b"theirs").unwrap();
         std::fs::create_dir(folder.join("folder")).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_appears_whole_or_what_was_there_stays() {
+    fn a_set_appears_complete_or_the_old_files_remain() {
         let folder = folder("set");
         let make = |name: &str, overwrite| {
             let mut file = AtomicFile::create(&folder.join(name), overwrite).unwrap();
@@ -417,7 +417,7 @@ mod tests {
         assert!(put(true, &["i", "missing", "1", "3"], &["4", "missing"]).unwrap().is_empty());
         assert_eq!(names(&folder), ["1", "2", "i"]);
         assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"1");
-        // One of the names is taken when its turn comes: the preceding files are removed, and the old ones restored.
+        // Another file takes one of the names first: the files before it are removed, and the old ones restored.
         std::fs::remove_file(folder.join("1")).unwrap();
         std::fs::write(folder.join("i"), b"old").unwrap();
         let files = vec![make("1", false), make("3", false)];
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named_before_everything_else() {
+    fn a_missing_folder_is_reported_first() {
         let folder = folder("missing");
         let error = AtomicFile::create(&folder.join("no/a"), false).err().unwrap();
         let expected = format!("the target's folder '{}' does not exist", folder.join("no").display());
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_take_a_free_name_at_once_the_second_replaces_the_first() {
+    fn concurrent_commits_to_a_new_name_both_succeed() {
         let folder = folder("at-once");
         let target = folder.join("a");
         for _ in 0..100 {

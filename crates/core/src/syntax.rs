@@ -1,4 +1,4 @@
-//! Index syntax: pull readers for CBOR and JSON whose allocations a file cannot inflate. Knows no format.
+//! Index syntax: pull readers for CBOR and JSON whose allocations a file cannot inflate. Depends on no format.
 #![forbid(unsafe_code)]
 
 pub mod cbor;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_new_once_however_many_and_whoever_owns_them() {
+    fn owned_and_borrowed_keys_are_new_once() {
         let texts: Vec<String> = (0..3 * FEW).map(|number| format!("key {number}")).collect();
         for owned in [vec![], vec![0], vec![5], vec![30], (0..3 * FEW).collect()] {
             let mut keys = Keys::default();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_new_once_however_many() {
+    fn many_keys_are_new_once() {
         let mut seen = Seen::default();
         for round in 0..2 {
             for key in 0..3 * FEW {

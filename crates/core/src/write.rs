@@ -1,5 +1,6 @@
-//! Writes tensor files: what is added is validated as strictly as what is read, laid out as the format asks, hashed and
-//! compressed on the way, in pieces. Uses layouts, codecs, the encoders of `formats`, edits and sinks.
+//! Writes tensor files. The writer validates tensors as strictly as a reader does, lays them out as the format
+//! requires, and hashes and compresses them in pieces. Depends on layouts, codecs, the encoders in `formats`, edits and
+//! sinks.
 #![forbid(unsafe_code)]
 
 mod append;
@@ -55,22 +56,22 @@ use planned::Planned;
 use shards::Shards;
 use tensor::Open;
 
-/// How a file is written.
+/// The settings of a file to write.
 pub struct Settings {
     pub format: &'static WriteFormat,
-    /// Blobs begin at multiples of this; 64 at least, where the format aligns them.
+    /// The alignment of blobs in bytes: at least 64 if the format aligns blobs.
     pub alignment: u64,
     pub digest: Option<Algorithm>,
     pub compression: Option<Compression>,
     pub overwrite: bool,
-    /// In the format's canonical form: blobs in the order of their names, equal ones once.
+    /// Write the canonical form of the format: blobs in the order of their names, and equal blobs only once.
     pub canonical: bool,
-    /// Bytes that a file may have before the next tensor goes into another one: in zTensor 2 (§7) of all, in safetensors of
-    /// tensors.
+    /// The largest size of one file in bytes: the next tensor starts a new file. Counts all bytes in zTensor 2 (§7),
+    /// and only tensor data in safetensors.
     pub max_shard: Option<u64>,
     pub attributes: Attributes,
     pub generator: Option<String>,
-    /// Ends the work, up to the moment in which the file gets its name.
+    /// Stops the work, until the file gets its name.
     pub stop: Stop,
 }
 
@@ -87,7 +88,7 @@ impl Settings {
     }
 }
 
-/// A tensor about to be added.
+/// A tensor to add.
 #[derive(Clone, Copy)]
 pub struct Spec<'a> {
     pub name: &'a str,
@@ -96,43 +97,43 @@ pub struct Spec<'a> {
     pub layout: &'a str,
     pub dtype: Option<DType>,
     pub attributes: Option<&'a Attributes>,
-    /// Role, dtype and bytes of each component, in the order in which they will be pushed.
+    /// Role, dtype and length in bytes of each component, in the order in which they are pushed.
     pub components: &'a [(&'a str, Option<DType>, u64)],
 }
 
-/// Role, dtype and raw bytes of a blob, and what its elements must be.
+/// A blob to store: its role, its dtype, the rule for its elements, and its length in bytes before compression.
 type Stored = (Label, Option<DType>, Option<DataRule>, u64);
 
-/// A file being written. Bytes gather in a block, which goes into the file when it is full, by a thread of its own where
-/// there is more than one of them.
+/// A file being written. A block buffers the bytes, and goes into the file when it is full. A separate thread writes
+/// the blocks if there is more than one.
 pub struct Writer {
-    /// Before `out`: the thread has to end before the file is given up.
+    /// Declared before `out`, because the thread has to end before the file is discarded.
     behind: Option<Behind>,
     out: Out,
     settings: Settings,
     builder: Builder,
     buffer: Block,
-    /// The end of the buffer, in the file or spool.
+    /// The position of the end of the buffer in the file or spool.
     position: u64,
     shards: Shards,
     parts: Option<Parts>,
     open: Option<Box<Open>>,
-    /// What other threads compress.
+    /// Tensors that other threads compress.
     gathering: Option<Gathering>,
-    /// Bytes of gathered blobs, which have no place yet, are counted here.
+    /// The uncompressed bytes of all gathered blobs. They have no offset in the file when they are gathered.
     unplaced: u64,
-    /// The memory of the last tensor, for the next: allocations were a third of the time of adding a small one.
+    /// The memory of the previous tensor, for reuse: allocations took a third of the time of adding a small tensor.
     spare: Option<Box<Open>>,
-    /// Where a file that is there is added to.
+    /// The edit of an existing file, if the writer appends to one.
     edit: Option<Edit>,
-    /// Where the index stands before the data already.
+    /// The plan of the file, if its index was laid out before the data.
     laid: Option<Box<Planned>>,
-    /// Of canonical form: what is in the file already.
+    /// The blobs already in the file, for the canonical form.
     contents: Contents,
 }
 
 impl Writer {
-    /// Begins a file that appears at `target` with [`Writer::finish`].
+    /// Creates a file that appears at `target` with [`Writer::finish`].
     pub fn create(target: &Path, settings: Settings) -> Result<Self> {
         settings.check()?;
         let file = AtomicFile::create(target, settings.overwrite)?;
@@ -144,8 +145,9 @@ impl Writer {
         Self::new(out, settings)
     }
 
-    /// Begins a file of a store, which appears at `target` with [`Writer::finish`]. What is written front to back is sent as it
-    /// comes; anything else is put together in the folder for temporary files first. A set of files replaces none.
+    /// Creates a file in a store. It appears at `target` with [`Writer::finish`]. A file that is written front to back
+    /// is uploaded as it is written; any other file is first assembled in the folder for temporary files. Fails with
+    /// `ZT_EXISTS` if the file exists, unless it may be overwritten. A set of files never replaces existing files.
     pub fn upload(uploads: &Arc<dyn Uploads>, target: &Path, settings: Settings) -> Result<Self> {
         settings.check()?;
         let stop = &settings.stop;
@@ -175,8 +177,8 @@ impl Writer {
         Self::new(out, settings)
     }
 
-    /// Begins a file whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Formats
-    /// whose index comes first cannot be written so: `ZT_INVALID_ARG`.
+    /// Creates a writer whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Fails
+    /// with `ZT_INVALID_ARG` for formats whose index comes first, and for the canonical form.
     pub fn taken(settings: Settings) -> Result<Self> {
         if settings.format.index_first() {
             let message = format!(
@@ -202,7 +204,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// A writer whose first byte is the file's at `position`.
+    /// Creates a writer whose first byte has the offset `position` in the file.
     fn at(position: u64, out: Out, mut settings: Settings) -> Self {
         settings.digest = settings.format.checksum.or(settings.digest);
         let builder = Builder::new(settings.format.container(), &Limits::default());
@@ -230,17 +232,17 @@ impl Writer {
         }
     }
 
-    /// Gives the file attributes, in place of those of its settings.
+    /// Replaces the attributes of the file's settings.
     pub fn set_attributes(&mut self, attributes: &Attributes) -> Result<()> {
         let values = attributes.values()?;
         (self.settings.format.check_attributes)(&values, self.settings.canonical)?;
-        // Made now: what is empty shall be known to be.
+        // Converted now, so that an empty map is recognized as empty.
         self.settings.attributes = values.into_owned().into();
         Ok(())
     }
 
-    /// Says how many bytes of data are to come in all, so that the file system can lay the file out in large pieces. Only
-    /// a hint; what is not used is given back at the end.
+    /// Announces the total length of the data in bytes, so that the file system can allocate large extents. Only a
+    /// hint: unused space is released at the end.
     pub fn expect(&mut self, length: u64) {
         match (&mut self.out, self.settings.compression) {
             (Out::File(file), None) => file.reserve(length),
@@ -249,7 +251,7 @@ impl Writer {
         }
     }
 
-    /// A nameless file beside the one being written, for what has to be put in another order first.
+    /// Creates an unnamed file in the same folder as the one being written, for data that has to be reordered first.
     pub fn spool(&self) -> Result<Spool> {
         match &self.out {
             Out::File(file) | Out::Spool(_, file) => file.spool(),
@@ -257,7 +259,8 @@ impl Writer {
         }
     }
 
-    /// Bytes of the file so far, and those that are compressed yet.
+    /// Returns the size of the file so far in bytes, plus the uncompressed bytes of all gathered tensors. Never less
+    /// than the size of the file.
     pub fn written(&self) -> u64 {
         self.position + self.unplaced
     }

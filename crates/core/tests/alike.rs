@@ -230,7 +230,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn what_stands_before_an_entry_changes_nothing(
+    fn an_entry_does_not_depend_on_the_previous_one(
         version in prop_oneof![Just(Version::V10), Just(Version::V12), Just(Version::V2)],
         b in entries(),
         alike in any::<bool>(),
@@ -252,7 +252,7 @@ proptest! {
 }
 
 #[test]
-fn rules_of_the_data_are_those_of_the_ordinary_way() {
+fn repeated_entries_have_the_same_data_rules() {
     let of = |dtype, dim| Entry { dtype, dims: vec![dim], ..plain(16) };
     for (version, first, rule) in [
         (Version::V12, of(1, 64), "Bool"),
@@ -268,7 +268,7 @@ fn rules_of_the_data_are_those_of_the_ordinary_way() {
 }
 
 #[test]
-fn the_entries_of_this_test_are_what_files_hold() {
+fn the_generated_entries_are_valid() {
     for version in [Version::V10, Version::V12, Version::V2] {
         let good = Entry { offset: 8192, ..plain(16) };
         let (first, second) = (entry(version, &plain(16)), entry(version, &good));

@@ -37,7 +37,7 @@ fn with(name: &str, tensors: &[(&str, &[f32])], work: impl FnOnce(Reading<'_>)) 
 }
 
 #[test]
-fn a_histogram_covers_the_range_that_was_asked_for() {
+fn a_histogram_covers_the_requested_range() {
     with("histogram", &[("t", &[0.5, 1.5, 1.5, 9.0])], |reading| {
         let tensor = reading.catalog.tensor(0).unwrap();
         let counts = |bins, range| {
@@ -51,7 +51,7 @@ fn a_histogram_covers_the_range_that_was_asked_for() {
 }
 
 #[test]
-fn tensors_differ_where_their_elements_do() {
+fn comparison_counts_differing_elements() {
     with("compared", &[("a", &[1.0, 2.0, 3.0]), ("b", &[1.0, 2.5, 4.0])], |reading| {
         let [a, b] =
             [0, 1].map(|at| Elements::of_tensor(&reading, reading.catalog.tensor(at).unwrap()).unwrap());
@@ -64,7 +64,7 @@ fn tensors_differ_where_their_elements_do() {
 }
 
 #[test]
-fn names_of_all_tensors_are_one_text_and_where_each_ends() {
+fn tensor_names_are_concatenated_with_their_ends() {
     with("names", &[("one", &[1.0]), ("of", &[2.0]), ("three", &[3.0])], |reading| {
         let mut start = 0;
         for tensor in reading.catalog.iter() {

@@ -32,7 +32,7 @@ fn with(bytes: &[u8], dtype: DType, elements: u64, work: impl FnOnce(Reading<'_>
 }
 
 #[test]
-fn statistics_go_on_behind_the_first_block() {
+fn statistics_cover_all_blocks() {
     let bytes: Vec<u8> = (0..5000_u32).flat_map(|at| f64::from(at).to_le_bytes()).collect();
     with(&bytes, DType::Float64, 5000, |reading| {
         let found = reading.stats(reading.catalog.tensor(0).unwrap(), &stats::Request::default()).unwrap();
@@ -54,7 +54,7 @@ fn elements_of_one_byte_are_widened_in_several_steps() {
 }
 
 #[test]
-fn no_memory_is_asked_for_what_the_file_does_not_have() {
+fn a_truncated_file_allocates_no_memory() {
     with(&[0; 100], DType::Uint8, 1 << 50, |reading| {
         let tensor = reading.catalog.tensor(0).unwrap();
         let component = tensor.component(Label::DATA).unwrap();
@@ -64,7 +64,7 @@ fn no_memory_is_asked_for_what_the_file_does_not_have() {
 }
 
 #[test]
-fn failures_are_listed_up_to_a_sum_of_their_texts() {
+fn the_total_length_of_listed_failures_is_limited() {
     let failed = |names: &[usize]| {
         let mut outcome = Outcome::default();
         for &length in names {
@@ -77,7 +77,7 @@ fn failures_are_listed_up_to_a_sum_of_their_texts() {
 }
 
 #[test]
-fn a_copy_in_pieces_is_of_the_bytes_that_were_asked_for() {
+fn copy_pieces_copies_the_requested_range() {
     let path =
         |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
     let (from, to) = (path("from"), path("to"));
@@ -102,7 +102,7 @@ fn a_copy_in_pieces_is_of_the_bytes_that_were_asked_for() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_replaces_none_has_the_permissions_of_any_other() {
+fn a_new_file_has_default_permissions() {
     use std::os::unix::fs::PermissionsExt;
 
     let path =

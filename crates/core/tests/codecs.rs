@@ -8,7 +8,7 @@ use ztensor_core::codecs::zstd_encode::{Compressor, threads};
 use ztensor_core::work::Stop;
 
 #[test]
-fn so_many_threads_compress_as_the_memory_allows() {
+fn compression_threads_are_limited_by_level() {
     for (level, most) in [(-5, 16), (1, 16), (4, 16), (5, 4), (8, 4), (9, 2), (22, 2)] {
         for asked in [0, 1, 2, 3, 4, 5, 15, 16, 17, 1000] {
             assert_eq!(threads(level, asked), asked.clamp(1, most), "{level} {asked}");
@@ -17,7 +17,7 @@ fn so_many_threads_compress_as_the_memory_allows() {
 }
 
 #[test]
-fn the_digest_of_a_whole_follows_from_its_parts_or_is_none_of_theirs() {
+fn crc_digests_combine_and_others_do_not() {
     for (algorithm, combines) in [
         (Algorithm::Crc32, true),
         (Algorithm::Crc32c, true),
@@ -40,7 +40,7 @@ fn the_digest_of_a_whole_follows_from_its_parts_or_is_none_of_theirs() {
 }
 
 #[test]
-fn digests_are_told_by_the_names_that_options_have() {
+fn digest_algorithms_are_found_by_option_name() {
     for (name, algorithm) in [
         ("crc32c", Some(Algorithm::Crc32c)),
         ("sha256", Some(Algorithm::Sha256)),
@@ -60,7 +60,7 @@ fn frame(level: i32, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn fast_levels_look_no_further_back_than_a_cache_is_large() {
+fn fast_levels_use_a_window_of_at_most_512_kib() {
     let bytes = vec![7; 2 << 20];
     for level in [1, 3, 4, 5, 9] {
         let Some(Head::Data { window, .. }) = head(&frame(level, &bytes)).unwrap() else { panic!("data") };
@@ -69,7 +69,7 @@ fn fast_levels_look_no_further_back_than_a_cache_is_large() {
 }
 
 #[test]
-fn frames_decode_to_what_they_hold_whether_the_size_is_known_or_bounded() {
+fn frames_decode_with_exact_and_maximum_sizes() {
     let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     let (packed, length) = (frame(3, &bytes), bytes.len() as u64);
     for size in [Size::Exactly(length), Size::UpTo(length), Size::UpTo(1 << 30)] {
@@ -81,7 +81,7 @@ fn frames_decode_to_what_they_hold_whether_the_size_is_known_or_bounded() {
 }
 
 #[test]
-fn a_frame_holds_what_its_header_says() {
+fn the_content_size_of_a_frame_is_verified() {
     for (decoded, holds) in [(4, false), (5, true)] {
         let mut judge = Judge::new(Size::UpTo(100));
         judge.begin(&Head::Data { length: 6, content: Some(5), window: 5, dictionary: 0 }).unwrap();

@@ -107,7 +107,7 @@ fn length(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_was_removed_goes_and_all_else_stays() {
+fn compaction_removes_only_unreferenced_bytes() {
     for (name, format, canonical) in [
         ("10", WriteFormat::ZT10, false),
         ("12", WriteFormat::ZT12, false),
@@ -149,7 +149,7 @@ fn what_was_removed_goes_and_all_else_stays() {
 }
 
 #[test]
-fn blobs_that_share_bytes_share_them_still() {
+fn shared_blobs_stay_shared() {
     let path = path("shared");
     let [one, other] = [vec![7; 100_000], vec![9; 200_000]];
     let tensors = [("a", one.clone()), ("b", other), ("c", one.clone()), ("d", one)];
@@ -223,7 +223,7 @@ fn file(path: &Path, blobs: &[(&str, u64, u64)], end: usize) {
 }
 
 #[test]
-fn blobs_that_lie_in_each_other_move_together_but_for_empty_ones() {
+fn overlapping_blobs_move_together_except_empty_ones() {
     let path = path("overlap");
     let blobs = [
         ("a", 16_384, 400),

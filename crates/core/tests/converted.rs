@@ -168,7 +168,7 @@ fn csr(name: &'static str, rows: usize, wide: usize) -> (Given, [Vec<u8>; 2]) {
 }
 
 #[test]
-fn tensors_of_any_size_take_any_way_and_stay_what_they_are() {
+fn conversion_preserves_tensors_of_any_size() {
     let folder = Folder::new("ways");
     let (source, target) = (folder.path("source"), folder.path("target"));
     let (small, small_rising) = csr("small", 3, 40);
@@ -240,7 +240,7 @@ fn tensors_of_any_size_take_any_way_and_stay_what_they_are() {
 }
 
 #[test]
-fn a_file_whose_index_is_written_first_is_the_one_that_is_spooled() {
+fn planned_and_spooled_files_are_identical() {
     let folder = Folder::new("laid");
     let (source, target) = (folder.path("source"), folder.path("target"));
     let given = [
@@ -292,7 +292,7 @@ fn a_file_whose_index_is_written_first_is_the_one_that_is_spooled() {
 }
 
 #[test]
-fn what_was_announced_has_to_come() {
+fn planned_tensors_must_be_written_in_order() {
     let folder = Folder::new("announced");
     let target = folder.path("target");
     let spec = |name, length| Spec {
@@ -333,7 +333,7 @@ fn what_was_announced_has_to_come() {
 }
 
 #[test]
-fn flags_that_are_none_are_refused_where_the_target_forbids_them() {
+fn invalid_bools_are_rejected_if_the_target_forbids_them() {
     let folder = Folder::new("flags");
     let (source, target) = (folder.path("source"), folder.path("target"));
     for length in [100, 2 << 20, 9 << 20] {
@@ -359,7 +359,7 @@ fn flags_that_are_none_are_refused_where_the_target_forbids_them() {
 }
 
 #[test]
-fn casts_go_to_the_elements_alone() {
+fn casts_apply_only_to_elements() {
     let folder = Folder::new("casts");
     let (source, target) = (folder.path("source"), folder.path("target"));
     let numbers = |count: u16| {
@@ -392,7 +392,7 @@ fn casts_go_to_the_elements_alone() {
 }
 
 #[test]
-fn a_large_blob_is_judged_by_its_beginning_however_it_comes() {
+fn compression_of_a_large_blob_depends_on_its_beginning() {
     let folder = Folder::new("judged");
     let path = folder.path("a");
     // What is noise alone would not be compressed, and what is more than zeros would.
@@ -416,7 +416,7 @@ fn a_large_blob_is_judged_by_its_beginning_however_it_comes() {
 }
 
 #[test]
-fn what_waits_to_be_compressed_is_bounded() {
+fn data_waiting_for_compression_is_limited() {
     let folder = Folder::new("bounded");
     let path = folder.path("a");
     for threads in [1, 2] {

@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn damaged_files_are_edited_soundly_or_refused(
+    fn damaged_files_are_edited_correctly_or_rejected(
         file in 0..FILES.len(),
         hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {

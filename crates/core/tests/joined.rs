@@ -127,7 +127,7 @@ fn without_its_table_the_format_is_unknown() {
 }
 
 #[test]
-fn a_signature_counts_more_than_what_looks_like_another_format() {
+fn a_signature_outranks_a_likely_format() {
     // Its name begins with the '{' that a safetensors header has there.
     let bytes = file("{w", &[1]);
     let catalog = detect::parse(&bytes.as_slice(), BOTH, &Limits::default()).unwrap();

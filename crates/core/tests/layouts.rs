@@ -16,7 +16,7 @@ fn tensor(layout: Layout, values: DType, arrays: &[(Label, u64)]) -> NewTensor<'
 }
 
 #[test]
-fn arrays_of_a_sparse_tensor_have_as_many_elements_as_each_other() {
+fn sparse_arrays_must_have_matching_lengths() {
     let csr = |values, indices, indptr| {
         let arrays = [(Label::VALUES, values), (Label::INDICES, indices), (Label::INDPTR, indptr)];
         let checked = layouts::check(&mut tensor(Layout::SparseCsr, DType::Float32, &arrays));

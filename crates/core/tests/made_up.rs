@@ -259,7 +259,7 @@ fn opened(bytes: &[u8], with: impl FnOnce(Reading<'_>, &Catalog)) {
 }
 
 #[test]
-fn every_form_loads_slices_and_verifies() {
+fn every_storage_form_loads_slices_and_verifies() {
     opened(&file(), |reading, catalog| {
         assert_eq!(catalog.len(), ENTRIES - 1);
         for tensor in catalog.iter() {
@@ -334,7 +334,7 @@ impl ReadAt for Counting<'_> {
 }
 
 #[test]
-fn a_slice_reads_the_chunks_that_it_touches() {
+fn a_slice_reads_only_the_chunks_it_overlaps() {
     let bytes = file();
     let counting = Counting(&bytes, AtomicU64::new(0));
     opened(&bytes, |reading, catalog| {
@@ -353,7 +353,7 @@ fn a_slice_reads_the_chunks_that_it_touches() {
 }
 
 #[test]
-fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
+fn a_slice_of_raw_data_reads_only_its_bytes() {
     let bytes = file();
     let counting = Counting(&bytes, AtomicU64::new(0));
     opened(&bytes, |reading, catalog| {
@@ -382,7 +382,7 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
 }
 
 #[test]
-fn every_form_is_converted() {
+fn every_storage_form_is_converted() {
     let path = std::env::temp_dir().join(format!("ztensor-made-up-{}.zt", std::process::id()));
     opened(&file(), |reading, catalog| {
         let mut writer = Writer::create(&path, settings(WriteFormat::ZT12)).unwrap();
@@ -404,7 +404,7 @@ fn every_form_is_converted() {
 }
 
 #[test]
-fn damaged_data_is_refused_by_load_and_verify_alike() {
+fn load_and_verify_reject_the_same_damaged_data() {
     let bytes = file();
     for at in (8 + 32 * ENTRIES)..bytes.len() {
         let mut damaged = bytes.clone();

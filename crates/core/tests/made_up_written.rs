@@ -215,7 +215,7 @@ fn holds_all(bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_files_are_read_back() {
     for id in ["before", "behind"] {
         let bytes = written(id);
         holds_all(&bytes);
@@ -228,7 +228,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn files_are_converted_from_one_to_the_other() {
+fn files_are_converted_between_formats() {
     for (from, to) in
         [("before", "behind"), ("behind", "before"), ("before", "1.2"), ("behind", "safetensors")]
     {
@@ -248,7 +248,7 @@ fn files_are_converted_from_one_to_the_other() {
 }
 
 #[test]
-fn what_a_format_cannot_hold_is_refused() {
+fn unsupported_tensors_and_attributes_are_rejected() {
     let path = path("refused");
     let mut writer = Writer::create(&path, settings("before")).unwrap();
     let code = |result: Result<()>| result.map_err(|error| error.code());
@@ -271,7 +271,7 @@ fn what_a_format_cannot_hold_is_refused() {
 }
 
 #[test]
-fn a_stream_takes_a_file_whose_index_is_last() {
+fn only_files_with_the_index_last_can_be_streamed() {
     let mut writer = Writer::taken(settings("behind")).unwrap();
     let mut bytes = Vec::new();
     for (name, dtype, data) in tensors() {

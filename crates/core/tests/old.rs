@@ -55,7 +55,7 @@ fn zt01(offset: u64, size: u64, layout: &str, more: Vec<(Value, Value)>) -> Cata
 }
 
 #[test]
-fn a_sparse_tensor_is_told_by_fields_of_its_own() {
+fn a_sparse_tensor_is_read_from_custom_fields() {
     let coords = Value::Array(vec![numbers(&[0, 1]), numbers(&[1, 2])]);
     let fields = map([("note", 5.into()), ("sparse_format", "coo".into()), ("indices", coords)]);
     let catalog = zt01(64, 8, "sparse", fields);
@@ -67,7 +67,7 @@ fn a_sparse_tensor_is_told_by_fields_of_its_own() {
 }
 
 #[test]
-fn data_that_is_not_aligned_is_told_where_there_is_any() {
+fn unaligned_data_is_a_warning_unless_empty() {
     let codes = |offset, size: u64| {
         let mut catalog = zt01(offset, 24, "dense", Vec::new());
         if size == 0 {
@@ -80,7 +80,7 @@ fn data_that_is_not_aligned_is_told_where_there_is_any() {
 }
 
 #[test]
-fn types_of_11_that_12_spells_otherwise_are_known() {
+fn dtypes_spelled_as_in_11_are_read() {
     for (text, dtype, bytes) in [
         ("f8_e4m3", DType::Float8E4M3Fn, 1_u64),
         ("f8_e5m2", DType::Float8E5M2, 1),
@@ -98,7 +98,7 @@ fn types_of_11_that_12_spells_otherwise_are_known() {
 }
 
 #[test]
-fn every_type_that_12_has_comes_back() {
+fn every_dtype_of_12_round_trips() {
     let path = std::env::temp_dir().join(format!("ztensor-old-{}", std::process::id()));
     let further = [
         DType::Float8E4M3Fn,
@@ -130,7 +130,7 @@ fn every_type_that_12_has_comes_back() {
 }
 
 #[test]
-fn the_version_outranks_what_else_is_wrong_with_an_index() {
+fn an_unsupported_version_outranks_other_errors() {
     for (version, expected) in [("2.0.0", Code::UnsupportedVersion), ("1.0.0", Code::BadIndex)] {
         let root = Value::Map(map([("version", version.into()), ("objects", 5.into())]));
         let bytes = file(b"ZTEN1000", &root, b"ZTEN1000");
@@ -140,7 +140,7 @@ fn the_version_outranks_what_else_is_wrong_with_an_index() {
 }
 
 #[test]
-fn components_of_any_role_are_of_types_that_the_version_has() {
+fn components_of_any_role_need_a_supported_dtype() {
     let path = std::env::temp_dir().join(format!("ztensor-old-role-{}", std::process::id()));
     for role in ["coords", "data", "other"] {
         let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();

@@ -65,7 +65,7 @@ impl Passing for Taken {
 }
 
 #[test]
-fn blocks_go_to_whoever_takes_them_and_make_the_file() {
+fn passed_blocks_equal_the_written_file() {
     let path = std::env::temp_dir().join(format!("ztensor-passed-{}", std::process::id()));
     for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for compressed in [false, true] {
@@ -118,7 +118,7 @@ fn blocks_go_to_whoever_takes_them_and_make_the_file() {
 }
 
 #[test]
-fn a_taker_that_ends_ends_the_work() {
+fn a_closed_consumer_stops_the_writer() {
     for compressed in [false, true] {
         let mut writer = Writer::taken(settings(WriteFormat::ZT12, compressed)).unwrap();
         let passing = Box::new(Taken(Arc::default(), 2));

@@ -119,7 +119,7 @@ fn five() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn shards_get_names_that_the_root_before_does_not_use() {
+fn new_shards_avoid_the_names_of_the_old_root() {
     let folder = Folder::new("rounds");
     let root = folder.path("m.zt");
     let largest = 4096 + 2 * 8192;
@@ -147,7 +147,7 @@ fn shards_get_names_that_the_root_before_does_not_use() {
 }
 
 #[test]
-fn what_fits_into_one_shard_is_one_file() {
+fn a_single_shard_becomes_the_root() {
     let folder = Folder::new("one");
     let root = folder.path("m.zt");
     write(&root, sharded(WriteFormat::ZT2, 1 << 20), &five());
@@ -194,7 +194,7 @@ fn tensors_of_other_files_are_linked() {
 }
 
 #[test]
-fn what_cannot_be_linked_is_refused() {
+fn invalid_links_are_rejected() {
     let folder = Folder::new("unlinked");
     let [one, old] = ["one.zt", "old.zt"].map(|name| folder.path(name));
     write(&one, settings(WriteFormat::ZT2), &five());
@@ -309,7 +309,7 @@ fn noise(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
+fn a_blob_that_saves_too_little_as_a_whole_is_stored_raw() {
     let folder = Folder::new("restored");
     let path = folder.path("a.zt");
     for threads in [1, 3] {
@@ -342,7 +342,7 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
 }
 
 #[test]
-fn a_checkpoint_in_several_files_replaces_the_one_before() {
+fn a_checkpoint_in_several_files_replaces_the_old_one() {
     let folder = Folder::new("parts");
     let target = folder.path("m.safetensors");
     let tensors = [("a", numbers(1, 60)), ("c", numbers(2, 40)), ("b\"", numbers(3, 60)), ("d", Vec::new())];
@@ -451,7 +451,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
 }
 
 #[test]
-fn safetensors_keeps_one_name_for_itself() {
+fn safetensors_reserves_the_name_of_its_metadata() {
     let folder = Folder::new("names");
     for (format, refused) in [
         (WriteFormat::SAFETENSORS, Some(Code::InvalidArg)),
@@ -464,7 +464,7 @@ fn safetensors_keeps_one_name_for_itself() {
 }
 
 #[test]
-fn what_a_stream_takes_is_what_a_file_gets() {
+fn a_stream_has_the_bytes_of_a_file() {
     let folder = Folder::new("taken");
     let tensors = [("a", numbers(1, 3 << 20)), ("b", numbers(2, 1000)), ("c", vec![5; 400_000])];
     for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
@@ -494,7 +494,7 @@ fn what_a_stream_takes_is_what_a_file_gets() {
 }
 
 #[test]
-fn attributes_are_for_the_formats_that_have_them() {
+fn tensor_attributes_need_a_format_that_supports_them() {
     let folder = Folder::new("attributes");
     let attributes = Attributes::from(vec![("k".into(), 5.into())]);
     let none = Attributes::default();
@@ -515,7 +515,7 @@ fn attributes_are_for_the_formats_that_have_them() {
 }
 
 #[test]
-fn a_file_of_its_own_in_place_of_a_root_leaves_the_shards_to_others() {
+fn replacing_a_root_with_a_single_file_keeps_its_shards() {
     let folder = Folder::new("left");
     let root = folder.path("m.zt");
     write(&root, sharded(WriteFormat::ZT2, 4096 + 2 * 8192), &five());
@@ -526,7 +526,7 @@ fn a_file_of_its_own_in_place_of_a_root_leaves_the_shards_to_others() {
 }
 
 #[test]
-fn only_version_2_is_asked_for_frames() {
+fn a_frame_size_is_accepted_only_for_version_2() {
     let folder = Folder::new("framed");
     let path = folder.path("a.zt");
     for (format, frame, refused) in [
@@ -555,7 +555,7 @@ fn only_version_2_is_asked_for_frames() {
 }
 
 #[test]
-fn nothing_is_written_once_an_edit_was_given_up() {
+fn an_abandoned_edit_leaves_the_file_unchanged() {
     let folder = Folder::new("given-up");
     let path = folder.path("a.zt");
     write(&path, settings(WriteFormat::ZT12), &five());
@@ -572,7 +572,7 @@ fn nothing_is_written_once_an_edit_was_given_up() {
 }
 
 #[test]
-fn what_is_wrong_with_a_component_names_it() {
+fn errors_name_the_component() {
     let folder = Folder::new("named");
     let mut writer = Writer::create(&folder.path("a"), settings(WriteFormat::ZT12)).unwrap();
     let (shape, layout, dtype, attributes) = ([2], "dense", Some(DType::Uint8), None);
@@ -587,7 +587,7 @@ fn what_is_wrong_with_a_component_names_it() {
 }
 
 #[test]
-fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
+fn file_attributes_round_trip() {
     let folder = Folder::new("file-attributes");
     let path = folder.path("a.zt");
     for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
@@ -605,7 +605,7 @@ fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
 }
 
 #[test]
-fn only_some_formats_have_more_than_the_data_of_a_dense_tensor() {
+fn only_some_formats_allow_other_components_of_a_dense_tensor() {
     let folder = Folder::new("others");
     for (format, refused) in [
         (WriteFormat::ZT01, Some(Code::BadLayout)),
@@ -627,7 +627,7 @@ fn only_some_formats_have_more_than_the_data_of_a_dense_tensor() {
 }
 
 #[test]
-fn metadata_of_safetensors_is_what_was_given() {
+fn safetensors_metadata_round_trips() {
     let folder = Folder::new("metadata");
     let path = folder.path("a.safetensors");
     let texts = |texts: &[(&str, &str)]| {

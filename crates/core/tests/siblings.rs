@@ -111,7 +111,7 @@ fn code(result: Result<Vec<u8>>) -> Code {
 }
 
 #[test]
-fn a_parser_gets_the_files_that_it_asks_for() {
+fn a_parser_reads_sibling_files() {
     let folder = Folder::new("asks");
     let opened = open::open(&folder.index(&["sub/w", "!w", "sub/w"]), &request(Lookup::Siblings)).unwrap();
     assert_eq!(opened.files.len(), 3, "a file that is named twice is one");
@@ -122,7 +122,7 @@ fn a_parser_gets_the_files_that_it_asks_for() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_refuses_its_data_alone() {
+fn an_unreadable_sibling_affects_only_its_own_data() {
     let folder = Folder::new("refused");
     let path = folder.index(&["w", "no", "../outside"]);
     let opened = open::open(&path, &request(Lookup::Siblings)).unwrap();
@@ -137,7 +137,7 @@ fn a_file_that_cannot_be_read_refuses_its_data_alone() {
 }
 
 #[test]
-fn a_file_that_changed_since_is_refused() {
+fn a_sibling_changed_after_opening_is_rejected() {
     let folder = Folder::new("changed");
     let opened = open::open(&folder.index(&["w"]), &request(Lookup::Siblings)).unwrap();
     folder.add("in/w", b"longer than before");
@@ -145,7 +145,7 @@ fn a_file_that_changed_since_is_refused() {
 }
 
 #[test]
-fn the_caller_says_where_files_are_or_that_none_is_read() {
+fn the_caller_can_locate_or_disable_siblings() {
     let folder = Folder::new("given");
     let path = folder.index(&["../outside", "w"]);
     assert_eq!(open::names(&path, &request(Lookup::Siblings)).unwrap(), ["../outside", "w"]);
@@ -161,14 +161,14 @@ fn the_caller_says_where_files_are_or_that_none_is_read() {
 }
 
 #[test]
-fn nothing_is_beside_memory() {
+fn a_file_in_memory_has_no_siblings() {
     let index = format!("{MAGIC}w");
     let catalog = detect::parse(&index.as_bytes(), Formats::of(&[CORE, TABLE]), &Limits::default()).unwrap();
     assert!(catalog.warnings[0].message.contains("memory"), "{}", catalog.warnings[0].message);
 }
 
 #[test]
-fn files_of_a_list_bring_those_beside_them() {
+fn files_of_a_list_include_their_siblings() {
     let folder = Folder::new("list");
     let first = folder.index(&["w"]);
     let second = folder.add("in/sub/index", format!("{MAGIC}./w").as_bytes());
@@ -179,7 +179,7 @@ fn files_of_a_list_bring_those_beside_them() {
 }
 
 #[test]
-fn so_many_files_are_named_and_no_more() {
+fn the_number_of_siblings_is_limited() {
     let folder = Folder::new("many");
     let names: Vec<String> = (0..limits::FILES).map(|at| format!("no-{at}")).collect();
     let names: Vec<&str> = names.iter().map(|name| &**name).collect();
@@ -196,7 +196,7 @@ fn safetensors(name: &str) -> Vec<u8> {
 
 #[cfg(unix)]
 #[test]
-fn a_weight_map_follows_links_to_files_that_say_what_they_are() {
+fn a_weight_map_follows_links_to_tensor_files() {
     use std::os::unix::fs::symlink;
     let folder = Folder::new("map");
     folder.add("in/sub/a", &safetensors("a"));

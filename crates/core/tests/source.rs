@@ -73,7 +73,7 @@ fn file() -> (Vec<u8>, Catalog) {
 }
 
 #[test]
-fn a_source_that_is_no_file_is_read_and_has_no_mapping_and_nowhere_to_bring_it() {
+fn a_source_that_is_not_a_file_is_read_without_mapping_or_prefetch() {
     let (bytes, catalog) = file();
     let files = Files::new(vec![Member::of(Arc::new(Distant(bytes)))]);
     assert!(files.local(0).unwrap().is_none() && files.opened(0).is_none());
@@ -151,7 +151,7 @@ impl ReadAt for Counted {
 }
 
 #[test]
-fn small_reads_of_a_source_of_any_kind_become_few() {
+fn small_reads_are_combined() {
     let source = Counted((0..=250).cycle().take(100_000).collect(), AtomicUsize::new(0));
     let ahead = ReadAhead::new(&source, 0);
     let view = ahead.source(0).unwrap();
@@ -164,7 +164,7 @@ fn small_reads_of_a_source_of_any_kind_become_few() {
 }
 
 #[test]
-fn a_file_that_two_ends_would_be_is_staged_whole() {
+fn a_file_smaller_than_its_two_ends_is_staged_whole() {
     let end = 64 << 10;
     for (total, wanted) in [
         (0, vec![(0, 0)]),
@@ -177,7 +177,7 @@ fn a_file_that_two_ends_would_be_is_staged_whole() {
 }
 
 #[test]
-fn members_know_their_paths_and_whether_they_were_looked_at() {
+fn members_have_a_path_and_know_whether_they_were_opened() {
     let path = Path::new("/somewhere/m.zt");
     let refused = ztensor_core::error::Error::new(Code::Io, "not there");
     for (member, known) in [
@@ -191,7 +191,7 @@ fn members_know_their_paths_and_whether_they_were_looked_at() {
 }
 
 #[test]
-fn what_is_staged_stays_until_all_is() {
+fn staged_ranges_are_retained_between_attempts() {
     // Each attempt misses a range before those that are there; the ninth has all, and the whole file is not asked for.
     for (ranges, whole) in [(8_u64, false), (9, true)] {
         let bytes: Vec<u8> = (0..=250).cycle().take(4 << 20).collect();
@@ -240,7 +240,7 @@ mod local {
     }
 
     #[test]
-    fn a_file_that_is_cut_is_noticed_by_whoever_asks_first() {
+    fn a_truncated_file_is_detected_by_the_first_access() {
         type Ask = fn(&FileSource) -> Result<()>;
         let asks: [Ask; 5] = [
             ReadAt::check_length,
@@ -277,7 +277,7 @@ mod local {
     }
 
     #[test]
-    fn only_a_file_that_may_be_mapped_is_mapped_to_be_hashed() {
+    fn hashing_maps_a_file_only_if_permitted() {
         let bytes = vec![7; 2 << 20];
         let path = written("hashed", &bytes);
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -304,7 +304,7 @@ mod local {
     }
 
     #[test]
-    fn what_is_read_past_the_page_cache_leaves_nothing_there() {
+    fn direct_reads_bypass_the_page_cache() {
         let length = 4 << 20;
         let path = written("direct", &vec![7; length]);
         File::open(&path).unwrap().sync_all().unwrap();

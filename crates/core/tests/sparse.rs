@@ -155,7 +155,7 @@ fn pointers(lengths: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn rows_of_any_length_are_sorted_wherever_they_lie() {
+fn rows_are_sorted_in_memory_and_in_files() {
     let lengths = row_lengths();
     let [columns, values, rising, moved] = rows(&lengths);
     let ends = pointers(&lengths);
@@ -204,7 +204,7 @@ fn refused(outcome: Result<Arrays>) -> (Code, String) {
 }
 
 #[test]
-fn a_column_that_stands_twice_is_told_with_its_row() {
+fn a_duplicate_column_is_reported_with_its_row() {
     let lengths = row_lengths();
     let ends = pointers(&lengths);
     let (columns, row_of) =
@@ -235,7 +235,7 @@ fn a_column_that_stands_twice_is_told_with_its_row() {
 }
 
 #[test]
-fn the_first_column_that_does_not_rise_is_told_where_that_was_promised() {
+fn the_first_unsorted_column_is_reported_if_order_was_promised() {
     let count = BLOCK + 100;
     // Rows of 10 elements, in the order of their columns but for two.
     let ends: Vec<u64> = (0..=count / 10).map(|row| row * 10).collect();
@@ -263,7 +263,7 @@ fn the_first_column_that_does_not_rise_is_told_where_that_was_promised() {
 }
 
 #[test]
-fn coordinates_are_stored_as_each_format_has_them() {
+fn coordinates_are_stored_in_the_form_of_each_format() {
     let (nnz, shape) = (2 * BLOCK + 77, [3, 70_000, 5]);
     let coords: Vec<u64> = (0..nnz)
         .map(|at| at % 3)
@@ -310,7 +310,7 @@ fn coordinates_are_stored_as_each_format_has_them() {
 }
 
 #[test]
-fn a_cell_that_stands_twice_is_found_among_more_than_are_held() {
+fn a_duplicate_cell_is_found_in_a_large_tensor() {
     // In an order that tells nothing.
     let (nnz, cells) = ((8 << 20) + 1000, 10_000_019);
     for twice in [None, Some((0, nnz - 1))] {
@@ -346,7 +346,7 @@ fn a_cell_that_stands_twice_is_found_among_more_than_are_held() {
 }
 
 #[test]
-fn indices_have_the_types_that_a_format_allows() {
+fn index_dtypes_depend_on_the_format() {
     use DType::{Int16, Int64, Uint32, Uint64};
     let (usual, kept) = (IndexTypes::Usual, IndexTypes::Kept);
     for (format, narrow, wide, mixed, small) in [
@@ -365,7 +365,7 @@ fn indices_have_the_types_that_a_format_allows() {
 }
 
 #[test]
-fn values_of_half_a_byte_come_in_blocks_too_and_are_not_sorted() {
+fn packed_values_are_written_but_not_sorted() {
     let nnz = BLOCK + 30;
     let values: Vec<u8> = (0..nnz / 2).map(|at| (at % 251).to_le_bytes()[0]).collect();
     for put in [far, held] {
@@ -388,7 +388,7 @@ fn values_of_half_a_byte_come_in_blocks_too_and_are_not_sorted() {
 }
 
 #[test]
-fn a_row_of_each_column_of_a_stretch_has_no_place_for_one_more() {
+fn a_duplicate_in_a_row_that_fills_a_stretch_is_found() {
     let columns = |last: u64| u32s((0..STRETCH).rev().chain([last]));
     for (last, refusal) in [(STRETCH, None), (5, Some("column 5 stands twice in row 0;".to_owned()))] {
         let given = vec![
@@ -403,7 +403,7 @@ fn a_row_of_each_column_of_a_stretch_has_no_place_for_one_more() {
 }
 
 #[test]
-fn indices_of_other_integers_become_what_the_format_has() {
+fn signed_indices_are_converted_to_the_dtype_of_the_format() {
     let columns: [i32; 4] = [0, 4097, 70_000, 1 << 24];
     let bytes: Vec<u8> = columns.iter().flat_map(|column| column.to_le_bytes()).collect();
     let expected = u32s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
@@ -420,7 +420,7 @@ fn indices_of_other_integers_become_what_the_format_has() {
 }
 
 #[test]
-fn what_is_refused_strictly_names_the_profile() {
+fn strict_errors_name_the_profile() {
     let stop = Stop::default();
     let (csr, coo) = (
         "zTensor 2 §5.2 Layout profiles: zt.sparse_csr/1",
@@ -447,7 +447,7 @@ fn what_is_refused_strictly_names_the_profile() {
 }
 
 #[test]
-fn cells_that_fall_are_compared_with_those_before() {
+fn duplicates_are_found_in_descending_cells() {
     // Each block falls, and begins above the end of the one before.
     let cells = |again: u64| u32s((0..BLOCK).rev().chain((0..BLOCK).rev().map(move |cell| cell + again)));
     for (again, refusal) in [(0, Some(Code::BadSparse)), (BLOCK - 1, Some(Code::BadSparse)), (BLOCK, None)] {
@@ -459,7 +459,7 @@ fn cells_that_fall_are_compared_with_those_before() {
 }
 
 #[test]
-fn what_lies_in_memory_is_sorted_there() {
+fn arrays_in_memory_are_sorted_without_a_spool() {
     let arrays = |put: Put| {
         vec![
             put(DType::Uint16, u16s([1, 2, 3])),
@@ -477,7 +477,7 @@ fn what_lies_in_memory_is_sorted_there() {
 }
 
 #[test]
-fn more_rows_than_elements_of_a_stretch_are_sorted() {
+fn many_empty_rows_are_sorted() {
     // Nearly all of them are empty; what follows fills more than a stretch.
     let lengths: Vec<u64> =
         (0..STRETCH + 5).map(|row| u64::from(row % 9000 == 8000) * 3).chain([1000; 1100]).collect();
@@ -494,7 +494,7 @@ fn more_rows_than_elements_of_a_stretch_are_sorted() {
 }
 
 #[test]
-fn a_byte_is_enough_to_be_sorted_and_a_cell_twice_too_much() {
+fn one_byte_values_are_sorted_and_duplicate_cells_rejected() {
     let given = vec![
         held(DType::Uint8, vec![1, 2, 3]),
         held(DType::Uint32, u32s([2, 0, 1])),

@@ -176,7 +176,7 @@ fn given<'a>(opened: &'a Opened, expected: &'a [(String, Vec<u8>)], folder: &'a 
 }
 
 #[test]
-fn calls_at_the_same_time_give_what_they_give_alone() {
+fn concurrent_calls_give_the_same_results() {
     let folder = Folder::new("together");
     let expected = tensors();
     let files = [
@@ -208,7 +208,7 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
 }
 
 #[test]
-fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
+fn closed_or_stopped_calls_succeed_or_report_it() {
     let folder = Folder::new("closed");
     let path = folder.0.join("closed.zt");
     write(&path, settings(WriteFormat::ZT12, false));

@@ -11,7 +11,7 @@ fn in_use() -> usize {
 }
 
 #[test]
-fn long_work_gives_back_most_of_what_waits() {
+fn tidy_frees_most_of_the_reusable_memory() {
     const MIB: usize = 1 << 20;
     let before = in_use();
     // Of sizes that do not serve for each other.

@@ -14,7 +14,7 @@ fn in_use() -> usize {
 }
 
 #[test]
-fn what_nobody_uses_again_is_given_back_after_some_seconds() {
+fn unused_memory_is_freed_after_some_seconds() {
     const SIZE: usize = 200 << 20;
     let block = Owned::zeroed(SIZE as u64).unwrap();
     let all = in_use();

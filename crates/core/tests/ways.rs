@@ -47,7 +47,7 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn fixtures_are_read_alike_in_all_ways() {
+fn all_ways_of_reading_agree_on_fixtures() {
     for (path, bytes) in fixtures() {
         assert!(agree(&bytes), "{path}");
     }
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
 
     #[test]
-    fn components_beside_the_data_change_nothing(
+    fn other_components_do_not_affect_the_data(
         tensors in prop::collection::vec(tensor(), 1..4),
         new: bool,
         borders in prop::bool::weighted(0.3),
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_fixtures_are_read_alike(
+    fn all_ways_of_reading_agree_on_damaged_fixtures(
         file: prop::sample::Index,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {

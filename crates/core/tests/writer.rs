@@ -89,7 +89,7 @@ fn load(bytes: &[u8], catalog: &Catalog, name: &str, component: usize) -> Vec<u8
 }
 
 #[test]
-fn dense_tensors_survive_every_dialect() {
+fn dense_tensors_round_trip_in_every_format() {
     let folder = folder("dense");
     let ramp: Vec<u8> = (0..=255).cycle().take(4000).collect();
     for format in ALL {
@@ -188,7 +188,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn sparse_tensors_survive_where_they_can_be_held() {
+fn sparse_tensors_round_trip_in_formats_that_support_them() {
     let folder = folder("sparse");
     let values = floats(&[1.5, -2.0, 3.25]);
     let (indices, indptr, coords) = (narrow(&[0, 2, 1]), narrow(&[0, 2, 3]), narrow(&[0, 0, 1, 0, 2, 1]));
@@ -220,7 +220,7 @@ fn sparse_tensors_survive_where_they_can_be_held() {
 }
 
 #[test]
-fn version_2_has_rows_sorted_and_each_cell_once() {
+fn version_2_sorts_rows_and_rejects_duplicate_cells() {
     let folder = folder("strict");
     let values = floats(&[1.5, -2.0, 3.25]);
     let f32s = (DType::Float32, &values[..]);
@@ -252,7 +252,7 @@ fn u32s(bytes: &[u8]) -> Typed<'_> {
 }
 
 #[test]
-fn what_is_no_sparse_tensor_is_refused() {
+fn invalid_sparse_tensors_are_rejected() {
     let folder = folder("no-sparse");
     let (three, two) = (floats(&[1.0, 2.0, 3.0]), floats(&[1.0, 2.0]));
     let (indices, indptr) = (narrow(&[0, 2, 1]), narrow(&[0, 2, 3]));
@@ -284,7 +284,7 @@ fn what_is_no_sparse_tensor_is_refused() {
 }
 
 #[test]
-fn what_is_no_tensor_is_refused_before_it_is_written() {
+fn invalid_tensors_are_rejected() {
     let folder = folder("refused");
     let path = folder.join("file");
     let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();
@@ -344,7 +344,7 @@ mod by_the_kernel {
     }
 
     #[test]
-    fn what_the_kernel_copies_from_a_file_that_is_cut_meanwhile_is_refused() {
+    fn a_file_truncated_during_a_kernel_copy_is_rejected() {
         let folder = folder("cut");
         let bytes = vec![7; 20 << 20];
         let whole = (dense("t", &[bytes.len() as u64], DType::Int8, bytes.len()), bytes);

@@ -274,7 +274,7 @@ proptest! {
 }
 
 #[test]
-fn the_vectors_pass() {
+fn the_test_vectors_are_read() {
     for bytes in vectors() {
         assert!(exercise(bytes));
     }

@@ -183,18 +183,18 @@ fn holds(bytes: &[u8], names: &[String], arrays: &[Array]) {
 
 proptest! {
     #[test]
-    fn archives_of_any_arrays_hold_them(arrays in prop::collection::vec(array(), 0..6)) {
+    fn archives_of_arbitrary_arrays_are_read(arrays in prop::collection::vec(array(), 0..6)) {
         let names: Vec<_> = (0..arrays.len()).map(|nth| format!("a{nth}")).collect();
         holds(&archive(&arrays), &names, &arrays);
     }
 
     #[test]
-    fn an_array_alone_is_arr_0(array in array()) {
+    fn a_single_array_is_named_arr_0(array in array()) {
         holds(&array.npy(), &["arr_0".to_owned()], std::slice::from_ref(&array));
     }
 
     #[test]
-    fn damaged_archives_are_refused_or_read_alike(
+    fn all_ways_of_reading_agree_on_damaged_archives(
         arrays in prop::collection::vec(array(), 1..4),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),

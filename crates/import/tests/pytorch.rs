@@ -39,7 +39,7 @@ fn legacy(main: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn pickles_of_any_opcodes(opcodes in prop::collection::vec(opcode(), 0..60)) {
+    fn arbitrary_opcodes_do_not_panic(opcodes in prop::collection::vec(opcode(), 0..60)) {
         let main = [&b"\x80\x02"[..], &opcodes.concat(), b"."].concat();
         if let Ok(pickle) = Pickle::parse(&main, 0, &Limits::default()) {
             prop_assert!(pickle.nodes().len() <= main.len());

@@ -52,7 +52,7 @@ fn answer(chance: u64, request: &Request, stream: &mut TcpStream, body: &[u8], o
 }
 
 #[test]
-fn a_read_is_right_or_fails() {
+fn a_read_returns_correct_bytes_or_fails() {
     let (mut right, mut failed) = (0, 0);
     for seed in 0_u64..60 {
         let (body, other) = (bytes(LENGTH), vec![0xee; LENGTH]);

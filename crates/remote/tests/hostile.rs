@@ -73,7 +73,7 @@ fn says(status: &'static str, headers: &'static str, body: &'static [u8]) -> imp
 const HTML: &[u8] = b"<!doctype html><title>Log in</title>";
 
 #[test]
-fn statuses_say_what_to_do() {
+fn errors_for_statuses_say_what_to_do() {
     for (status, hint, requests) in [
         ("401 Unauthorized", "check them", 1),
         ("403 Forbidden", "a signed URL may have expired", 1),
@@ -102,7 +102,7 @@ fn statuses_say_what_to_do() {
 }
 
 #[test]
-fn pages_are_no_files() {
+fn web_pages_are_rejected() {
     let html = "Content-Type: text/html; charset=utf-8\r\n";
     opening("page", says("200 OK", html, HTML), Code::Io, "web page", 1);
     let part_of = move |request: &Request, stream: &mut TcpStream| part(request, stream, HTML, html);
@@ -129,7 +129,7 @@ fn ranged(first: usize, last: usize, total: &'static str, tag: &'static str) -> 
 }
 
 #[test]
-fn other_ranges_are_refused() {
+fn unrequested_ranges_are_rejected() {
     let (from, to) = (1 << 20, (3 << 20) - 1);
     for (name, answer, hint) in [
         ("shifted", ranged(from + 1, to + 1, "4194304", TAG), "sends 1048577-3145728 of 4194304"),
@@ -190,7 +190,7 @@ fn each_request_asks_for_the_version_that_was_opened() {
 }
 
 #[test]
-fn a_file_that_changes_between_two_tries_is_no_mix() {
+fn a_file_that_changes_between_two_tries_is_rejected() {
     let server = Server::new(|request: &Request, stream: &mut TcpStream| {
         let (first, last) = request.range().unwrap();
         if request.number != 1 {
@@ -211,7 +211,7 @@ fn a_file_that_changes_between_two_tries_is_no_mix() {
 }
 
 #[test]
-fn bodies_that_are_not_the_bytes_are_refused() {
+fn encoded_and_multipart_bodies_are_rejected() {
     for coding in ["gzip", "br", "zstd", "deflate, gzip"] {
         let body = bytes(4 << 20);
         let answer = move |request: &Request, stream: &mut TcpStream| {
@@ -233,7 +233,7 @@ fn bodies_that_are_not_the_bytes_are_refused() {
 }
 
 #[test]
-fn bodies_that_go_on_are_cut_off() {
+fn endless_bodies_are_aborted() {
     // Chunks without an end, and a range that is right.
     let endless = |request: &Request, stream: &mut TcpStream| {
         let (first, last) = request.range().unwrap();
@@ -281,7 +281,7 @@ fn bodies_that_go_on_are_cut_off() {
 }
 
 #[test]
-fn what_breaks_off_is_tried_again_and_then_said() {
+fn interrupted_responses_are_retried_and_then_reported() {
     let nothing = |_: &Request, _: &mut TcpStream| false;
     opening("closed", nothing, Code::Io, "was interrupted", 2);
     reading("closed", nothing, Code::Io, "was interrupted", 2);
@@ -327,7 +327,7 @@ fn what_breaks_off_is_tried_again_and_then_said() {
 }
 
 #[test]
-fn redirects_without_end_end() {
+fn endless_and_invalid_redirects_are_rejected() {
     let around = |_: &Request, stream: &mut TcpStream| redirect(stream, "/dir/m.safetensors?again=secret");
     opening("around", around, Code::Io, "more than 10 times", 11);
     for (to, hint) in

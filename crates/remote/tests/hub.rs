@@ -111,7 +111,7 @@ fn a_revision_is_pinned_to_its_commit() {
 }
 
 #[test]
-fn repositories_have_folders() {
+fn repositories_are_listed_as_folders() {
     let store = good(bytes(100));
     let hub = hub(&store);
     let root = PathBuf::from(format!("hf://o/r@{COMMIT}"));
@@ -145,7 +145,7 @@ fn repositories_have_folders() {
 }
 
 #[test]
-fn refusals_say_what_to_do() {
+fn errors_say_what_to_do() {
     let store = good(bytes(100));
     let hub = hub(&store);
     let refused = |url: &str, variables: &[(&str, &str)]| {
@@ -181,7 +181,7 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
-fn answers_of_something_else_are_refused() {
+fn responses_not_from_a_hub_are_rejected() {
     for (headers, body, says) in [
         ("", &b"not json"[..], "does not respond like a hub"),
         ("", br#"{"sha":"main"}"#, "does not respond like a hub"),
@@ -209,7 +209,7 @@ fn answers_of_something_else_are_refused() {
 }
 
 #[test]
-fn tokens_are_found_where_the_hub_keeps_them() {
+fn tokens_are_found_where_the_hub_client_stores_them() {
     let store = good(bytes(100));
     let hub = hub(&store);
     let folder = std::env::temp_dir().join(format!("ztensor-hub-{}", std::process::id()));
@@ -289,7 +289,7 @@ fn is_local(filesystem: &Arc<dyn Filesystem>, path: &Path) -> bool {
 }
 
 #[test]
-fn what_is_cached_is_opened_there() {
+fn cached_files_are_opened_from_the_cache() {
     let store = good(bytes(4 << 20));
     let hub = hub(&store);
     let cache = Cache::new("opened");
@@ -335,7 +335,7 @@ fn what_is_cached_is_opened_there() {
 }
 
 #[test]
-fn the_cache_has_several_homes() {
+fn the_cache_is_found_by_each_environment_variable() {
     let cache = Cache::new("homes");
     for (name, folder) in [
         ("HF_HUB_CACHE", ""),
@@ -355,7 +355,7 @@ fn the_cache_has_several_homes() {
 }
 
 #[test]
-fn a_blob_that_is_not_whole_and_a_strange_reference_are_not_taken() {
+fn incomplete_blobs_and_invalid_references_are_ignored() {
     let store = good(bytes(4 << 20));
     let hub = hub(&store);
     let cache = Cache::new("partial");
@@ -385,7 +385,7 @@ fn a_blob_that_is_not_whole_and_a_strange_reference_are_not_taken() {
 }
 
 #[test]
-fn a_blob_of_another_size_than_the_hub_says_is_requested_again() {
+fn a_cached_blob_of_the_wrong_size_is_requested_again() {
     let hub = Server::new(move |request: &Request, stream: &mut TcpStream| {
         if request.path.contains("/revision/") {
             let info = format!(r#"{{"sha":"{COMMIT}","siblings":[{{"rfilename":"x.bin","size":9}}]}}"#);

@@ -17,7 +17,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn reads_are_the_bytes_of_the_file() {
+fn reads_return_the_bytes_of_the_file() {
     let body = bytes(5 << 20);
     let server = good(body.clone());
     let options = Options { piece_bytes: 1 << 20, concurrency: 3, ..options() };
@@ -64,7 +64,7 @@ fn an_index_takes_one_request_or_two() {
 }
 
 #[test]
-fn connections_are_used_again() {
+fn connections_are_reused() {
     let server = good(bytes(20 << 20));
     let source = open(&server.url("/m")).unwrap();
     for at in 1..20 {
@@ -76,7 +76,7 @@ fn connections_are_used_again() {
 
 /// Also where each was opened by a call of its own.
 #[test]
-fn files_that_are_open_share_connections() {
+fn open_files_share_connections() {
     let server = good(bytes(1000));
     let open = || open_with(&server.url("/m"), &options()).unwrap();
     let files: Vec<_> = (0..8).map(|_| open()).collect();
@@ -85,7 +85,7 @@ fn files_that_are_open_share_connections() {
 }
 
 #[test]
-fn small_reads_in_a_row_become_few() {
+fn sequential_small_reads_are_combined() {
     let body = bytes(8 << 20);
     let server = good(body.clone());
     let source = open(&server.url("/m.gguf")).unwrap();
@@ -114,7 +114,7 @@ fn hashing_reads_in_pieces() {
 }
 
 #[test]
-fn small_and_empty_files_are_files() {
+fn small_and_empty_files_are_read() {
     for length in [1, 7, 1000, 512 << 10, (512 << 10) + 1] {
         let body = bytes(length);
         let server = good(body.clone());
@@ -157,7 +157,7 @@ fn a_server_without_ranges_is_read_once() {
 }
 
 #[test]
-fn whole_files_of_a_set_share_a_bound() {
+fn whole_files_of_a_set_share_a_limit() {
     let server = Server::new(|_: &Request, stream: &mut TcpStream| say(stream, "200 OK", "", &bytes(1000)));
     let options = Options { max_whole_bytes: 1000, ..options() };
     let (filesystem, path) = filesystem(&server.url("/0"), &options, Stop::never()).unwrap();
@@ -169,7 +169,7 @@ fn whole_files_of_a_set_share_a_bound() {
 }
 
 #[test]
-fn a_file_whose_end_is_the_range_may_come_whole() {
+fn a_range_that_covers_the_file_may_be_answered_with_200() {
     // Opened by a part, then a range that is all of it.
     let body = bytes(1 << 20);
     let sent = body.clone();
@@ -184,7 +184,7 @@ fn a_file_whose_end_is_the_range_may_come_whole() {
 }
 
 #[test]
-fn versions_are_identities() {
+fn identities_depend_on_the_version() {
     let identity = |headers: &'static str| {
         let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
             part(request, stream, &bytes(100), headers)
@@ -198,7 +198,7 @@ fn versions_are_identities() {
 }
 
 #[test]
-fn files_beside_one_have_its_headers_and_not_its_query() {
+fn sibling_files_get_the_headers_but_not_the_query() {
     let server = good(bytes(100));
     let options = Options { headers: vec![("X-Key".into(), "secret".into())], ..options() };
     let url = server.url("/dir/a.json?signature=s").replace("http://", "http://name:pass@");
@@ -219,7 +219,7 @@ fn files_beside_one_have_its_headers_and_not_its_query() {
 }
 
 #[test]
-fn a_header_of_the_caller_wins_over_the_password_of_the_url() {
+fn a_header_of_the_caller_overrides_the_password_in_the_url() {
     let server = good(bytes(100));
     let options = Options { headers: vec![("authorization".into(), "Bearer t".into())], ..options() };
     open_with(&server.url("/a").replace("http://", "http://name:pass@"), &options).unwrap();
@@ -227,7 +227,7 @@ fn a_header_of_the_caller_wins_over_the_password_of_the_url() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_without_a_request() {
+fn invalid_urls_and_options_are_rejected_without_a_request() {
     let cases = [
         ("ftp://host/x", "https:, http:"),
         ("file:///etc/passwd", "https:, http:"),
@@ -261,7 +261,7 @@ fn what_cannot_be_meant_is_refused_without_a_request() {
 }
 
 #[test]
-fn options_do_not_show_secrets() {
+fn debug_output_of_options_hides_secrets() {
     let options = Options { headers: vec![("x-key".into(), "secret".into())], ..options() };
     let shown = format!("{options:?}");
     assert!(shown.contains("x-key") && !shown.contains("secret"), "{shown}");

@@ -23,7 +23,7 @@ fn with_secrets() -> Options {
 }
 
 #[test]
-fn another_origin_sees_no_credentials() {
+fn redirects_to_another_origin_get_no_credentials() {
     let cdn = good(bytes(4 << 20));
     let to = cdn.url("/stored?X-Signature=s");
     let server = Server::new(move |_: &Request, stream: &mut TcpStream| redirect(stream, &to));
@@ -49,7 +49,7 @@ fn another_origin_sees_no_credentials() {
 
 /// A short page is read, so that its connection serves again; of a long one the connection is closed.
 #[test]
-fn pages_of_redirects_cost_little() {
+fn bodies_of_redirects_are_not_downloaded() {
     let server = Server::new(|request: &Request, stream: &mut TcpStream| {
         if request.path.starts_with("/to/") {
             return part(request, stream, &bytes(100), TAG);
@@ -78,7 +78,7 @@ fn pages_of_redirects_cost_little() {
 }
 
 #[test]
-fn a_file_of_another_server_is_asked_for_without_them() {
+fn files_on_another_server_are_requested_without_credentials() {
     let (server, other) = (good(bytes(10)), good(bytes(10)));
     let url = server.url("/m").replace("http://", "http://me:secret@");
     let (filesystem, _, _) = open_with(&url, &with_secrets()).unwrap();
@@ -89,7 +89,7 @@ fn a_file_of_another_server_is_asked_for_without_them() {
 }
 
 #[test]
-fn the_same_origin_sees_them_again() {
+fn redirects_to_the_same_origin_keep_credentials() {
     let server = Server::new(|request: &Request, stream: &mut TcpStream| match &*request.path {
         "/m" => redirect(stream, "renamed/m"),
         _ => part(request, stream, &bytes(100), TAG),
@@ -101,7 +101,7 @@ fn the_same_origin_sees_them_again() {
 }
 
 #[test]
-fn signed_urls_that_expired_are_asked_for_again() {
+fn expired_signed_urls_are_renewed() {
     for status in ["403 Forbidden", "401 Unauthorized", "400 Bad Request", "404 Not Found"] {
         let expired = Arc::new(AtomicBool::new(false));
         let (seen, body) = (Arc::clone(&expired), bytes(4 << 20));
@@ -146,7 +146,7 @@ fn by(proxy: &Server, none: &str) -> Options {
 }
 
 #[test]
-fn proxies_are_asked_for_the_whole_url() {
+fn proxies_get_the_whole_url() {
     let proxy = good(bytes(100));
     open_with("http://public.example/m?x", &by(&proxy, "")).unwrap();
     let asked = &proxy.requests()[0];
@@ -170,7 +170,7 @@ fn proxies_are_asked_for_the_whole_url() {
 }
 
 #[test]
-fn a_public_server_may_not_send_readers_into_private_networks() {
+fn redirects_from_public_to_private_addresses_are_rejected() {
     let secret = good(bytes(1000));
     let port = secret.address.port();
     let hosts = ["127.0.0.1", "localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]", "0"];
@@ -195,7 +195,7 @@ fn a_public_server_may_not_send_readers_into_private_networks() {
 
 /// Their clients would follow by themselves, with the token of the session and what is uploaded.
 #[test]
-fn no_redirect_of_a_store_is_followed() {
+fn redirects_of_stores_are_not_followed() {
     let other = good(bytes(4 << 20));
     let filesystem =
         [other.url("/x?secret"), "https://other.example/secret".to_owned(), "/secret".to_owned()];

@@ -27,7 +27,7 @@ fn begin(request: &Request, stream: &mut TcpStream, body: &[u8], count: usize) {
 }
 
 #[test]
-fn failures_pass() {
+fn temporary_failures_are_retried() {
     for status in ["408 Request Timeout", "429 Too Many Requests", "500 Oh", "502 Oh", "503 Oh", "599 Oh"] {
         for wish in [
             "",
@@ -50,7 +50,7 @@ fn failures_pass() {
 }
 
 #[test]
-fn a_server_that_wants_long_is_not_waited_for() {
+fn a_long_retry_after_is_an_error() {
     for wish in ["100000", "99999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let server = Server::new(move |_: &Request, stream: &mut TcpStream| {
             say(stream, "429 Too Many Requests", &format!("Retry-After: {wish}\r\n"), b"")
@@ -62,7 +62,7 @@ fn a_server_that_wants_long_is_not_waited_for() {
 }
 
 #[test]
-fn no_more_is_tried_than_was_allowed() {
+fn the_number_of_retries_is_limited() {
     for retries in [0, 1, 4] {
         let server = Server::new(|_: &Request, stream: &mut TcpStream| say(stream, "503 Oh", "", b""));
         let error = refusal(open_with(&server.url("/m"), &Options { retries, ..options() }));
@@ -72,7 +72,7 @@ fn no_more_is_tried_than_was_allowed() {
 }
 
 #[test]
-fn reading_goes_on_after_the_bytes_that_came() {
+fn an_interrupted_read_resumes_after_the_received_bytes() {
     let body = bytes(4 << 20);
     // Each answer breaks off after 300 KiB: closed, reset, or with nothing more for the timeout.
     for way in ["closed", "reset", "stalled"] {
@@ -104,7 +104,7 @@ fn reading_goes_on_after_the_bytes_that_came() {
 }
 
 #[test]
-fn a_server_that_gives_a_byte_at_a_time_is_given_up() {
+fn a_server_that_sends_one_byte_per_request_is_an_error() {
     let body = bytes(4 << 20);
     let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
         if request.number == 0 {
@@ -119,7 +119,7 @@ fn a_server_that_gives_a_byte_at_a_time_is_given_up() {
 }
 
 #[test]
-fn a_whole_file_that_breaks_off_is_asked_for_again() {
+fn an_interrupted_whole_file_is_requested_again() {
     let body = bytes(1 << 20);
     let sent = body.clone();
     let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
@@ -134,7 +134,7 @@ fn a_whole_file_that_breaks_off_is_asked_for_again() {
 }
 
 #[test]
-fn connections_that_were_closed_meanwhile_cost_nothing() {
+fn closed_idle_connections_cost_no_retry() {
     let body = bytes(4 << 20);
     let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
         part(request, stream, &body, TAG);
@@ -166,7 +166,7 @@ fn a_stop_ends_a_read_and_closes_its_connection() {
 }
 
 #[test]
-fn a_stop_ends_what_waits_for_an_answer_or_for_another_try() {
+fn a_stop_ends_a_wait_for_a_response_or_a_retry() {
     for busy in [false, true] {
         let stop = Stop::default();
         let set = stop.clone();

@@ -57,7 +57,7 @@ fn check(opened: &Opened) {
 }
 
 #[test]
-fn the_files_of_an_index_are_asked_for_at_once() {
+fn the_files_of_an_index_are_requested_concurrently() {
     let together = Barrier::new(SHARDS);
     let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
         answer(request.path.trim_start_matches("/dir/"), &together, request, stream)
@@ -67,7 +67,7 @@ fn the_files_of_an_index_are_asked_for_at_once() {
 }
 
 #[test]
-fn a_repository_is_a_folder_with_an_index() {
+fn a_repository_with_an_index_is_opened_as_a_set() {
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
     let together = Barrier::new(SHARDS);
     let server = Server::new(move |request: &Request, stream: &mut TcpStream| {

@@ -83,7 +83,7 @@ fn trusting(authority: &str, name: &str) -> Options {
 }
 
 #[test]
-fn an_authority_of_the_users_own_is_trusted() {
+fn a_custom_certificate_authority_is_trusted() {
     let (port, authority) = secure("localhost", file);
     let url = format!("https://localhost:{port}/m");
     let (_, _, source) = open_with(&url, &trusting(&authority, "own")).unwrap();
@@ -108,7 +108,7 @@ fn a_redirect_to_plain_text_is_not_followed() {
 }
 
 #[test]
-fn a_server_without_tls_is_no_server_with_it() {
+fn a_server_without_tls_is_an_error_for_https() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = thread::spawn(move || {

@@ -15,7 +15,7 @@ const PIECE: usize = 256 << 10;
 const GROWTH: usize = 4 << 20;
 /// Maximum output size that is decoded by one call: 30 ms at 0.55 GB/s.
 const AT_ONCE: usize = 16 << 20;
-/// And maximum input size, because blocks may be empty.
+/// Maximum input size that is decoded by one call, because blocks may be empty.
 const AT_ONCE_INPUT: usize = 2 * AT_ONCE;
 
 /// A stream being decoded.
@@ -31,7 +31,7 @@ impl<'a> Stream<'a> {
         Self { input, decoder: Decompress::new(zlib), ended: false }
     }
 
-    /// Fills `output` as far as the stream permits, and returns the number of bytes.
+    /// Fills `output` until it is full or the stream ends, and returns the number of bytes.
     fn fill(&mut self, output: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < output.len() && !self.ended {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_taken_back() {
+    fn streams_round_trip() {
         let stop = Stop::default();
         for length in [0, 1, 1000, 2 * PIECE + 3, 2 * GROWTH + 3] {
             let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_one_call_takes_is_decoded_in_pieces() {
+    fn large_streams_are_decoded_in_pieces() {
         let bytes: Vec<u8> = (0..AT_ONCE + 5).map(|at| u8::try_from(at % 251).unwrap()).collect();
         memory_is_filled(&packed(&bytes, true), true, &bytes);
         let stopped = Stop::default();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_needs_no_whole_stream() {
+    fn a_head_is_decoded_from_a_truncated_stream() {
         let bytes: Vec<u8> = (0..5000_u32).map(|at| u8::try_from(at * at % 251).unwrap()).collect();
         let input = packed(&bytes, false);
         for most in [0, 1, 128, 4999] {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_claimed_costs_nothing() {
+    fn a_claimed_size_allocates_nothing() {
         let input = packed(&[0; 100], false);
         assert_eq!(
             decode(&input, false, Size::Exactly(1 << 60), &Stop::default()).unwrap_err().code(),

@@ -10,11 +10,11 @@ pub const THREADS: u32 = 32;
 /// The final block of a stream: no bytes, with fixed codes (RFC 1951 §3.2.6).
 pub const END: [u8; 2] = [0x03, 0x00];
 
-/// Encodes one piece after the other, with the same tables.
+/// Encodes one piece after another, with the same tables.
 pub struct Deflater(Compress);
 
 impl Deflater {
-    /// `level`: from 1, fast, to 9, small.
+    /// Creates an encoder. `level` is from 1, the fastest, to 9, the smallest.
     pub fn new(level: i32) -> Self {
         Self(Compress::new(Compression::new(level.clamp(1, 9).unsigned_abs()), false))
     }
@@ -61,7 +61,7 @@ mod tests {
     use crate::work::Stop;
 
     #[test]
-    fn pieces_and_stored_blocks_are_one_stream() {
+    fn pieces_and_stored_blocks_form_one_stream() {
         let mut seed = 1_u32;
         let noise = (0..300_000).map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

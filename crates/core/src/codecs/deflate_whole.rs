@@ -1,8 +1,8 @@
 //! Decodes whole deflate streams in memory with libdeflate: 1.35 times as fast as an interruptible decoder.
 //!
-//! It accepts everything that zlib accepts, and codes that zlib rejects but no encoder writes: lengths for more symbols than the format has
-//! (287 and 288, 31 and 32), one word where there are two (RFC 1951 §3.2.7), and the unused word of such a code. The checksum of zlib or of
-//! an archive covers the result.
+//! It accepts everything that zlib accepts. It also accepts codes that zlib rejects but no encoder writes: lengths for
+//! more symbols than the format has (287 and 288, 31 and 32), one word where there are two (RFC 1951 §3.2.7), and the
+//! unused word of such a code. The checksum of zlib or of an archive covers the result.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_decoders_make_the_same(
+        fn both_decoders_agree_on_streams(
             seed in prop::collection::vec(any::<u8>(), 0..300),
             times in 0_usize..40,
             level in 0_u32..10,
@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn noise_is_the_same_to_both(
+        fn both_decoders_agree_on_noise(
             input in prop::collection::vec(any::<u8>(), 0..200),
             zlib in any::<bool>(),
             length in 0_usize..500,

@@ -171,8 +171,8 @@ impl Digest {
         Ok(Self::spelled(text, expected, Over::Stored))
     }
 
-    /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 lowercase hex digits. Other algorithms of letters, digits and hex
-    /// digits are unknown, but accepted.
+    /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 lowercase hex digits. Accepts other algorithm
+    /// names of lowercase letters and digits, with hex values, as unknown.
     pub fn parse_registered(text: &str) -> Result<Self> {
         if let Some(digest) = Self::plain_registered(text.as_bytes()) {
             return Ok(digest);
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn masked_checksums() {
-        // That of no bytes is 0; that of 32 zeros is 0x8A9136AA in RFC 3720 B.4.
+        // The checksum of no bytes is 0; that of 32 zeros is 0x8A9136AA in RFC 3720 B.4.
         assert_eq!(Digest::masked_crc32c(0xa282_ead8).expected, Expected::Crc32c(0));
         let masked = 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8);
         Digest::masked_crc32c(masked).check_bytes(&[0; 32]).unwrap();
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_stands_as_it_is_spelled() {
+    fn the_spelling_of_a_digest_is_preserved() {
         let sha = |case: &str| format!("sha256:{}", case.repeat(32));
         for text in [
             "crc32c:0x0A2B3C4D",
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn registered_spellings() {
+    fn registered_spellings_are_strict() {
         let sha = format!("sha256:{}", "0a".repeat(32));
         for (good, known) in [("xxh3:00000000000000ff", true), (&*sha, true), ("blake3:00", false)] {
             let digest = Digest::parse_registered(good).unwrap();
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings() {
+    fn spellings_of_older_versions_are_lenient() {
         for good in ["crc32c:1a2b3c4d", "crc32c:0X1", "xxh3:whatever", "sha512:"] {
             assert!(Digest::parse(good).is_ok(), "{good}");
         }

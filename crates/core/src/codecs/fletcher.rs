@@ -85,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_the_definition() {
+    fn sums_match_the_definition() {
         for length in [0, 1, 2, 7, 719, 720, 721, 5000] {
             for factor in [1, 77, 255] {
                 let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at * factor % 256).unwrap()).collect();
-                // 65535 and 0 are the same there, and the folds leave either.
+                // 65535 and 0 are equal modulo 65535, and the folds may produce either.
                 let halves = |sum: u32| [sum >> 16, sum & 0xffff].map(|half| half % 65535);
                 assert_eq!(halves(sum(&bytes)), halves(slow(&bytes)), "{length} {factor}");
             }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_compared_in_either_order_of_its_bytes() {
+    fn both_byte_orders_of_a_checksum_are_accepted() {
         let data = b"some words of data";
         let stored = sum(data).to_le_bytes();
         let [a, b, c, d] = stored;

@@ -62,8 +62,8 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     }
 }
 
-/// The bytes of the frame. Records whether more bytes were requested than available, because the decoder treats an input that ends before a
-/// block as the end of the frame.
+/// The bytes of the frame. Records whether the decoder requested more bytes than available, because it treats an input
+/// that ends before a block as the end of the frame.
 struct Input<'a> {
     rest: &'a [u8],
     is_exhausted: bool,

@@ -70,7 +70,7 @@ pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
 /// A part of the data.
 enum Step<'i> {
     Run(&'i [u8]),
-    /// The distance to the repeated bytes.
+    /// The distance back to the repeated bytes, and their number.
     Back {
         distance: usize,
         length: usize,

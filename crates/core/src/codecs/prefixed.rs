@@ -1,5 +1,5 @@
-//! Compressed buffers that begin with their decoded length in 8 bytes, as in Arrow (Columnar Format, Compression); -1 if the rest is not
-//! compressed.
+//! Compressed buffers that begin with their decoded length in 8 bytes, as in Arrow (Columnar Format, Compression). A
+//! length of -1 means that the rest is not compressed.
 #![forbid(unsafe_code)]
 
 use super::frames::Size;

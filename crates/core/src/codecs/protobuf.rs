@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_single_elements_are_one_list() {
+    fn packed_and_single_elements_form_one_list() {
         // Field 5: 1 alone, [2, 300] packed, field 8 between, -1 alone.
         let minus_one = [0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
         let input = [&[0x28, 1, 0x2a, 3, 2, 0xac, 2, 0x42, 1, b'n'][..], &minus_one].concat();

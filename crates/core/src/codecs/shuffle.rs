@@ -1,5 +1,5 @@
-//! HDF5's shuffle filter: the first bytes of all elements, then all second ones, and so on. The parameter is the size of an element; bytes
-//! after the last whole element are unchanged.
+//! HDF5's shuffle filter: the first bytes of all elements, then the second bytes, and so on. The parameter is the size
+//! of an element in bytes; bytes after the last whole element are unchanged.
 #![forbid(unsafe_code)]
 
 use multiversion::multiversion;
@@ -7,7 +7,7 @@ use multiversion::multiversion;
 use super::frames::Size;
 use crate::error::{Code, Error, Result};
 
-/// Elements that are reassembled at a time: they stay in the core's cache.
+/// The number of elements reassembled at a time: they stay in the core's cache.
 const BLOCK: usize = 4096;
 
 /// Reassembles elements.
@@ -51,7 +51,7 @@ pub fn decode_into(input: &[u8], parameters: &[u32], output: &mut [u8]) -> Resul
     Ok(())
 }
 
-/// Elements that are reassembled at a time, with instructions that interleave the bytes of two registers.
+/// The number of elements reassembled at a time, with instructions that interleave the bytes of two registers.
 const WIDE: usize = 64;
 
 /// Elements of a width known at compile time. Compiled once for the baseline and once for AVX2, with which it is 7 times as fast for 4
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_of_any_width_come_together_again() {
+    fn elements_of_any_width_are_reassembled() {
         for width in [1_usize, 2, 3, 4, 5, 8, 16, 100] {
             for length in [0, 1, width, 5 * width, 64 * width, 193 * width + width / 2, 5000 * width + 1] {
                 let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();

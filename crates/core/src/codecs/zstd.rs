@@ -13,7 +13,7 @@ use crate::work::Stop;
 
 /// Maximum output size that is decoded by one call per frame: about 30 ms at 1.2 GB/s.
 const ONE_SHOT: usize = 32 << 20;
-/// And maximum input size, because blocks may be empty.
+/// Maximum input size that is decoded by one call, because blocks may be empty.
 const ONE_SHOT_INPUT: usize = 2 * ONE_SHOT;
 /// Decoded bytes between two checks of the stop flag.
 const PIECE: usize = 8 << 20;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sequence_of_frames_is_refused() {
+    fn invalid_sequences_of_frames_are_rejected() {
         let (good, skipped) = (frame(TEXT), skippable(0, b"anything"));
         let after = |bytes: &[u8]| [&good, bytes].concat();
         let cases = [
@@ -267,7 +267,7 @@ mod tests {
 
     /// Single-segment frames have a window of their content size.
     #[test]
-    fn what_a_header_claims_is_held_against_the_data() {
+    fn the_content_size_of_a_header_is_verified() {
         let claims = |bytes: u64| [&[0xe0], &bytes.to_le_bytes()[..]].concat();
         let claims_in_window = |bytes: u64, window: u8| [&[0xc0, window][..], &bytes.to_le_bytes()].concat();
         let window = |log: u8| vec![0, (log - 10) << 3];
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_its_own_is_one_frame_and_nothing_else() {
+    fn decode_frame_accepts_exactly_one_frame() {
         let good = frame(TEXT);
         let mut output = [0; 20];
         decode_frame(&good, &mut output).unwrap();
@@ -359,7 +359,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_ways_of_decoding_agree(
+        fn all_decoders_agree(
             parts in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), 0_u8..4), 1..5),
             at: prop::sample::Index,
             flip in prop_oneof![Just(0_u8), any::<u8>()],

@@ -10,13 +10,13 @@ use crate::error::{Code, Error, Result};
 
 /// Maximum level at which zstd is tuned for speed.
 const FAST: i32 = 4;
-/// The match window there is 512 KiB, as in level 1: that much stays in a core's second-level cache. Matches further back than a few rows
-/// of a tensor are accidental, and searching them takes a quarter of the time.
+/// The window log up to that level: 512 KiB, as in level 1, stay in a core's second-level cache. Matches further back
+/// than a few rows of a tensor are accidental, and searching for them takes a quarter of the time.
 const FAST_WINDOW: u32 = 19;
-/// Used if repetitions gain nothing; takes a tenth less time.
+/// Used if longer searches gain nothing; takes a tenth less time.
 const LIGHT_LEVEL: i32 = 1;
 const LIGHT_WINDOW: u32 = 18;
-/// Input of one job.
+/// The input of one job in bytes.
 const JOB: u32 = 1 << 20;
 /// Returns the number of compressing threads at a level, to limit memory. A thread holds some 4 MiB up to level 4, then some 10, and above
 /// level 8 from 50 to 150.
@@ -41,7 +41,7 @@ fn is_scarce(code: usize) -> bool {
     code.wrapping_neg() == ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize
 }
 
-/// The effort of finding repetitions.
+/// How thoroughly to search for repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
     /// As defined by the level.
@@ -69,7 +69,7 @@ impl Search {
     }
 }
 
-/// Encodes one frame after the other, with the same tables.
+/// Encodes one frame after another, with the same tables.
 pub struct Compressor {
     context: CCtx<'static>,
     level: i32,
@@ -77,7 +77,7 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// `checksum`: whether one follows each frame's data.
+    /// Creates a compressor. `checksum` adds a checksum to each frame.
     pub fn new(level: i32, checksum: bool) -> Result<Self> {
         let (mut context, search) = (CCtx::create(), Search::Level);
         search.set(level, &mut context)?;
@@ -105,7 +105,7 @@ impl Compressor {
     }
 }
 
-/// Encodes one large frame after the other in jobs shared by several threads.
+/// Encodes one large frame after another, in jobs shared by several threads.
 pub struct Jobs {
     context: CCtx<'static>,
     level: i32,
@@ -121,7 +121,7 @@ impl Jobs {
         Ok(Self { context, level, threads })
     }
 
-    /// Begins a frame of `length` bytes. Fails with `Limit` if the system has no thread left.
+    /// Begins a frame of `length` bytes. Fails with `ZT_LIMIT` if the system has no thread left.
     pub fn begin(&mut self, length: u64, search: Search) -> Result<()> {
         loop {
             self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
@@ -137,8 +137,8 @@ impl Jobs {
         }
     }
 
-    /// Consumes the beginning of `input` and writes to `output`: returns the size of both, and whether everything is done. `end`: whether
-    /// this is all of the input.
+    /// Consumes the beginning of `input`, and writes to `output`. Returns the number of bytes of both, and whether
+    /// everything is done. `end` marks the last of the input.
     pub fn step(&mut self, input: &[u8], output: &mut [u8], end: bool) -> Result<(usize, usize, bool)> {
         let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
         let (read, written, left) = self.advance(input, output, directive).map_err(failed)?;
@@ -146,7 +146,7 @@ impl Jobs {
         Ok((read, written, done))
     }
 
-    /// Returns the bytes read, the bytes written, and what remains; or zstd's error.
+    /// Returns the bytes read, the bytes written, and the remaining bytes; or zstd's error code.
     fn advance(
         &mut self,
         input: &[u8],
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_lacking_is_called_scarce() {
+    fn only_failed_allocations_are_limit_errors() {
         let code = |of: ZSTD_ErrorCode| failed((of as usize).wrapping_neg()).code();
         assert_eq!(code(ZSTD_ErrorCode::ZSTD_error_memory_allocation), Code::Limit);
         assert_eq!(code(ZSTD_ErrorCode::ZSTD_error_srcSize_wrong), Code::Internal);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_larger_than_every_buffer() {
+    fn frames_larger_than_every_buffer_are_decoded() {
         for length in [0, 1, OUTPUT - 1, OUTPUT, OUTPUT + 1, 3 * OUTPUT + 7] {
             let bytes = noise(length);
             let frame = zstd::bulk::compress(&bytes, 1).unwrap();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_does_not_say_its_size() {
+    fn frames_without_a_content_size_are_decoded() {
         let bytes = noise(OUTPUT + 5);
         let frame = zstd::stream::encode_all(&bytes[..], 1).unwrap();
         assert!(decoded(&frame, Size::UpTo(u64::MAX)).unwrap() == bytes);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_across_the_ends_of_every_buffer() {
+    fn frames_across_buffer_boundaries_are_decoded() {
         let bytes = noise(2 * OUTPUT + 3);
         let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 0xff, 0xff, 0x2f, 0][..], &vec![7; 0x2f_ffff]].concat();
         for length in [INPUT - 9, INPUT - 1, INPUT, OUTPUT - 1, OUTPUT + 1] {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sequence_of_frames() {
+    fn invalid_sequences_of_frames_are_rejected() {
         let good = zstd::bulk::compress(b"tensor tensor tensor", 3).unwrap();
         let more = [&good[..], b"more"].concat();
         for bad in [&more[..], &good[..good.len() - 1], &[], b"no frame"] {

@@ -12,10 +12,10 @@ use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
 use crate::write::sparse::Array;
 
-/// How tensors change on the way: the dtypes of their elements, and whether they lose their attributes.
+/// How tensors change during conversion: the dtypes of their elements, and whether they lose their attributes.
 #[derive(Clone, Default)]
 pub struct Casts {
-    /// Which dtypes become which. Others stay.
+    /// The dtypes to cast, each with its target. Others stay.
     pairs: Vec<(DType, DType)>,
     /// Casts of single tensors by their ordinals, which take precedence.
     singles: HashMap<u32, (DType, DType)>,
@@ -52,7 +52,8 @@ impl Casts {
         Ok(())
     }
 
-    /// Quantized tensors become dense tensors of `dtype`. `ZT_BAD_DTYPE` for any other than float32, float16 and bfloat16.
+    /// Converts quantized tensors to dense tensors of `dtype`. Fails with `ZT_BAD_DTYPE` unless it is float32, float16
+    /// or bfloat16.
     pub fn dequantizing(self, dtype: DType) -> Result<Self> {
         if !matches!(dtype, DType::Float32 | DType::Float16 | DType::BFloat16) {
             let message =
@@ -62,13 +63,13 @@ impl Casts {
         Ok(Self { dequantized: Some(dtype), ..self })
     }
 
-    /// No tensor keeps attributes, but for the parameters of layouts that are neither dense nor sparse.
+    /// Drops the attributes of all tensors, except the parameters of layouts that are neither dense nor sparse.
     #[must_use]
     pub fn without_attributes(self) -> Self {
         Self { all_bare: true, ..self }
     }
 
-    /// One tensor loses its attributes, or keeps them.
+    /// Sets whether one tensor loses its attributes.
     pub fn set_bare(&mut self, tensor: Tensor<'_>, is_bare: bool) {
         if is_bare {
             self.bare.insert(tensor.ordinal());
@@ -77,12 +78,12 @@ impl Casts {
         }
     }
 
-    /// The dtype that the elements of a quantized tensor get if it becomes dense.
+    /// Returns the dtype that the elements of a quantized tensor get if it becomes dense.
     pub fn dequantized(&self, tensor: Tensor<'_>) -> Option<DType> {
         self.dequantized.filter(|_| can_dequantize(tensor))
     }
 
-    /// The attributes that a tensor keeps. Those of a quantized tensor are parameters of its layout.
+    /// Returns the attributes that a tensor keeps. Those of a quantized tensor are parameters of its layout.
     pub fn attributes<'a>(&self, tensor: Tensor<'a>) -> Option<&'a Attributes> {
         let is_other = matches!(tensor.layout(), Layout::Other(_));
         let is_bare = (self.all_bare || self.bare.contains(&tensor.ordinal())) && !is_other;
@@ -98,8 +99,8 @@ impl Casts {
         self.pairs.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
     }
 
-    /// Returns the dtype that a component is converted to: elements of dense tensors and values of sparse ones are cast, components of
-    /// other layouts are not, because only the layout defines the meaning of their bytes.
+    /// Returns the dtype that a component is converted to. Elements of dense tensors and values of sparse ones are
+    /// cast. Components of other layouts are not, because only the layout defines the meaning of their bytes.
     pub fn component(&self, tensor: Tensor<'_>, part: &Component) -> Option<DType> {
         let elements = match tensor.layout() {
             Layout::Dense => part.role == Label::DATA,
@@ -166,14 +167,14 @@ impl Array for CastArray {
     }
 }
 
-/// Elements cast at a time: their bytes stay in the second-level cache.
+/// The number of elements cast at a time: their bytes stay in the second-level cache.
 const ELEMENTS: usize = 32 << 10;
 
 /// Passes elements to a writer, cast if requested.
 pub struct Pushing<'w> {
     writer: &'w mut Writer,
     cast: Option<(DType, DType)>,
-    /// The beginning of an incomplete element.
+    /// The first bytes of an incomplete element.
     begun: Vec<u8>,
     output: Vec<u8>,
 }

@@ -16,7 +16,7 @@ const NAME: usize = 100;
 enum Names {
     #[default]
     Own,
-    /// A name for each.
+    /// A name for each tensor.
     Given(Vec<Box<str>>),
     /// Their positions, because the target has no names.
     Numbers,
@@ -35,7 +35,7 @@ impl Chosen {
         Self { names: Names::Numbers, ..Self::default() }
     }
 
-    /// Adds tensors; `names`: their new names, either one for each or none.
+    /// Adds tensors. `names` are their new names: one for each tensor, or none at all.
     pub fn take(&mut self, ordinals: &[u32], names: Vec<String>) {
         self.ordinals.extend_from_slice(ordinals);
         if names.is_empty() {
@@ -75,7 +75,7 @@ impl Chosen {
         tensors.filter_map(|(at, &ordinal)| Some((at, catalog.tensor(ordinal as usize)?)))
     }
 
-    /// Returns the stored bytes of all of them.
+    /// Returns the total stored bytes of the tensors.
     pub fn stored(&self, catalog: &Catalog) -> u64 {
         self.tensors(catalog).map(|(_, tensor)| stored_bytes(tensor)).fold(0, u64::saturating_add)
     }
@@ -109,7 +109,7 @@ impl Chosen {
         }
     }
 
-    /// Reorders them: `positions` are their current positions.
+    /// Reorders the tensors. `positions` are their current positions.
     pub fn arrange(&mut self, positions: &[usize]) {
         self.ordinals = positions.iter().filter_map(|&at| self.ordinals.get(at).copied()).collect();
         if let Names::Given(names) = &mut self.names {
@@ -117,7 +117,8 @@ impl Chosen {
         }
     }
 
-    /// Sorts them in the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end.
+    /// Sorts the tensors in the order of canonical files, by the bytes of the names, so that blobs need not be moved at
+    /// the end.
     pub fn sort(&mut self, catalog: &Catalog) {
         let own = |ordinal: u32| catalog.tensor(ordinal as usize).map_or("", Tensor::name);
         match &mut self.names {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_their_own_given_or_places() {
+    fn names_are_original_given_or_positions() {
         let catalog = fixtures::row(20, 16);
         let mut own = Chosen::default();
         own.take(&[2, 10], Vec::new());
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_given_twice_is_refused() {
+    fn duplicate_names_are_rejected() {
         let catalog = fixtures::row(3, 16);
         let mut chosen = Chosen::default();
         chosen.take(&[0, 1, 2], vec!["a".into(), "b".into(), "a".into()]);

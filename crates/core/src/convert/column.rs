@@ -12,13 +12,13 @@ use crate::model::{Component, DType, Strided, View};
 use crate::sinks::Spool;
 use crate::write::sparse::Array;
 
-/// Bytes of records read at once.
+/// The number of bytes of records read at once.
 const RECORDS: u64 = 4 << 20;
 
 /// The location of the array in its blob.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Contiguous from this byte on.
+    /// Contiguous, beginning at this byte.
     Run(u64),
     Records(Records),
 }
@@ -63,7 +63,8 @@ impl Column {
         Ok(Self { spool, start, end, layout, dtype, big: part.is_swapped(), length })
     }
 
-    /// Fails if the array is neither contiguous nor fields of records, field by field: no format stores sparse tensors otherwise.
+    /// Returns the location of an array. Fails unless the array is contiguous or consists of fields of records, field
+    /// by field: no format stores sparse tensors in another way.
     fn layout(strided: &Strided) -> Result<Layout> {
         if let Some((start, _)) = strided.run() {
             return Ok(Layout::Run(start));
@@ -82,7 +83,7 @@ impl Column {
         self.spool.read_at(at, bytes)
     }
 
-    /// Elements are stored field by field, each field in `count` records.
+    /// Reads elements that are stored field by field, each field in `count` records.
     fn gather(&self, records: Records, first: u64, mut out: &mut [u8]) -> Result<()> {
         let mut at = first;
         while !out.is_empty() {

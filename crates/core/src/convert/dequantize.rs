@@ -1,5 +1,6 @@
-//! Quantized tensors that become dense tensors of floats on the way. Each value is computed as float32, as by `dequantize`, and rounded
-//! once. Batches of some MiB are decoded on all cores; only codes and scales that are stored apart are held whole.
+//! Converts quantized tensors to dense tensors of floats. Each value is computed as float32, as by `dequantize`, and
+//! rounded once. Batches of a few MiB are decoded on all cores. Only codes and scales stored in separate components are
+//! loaded whole.
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +16,18 @@ use crate::sources::scratch;
 use crate::work;
 use crate::write::Writer;
 
-/// Elements that one core decodes at a time. As float32 they fit into the second-level cache. A multiple of every block.
+/// The number of elements that one core decodes at a time. As float32 they fit into the second-level cache. A multiple
+/// of every block size.
 const STEP: usize = 1 << 16;
-/// Elements of a batch.
+/// The number of elements in a batch.
 const BATCH: usize = 64 * STEP;
 
-/// Bytes of the elements of a tensor in the dtype that it gets.
+/// Returns the size in bytes of a tensor's elements in the target dtype.
 pub fn length(tensor: Tensor<'_>, dtype: DType) -> Result<u64> {
     product(tensor.shape()).and_then(|elements| bytes_of(elements, dtype.bits())).ok_or_else(too_large)
 }
 
-/// Fails if the tensor's parameters contradict each other, which makes it impossible to decode.
+/// Fails if the tensor cannot be decoded because its parameters contradict each other.
 pub fn check(tensor: Tensor<'_>) -> Result<()> {
     match Quantized::new(tensor)? {
         Some(_) => Ok(()),
@@ -42,7 +44,7 @@ pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, dtype: DType, writer: &mut
     copied.map_err(|error| error.tensor(tensor.name()))
 }
 
-/// Decodes blocks as they are read. The digest of the component is checked.
+/// Decodes blocks as they are read. Verifies the digest of the component.
 fn blocks(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -85,7 +87,7 @@ fn blocks(
     if left > 0 { Err(too_many()) } else { batches.finish() }
 }
 
-/// Decodes codes and scales that are stored apart.
+/// Decodes codes and scales stored in separate components.
 fn codes(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -107,12 +109,12 @@ fn codes(
     batches.finish()
 }
 
-/// Decodes batches, and pushes each while the next one is decoded.
+/// Decodes batches, and pushes each one while the next is decoded.
 struct Batches<'r, 'w> {
     reading: Reading<'r>,
     writer: &'w mut Writer,
     dtype: DType,
-    /// The batch that is pushed next.
+    /// The batch to push next.
     ready: Vec<u8>,
     decoded: Vec<u8>,
 }
@@ -122,8 +124,8 @@ impl<'r, 'w> Batches<'r, 'w> {
         Self { reading, writer, dtype, ready: Vec::new(), decoded: Vec::new() }
     }
 
-    /// Adds a batch of the `count` elements that `decode` gives as float32 in the byte order of the host. `decode` gets the first
-    /// element of a step, and the memory for the step.
+    /// Adds a batch of `count` elements that `decode` produces as float32 in the byte order of the host. `decode` gets
+    /// the index of the first element of a step, and the output buffer of the step.
     fn add(
         &mut self,
         step: usize,

@@ -19,7 +19,8 @@ fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<Data
     own.or_else(|| bools.then_some(DataRule::Bool))
 }
 
-/// Returns whether the data determines if a tensor can be held. It does not for dense tensors, except of bools.
+/// Returns whether the data determines if the target can hold a tensor. For dense tensors it does not, except for
+/// bools.
 pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
     if wanted.casts.dequantized(tensor).is_some() {
         return false;
@@ -28,8 +29,8 @@ pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
         || tensor.components().iter().any(|part| rule(tensor, part, wanted).is_some())
 }
 
-/// Returns which of some tensors, by their positions among these ordinals, cannot be held because of their data, and why. Fails if data
-/// cannot be read or does not match its digest.
+/// Returns the tensors that the target cannot hold because of their data: their positions in `ordinals`, and the
+/// errors. Fails if data cannot be read or does not match its digest.
 pub fn unfit(
     reading: Reading<'_>,
     ordinals: &[u32],
@@ -77,7 +78,7 @@ fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: 
     let Some(rule) = rule(tensor, part, wanted) else { return Ok(()) };
     let mut elements = RuleCheck::new(Some(rule));
     let mut broken = Ok(());
-    // For damaged data the digest is reported, whatever rules it violates.
+    // If the data is damaged, report the digest and not the rules that it violates.
     let unruled = Component { rule: None, ..part.clone() };
     reading.pieces(tensor, &unruled, |piece| {
         if broken.is_ok() {
@@ -89,7 +90,7 @@ fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: 
     broken.and_then(|()| elements.finish()).map_err(named)
 }
 
-/// Returns whether an error means that data violates a rule, not that it is missing or damaged.
+/// Returns whether an error means that data violates a rule, and not that it is missing or damaged.
 fn is_of_data(code: Code) -> bool {
     matches!(code, Code::BadSparse | Code::BadDtype | Code::BadShape | Code::BadLayout)
 }

@@ -1,4 +1,4 @@
-//! Determines what a target cannot hold of a file, before anything is written.
+//! Determines what a target cannot hold, before anything is written.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -20,12 +20,12 @@ use crate::write::{WriteFormat, check};
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     pub format: &'static WriteFormat,
-    /// zTensor 2: in canonical form.
+    /// zTensor 2: write the canonical form.
     pub canonical: bool,
     pub casts: &'a Casts,
 }
 
-/// Returns why a tensor cannot be held under a name.
+/// Returns why the target cannot hold a tensor under a name.
 pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
     let Wanted { format, casts, .. } = wanted;
     if let Some(dtype) = casts.dequantized(tensor) {
@@ -70,7 +70,7 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     problem.map(|error| error.tensor(tensor.name()))
 }
 
-/// Rejects the name that a format reserves.
+/// Rejects a name that a format reserves.
 fn reserved(name: &str, format: &WriteFormat) -> Option<Error> {
     let is_reserved = matches!(format.names, Names::Except(reserved) if reserved == name);
     is_reserved.then(|| {
@@ -78,7 +78,7 @@ fn reserved(name: &str, format: &WriteFormat) -> Option<Error> {
     })
 }
 
-/// The advice for a tensor whose layout cannot be held, if it can be stored as floats.
+/// Returns advice for a tensor with an unsupported layout, if it can be stored as floats.
 fn advice(tensor: Tensor<'_>) -> &'static str {
     if can_dequantize(tensor) { " (option dequantize stores its elements as floats)" } else { "" }
 }
@@ -111,7 +111,7 @@ fn dequantized(
     check::entry(format, "dense", None, &mut written)
 }
 
-/// Components beside those of the layout, where the target has no place for them.
+/// Rejects components other than those of the layout if the target does not support them.
 fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let roles = tensor.other_components().map(|part| format!("{:?}", catalog.label(part.role)));
     let roles: Vec<_> = roles.filter(|_| !format.other_components).take(NAMED).collect();
@@ -122,7 +122,8 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static Writ
     (!roles.is_empty()).then(|| Error::new(Code::BadLayout, message()))
 }
 
-/// Rejects the dtype of elements of a layout that the target does not define, if it records those of components alone.
+/// Rejects the dtype of elements of a layout that the target does not define, if the target records only those of
+/// components.
 fn lost_dtype(tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let (name, layout) = (format.title, tensor.layout_name());
     let is_lost =
@@ -134,10 +135,10 @@ fn lost_dtype(tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error>
     Some(Error::new(Code::BadLayout, message))
 }
 
-/// Maximum number of components that an error names.
+/// Maximum number of components named in an error.
 const NAMED: usize = 8;
 
-/// Checks the requirements of the format itself.
+/// Checks the requirements that only this format has.
 fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Result<()> {
     let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
     (wanted.format.check_announced)(&Announced {
@@ -149,17 +150,17 @@ fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'
     })
 }
 
-/// Only version 2 pads the last byte of a packed type.
+/// Returns whether the elements fill whole bytes. Only version 2 pads the last byte of a packed dtype.
 fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
     product(tensor.shape()).is_none_or(|elements| bytes_of(elements, dtype.bits()).is_some())
 }
 
-/// Checks the entry like the writer, as far as lengths are known.
+/// Checks the index entry like the writer, if all lengths are known.
 fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result<()> {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components();
     if tensor.layout() == Layout::Dense && parts.len() == 1 && casts.attributes(tensor).is_none() {
-        // The source's own layout says the same.
+        // The source has checked the same rules.
         return Ok(());
     }
     let indices = if sparse { sparse_parts(tensor)?.split_off(1) } else { Vec::new() };
@@ -183,7 +184,8 @@ fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result
     check::entry(format, tensor.layout_name(), casts.attributes(tensor), &mut written)
 }
 
-/// Returns the dtypes that the target must support: not those of index arrays, which become unsigned integers that every target supports.
+/// Returns the dtypes that the target must support. Excludes those of index arrays, which become unsigned integers that
+/// every target supports.
 fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DType> + 'a {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let indices = move |part: &Component| sparse && part.role != Label::VALUES && tensor.is_own(part);

@@ -10,7 +10,7 @@ use crate::read::{Reading, sparse_parts};
 use crate::write::sparse::{Array, Held, IndexTypes, NewSpool, Sparse, blocks};
 use crate::write::{Spec, WriteFormat, Writer};
 
-/// Maximum size of sparse tensors that are held in memory while they are checked and arranged.
+/// Maximum size in bytes of a sparse tensor that is checked and reordered in memory.
 const HELD: u64 = 8 << 20;
 
 /// Returns whether the arrays are too large for memory.
@@ -19,7 +19,7 @@ fn is_spooled(parts: &[&Component]) -> bool {
     length.is_none_or(|length| length > HELD)
 }
 
-/// Returns the tensor in the form that the format requires, its values not yet cast.
+/// Returns the tensor in the form that the format requires, before its values are cast.
 fn read(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -45,8 +45,8 @@ fn read(
         .map_err(|error| error.tensor(tensor.name()))
 }
 
-/// Fails if [`copy`] would fail because of the tensor's data. `rule`: the target's requirement on the values; `spool` creates an unnamed
-/// temporary file.
+/// Fails if [`copy`] would fail because of the tensor's data. `rule` is the target's requirement for the values.
+/// `new_spool` creates an unnamed temporary file.
 pub fn judge(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -63,7 +63,7 @@ pub fn judge(
     elements.finish()
 }
 
-/// Copies the arrays of a sparse tensor. `spec` has the other components, whose bytes follow theirs.
+/// Copies the arrays of a sparse tensor. `spec` has the other components, whose bytes come after the arrays.
 pub fn copy(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -88,7 +88,7 @@ mod tests {
     use crate::model::{DType, Label};
 
     #[test]
-    fn so_many_bytes_are_held_and_no_more() {
+    fn large_tensors_are_spooled() {
         let part = |length| Component::raw(Label::VALUES, Some(DType::Uint8), 0, length);
         let (half, more, most) = (part(HELD / 2), part(HELD / 2 + 1), part(u64::MAX));
         assert!(!is_spooled(&[&half, &half]));

@@ -1,10 +1,10 @@
-//! Attributes that stay the CBOR that they are in the index.
+//! Attributes that stay encoded as the CBOR of the index.
 #![forbid(unsafe_code)]
 
 use crate::model::Attributes;
 use crate::syntax::cbor::Pairs;
 
-/// Attributes of a map that was checked.
+/// Returns the attributes of a map that was already checked.
 pub fn of_cbor(pairs: Pairs<'_>) -> Attributes {
     if pairs.bytes().is_empty() {
         return Attributes::default();

@@ -1,6 +1,6 @@
-//! The Binary Tensor Format: a count, the offsets of that many records, the records. It has neither a magic
-//! nor names; tensors are called `0`, `1`, … in the order of the file. As the grammar has it, the records follow
-//! each other in the order of their offsets.
+//! The Binary Tensor Format: a count, the offsets of that many records, then the records. The format has neither a
+//! magic nor names, so tensors are called `0`, `1`, … in file order. As the grammar requires, the records follow each
+//! other in the order of their offsets.
 #![forbid(unsafe_code)]
 
 use super::btf_encode;
@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
     title: "BTF",
     endings: &["btf"],
     lacks: "its lengths are not those of a BTF file",
-    // It has no magic: a file is one where header and records account for every byte.
+    // BTF has no magic. In a valid file, the header and the records account for every byte.
     detect: |_| Ok(Confidence::Possible),
     parse,
     writes: &[&WRITE_FORMAT],
@@ -42,7 +42,7 @@ const RECORD_HEADER: u64 = 16;
 const ALIGNMENT: u64 = 8;
 const WORD: u64 = 8;
 
-/// Reads the header and every record's header. All bytes of the file must be accounted for.
+/// Reads the header of the file and of every record. They must account for every byte of the file.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     Parser { window: Window { input, start: 0, bytes: Vec::new() } }.parse().map_err(|error| error.rule(RULE))
 }
@@ -82,7 +82,8 @@ impl Parser<'_> {
         Ok(builder.finish())
     }
 
-    /// Records are padded with zeros to a multiple of 8; only the last may go without.
+    /// Returns the end of a record's padding. Records are padded with zeros to a multiple of 8; only the last one may
+    /// omit the padding.
     fn padded(&mut self, end: u64, last: bool) -> Result<u64> {
         let padded = end.next_multiple_of(ALIGNMENT);
         let stop = if last { padded.min(self.window.input.length()) } else { padded };
@@ -92,7 +93,7 @@ impl Parser<'_> {
         Ok(stop)
     }
 
-    /// Adds the tensor of the record at `offset` and gives the end of its payload.
+    /// Adds the tensor of the record at `offset`, and returns the end of its payload.
     fn record(&mut self, builder: &mut Builder, name: &str, offset: u64) -> Result<u64> {
         let rank = self.window.word(offset)?;
         let kind = self.window.get(offset + WORD, WORD)?;
@@ -141,7 +142,8 @@ impl Parser<'_> {
         Ok((Layout::Dense, vec![Component::raw(Label::DATA, Some(dtype), at, bytes)], end))
     }
 
-    /// `DIMS INDICES VALUES`: indices are dims (N, RANK) and u64 tuples, values dims (N) and elements.
+    /// Reads `DIMS INDICES VALUES`: the indices have dims (N, RANK) and u64 tuples, the values have dims (N) and
+    /// elements.
     fn coo(&mut self, dtype: DType, shape: &[u64], at: u64) -> Result<(Layout, Vec<Component>, u64)> {
         let rank = shape.len() as u64;
         let nnz = exact(self.window.word(at)?, "the number of values")?;
@@ -169,7 +171,7 @@ impl Parser<'_> {
         let values_bytes = exact_bytes(Some(nnz), dtype.bits())?;
         let end = self.fits(values_at, values_bytes)?;
         let mut coords = Component::raw(Label::COORDS, Some(DType::Uint64), coords_at, coords_bytes);
-        // Tuples of one coordinate are the same in both orders.
+        // Tuples of one coordinate are identical in both orders.
         if rank > 1 {
             coords.view = View::records(0, rank * WORD, rank, WORD, nnz);
         }
@@ -186,7 +188,7 @@ impl Parser<'_> {
     }
 }
 
-/// The dtypes, at the places of their codes.
+/// The dtypes, indexed by their codes.
 const DTYPES: [DType; 6] =
     [DType::Int8, DType::Int16, DType::Int32, DType::Int64, DType::Float32, DType::Float64];
 
@@ -195,7 +197,7 @@ fn dtype_of(code: u8) -> Result<DType> {
     found.ok_or_else(|| Error::new(Code::BadDtype, format!("{code} is no BTF dtype, which are 0 to 5")))
 }
 
-/// BTF's code of a dtype; `None` for one that it does not have.
+/// Returns BTF's code of a dtype; `None` if BTF does not support it.
 pub fn code_of(dtype: DType) -> Option<u8> {
     (0_u8..).zip(DTYPES).find_map(|(code, known)| (known == dtype).then_some(code))
 }
@@ -204,7 +206,7 @@ fn bad(message: String, offset: u64) -> Error {
     Error::new(Code::BadIndex, message).at(offset)
 }
 
-/// A part of the source held in memory, so that small records next to each other cost one read.
+/// A part of the source in memory, so that small adjacent records take a single read.
 struct Window<'s> {
     input: &'s Input<'s>,
     start: u64,

@@ -1,4 +1,4 @@
-//! The header of a BTF file, from a catalog, and its records.
+//! Encodes a catalog as a BTF file: its header and its records.
 #![forbid(unsafe_code)]
 
 use super::btf::code_of;
@@ -6,7 +6,7 @@ use super::write_format::Assemble;
 use crate::error::Result;
 use crate::model::{Catalog, Layout};
 
-/// Writes header and records.
+/// Writes the header and the records.
 pub fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     let blobs = catalog.blobs();
     let mut table = (blobs.len() as u64).to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! How the files of a version are changed: what its row reads of one, and how it spells what is to become of it.
+//! How the files of a version are edited: how its index is read, and how changes to it are encoded.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -11,22 +11,22 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Catalog;
 
-/// Reads the index of a file that begins with the row's magic.
+/// Reads the index of a file that begins with the magic of a [`WriteFormat`].
 pub type OpenEdit = fn(&Input<'_>) -> Result<Editable>;
 
-/// A file as an edit finds it.
+/// A file that can be edited.
 pub struct Editable {
     pub catalog: Catalog,
     pub index: Index,
-    /// The row of its very version: several can share a magic.
+    /// The format and exact version of the file: several versions can share a magic.
     pub format: &'static WriteFormat,
     pub spelling: &'static dyn EditFormat,
 }
 
-/// Attributes to set, in the order of the calls; those without a value are taken out.
+/// Attributes to change, in the order of the calls. Those without a value are removed.
 pub type AttributeChanges = Vec<(Value, Option<Value>)>;
 
-/// What is to become of a tensor.
+/// A change to a tensor.
 #[derive(Default)]
 pub struct Change {
     pub removed: bool,
@@ -40,41 +40,41 @@ impl Change {
     }
 }
 
-/// What is to become of a file.
+/// The changes to a file.
 #[derive(Default)]
 pub struct Changes {
-    /// By the tensor's place in the catalog.
+    /// Changes by the ordinal of the tensor in the catalog.
     pub tensors: HashMap<usize, Change>,
-    /// Of the file itself.
+    /// Changes to the attributes of the file itself.
     pub attributes: AttributeChanges,
 }
 
-/// The new offset of a component, by the places of its tensor in the catalog and of the component in the tensor.
+/// Returns the new offset of a component, given the ordinal of its tensor in the catalog and its index in the tensor.
 pub type Place<'p> = &'p dyn Fn(usize, usize) -> Option<u64>;
 
-/// A version's way to change an index and to end a file with it.
+/// How a version changes an index and ends a file with it.
 pub trait EditFormat: Sync {
-    /// Whether bytes are only ever added, so that an old index stays in the file as bytes that nothing refers to. A clone
-    /// of another one ends before its old index.
+    /// Returns whether edits only append bytes, so that an old index stays in the file as unreferenced bytes. If not, a
+    /// clone ends before its old index.
     fn only_adds(&self) -> bool;
 
-    /// Checks the name that a tensor is to have.
+    /// Checks the new name of a tensor.
     fn check_name(&self, name: &str) -> Result<()>;
 
-    /// Checks attributes that are set of a tensor. Those of the file are checked as the row says.
+    /// Checks attributes to set on a tensor. The [`WriteFormat`] defines the check for those of the file.
     fn check_attributes(&self, attributes: &[(Value, Value)]) -> Result<()>;
 
-    /// The index of a file after `changes`, where the tensors of `added` are new.
+    /// Returns the index after `changes`, with the new tensors of `added`.
     fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>>;
 
-    /// The index of a file whose blobs were moved, each to its place. Fails where something in it is not known here: it
-    /// might name a place in the file too.
+    /// Returns the index after each blob has moved to its new offset. Fails with `ZT_UNSUPPORTED_VERSION` if the index
+    /// has an unknown key, which might contain an offset too.
     fn moved(&self, old: &Editable, place: Place<'_>) -> Result<Vec<u8>>;
 
-    /// What stands behind blobs that end at `end`, of a file that aligns them to `alignment`. The index was read as an
-    /// opening will read it.
+    /// Returns the bytes after blobs that end at `end`, in a file that aligns them to `alignment`. Parses the index
+    /// like a reader to check it.
     fn checked_tail(&self, index: &[u8], end: u64, alignment: u64, limits: &Limits) -> Result<Vec<u8>>;
 
-    /// An index that stands at `at`, and what follows it.
+    /// Returns an index at offset `at`, and the bytes after it.
     fn tail(&self, index: &[u8], at: u64) -> Vec<u8>;
 }

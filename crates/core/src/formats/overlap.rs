@@ -1,20 +1,20 @@
-//! Blobs of one file that overlap without being the same: those that are the same are tied weights. Version 2 refuses others, and so does
-//! safetensors. No specification below version 2 forbids them, no writer makes them, and all that they can say is read as it stands: so
-//! they are a warning.
+//! Finds blobs of one file that overlap without being identical. Identical blobs are tied weights. Version 2 and
+//! safetensors forbid other overlaps. No specification below version 2 forbids them, but no writer produces them. They
+//! are safe to read, so they are only a warning.
 #![forbid(unsafe_code)]
 
 use crate::model::{Builder, Catalog, Label, Span};
 
-/// A blob that an index refers to.
+/// A blob referenced by an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
     pub span: Span,
-    /// Who refers to it; `None` is the index itself.
+    /// The ordinal of the tensor that refers to it; `None` for the index itself.
     pub tensor: Option<u32>,
     pub role: Label,
 }
 
-/// Warns of the first two blobs of a file that overlap without being the same.
+/// Warns about the first two blobs of a file that overlap without being identical.
 pub fn warn(builder: &mut Builder) {
     if builder.is_known_disjoint(None) {
         return;
@@ -35,7 +35,7 @@ pub fn warn(builder: &mut Builder) {
     builder.warn("ZT_WARN_OVERLAP", message, Some(&tensor), Some(&role));
 }
 
-/// The blobs of all tensors.
+/// Returns the blobs of all tensors.
 pub fn regions(catalog: &Catalog) -> Vec<Region> {
     let mut regions = Vec::with_capacity(catalog.len());
     for tensor in catalog.iter() {
@@ -47,11 +47,11 @@ pub fn regions(catalog: &Catalog) -> Vec<Region> {
     regions
 }
 
-/// Two blobs of one file that overlap without being the same, if there are any.
+/// Returns the first two blobs of one file that overlap without being identical, if any.
 pub fn first(mut regions: Vec<Region>) -> Option<(Region, Region)> {
     regions.retain(|region| region.span.length > 0);
-    // Files list their tensors by name, and place them so or in the order of their layers: long runs, which the stable
-    // sort merges.
+    // Files list tensors by name, and store them in that order or in layer order. The result is long sorted runs, which
+    // the stable sort merges.
     regions.sort_by_key(|region| region.span);
     regions.windows(2).find_map(|pair| {
         let &[first, second] = pair else { return None };
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_or_disjoint() {
+    fn only_overlapping_blobs_that_differ_are_found() {
         let ok = [
             region(0, 8192, 10),
             region(0, 4096, 4096),

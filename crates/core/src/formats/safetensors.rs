@@ -1,6 +1,6 @@
-//! safetensors: the size of a JSON header in 8 bytes, the header, one byte buffer that the tensors fill
-//! without holes. As strict as the reference implementation, and stricter where its page is: duplicate
-//! names and a header that does not begin with `{` are refused.
+//! safetensors: the size of a JSON header in 8 bytes, the header, and a byte buffer that the tensors fill without
+//! holes. The parser is as strict as the reference implementation, and stricter where the specification is: it rejects
+//! duplicate names and a header that does not begin with `{`.
 #![forbid(unsafe_code)]
 
 use super::safetensors_encode;
@@ -20,7 +20,7 @@ use crate::syntax::values::Event;
 
 const NAME: &str = "safetensors";
 pub const CONTAINER: Container = Container::named(NAME);
-/// What the metadata is called, among the tensors.
+/// The key of the metadata among the tensors.
 pub const METADATA: &str = "__metadata__";
 
 pub const FORMAT: Format = Format {
@@ -47,12 +47,13 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
 
 const RULE: &str = "safetensors Format";
 const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";
-/// Bytes before the header.
+/// The number of bytes before the header.
 const PREFIX: u64 = 8;
-/// What a tensor takes in a header, for a first guess at their number: names of 30 to 40 bytes and the rest.
+/// The typical size in bytes of a header entry, to estimate the number of tensors: a name of 30 to 40 bytes and the
+/// rest.
 const ENTRY_BYTES: usize = 96;
 
-/// A header has its '{' behind its size.
+/// Detects safetensors by the '{' after the size of the header.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if probe.first(9)?.get(8) == Some(&b'{') { Confidence::Likely } else { Confidence::No })
 }
@@ -68,7 +69,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     let size = u64_le(&input.read_vec(0, PREFIX)?, 0).unwrap_or_default();
     let limit = limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
-    // Before the limit, which nobody should raise beyond the file.
+    // Checked before the limit: raising the limit would not help here.
     if size > total - PREFIX {
         let message =
             format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
@@ -82,7 +83,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     parse_index(&input.read_owned(PREFIX, size)?, total, limits)
 }
 
-/// The catalog of the header `bytes` of a file of `total` bytes.
+/// Returns the catalog of the header `bytes` of a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog> {
     if bytes.first() != Some(&b'{') {
         return Err(Error::new(Code::BadIndex, "the header does not begin with '{'").at(PREFIX).rule(RULE));
@@ -119,7 +120,7 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
     Ok(catalog)
 }
 
-/// String to string only.
+/// Reads the metadata: a map of strings to strings.
 fn metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Attributes> {
     if reader.null() {
         return Ok(Attributes::default());
@@ -145,7 +146,7 @@ fn metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Attributes> {
     }))
 }
 
-/// Calls `each` with each key and value of an object of strings.
+/// Calls `each` for each key and value of an object of strings.
 fn texts(
     reader: &mut Reader<'_>,
     unique: Unique,
@@ -156,21 +157,21 @@ fn texts(
     })
 }
 
-/// The entries of tensors, which are mostly spelled like one before them.
+/// Reads the entries of tensors. Most of them are spelled like an earlier one.
 #[derive(Default)]
 struct Entries<'a> {
-    /// Of the last one: memory that all share.
+    /// The shape of the last entry, in memory shared by all of them.
     shape: Vec<u64>,
     draft: Draft,
     known: Spellings<'a, (DType, Vec<u64>)>,
 }
 
-/// The numbers that entries of one spelling differ in.
+/// The numbers that differ between entries of one spelling.
 const BEGIN: usize = 0;
 const END: usize = 1;
 
 impl<'a> Entries<'a> {
-    /// Reads the next one, and its shape.
+    /// Reads the next entry and its shape.
     fn next(&mut self, reader: &mut Reader<'a>, limits: &Limits) -> Result<Entry> {
         if let Some((&(dtype, ref shape), filling)) = self.known.read(reader)
             && let [Some(begin), Some(end), _] = filling.numbers
@@ -187,7 +188,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// One tensor's entry without its shape.
+/// The entry of a tensor without its shape.
 struct Entry {
     dtype: DType,
     begin: u64,
@@ -264,7 +265,7 @@ fn span(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<(u64, u64)> {
     Ok((offsets[0], offsets[1]))
 }
 
-/// The names of the reference implementation 0.8, those that models are made of first.
+/// The names of the reference implementation 0.8, the most common ones first.
 const DTYPES: [(&str, DType); 22] = [
     ("BF16", DType::BFloat16),
     ("F32", DType::Float32),
@@ -295,24 +296,24 @@ fn dtype_of(text: &str) -> Result<DType> {
     found.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is not a dtype of safetensors")))
 }
 
-/// What safetensors calls a dtype; `None` for one that it does not have.
+/// Returns the safetensors name of a dtype; `None` if the format does not support it.
 pub fn name_of(dtype: DType) -> Option<&'static str> {
     DTYPES.iter().find(|(_, known)| *known == dtype).map(|&(name, _)| name)
 }
 
-/// The tensors, in the order of their offsets, follow each other from the first byte of the buffer, which
-/// begins at `data`, to its last.
+/// Checks that the tensors, sorted by offset, follow each other from the first byte of the buffer, which begins at
+/// `data`, to the last.
 fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
     let span = |tensor: Tensor<'_>| {
         let component = tensor.components().first();
         component.map_or((0, 0), |component| (component.offset() - data, component.stored_length()))
     };
-    // Both are offsets of the header, so their sum is one.
+    // Both are offsets from the header, so the sum cannot overflow.
     let follow = |expected, tensor| {
         let (begin, length) = span(tensor);
         if begin == expected { Ok(begin + length) } else { Err((expected, begin, tensor)) }
     };
-    // Nearly every header has them in this order.
+    // Nearly all headers list the tensors in this order.
     let expected = catalog.iter().try_fold(0, follow).or_else(|_| {
         let mut tensors: Vec<_> = catalog.iter().collect();
         tensors.sort_by_key(|&tensor| span(tensor));

@@ -1,4 +1,4 @@
-//! The header of a safetensors file, from a catalog, and the byte buffer behind it.
+//! Encodes a catalog as a safetensors file: the header and the byte buffer after it.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
@@ -8,7 +8,8 @@ use super::write_format::Assemble;
 use crate::error::Result;
 use crate::model::{Catalog, DType};
 
-/// As the reference implementation orders them: wide elements first, so that all stay aligned, then by name.
+/// Writes header and data in the order of the reference implementation: wide elements first, so that all stay aligned,
+/// then by name.
 pub fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     let mut blobs = catalog.blobs();
     blobs
@@ -46,7 +47,7 @@ pub fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     blobs.iter().try_for_each(|(_, blob)| file.blob(blob))
 }
 
-/// A JSON string.
+/// Appends `text` as a JSON string.
 pub fn quote(header: &mut String, text: &str) {
     header.push('"');
     for character in text.chars() {

@@ -1,15 +1,15 @@
-//! zTensor 0.1 as its own Rust crate (0.1.4) writes sparse tensors: all arrays in one blob. CSR is `indptr`
-//! (u64, rows + 1), `indices` (u64, nnz), values; COO is nnz entries of one u64 a dimension and a value.
+//! Sparse tensors as the Rust crate of zTensor 0.1 (0.1.4) writes them: all arrays in one blob. CSR is `indptr` (u64,
+//! rows + 1), `indices` (u64, nnz), values. COO is nnz entries, each with one u64 per dimension and a value.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
 use crate::model::{ArrayLocation, Counted};
 
-/// Bytes of an index.
+/// Bytes per index.
 const INDEX: u64 = 8;
 
-/// Where values, indices and indptr of a CSR blob stand; values have `width` bytes. Fails with `ZT_BAD_SPARSE` where the row
-/// pointers alone would exceed a u64.
+/// Returns the locations of values, indices and indptr in a CSR blob whose values have `width` bytes each. Fails with
+/// `ZT_BAD_SPARSE` if the size of the row pointers exceeds a u64.
 pub fn csr(rows: u64, width: u64) -> Result<[Counted; 3]> {
     let pointers = rows.checked_add(1).and_then(|count| count.checked_mul(INDEX)).ok_or_else(|| {
         Error::new(Code::BadSparse, format!("no blob can hold the row pointers of {rows} rows"))
@@ -21,7 +21,7 @@ pub fn csr(rows: u64, width: u64) -> Result<[Counted; 3]> {
     Ok([run(pointers, INDEX, 0, width), run(pointers, 0, 0, INDEX), run(0, 0, pointers, 0)])
 }
 
-/// Where values and coords of a COO blob stand.
+/// Returns the locations of values and coords in a COO blob.
 pub fn coo(rank: u64, width: u64) -> [Counted; 2] {
     let array = |start, fields, width_of| Counted {
         fixed: 0,
@@ -37,7 +37,7 @@ mod tests {
     use crate::model::View;
 
     #[test]
-    fn places_of_the_arrays() {
+    fn arrays_are_located_in_the_blob() {
         // 2 rows, 3 float32 values: 24 + 24 + 12 bytes.
         let views = csr(2, 4).unwrap().map(|array| array.view(60).unwrap());
         assert_eq!(views, [View::range(48, 12), View::range(24, 24), View::range(0, 24)]);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_fit_no_entry() {
+    fn sizes_without_whole_entries_are_rejected() {
         assert!(csr(2, 4).unwrap().iter().all(|array| array.view(61).is_err() && array.view(23).is_err()));
         assert!(csr(u64::MAX, 4).is_err());
         assert!(csr(9, 4).unwrap().iter().all(|array| array.view(60).is_err()));

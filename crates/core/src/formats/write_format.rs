@@ -1,4 +1,4 @@
-//! What each format and version can hold when it is written.
+//! Defines what each format and version can store.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -17,80 +17,80 @@ use crate::model::{
 use crate::sources::ReadAt;
 use crate::work::Stop;
 
-/// A format, in one of its versions, as the writer needs it: what it can hold, and how it is spelled. Rows are statics, and are
-/// compared by identity.
+/// A format in one of its versions, as the writer needs it: what it can store and how it is encoded. All instances are
+/// statics, and are compared by identity.
 #[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
 pub struct WriteFormat {
     /// The name of the format.
     pub format: &'static str,
-    /// As options name it; `None` where the format has no versions.
+    /// The version as options name it; `None` if the format has no versions.
     pub version: Option<&'static str>,
-    /// Whether it is written where no version is named.
+    /// Whether this is the default version.
     pub usual: bool,
-    /// As messages name it.
+    /// The name in messages.
     pub title: &'static str,
-    /// What reads it.
+    /// Software that reads it.
     pub readers: &'static [&'static str],
-    /// What a file begins with.
+    /// The first bytes of a file.
     pub magic: &'static [u8],
     pub index: Index,
     pub sparse: SparseForm,
-    /// Whether elements of a type can be stored.
+    /// Returns whether elements of a dtype can be stored.
     pub holds: fn(DType) -> bool,
-    /// Whether tensors of a layout can be stored.
+    /// Returns whether tensors of a layout can be stored.
     pub holds_layout: fn(Layout) -> bool,
     pub names: Names,
     pub attributes: FileAttributes,
-    /// Whether tensors can have attributes of their own.
+    /// Whether tensors can have attributes.
     pub tensor_attributes: bool,
-    /// Whether a dense or sparse tensor can have components beside those of its layout.
+    /// Whether a dense or sparse tensor can have components other than those of its layout.
     pub other_components: bool,
     /// Which dtypes the index records.
     pub dtypes: RecordedDtypes,
-    /// Of components; the usual one first.
+    /// The digests of components that can be stored; the default first.
     pub digests: &'static [Algorithm],
-    /// Of blobs; `None` where they stand without gaps.
+    /// The alignment of blobs; `None` if they follow each other without gaps.
     pub alignment: Option<Alignment>,
-    /// How blobs are compressed, if at all.
+    /// The compression of blobs; `None` if they cannot be compressed.
     pub compression: Option<Method>,
-    /// What the format always has of the content of a blob; `digests` is then empty.
+    /// The checksum of the decoded content that the format always stores for a blob. `digests` is empty in that case.
     pub checksum: Option<Algorithm>,
-    /// The canonical form, where there is one, which is then the usual one.
+    /// The canonical form, if there is one. It is then the default.
     pub canonical: Option<Canonical>,
-    /// The digest of what a file says, wherever its bytes are.
+    /// Computes a digest of the content of a file that does not depend on the location of its bytes.
     pub content_digest: Option<ContentDigest>,
     pub shards: Sharding,
-    /// Whether a file names what wrote it.
+    /// Whether a file records the software that wrote it.
     pub generator: bool,
-    /// Whether tensors keep the profiles of zTensor 2: uint32 indices where they were that, columns that rise within their row,
-    /// cells that are named once, bools of 0 and 1, packed types that fill up their last byte.
+    /// Whether tensors follow the profiles of zTensor 2: uint32 indices stay uint32, columns rise within their row,
+    /// cells are unique, bools are 0 or 1, and the last byte of packed dtypes is padded.
     pub profiles: bool,
-    /// Whether index arrays can have any integer type (1.1 §III.2), not uint64 alone.
+    /// Whether index arrays can have any integer dtype (1.1 §III.2), and not only uint64.
     pub any_indices: bool,
-    /// What it alone asks of a file that is to be written.
+    /// Checks the settings of a new file against the rules of this format.
     pub check_settings: fn(&Asked<'_>) -> Result<()>,
-    /// What it alone asks of what is announced of a tensor.
+    /// Checks what is known of a tensor before its bytes are written against the rules of this format.
     pub check_announced: fn(&Announced<'_>) -> Result<()>,
-    /// Checks what the index is to say of a tensor, as a reader would; the tensor comes without its attributes.
+    /// Checks the index entry of a tensor like a reader. The tensor is passed without its attributes.
     pub check_entry: fn(&mut NewTensor<'_>, layout: &str, Option<&Attributes>) -> Result<()>,
-    /// What it asks of a file's attributes beyond [`FileAttributes`]; canonical form may ask more.
+    /// Checks the attributes of a file beyond [`FileAttributes`]; canonical form may be stricter.
     pub check_attributes: CheckAttributes,
-    /// How a file that is there is changed; `None` where files are only written anew.
+    /// How an existing file is edited; `None` if files can only be rewritten.
     pub edit: Option<OpenEdit>,
 }
 
 /// The dtypes that the index of a format records for tensors that are neither dense nor sparse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedDtypes {
-    /// Those of the components.
+    /// The dtypes of the components.
     OfComponents,
-    /// Those of the components and of the elements.
+    /// The dtypes of the components and of the elements.
     All,
 }
 
 impl WriteFormat {
-    /// A format of dense tensors of any name and type, without versions, attributes, digests or compression, to be completed:
-    /// `WriteFormat { format: "npy", title: "NumPy", index: Index::First(put), ..WriteFormat::DENSE }`.
+    /// A format of dense tensors with any name and dtype, without versions, attributes, digests or compression. Used as
+    /// a base: `WriteFormat { format: "npy", title: "NumPy", index: Index::First(put), ..WriteFormat::DENSE }`.
     pub const DENSE: Self = Self {
         format: "",
         version: None,
@@ -124,14 +124,14 @@ impl WriteFormat {
         edit: None,
     };
 
-    /// The row of this crate for files of the very version that a catalog was read from.
+    /// Returns the format and exact version that a catalog was read from, if it is one of this crate.
     pub fn of(catalog: &Catalog) -> Option<&'static Self> {
         let rows = CORE.iter().flat_map(|format| format.writes.iter().copied());
         let mut rows = rows.filter(|row| row.container() == catalog.container);
         rows.find(|row| row.version == catalog.version.as_deref())
     }
 
-    /// What tells it from every other: its version, or the format that has none.
+    /// Returns the unique identifier: the version, or the name of a format without versions.
     pub fn id(&self) -> &'static str {
         self.version.unwrap_or(self.format)
     }
@@ -144,39 +144,40 @@ impl WriteFormat {
         Container::named(self.format)
     }
 
-    /// What its digests are over.
+    /// Returns whether digests cover the decoded or the stored bytes.
     pub fn digests_over(&self) -> Over {
         if self.profiles || self.checksum.is_some() { Over::Decoded } else { Over::Stored }
     }
 }
 
-/// Checks keys and values; whether canonical form is asked for.
+/// Checks keys and values. The flag asks for canonical form.
 pub type CheckAttributes = fn(&[(Value, Value)], bool) -> Result<()>;
-/// Puts a file together.
+/// Assembles a file.
 pub type Put = fn(&Catalog, &mut dyn Assemble) -> Result<()>;
-/// Spells an index, and passes it on.
+/// Encodes an index and passes it on.
 pub type Spell = fn(&Catalog, Pass<'_>) -> Result<()>;
-/// Spells an index that begins at an offset and refers to shards, and passes it on.
+/// Encodes an index that begins at an offset and refers to shards, and passes it on.
 pub type SpellAt = fn(&Catalog, &[Shard], u64, Pass<'_>) -> Result<()>;
 /// Hashes the content of a file that was read before.
 pub type ContentDigest = fn(&dyn ReadAt, Algorithm, &Limits, &Stop) -> Result<Digest>;
-/// Takes bytes in their order.
+/// Receives bytes in order.
 pub type Pass<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
-/// Where the index stands, and how it is spelled.
+/// The position of the index and its encoder.
 #[derive(Debug)]
 pub enum Index {
-    /// Before the data, or around it. The data is spooled first; then this puts the file together, to its last byte.
+    /// Before the data, or around it. The data is spooled first; this then assembles the whole file.
     First(Put),
-    /// Behind the data, which begins behind the magic. This spells it, piece by piece, with all that follows it.
+    /// After the data, which begins after the magic. This encodes the index, and everything after it, in pieces.
     Last(Spell),
-    /// The same at a multiple of the alignment, behind data that canonical form arranges anew. It can refer to shards.
+    /// Like `Last`, but at a multiple of the alignment. Canonical form may reorder the data before it. It can refer to
+    /// shards.
     Aligned(SpellAt),
 }
 
-/// A file whose data was spooled, put together from its beginning to its end.
+/// A file assembled front to back from spooled data.
 pub trait Assemble {
-    /// Tells how long the file will be, if that is known. Only a hint.
+    /// Announces the length of the file in bytes, if it is known. Only a hint.
     fn expect(&mut self, length: u64);
 
     /// Writes bytes.
@@ -189,96 +190,97 @@ pub trait Assemble {
 /// How the arrays of a sparse tensor are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SparseForm {
-    /// A blob each: the values, then the indices.
+    /// One blob for each array: the values, then the indices.
     Separate,
-    /// A blob each, in the order of the roles' names, so that canonical blobs need not be moved.
+    /// One blob for each array, in the order of the role names, so that canonical blobs need not be moved.
     ByName,
-    /// All in one blob, without anything between them; coordinates are followed by their value.
+    /// All arrays in one blob without gaps; each value follows its coordinates.
     Entries,
-    /// All in one blob, the coordinates of each value together, with their counts before them.
+    /// All arrays in one blob: the coordinate tuples, then the values, each preceded by their counts.
     Tuples,
 }
 
 impl SparseForm {
-    /// Whether the arrays are one blob.
+    /// Returns whether all arrays are in one blob.
     pub fn packs(self) -> bool {
         matches!(self, Self::Entries | Self::Tuples)
     }
 
-    /// Bytes of such a blob beside the arrays: N and RANK before the indices, N before the values.
+    /// Returns the bytes of such a blob in addition to the arrays: N and RANK before the indices, N before the values.
     pub fn framing(self) -> u64 {
         if self == Self::Tuples { 24 } else { 0 }
     }
 }
 
-/// How a model can be written in several files.
+/// How a model can be split into several files.
 #[derive(Clone, Copy, Debug)]
 pub enum Sharding {
     None,
-    /// Data shards, to which one root file refers (2 §7).
+    /// Data shards, referenced by one root file (2 §7).
     Data(&'static DataShards),
-    /// Files of the format, with an `index.json` beside them.
+    /// Files of the format, and an `index.json` in the same folder.
     Checkpoint,
 }
 
-/// Files of blobs alone beside a root, which may refer to blobs of other files, too.
+/// The data shards of a root: files that contain only blobs. A root may refer to blobs of other files, too.
 #[derive(Debug)]
 pub struct DataShards {
-    /// What ends one.
+    /// The bytes at the end of a shard.
     pub footer: &'static [u8],
-    /// The shards of a root. Fails where the file is none.
+    /// Reads the shards of a root. Fails if the file is not a root.
     pub read: fn(&Input<'_>) -> Result<Vec<Shard>>,
-    /// Checks that a file can be the one that a root means, and says whether it has blobs alone. Its digest is not compared.
+    /// Checks that a file can be the shard that a root refers to, without comparing its digest. Returns whether it
+    /// contains only blobs.
     pub check: fn(&dyn ReadAt, &Shard, &Stop) -> Result<bool>,
-    /// Checks a tensor of a file, whose catalog and identity are given, to which a root is to refer.
+    /// Checks that a root can refer to a tensor, given the catalog and the identity of its file.
     pub check_linked: fn(Tensor<'_>, &Catalog, &Shard) -> Result<()>,
 }
 
-/// A canonical form: one file of blobs in the order of the names of tensor and component, equal ones once.
+/// A canonical form: one file of blobs in the order of tensor and component names, with equal blobs stored once.
 #[derive(Clone, Copy, Debug)]
 pub struct Canonical {
     /// Blobs are packed at multiples of this.
     pub alignment: u64,
-    /// Whether a component is stored as it asks, wherever it stands.
+    /// Returns whether a component is stored as canonical form requires, regardless of its offset.
     pub holds: fn(&Component) -> bool,
-    /// Passes on each rule that a file breaks. Digests are not compared.
+    /// Passes on an error for each rule that a file breaks. Digests are not compared.
     pub check: CheckForm,
 }
 
 pub type CheckForm = fn(&Catalog, &dyn ReadAt, &Stop, &mut dyn FnMut(Error)) -> Result<()>;
 
-/// What is asked of a file before it is written.
+/// The settings of a file to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub alignment: u64,
     pub digest: Option<Algorithm>,
     pub compressed: bool,
     pub canonical: bool,
-    /// Whether it may become several files.
+    /// Whether the file may be split into several.
     pub divided: bool,
     pub attributes: &'a Attributes,
 }
 
-/// What is announced of a tensor before its bytes are written.
+/// The facts about a tensor that are known before its bytes are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     pub name: &'a str,
-    /// The name of its layout.
+    /// The name of the layout.
     pub layout: &'a str,
     pub attributes: Option<&'a Attributes>,
-    /// The roles of its components.
+    /// The roles of the components.
     pub roles: &'a [&'a str],
-    /// Whether canonical form is asked for.
+    /// Whether canonical form is requested.
     pub canonical: bool,
 }
 
-/// What tensors can be called.
+/// The names that tensors can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Names {
     Any,
-    /// Anything but this.
+    /// Any name except this one.
     Except(&'static str),
-    /// They are numbered, from 0 on.
+    /// Numbers, from 0 on.
     Numbers,
 }
 
@@ -286,7 +288,7 @@ pub enum Names {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileAttributes {
     None,
-    /// Text to text.
+    /// Strings only, both keys and values.
     Text,
     Any,
 }
@@ -301,13 +303,13 @@ impl FileAttributes {
     }
 }
 
-/// The offsets that blobs can be made to begin at.
+/// The alignments that blobs can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alignment {
-    /// Alignments are multiples of this.
+    /// The minimum alignment; others are multiples of it.
     pub least: u64,
     pub usual: u64,
-    /// Whether they have to be powers of two.
+    /// Whether alignments must be powers of two.
     pub powers_of_two: bool,
 }
 
@@ -316,9 +318,9 @@ pub struct Alignment {
 pub enum Method {
     /// One zstd frame.
     Zstd,
-    /// zstd frames of a size that can be chosen, with a table of where they are.
+    /// zstd frames of a configurable size, with a table of their positions.
     ZstdSeekable,
-    /// A bare deflate stream.
+    /// A raw deflate stream.
     Deflate,
 }
 

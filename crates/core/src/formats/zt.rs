@@ -1,4 +1,4 @@
-//! zTensor: which version a file is, and what each can hold.
+//! zTensor: detects the version of a file, and defines what each version can store.
 #![forbid(unsafe_code)]
 
 use super::write_format::{
@@ -13,9 +13,9 @@ use crate::model::{Catalog, Container, DType, Layout};
 
 const NAME: &str = "zt";
 pub const CONTAINER: Container = Container::named(NAME);
-/// At the beginning of a file of 0.1.
+/// The magic at the beginning of a 0.1 file.
 pub const MAGIC_01: &[u8; 8] = b"ZTEN0001";
-/// At the beginning of a file of 1.0 to 1.2, and again at the end of one of 1.1 and 1.2.
+/// The magic at the beginning of a 1.0 to 1.2 file, and again at the end in 1.1 and 1.2.
 pub const MAGIC_1: &[u8; 8] = b"ZTEN1000";
 
 pub const FORMAT: Format = Format {
@@ -71,7 +71,7 @@ pub static ZT10: WriteFormat = WriteFormat {
     ..UP_TO_12
 };
 
-/// Not for new files, which are of 1.2.
+/// Only for editing: new files are written as 1.2.
 pub static ZT11: WriteFormat = WriteFormat {
     version: Some("1.1"),
     title: "zTensor 1.1",
@@ -137,7 +137,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         return zt01::parse(input);
     }
     if magic == MAGIC_1 {
-        // 1.0 ends in the size of its manifest, which cannot be as large as the magic read as a number.
+        // A 1.0 file ends in the size of its manifest, which cannot be as large as the magic read as a number.
         let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
         return if footed { zt12::parse(input) } else { zt10::parse(input) };
     }

@@ -1,8 +1,9 @@
-//! zTensor 0.1: `ZTEN0001`, blobs, a CBOR array of one map a tensor, its size in the last 8 bytes.
+//! zTensor 0.1: `ZTEN0001`, blobs, a CBOR array with one map per tensor, and its size in the last 8 bytes.
 //!
-//! Sparse tensors come in two conventions, neither of them in the page: the Rust crate's `sparsecsr` and
-//! `sparsecoo` keep all arrays in one blob ([`single_blob`]); the page's `sparse` with a `sparse_format` keeps
-//! the index arrays as CBOR arrays beside a blob of values, or, without such arrays, one blob as well.
+//! There are two conventions for sparse tensors, and the specification describes neither completely. The Rust crate
+//! writes `sparsecsr` and `sparsecoo` with all arrays in one blob ([`single_blob`]). The specification's `sparse` with
+//! a `sparse_format` stores the index arrays as CBOR arrays and the values as a blob or, if there are no such arrays,
+//! everything in one blob.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -33,7 +34,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     parse_index(&index.bytes, index.offset, input.length(), input.limits)
 }
 
-/// The catalog of the metadata array `bytes`, which stands at `offset` in a file of `total` bytes.
+/// Returns the catalog of the metadata array `bytes`, at `offset` in a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     let mut builder = Builder::new(zt::CONTAINER, limits);
     builder.set_version("0.1");
@@ -51,7 +52,7 @@ pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Re
     Ok(builder.finish())
 }
 
-/// One tensor's map.
+/// The map of a tensor.
 struct Fields {
     name: String,
     shape: Vec<u64>,
@@ -129,7 +130,7 @@ impl Fields {
         builder.add_tensor(tensor)
     }
 
-    /// The tensor's one blob, as a component of its values.
+    /// Returns the only blob of the tensor, as a component with its values.
     fn blob(&self, builder: &mut Builder) -> Result<Component> {
         let encoding = match self.encoding.as_str() {
             "raw" => Encoding::RAW,
@@ -153,7 +154,7 @@ impl Fields {
         }
         let data = Blob { file: 0, encoding, offset: self.offset, stored: self.size, decoded, digest };
         let mut blob = Component::new(Label::DATA, Some(self.dtype), Data::Blob(data));
-        // The page has `data_endianness` for raw data only, and the 0.1.4 peer swaps nothing else.
+        // The specification defines `data_endianness` for raw data only, and the 0.1.4 crate swaps nothing else.
         blob.byte_order = if self.encoding == "raw" { self.byte_order } else { ByteOrder::Little };
         Ok(blob)
     }
@@ -193,7 +194,7 @@ impl Fields {
         }
     }
 
-    /// What `sparse_format` says, taken out of the custom fields where it is understood.
+    /// Returns the layout of `sparse_format`, and removes the field from the custom fields if the layout is known.
     fn sparse_format(&mut self) -> Result<Option<Layout>> {
         let Some(at) = self.custom_at("sparse_format") else {
             return Err(
@@ -222,8 +223,8 @@ impl Fields {
         Ok(Some(inline(role, &elements)))
     }
 
-    /// Coordinates: a flat array is dimension-major, as 1.0 has it; nested ones are one tuple an entry, as
-    /// the 0.1 crate has them, or, where only that fits, one array a dimension.
+    /// Returns the coordinates. A flat array is dimension-major, as in 1.0. Nested arrays hold one tuple per entry, as
+    /// in the 0.1 crate, or, if only that matches the rank, one array per dimension.
     fn take_coords(&mut self) -> Result<Option<Component>> {
         let Some((key, at)) =
             ["coords", "indices"].into_iter().find_map(|key| self.custom_at(key).map(|at| (key, at)))
@@ -275,7 +276,7 @@ impl Fields {
     }
 }
 
-/// The name of a tensor whose map could not be read.
+/// Returns the name of a tensor whose map could not be read.
 fn find_name(mut reader: Reader<'_>) -> Option<String> {
     let mut name = None;
     let walked = reader.fields("a tensor's metadata", |reader, key| {
@@ -310,7 +311,7 @@ fn values(blob: Component) -> Component {
     Component { role: Label::VALUES, ..blob }
 }
 
-/// One array of the blob that all of them share.
+/// Returns one array of the shared blob.
 fn part(blob: &Component, role: Label, dtype: DType, counted: Counted) -> Result<Component> {
     let view = if blob.is_raw_blob() {
         counted.view(blob.stored_length()).map_err(|error| error.rule(SPARSE_RULE))?

@@ -1,4 +1,4 @@
-//! The metadata array of zTensor 0.1, from a catalog. Sparse tensors are in the convention of the 0.1.4 Rust
+//! Encodes a catalog as the metadata array of zTensor 0.1. Sparse tensors follow the convention of the 0.1.4 Rust
 //! crate: `sparsecsr` and `sparsecoo` with all arrays in one blob.
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::layouts;
 use crate::model::{Attributes, Catalog, Encoding, Layout, NewTensor};
 use crate::syntax::cbor_encode::Encoder;
 
-/// What a tensor's metadata says itself, and index arrays would be taken for.
+/// The keys that the format defines for a tensor, and those that would be read as index arrays.
 const OWN_KEYS: [&str; 13] = [
     "name",
     "offset",
@@ -28,7 +28,8 @@ const OWN_KEYS: [&str; 13] = [
     "coords",
 ];
 
-/// Custom fields stand beside the format's own, so they must be texts of other names.
+/// Checks custom fields. They share a map with the format's own fields, so their names must be strings and different
+/// from those.
 fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
     for (key, _) in attributes {
         match key.as_text() {
@@ -48,7 +49,7 @@ fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
     Ok(())
 }
 
-/// Checks what the index is to say of a tensor, and its attributes.
+/// Checks the index entry and the attributes of a tensor.
 pub fn check_entry(tensor: &mut NewTensor<'_>, _layout: &str, attributes: Option<&Attributes>) -> Result<()> {
     if let Some(attributes) = attributes {
         check_custom(&attributes.values()?)?;
@@ -56,12 +57,12 @@ pub fn check_entry(tensor: &mut NewTensor<'_>, _layout: &str, attributes: Option
     layouts::check(tensor)
 }
 
-/// The metadata array and its size.
+/// Encodes the metadata array and its size.
 pub fn index(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
     to(&zt_trailer::tail(&encode(catalog)?, b""))
 }
 
-/// The metadata array. Each tensor's first component is the blob that the writer wrote for it.
+/// Encodes the metadata array. The first component of each tensor is the blob that the writer wrote for it.
 fn encode(catalog: &Catalog) -> Result<Vec<u8>> {
     let mut encoder = Encoder::default();
     encoder.array(catalog.len());

@@ -1,5 +1,5 @@
-//! What zTensor 1.0 and 1.1-1.2 have in common: the manifest's root, version negotiation (1.0 §6.1) and
-//! the place of a component.
+//! The common parts of zTensor 1.0 and 1.1-1.2: the root of the manifest, version negotiation (1.0 §6.1) and the
+//! location of components.
 #![forbid(unsafe_code)]
 
 mod dtypes;
@@ -29,18 +29,18 @@ use crate::syntax::repeats::{Draft, Spellings};
 
 /// Blobs start at multiples of this (1.0 §2, 1.2 §4).
 const ALIGNMENT: u64 = 64;
-/// What a dense tensor takes in a manifest, for a first guess at their number.
+/// The typical size in bytes of a dense tensor's entry, to estimate the number of tensors.
 const ENTRY_BYTES: usize = 128;
 
-/// How one generation spells the manifest.
+/// How one generation encodes the manifest.
 pub struct Generation {
-    /// The root's key of the tensors.
+    /// The root key of the tensors.
     pub tensors: &'static str,
-    /// A root key that tells that the file is of the other generation, cut short.
+    /// A root key that identifies a truncated file of the other generation.
     pub foreign: Option<&'static str>,
-    /// The newest minor version of major 1 that this generation's rules cover.
+    /// The newest minor version of major version 1 that the rules of this generation cover.
     pub newest_minor: u64,
-    /// Reads one component's dtype from its fields and the tensor's.
+    /// Where dtypes are recorded.
     pub dtypes: Dtypes,
     pub root_rule: &'static str,
     pub tensor_rule: &'static str,
@@ -49,7 +49,7 @@ pub struct Generation {
     pub version_rule: &'static str,
 }
 
-/// Where a dtype stands.
+/// Where the manifest records dtypes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Dtypes {
     /// One for the tensor; index arrays are uint64 (1.0 §4.2, §5).
@@ -58,7 +58,7 @@ pub enum Dtypes {
     OfComponents,
 }
 
-/// The catalog of the manifest `bytes` at `offset`. `total` is the size of the file, against which components are placed.
+/// Returns the catalog of the manifest `bytes` at `offset`. `total` is the size of the file, for bounds checks.
 pub fn parse(
     bytes: &[u8],
     offset: u64,
@@ -67,7 +67,7 @@ pub fn parse(
     limits: &Limits,
 ) -> Result<Catalog> {
     parse_root(bytes, offset, total, generation, limits).map_err(|error| {
-        // Another major version may spell everything differently, so its number outranks what broke.
+        // Another major version may have a different encoding, so its version number takes precedence over the error.
         let version = find_version(bytes);
         version
             .and_then(|text| negotiate(&text, generation).err())
@@ -98,7 +98,7 @@ fn parse_root(
         draft: Draft::default(),
         known: Spellings::default(),
     };
-    // The readers of 1.0.1 and 1.2.3 pass over tags anywhere. Of one that means something they miss the meaning.
+    // The readers of 1.0.1 and 1.2.3 skip tags anywhere, so they miss the meaning of those that have one.
     reader.self_described().map_err(|error| error.rule(generation.root_rule))?;
     reader
         .fields("the manifest", |reader, key| {
@@ -142,7 +142,7 @@ fn parse_root(
     Ok(builder.finish())
 }
 
-/// The minor version of a file of major version 1.
+/// Returns the minor version of a file of major version 1.
 pub(super) fn negotiate(version: &str, generation: &Generation) -> Result<u64> {
     let mut numbers = version.split(['.', '-', '+']);
     let mut number = || numbers.next().map(str::parse::<u64>);
@@ -166,7 +166,7 @@ pub(super) fn negotiate(version: &str, generation: &Generation) -> Result<u64> {
     }
 }
 
-/// The version of a manifest whose rest could not be read.
+/// Returns the version of a manifest that could not be read.
 fn find_version(bytes: &[u8]) -> Option<String> {
     let mut reader = Reader::new(bytes, 0, 0);
     let mut version = None;
@@ -188,7 +188,7 @@ struct Parser<'p, 'b> {
     total: u64,
     generation: &'p Generation,
     builder: &'p mut Builder,
-    /// The shape and the components of the tensor being read: memory that all tensors share.
+    /// The shape and the components of the current tensor, in memory shared by all tensors.
     shape: Vec<u64>,
     fields: Vec<Fields>,
     draft: Draft,
@@ -196,12 +196,12 @@ struct Parser<'p, 'b> {
     known: Spellings<'b, Known>,
 }
 
-/// The numbers that tensors of one spelling differ in.
+/// The numbers that differ between tensors of one spelling.
 const OFFSET: usize = 0;
 const LENGTH: usize = 1;
 const UNCOMPRESSED: usize = 2;
 
-/// A component as its map spells it.
+/// A component as recorded in its map.
 struct Fields {
     role: Label,
     dtype: Option<DType>,
@@ -315,7 +315,7 @@ impl<'b> Parser<'_, 'b> {
         Ok(())
     }
 
-    /// Adds the tensor of the shape and the components that were read.
+    /// Adds the tensor with the shape and the components read before.
     fn add(
         &mut self,
         name: &str,
@@ -438,7 +438,7 @@ impl<'b> Parser<'_, 'b> {
         Ok(digest)
     }
 
-    /// The component of a tensor of known layout.
+    /// Returns the component of a tensor, given its layout.
     fn component(&mut self, fields: Fields, name: &str, layout: Layout, dtype: Option<DType>) -> Component {
         if let Some(unknown) = &fields.unknown_type {
             let message =
@@ -464,7 +464,7 @@ impl<'b> Parser<'_, 'b> {
     fn warn_of_layout(&mut self, layout: Layout, name: &str) {
         let Layout::Other(label) = layout else { return };
         let text = self.builder.label(label).to_owned();
-        // 1.1 §III.4 and 1.2 §3 define this one; its parts are read as what they are.
+        // 1.1 §III.4 and 1.2 §3 define this layout; its components are read with their own dtypes.
         if self.generation.dtypes == Dtypes::OfComponents && text == "quantized_group" {
             return;
         }

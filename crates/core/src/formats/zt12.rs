@@ -1,4 +1,4 @@
-//! zTensor 1.1 and 1.2: `ZTEN1000` at both ends, a CBOR manifest with `objects`, a dtype for each component.
+//! zTensor 1.1 and 1.2: `ZTEN1000` at both ends, a CBOR manifest with `objects`, and a dtype for each component.
 #![forbid(unsafe_code)]
 
 use super::zt_trailer;
@@ -26,7 +26,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     parse_index(&index.bytes, index.offset, input.length(), input.limits)
 }
 
-/// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
+/// Returns the catalog of the manifest `bytes`, at `offset` in a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     zt1::parse(bytes, offset, total, &GENERATION, limits)
 }

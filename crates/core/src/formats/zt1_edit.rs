@@ -1,5 +1,5 @@
-//! The manifest of a 1.0, 1.1 or 1.2 file, changed in places. All else keeps its very bytes: what this version does not know
-//! outlives an edit.
+//! Edits the manifest of a 1.0, 1.1 or 1.2 file. Everything else is preserved byte for byte, so fields unknown to this
+//! version survive an edit.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -18,7 +18,7 @@ use crate::syntax::cbor_splice::{self, Entry};
 /// Reads the index of a file that begins with the magic of version 1.
 pub fn read(input: &Input<'_>) -> Result<Editable> {
     let (total, limits) = (input.length(), input.limits);
-    // As detection has it: the magic again at the end is 1.1 or 1.2.
+    // Like detection: a second magic at the end means 1.1 or 1.2.
     let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
     let (generation, behind) = if footed { (&zt12::GENERATION, 16) } else { (&zt10::GENERATION, 8) };
     let index = zt_trailer::read(input, behind, generation.bounds_rule)?;
@@ -86,7 +86,7 @@ impl EditFormat for Spelling {
         Ok(manifest.finish())
     }
 
-    /// The index follows the blobs at once, whatever they are aligned to.
+    /// The index follows the blobs directly, whatever their alignment.
     fn checked_tail(&self, index: &[u8], end: u64, _: u64, limits: &Limits) -> Result<Vec<u8>> {
         let tail = self.tail(index, end);
         let total = end.saturating_add(tail.len() as u64);
@@ -106,14 +106,14 @@ const fn generation(spelling: Spelling) -> &'static Generation {
     }
 }
 
-/// A manifest taken apart.
+/// A parsed manifest.
 struct Manifest<'a> {
-    /// What stands before the root and says that it is CBOR.
+    /// The self-described CBOR tags before the root.
     tags: &'a [u8],
     root: Vec<Entry<'a>>,
-    /// The root's key of the tensors.
+    /// The root key of the tensors.
     key: &'static str,
-    /// By name; in the order of the catalog.
+    /// The tensors by name, in catalog order.
     tensors: Vec<Entry<'a>>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Manifest<'a> {
         Ok(Self { tags, root, key, tensors: cbor_splice::entries(bytes, "the map of tensors")? })
     }
 
-    /// The bytes of the whole.
+    /// Returns the bytes of the manifest.
     fn finish(mut self) -> Vec<u8> {
         if let Some(entry) = cbor_splice::find(&mut self.root, self.key) {
             entry.value = cbor_splice::map(&self.tensors).into();
@@ -138,8 +138,8 @@ impl<'a> Manifest<'a> {
         [self.tags, &cbor_splice::map(&self.root)].concat()
     }
 
-    /// Gives each component the offset that `offset(tensor, component)` says, by their places in the catalog. Fails where
-    /// something in the manifest is not known here: it might name a place in the file too.
+    /// Sets the offset of each component to `offset(tensor, component)`, given their ordinals in the catalog. Fails
+    /// with `ZT_UNSUPPORTED_VERSION` if the manifest has an unknown key, which might contain an offset too.
     fn move_blobs(&mut self, offset: Place<'_>) -> Result<()> {
         known(&self.root, &["version", "generator", "attributes", self.key])?;
         for (ordinal, tensor) in self.tensors.iter_mut().enumerate() {
@@ -152,14 +152,15 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// Changes the attributes of a tensor whose entry in the manifest is `entry`.
+/// Changes the attributes of a tensor with the manifest entry `entry`.
 fn merge_tensor_attributes(entry: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
     let mut fields = cbor_splice::entries(entry, "the tensor")?;
     merge_attributes(&mut fields, changes, false)?;
     Ok(cbor_splice::map(&fields))
 }
 
-/// Changes the entry `attributes`. Where none are left, it stays as an empty map or goes.
+/// Changes the `attributes` field. If none remain, the field becomes an empty map if `stays` is set, and is removed
+/// otherwise.
 fn merge_attributes(
     fields: &mut Vec<Entry<'_>>,
     changes: &[(Value, Option<Value>)],

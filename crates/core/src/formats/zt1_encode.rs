@@ -1,4 +1,4 @@
-//! The manifests of zTensor 1.0 (§4) and 1.2 (§1), from a catalog.
+//! Encodes a catalog as the manifest of zTensor 1.0 (§4) or 1.2 (§1).
 #![forbid(unsafe_code)]
 
 use super::write_format::Pass;
@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::model::{Catalog, Component, DType, Encoding, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
-/// Written where the caller names no generator: 1.0 asks for one.
+/// The default generator: 1.0 requires one.
 const GENERATOR: &str = "ztensor for Node";
 
-/// A generation's way to spell a tensor.
+/// How a version encodes a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spelling {
     /// 1.0 §4.2 and §4.3.
@@ -24,31 +24,32 @@ pub enum Spelling {
     V12,
 }
 
-/// Bytes of the index that are passed on at once, to be written.
+/// The number of bytes of the index that are passed on at once.
 const PIECE: usize = 64 << 10;
 
-/// The manifest of a 1.0 file and its size, passed on while it is spelled: of many small tensors it is larger than their data.
+/// Encodes the manifest of a 1.0 file and its size. Passes the bytes on while it encodes: with many small tensors, the
+/// manifest is larger than the data.
 pub fn index_10(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
     let mut passed = Passed { length: 0, to };
     let mut last = zt10(catalog, |encoder| passed.pass(encoder, PIECE))?;
     passed.end(&mut last, b"")
 }
 
-/// The same of 1.2, and the magic behind it.
+/// Like [`index_10`], for 1.2, with the magic at the end.
 pub fn index_12(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
     let mut passed = Passed { length: 0, to };
     let mut last = zt12(catalog, |encoder| passed.pass(encoder, PIECE))?;
     passed.end(&mut last, MAGIC_1)
 }
 
-/// What was passed on of a manifest.
+/// Passes a manifest on, and counts its bytes.
 struct Passed<'a> {
     length: u64,
     to: Pass<'a>,
 }
 
 impl Passed<'_> {
-    /// Passes on what there is, if it is so much.
+    /// Passes the encoded bytes on if there are at least `least`.
     fn pass(&mut self, encoder: &mut Encoder, least: usize) -> Result<()> {
         if encoder.bytes().len() >= least {
             self.length += encoder.bytes().len() as u64;
@@ -65,8 +66,8 @@ impl Passed<'_> {
     }
 }
 
-/// The manifest of a 1.0 file, of which `pass` may take what there is after each tensor. Generator and attributes are always
-/// there: the 1.0.1 reader insists.
+/// Encodes the manifest of a 1.0 file. `pass` may take the encoded bytes after each tensor. Generator and attributes
+/// are always written, because the 1.0.1 reader requires them.
 fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(4);
@@ -81,7 +82,7 @@ fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Resu
     Ok(encoder)
 }
 
-/// The manifest of a 1.2 file, of which `pass` may take what there is after each tensor.
+/// Encodes the manifest of a 1.2 file. `pass` may take the encoded bytes after each tensor.
 fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(3);
@@ -109,7 +110,7 @@ fn tensors(
     Ok(())
 }
 
-/// What the manifest says of a tensor beside its name.
+/// Writes the manifest entry of a tensor, without its name.
 pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) -> Result<()> {
     let fields = if spelling == Spelling::V10 { 4 } else { 3 };
     let attributes = match spelling {
@@ -122,13 +123,13 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
     encoder.map(fields + usize::from(attributes.is_some()));
     if spelling == Spelling::V10 {
         encoder.text("dtype");
-        // The writer made sure that there is one; an extension without one is bytes.
+        // The writer made sure that a known layout has a dtype; extensions without one are stored as bytes.
         encoder.text(tensor.dtype().unwrap_or(DType::Uint8).name());
     }
     shape_and_format(encoder, tensor, attributes.as_deref());
     components(encoder, catalog, tensor, |component| match spelling {
         Spelling::V10 => Own::default(),
-        // The writer refused what has no storage type here.
+        // The writer has rejected dtypes without a storage type here.
         Spelling::V11 => Own {
             types: Some((component.dtype.and_then(primitive).unwrap_or("u8"), None)),
             decoded_length: None,
@@ -141,10 +142,10 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
     Ok(())
 }
 
-/// What 1.1 and 1.2 say of a component and 1.0 does not.
+/// The fields of a component that only 1.1 and 1.2 have.
 #[derive(Default)]
 struct Own {
-    /// Storage type and, where it is another, logical type.
+    /// The storage type and, if it differs, the logical type.
     types: Option<(&'static str, Option<&'static str>)>,
     decoded_length: Option<u64>,
 }
@@ -206,8 +207,8 @@ fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own:
     }
 }
 
-/// The storage type of 1.2 §2 and, where it is another, the logical type of a dtype; `None` for dtypes that
-/// 1.2 does not have.
+/// Returns the storage type of a dtype (1.2 §2) and, if it differs, the logical type; `None` if 1.2 does not support
+/// the dtype.
 pub fn types(dtype: DType) -> Option<(&'static str, Option<&'static str>)> {
     Some(match dtype {
         DType::Float64 => ("f64", None),
@@ -233,7 +234,7 @@ pub fn types(dtype: DType) -> Option<(&'static str, Option<&'static str>)> {
     })
 }
 
-/// The type of 1.1 §II.4 of a dtype; `None` for dtypes that 1.1 does not have.
+/// Returns the type of a dtype (1.1 §II.4); `None` if 1.1 does not support the dtype.
 pub fn primitive(dtype: DType) -> Option<&'static str> {
     match dtype {
         DType::Float8E4M3Fn => Some("f8_e4m3"),

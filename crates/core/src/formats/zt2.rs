@@ -1,4 +1,4 @@
-//! zTensor 2 (Draft 4): aligned blobs, a manifest in deterministic CBOR, and a footer of 40 bytes that points at it.
+//! zTensor 2 (Draft 4): aligned blobs, a manifest in deterministic CBOR, and a footer of 40 bytes that points to it.
 #![forbid(unsafe_code)]
 
 pub(crate) mod canonical;
@@ -26,7 +26,7 @@ pub use encode::{FOOTER, LEAST_ALIGNMENT, MAGIC};
 
 const VERSION: u32 = 2;
 
-/// Where the footer says that the manifest is.
+/// The location of the manifest, as recorded in the footer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footer {
     pub offset: u64,
@@ -34,8 +34,8 @@ pub struct Footer {
     pub hash: u64,
 }
 
-/// Reads the manifest of a file whose first bytes are the magic. A data shard (§7.2) has no tensors, and a warning says
-/// what it is.
+/// Reads the manifest of a file that begins with the magic. A data shard (§7.2) has no tensors, and a warning reports
+/// it.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let Input { source, limits, stop, .. } = *input;
     let Some(footer) = read_footer(source, stop)? else {
@@ -50,12 +50,12 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     parse_manifest(&bytes, footer.offset, source.length(), limits)
 }
 
-/// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
+/// Returns the catalog of the manifest `bytes`, at `offset` in a file of `total` bytes.
 pub fn parse_manifest(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     manifest::parse(bytes, offset, total, limits)
 }
 
-/// Reads the footer; `None` for a data shard.
+/// Reads the footer. Returns `None` for a data shard.
 pub fn read_footer(source: &dyn ReadAt, stop: &Stop) -> Result<Option<Footer>> {
     let total = source.length();
     let Some(at) = total.checked_sub(FOOTER).filter(|&at| at >= 8) else {
@@ -84,7 +84,7 @@ pub fn read_footer(source: &dyn ReadAt, stop: &Stop) -> Result<Option<Footer>> {
     Ok(None)
 }
 
-/// Reads the manifest into private memory and compares its hash.
+/// Reads the manifest into private memory and verifies its hash.
 pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits, stop: &Stop) -> Result<Owned> {
     let Footer { offset, length, hash: expected } = footer;
     let (total, at) = (source.length(), source.length().saturating_sub(FOOTER));

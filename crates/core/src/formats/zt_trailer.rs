@@ -1,4 +1,4 @@
-//! The end of every zTensor file below version 2: the index and its size, after the blobs.
+//! The end of every zTensor file before version 2: the index and its size, after the blobs.
 #![forbid(unsafe_code)]
 
 use super::Input;
@@ -7,17 +7,17 @@ use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::owned::Owned;
 
-/// Bytes of the magic that every file begins with.
+/// The size in bytes of the magic at the beginning of every file.
 pub const MAGIC: u64 = 8;
 
-/// The index, read into private memory, and where in the file it stands.
+/// The index in private memory, and its offset in the file.
 pub struct Index {
     pub bytes: Owned,
     pub offset: u64,
 }
 
-/// Reads the index that ends `footer` bytes before the end of the file: its size in 8 bytes, then what the
-/// version puts behind it.
+/// Reads the index, which ends `footer` bytes before the end of the file. The footer is the size of the index in 8
+/// bytes, and further bytes that depend on the version.
 pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index> {
     let total = input.length();
     let Some(room) = total.checked_sub(MAGIC + footer) else {
@@ -28,7 +28,7 @@ pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index>
     let size_at = total - footer;
     let size = u64_le(&input.read_vec(size_at, 8)?, 0).unwrap_or_default();
     let limit = input.limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
-    // A file cut short ends in bytes that are no size, so this is looked at before the limit.
+    // Checked before the limit: the last bytes of a truncated file are not a size.
     if size > room {
         let message = format!(
             "the index should be {size} bytes, the file has room for {room}: it is cut short or damaged"
@@ -44,13 +44,13 @@ pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index>
     Ok(Index { bytes: input.read_owned(offset, size)?, offset })
 }
 
-/// The bytes that stand behind the blobs: the index, its size, and what the version puts behind it.
+/// Returns the bytes after the blobs: the index, its size, and the footer of the version.
 pub fn tail(index: &[u8], footer: &[u8]) -> Vec<u8> {
     [index, &(index.len() as u64).to_le_bytes(), footer].concat()
 }
 
-/// Checks that a component of `length` bytes at `offset` lies between the magic and the index. An empty one
-/// may stand anywhere in the file.
+/// Checks that a component of `length` bytes at `offset` lies between the magic and the index. An empty component may
+/// be anywhere in the file.
 pub fn placed(offset: u64, length: u64, index: u64, total: u64, rule: &'static str) -> Result<()> {
     let (first, last) = if length == 0 { (0, total) } else { (MAGIC, index) };
     let fits = offset >= first && offset.checked_add(length).is_some_and(|end| end <= last);

@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::kernels::widen::to_float32;
 use crate::model::DType;
 
-/// Elements widened to float32 at a time before narrowing: they stay in the first-level cache.
+/// The number of elements widened to float32 at a time before narrowing: they stay in the first-level cache.
 const BLOCK: usize = 1024;
 
 /// Returns whether [`cast`] supports the pair. A type can always be cast to itself.
@@ -18,18 +18,19 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, Float64 | Float32 | Float16 | BFloat16 | Float8E4M3Fn | Float8E5M2)
 }
 
-/// Returns whether it has a float32 form in whole bytes.
+/// Returns whether the type has a float32 form in whole bytes.
 fn is_number(dtype: DType) -> bool {
     dtype.bits().is_multiple_of(8) && crate::kernels::widen::float32_len(dtype, 16).is_some()
 }
 
-/// Casts the little-endian elements of `input` to little-endian elements of `to` in `out`, which must have exactly the right size.
+/// Casts the little-endian elements of `input` to little-endian elements of `to` in `out`.
 ///
-/// Floats and integers are rounded once to the nearest value of `to`, ties to even, including subnormals. Values too large become infinite,
-/// or NaN in `float8_e4m3fn`, which has no infinity; nothing saturates. A NaN remains a quiet NaN with its sign and the high bits of its
-/// payload. A nonzero bool is 1.
+/// Floats and integers are rounded once to the nearest value of `to`, ties to even, including subnormals. Values that
+/// are too large become infinite, or NaN in `float8_e4m3fn`, which has no infinity; nothing saturates. A NaN remains a
+/// quiet NaN with its sign and the high bits of its payload. A nonzero bool is 1.
 ///
-/// Fails with `BadDtype` for pairs that [`can_cast`] rejects, and with `InvalidArg` if a length does not match.
+/// Fails with `ZT_BAD_DTYPE` for pairs that [`can_cast`] rejects, and with `ZT_INVALID_ARG` unless `out` has exactly
+/// the right size.
 pub fn cast(from: DType, to: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
     if !can_cast(from, to) {
         let message = format!("{} cannot be cast to {}", from.name(), to.name());
@@ -79,8 +80,8 @@ fn each<const W: usize, const N: usize>(input: &[u8], out: &mut [u8], element: i
     }
 }
 
-/// Narrows the result of `bits`: float32 bits that are exact, or rounded to odd. Odd rounding sets the last bit if anything was lost, so
-/// that the single rounding to a narrower type equals that of the exact value.
+/// Narrows the float32 bits that `bits` returns: exact, or rounded to odd. Rounding to odd sets the last bit if
+/// anything was lost, so that the single rounding to a narrower type equals that of the exact value.
 fn narrow<const W: usize>(to: DType, input: &[u8], out: &mut [u8], bits: impl Fn([u8; W]) -> u32) {
     match to {
         DType::BFloat16 => each(input, out, |b| bfloat16(bits(b)).to_le_bytes()),
@@ -97,7 +98,7 @@ fn from_float64(to: DType, input: &[u8], out: &mut [u8]) {
     }
 }
 
-/// `value` returns numbers of up to 65 bits.
+/// Casts integers. `value` returns numbers of up to 65 bits.
 #[expect(clippy::cast_precision_loss, reason = "`as` rounds to the nearest, ties to even")]
 fn from_integer<const W: usize>(to: DType, input: &[u8], out: &mut [u8], value: impl Fn([u8; W]) -> i128) {
     match to {
@@ -124,7 +125,7 @@ fn nearest_float32(value: f64) -> u32 {
     if value.is_nan() { nan_float32(value) } else { (value as f32).to_bits() }
 }
 
-/// Retains sign and high bits of the payload; the hardware may not.
+/// Returns the bits of a NaN with its sign and the high bits of its payload, which the hardware may not preserve.
 fn nan_float32(value: f64) -> u32 {
     let sign = if value.is_sign_negative() { 1 << 31 } else { 0 };
     let payload = u32::try_from(value.to_bits() >> 29 & 0x007f_ffff).unwrap_or(0);
@@ -169,11 +170,11 @@ fn bfloat16(bits: u32) -> u16 {
 struct Narrow {
     mantissa_bits: u32,
     bias: u32,
-    /// The code without sign of overflow: infinity, or the only NaN.
+    /// The code, without sign, for overflow: infinity, or the only NaN.
     beyond: u32,
-    /// The code without sign of the NaN without payload.
+    /// The code, without sign, of the NaN without payload.
     nan: u32,
-    /// The bits of a NaN's payload.
+    /// The payload bits of a NaN.
     payload: u32,
     sign: u32,
 }
@@ -193,7 +194,7 @@ impl Narrow {
         let shift = 23 - self.mantissa_bits;
         let half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
         let normal = ((magnitude + half) >> shift).wrapping_sub((127 - self.bias) << self.mantissa_bits);
-        // In this sum the last bit is that of a subnormal, so that the addition rounds correctly.
+        // The last bit of this sum is that of a subnormal, so the addition rounds correctly.
         let magic = (128 + shift - self.bias) << 23;
         let subnormal = (f32::from_bits(magnitude) + f32::from_bits(magic)).to_bits().wrapping_sub(magic);
         let least_normal = (128 - self.bias) << 23;

@@ -25,7 +25,7 @@ use crate::layouts;
 use crate::model::{Attributes, Label, Tensor};
 use crate::sources::owned::Owned;
 
-/// Elements that a thread decodes between two checks of the stop flag. A multiple of every block.
+/// The number of elements that a thread decodes between two checks of the stop flag. A multiple of every block size.
 pub const PIECE: usize = 1 << 18;
 
 /// A quantized tensor with separate codes and scales, whose parameters and lengths are consistent.
@@ -44,8 +44,8 @@ enum Scheme {
 }
 
 impl Quantized {
-    /// Reads and checks the tensor's attributes: a file of any format may use such a layout, and only those of zTensor 2 were checked when
-    /// it was opened. `None` for another layout.
+    /// Reads and checks the tensor's attributes. A file of any format may use such a layout, and only files of zTensor
+    /// 2 were checked when they were opened. Returns `None` for other layouts.
     pub fn new(tensor: Tensor<'_>) -> Result<Option<Self>> {
         let (layout, shape, components) = (tensor.layout_name(), tensor.shape(), tensor.components());
         let elements = product(shape).ok_or_else(too_large)?;
@@ -102,7 +102,7 @@ impl Quantized {
     }
 }
 
-/// Whether the layout of a tensor is one that is decoded here, whatever its parameters are.
+/// Returns whether the layout of a tensor can be decoded here, whatever its parameters.
 pub fn can_dequantize(tensor: Tensor<'_>) -> bool {
     match tensor.layout_name() {
         "zt.mx/1" | "zt.quant_group/1" | "tflite.quantized/1" => true,

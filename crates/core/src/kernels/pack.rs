@@ -9,18 +9,19 @@ use crate::error::{Code, Error, Result};
 use crate::model::slice::{Loop, Odometer, TensorSlice};
 use crate::work;
 
-/// Minimum packed bytes for multithreading: below, the threads cost what they save.
+/// The minimum size of a slice in bytes for multithreading: below, the threads cost what they save.
 const DIVIDED: u64 = 4 << 20;
 
-/// Input covered by one pass over the fields: it stays in the first-level cache for the passes of all fields.
+/// The bytes of input covered by one pass over the fields: they stay in the first-level cache for the passes of all
+/// fields.
 const BLOCK: usize = 16 << 10;
 
-/// Part of a slice for the thread that fills its bytes.
+/// A part of a slice, for the thread that fills its bytes.
 type Slot<'o> = Mutex<Option<(TensorSlice, &'o mut [u8])>>;
 
 impl TensorSlice {
-    /// Copies the slice from the tensor's bytes. `out` must have exactly [`byte_length`](Self::byte_length) bytes (`InvalidArg`); runs past
-    /// the end of `input` are rejected (`OutOfBounds`).
+    /// Copies the slice from the tensor's bytes. Fails with `ZT_INVALID_ARG` unless `out` has exactly
+    /// [`byte_length`](Self::byte_length) bytes, and with `ZT_OUT_OF_BOUNDS` if a run extends past the end of `input`.
     pub fn pack(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         if u64::try_from(out.len()) != Ok(self.byte_length) {
             return Err(Error::new(
@@ -59,8 +60,8 @@ impl TensorSlice {
         Ok(())
     }
 
-    /// Copies two loops of which the outer one has the smaller stride (fields of records, transposed matrices): block by block, so that the
-    /// input of a block stays in the first-level cache for all of its fields.
+    /// Copies two loops of which the outer one has the smaller stride (fields of records, transposed matrices). Works
+    /// in blocks, so that the input of a block stays in the first-level cache for all of its fields.
     fn pack_fields(&self, records: Loop, fields: Loop, input: &[u8], out: &mut [u8]) -> Result<()> {
         let outside = || {
             let message =
@@ -143,7 +144,7 @@ mod tests {
     use crate::model::Strided;
 
     #[test]
-    fn divided_packing_gives_the_same() {
+    fn divided_packing_gives_the_same_bytes() {
         let shape = [7, 1024, 1031];
         let input: Vec<u8> =
             (0..7 * 1024 * 1031_usize).map(|at| u8::try_from((at / 3) % 251).unwrap()).collect();

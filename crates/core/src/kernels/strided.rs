@@ -1,4 +1,4 @@
-//! Copies short runs at equal distances.
+//! Copies short runs at regular distances.
 #![forbid(unsafe_code)]
 
 /// Fills `out` with runs of `width` bytes that start at 0, `stride`, 2 `stride` … of `input`. Returns false, with `out` partly written, if
@@ -35,7 +35,7 @@ pub(crate) fn gather(input: &[u8], stride: usize, width: usize, out: &mut [u8]) 
     }
 }
 
-/// Copies runs of a width known at compile time: a load and a store each instead of a call of memcpy.
+/// Copies runs of a width known at compile time, with one load and one store each instead of a call of memcpy.
 fn fixed<const W: usize>(input: &[u8], stride: usize, out: &mut [u8]) -> bool {
     for (out, run) in out.as_chunks_mut::<W>().0.iter_mut().zip(input.chunks(stride)) {
         match run.first_chunk() {
@@ -63,7 +63,7 @@ mod tests {
     use super::gather;
 
     #[test]
-    fn runs_of_every_width_and_distance() {
+    fn runs_of_every_width_and_distance_are_copied() {
         let input: Vec<u8> = (0..=255).collect();
         for width in 1..20 {
             for stride in 0..24 {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_requests() {
+    fn invalid_requests_are_rejected() {
         assert!(gather(&[], 0, 0, &mut []));
         assert!(!gather(&[1], 0, 0, &mut [0]));
         assert!(!gather(&[1, 2, 3], 1, 2, &mut [0; 3]));

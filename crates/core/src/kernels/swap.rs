@@ -3,8 +3,9 @@
 
 use crate::model::Signs;
 
-/// Reverses the bytes of each `width`-byte scalar in place. Widths are 2, 4 and 8; for any other there is nothing to swap. A complex number
-/// is swapped by its parts ([`DType::element_bytes`](crate::model::DType::element_bytes)). Bytes after the last whole scalar are unchanged.
+/// Reverses the bytes of each `width`-byte scalar in place. Widths are 2, 4 and 8; any other width changes nothing.
+/// Complex numbers are swapped by parts ([`DType::element_bytes`](crate::model::DType::element_bytes)). Bytes after the
+/// last whole scalar are unchanged.
 pub fn swap_bytes(bytes: &mut [u8], width: usize) {
     match width {
         2 => bytes
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn other_widths_have_nothing_to_swap() {
+    fn other_widths_change_nothing() {
         for width in [0, 1, 3, 16] {
             let mut bytes = *b"0123456789abcdef";
             swap_bytes(&mut bytes, width);

@@ -13,8 +13,9 @@ use crate::inject;
 use crate::model::DType;
 use crate::work::{self, Stop};
 
-/// float16 elements converted at a time. Of 16 to 1024, 64 was the fastest on arrays larger than the cache (2.9 G elements/s, twice what
-/// 256 and 1024 reach: their copies become calls of memcpy whose stores do not overlap).
+/// The number of float16 elements converted at a time. Of 16 to 1024, 64 was the fastest on arrays larger than the
+/// cache: 2.9 G elements/s, twice as many as with 256 or 1024, whose copies become calls of memcpy with stores that do
+/// not overlap.
 const FLOAT16_BLOCK: usize = 64;
 
 /// Returns the number of elements that [`to_float32`] produces from `input_len` bytes. `None` if the dtype has no float32 form or the bytes
@@ -28,14 +29,15 @@ pub fn float32_len(dtype: DType, input_len: usize) -> Option<usize> {
     input_len.is_multiple_of(width).then_some(input_len / width)
 }
 
-/// Widens the little-endian elements of `input` to float32 in `out`, in the byte order of this host. `out` has four bytes per element; for
-/// `float4_e2m1fn` (two per byte, low nibble first) it may be one element shorter.
+/// Widens the little-endian elements of `input` to float32 in `out`, in the byte order of the host. `out` has four
+/// bytes per element; for `float4_e2m1fn` (two per byte, low nibble first) it may be one element shorter.
 ///
-/// Types of up to 16 bits are exact, including subnormals and signed zeros, and every NaN remains one: bfloat16 retains its bits, float16
-/// and `float8_e5m2` retain sign and payload and become quiet, as in hardware. 32- and 64-bit integers and float64 are rounded to the
-/// nearest, ties to even; values too large for float32 become infinite. A nonzero bool is 1.
+/// Types of up to 16 bits are exact, including subnormals and signed zeros, and every NaN remains a NaN: bfloat16
+/// retains its bits, float16 and `float8_e5m2` retain sign and payload and become quiet, as in hardware. 32- and 64-bit
+/// integers and float64 are rounded to the nearest, ties to even; values too large for float32 become infinite. A
+/// nonzero bool is 1.
 ///
-/// Fails with `BadDtype` for complex and 6-bit types, and with `InvalidArg` if a length does not match.
+/// Fails with `ZT_BAD_DTYPE` for complex and 6-bit types, and with `ZT_INVALID_ARG` if a length does not match.
 pub fn to_float32(dtype: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
     inject::panic_at("widen");
     let elements = elements(dtype, input.len())?;
@@ -79,10 +81,10 @@ pub fn to_float32(dtype: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Elements widened at once by one core.
+/// The number of elements that one core widens at once.
 const DIVIDED: usize = 1 << 20;
 
-/// Performs [`to_float32`] on all cores if there is much to widen, until it is canceled.
+/// Performs [`to_float32`] on all cores if there is much to widen. Stops if `stop` is set.
 pub fn to_float32_divided(dtype: DType, input: &[u8], out: &mut [u8], stop: &Stop) -> Result<()> {
     if out.len() <= DIVIDED * 4 {
         return to_float32(dtype, input, out);
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_float16() {
+    fn every_float16_matches_its_definition() {
         for (bits, got) in (0..=u16::MAX).zip(widen(DType::Float16, &every_u16())) {
             let expected = float16_by_definition(bits);
             if expected.is_nan() {
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_8_and_16_bit_integer() {
+    fn every_8_and_16_bit_integer_is_exact() {
         let bytes: Vec<u8> = (0..=255).collect();
         for (byte, got) in bytes.iter().zip(widen(DType::Uint8, &bytes)) {
             assert_eq!(got, f32::from(*byte).to_bits());
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn divided_widening_gives_the_same() {
+    fn divided_widening_gives_the_same_bits() {
         let input: Vec<u8> = (0..5 << 20_u32).map(|at| u8::try_from((at >> 2) % 251).unwrap()).collect();
         for dtype in [DType::BFloat16, DType::Float4E2M1Fn, DType::Int8, DType::Float64] {
             let length = float32_len(dtype, input.len()).unwrap() * 4;
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn invalid_arguments_are_rejected() {
         let cases = [
             (DType::Complex64, 16, 16, Code::BadDtype, "interleaved"),
             (DType::Complex128, 15, 16, Code::BadDtype, "interleaved"),

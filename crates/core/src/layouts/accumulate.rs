@@ -7,9 +7,10 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::packed;
 use crate::model::DType;
 
-/// A dense tensor initialized to zeros. Values for the same element are added: integers wrap around, floats are rounded to the nearest in
-/// their own type, complex numbers are added by parts, bool is OR. A value added to +0 is stored bit for bit, so a lone -0 or NaN is
-/// preserved. The 4-, 6- and 8-bit floats have no addition: there a second value for an element is rejected.
+/// A dense tensor initialized to zeros. Values for the same element are added: integers wrap around, floats are rounded
+/// to the nearest value of their own type, complex numbers are added by parts, and bools are combined with OR. A value
+/// added to +0 is stored bit for bit, so a lone -0 or NaN is preserved. The 4-, 6- and 8-bit floats have no addition: a
+/// second value for an element is rejected.
 pub(super) struct Accumulator<'a> {
     dtype: DType,
     values: &'a [u8],
@@ -20,8 +21,8 @@ pub(super) struct Accumulator<'a> {
 }
 
 impl<'a> Accumulator<'a> {
-    /// Zeroes `out`, which must have exactly the bytes of `elements` elements (`InvalidArg`). A type without a zero is rejected
-    /// (`BadDtype`).
+    /// Zeroes `out`. Fails with `ZT_INVALID_ARG` unless it has exactly the bytes of `elements` elements, and with
+    /// `ZT_BAD_DTYPE` for a type without a zero.
     pub(super) fn new(dtype: DType, values: &'a [u8], elements: u64, out: &'a mut [u8]) -> Result<Self> {
         if dtype == DType::Float8E8M0Fnu {
             return Err(Error::new(
@@ -51,7 +52,7 @@ impl<'a> Accumulator<'a> {
             DType::Float64 => self
                 .sum(first, positions, |a, b| (f64::from_le_bytes(a) + f64::from_le_bytes(b)).to_le_bytes()),
             DType::Float32 => self.sum(first, positions, add_f32),
-            // float32 has more than twice the digits of either, so rounding twice yields the nearest value nevertheless.
+            // float32 has more than twice the digits of either type, so rounding twice still yields the nearest value.
             DType::Float16 => self.sum(first, positions, |a, b| {
                 f16::from_f32(f16::from_le_bytes(a).to_f32() + f16::from_le_bytes(b).to_f32()).to_le_bytes()
             }),
@@ -173,7 +174,7 @@ fn parts<const W: usize, const P: usize>(
     a
 }
 
-/// Allocates zeros whose number a file determined; fails with `Limit` if there is not enough memory.
+/// Allocates zeros whose number a file determined. Fails with `ZT_LIMIT` if there is not enough memory.
 pub(super) fn zeros<T: Copy + Default>(count: u64) -> Result<Vec<T>> {
     let mut zeros = Vec::new();
     let reserved = usize::try_from(count).ok().filter(|&count| zeros.try_reserve_exact(count).is_ok());
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn invalid_arguments_are_rejected() {
         let cases = [
             (DType::Float8E8M0Fnu, vec![1], 1, vec![0], Code::BadDtype),
             (DType::Float32, vec![0; 4], 3, vec![3], Code::BadSparse),

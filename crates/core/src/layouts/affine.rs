@@ -1,4 +1,4 @@
-//! `tflite.quantized/1`: integers with a scale and a zero point for all of them, or for each index of one dimension.
+//! `tflite.quantized/1`: integers with one scale and zero point for all of them, or one for each index of a dimension.
 #![forbid(unsafe_code)]
 
 use super::parameters::{Parameters, bad, exactly, sized, typed};
@@ -26,7 +26,7 @@ pub struct Affine {
     /// The dimension whose indices have separate scales; 0 if there is one scale.
     pub axis: usize,
     pub scales: u64,
-    /// 1 if all scales share it.
+    /// The number of zero points: 1 if all scales share it.
     pub zeros: u64,
     /// Bytes of `data`.
     pub bytes: u64,

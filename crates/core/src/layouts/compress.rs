@@ -1,4 +1,4 @@
-//! Coordinates compressed to rows.
+//! Compresses coordinates to rows.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
@@ -16,9 +16,10 @@ impl Coo<'_> {
         if indices::fits(dtype, self.nnz() as u64) { dtype } else { DType::Uint64 }
     }
 
-    /// Writes the compressed rows of a two-dimensional tensor (`BadLayout` for any other rank): values and columns sorted by row and
-    /// column, stably. Columns have the type of the coordinates, row pointers that of [`indptr_dtype`](Self::indptr_dtype). Each
-    /// destination must have exactly the right size (`InvalidArg`). The data rules are checked again.
+    /// Writes the compressed rows of a two-dimensional tensor: values and columns, sorted stably by row and column.
+    /// Columns have the type of the coordinates, row pointers that of [`indptr_dtype`](Self::indptr_dtype). Checks the
+    /// data rules again. Fails with `ZT_BAD_LAYOUT` for any other rank, and with `ZT_INVALID_ARG` unless each
+    /// destination has exactly the right size.
     pub fn to_csr(&self, values_out: &mut [u8], indices_out: &mut [u8], indptr_out: &mut [u8]) -> Result<()> {
         let &[row_count, _] = self.shape else {
             return Err(Error::new(
@@ -48,8 +49,8 @@ impl Coo<'_> {
             }
         }
 
-        // First pass: the values of row r are counted in the pointer of row r + 1, and the columns are written as if they were in order,
-        // which most are.
+        // First pass: counts the values of row r in the pointer of row r + 1, and writes the columns as if they were in
+        // order, which most are.
         let mut pointers: Vec<u64> = zeros(pointer_count.unwrap_or(row_count))?;
         let mut in_order = true;
         let mut previous = (0, 0);
@@ -106,7 +107,7 @@ impl Coo<'_> {
             }
             Ok(())
         })?;
-        // Each start has become the end of its row.
+        // Each start is now the end of its row.
         let mut start = 0;
         for &end in &next {
             let end = usize::try_from(end).unwrap_or(usize::MAX);

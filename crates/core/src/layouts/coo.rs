@@ -13,7 +13,7 @@ use crate::model::DType;
 pub struct Coo<'a> {
     pub shape: &'a [u64],
     pub dtype: DType,
-    /// Little-endian, `nnz` of them.
+    /// Little-endian values, `nnz` of them.
     pub values: &'a [u8],
     /// Dimension-major: `nnz` indices into dimension 0, then `nnz` into dimension 1, and so on.
     pub coords: Indices<'a>,
@@ -28,8 +28,8 @@ impl<'a> Coo<'a> {
         }
     }
 
-    /// Checks what only the data reveals: the lengths of both arrays and that each coordinate exists. All errors are `BadSparse` and name
-    /// the component, the position and the number there.
+    /// Checks what only the data reveals: the lengths of both arrays, and that each coordinate is inside the shape.
+    /// Fails with `ZT_BAD_SPARSE`; the error names the component, the position and the number there.
     pub fn check(&self) -> Result<()> {
         self.check_lengths()?;
         let nnz = self.nnz();
@@ -39,8 +39,9 @@ impl<'a> Coo<'a> {
         Ok(())
     }
 
-    /// Writes the dense tensor to `out`, which must have exactly the right size (`InvalidArg`). Values for one element are added; the 4-,
-    /// 6- and 8-bit floats reject that (`BadSparse`). The data rules are checked again.
+    /// Writes the dense tensor to `out`. Values for the same element are added. Checks the data rules again. Fails with
+    /// `ZT_INVALID_ARG` unless `out` has exactly the right size, and with `ZT_BAD_SPARSE` if an element of a 4-, 6- or
+    /// 8-bit float has two values.
     pub fn to_dense(&self, out: &mut [u8]) -> Result<()> {
         let elements = checked::product(self.shape).ok_or_else(|| {
             Error::new(
@@ -52,7 +53,7 @@ impl<'a> Coo<'a> {
         self.check_lengths()?;
         let nnz = self.nnz();
         if elements == 0 && nnz > 0 {
-            // Some dimension has no indices; partial products may not fit.
+            // Some dimension is empty; partial products may overflow.
             return Err(self.changed());
         }
         let (mut indices, mut positions) = ([0; BLOCK], [0_u64; BLOCK]);
@@ -93,8 +94,8 @@ impl<'a> Coo<'a> {
         Ok(())
     }
 
-    /// Fills `out` with the indices into dimension `d` from value `first` on, all inside the dimension. It does not rely on earlier checks,
-    /// because the coordinates may change concurrently.
+    /// Fills `out` with the indices into dimension `d`, beginning with value `first`. All of them are inside the
+    /// dimension. It does not rely on earlier checks, because the coordinates may change concurrently.
     fn decode(&self, d: usize, first: usize, out: &mut [u64]) -> Result<()> {
         let dim = self.shape.get(d).copied().unwrap_or_default();
         if self.axis(d)?.decode(first, out) != out.len() || out.iter().any(|&index| index >= dim) {
@@ -115,8 +116,8 @@ impl<'a> Coo<'a> {
         check_lengths(self.shape.len(), self.dtype, lengths)
     }
 
-    /// Returns the error for coordinates outside the shape, determined by the scans of `check`. If they find nothing, the array is changing
-    /// concurrently.
+    /// Returns the error for coordinates outside the shape, as found by the scans of `check`. If they find nothing, the
+    /// array is changing concurrently.
     pub(super) fn changed(&self) -> Error {
         let found = self.check().err();
         found.unwrap_or_else(|| fault("coords", "the coordinates change while they are read".to_owned()))
@@ -139,7 +140,8 @@ pub fn check_lengths(rank: usize, dtype: DType, [values, nnz, coords]: [u64; 3])
     Ok(())
 }
 
-/// Checks that coordinates of dimension `d` exist, of whose `nnz` `first` came before.
+/// Checks that coordinates of dimension `d` are inside the shape. `axis` is a piece of the `nnz` coordinates, after the
+/// first `first` ones.
 pub fn check_axis(axis: &Indices<'_>, d: usize, dim: u64, nnz: u64, first: u64) -> Result<()> {
     let Some(position) = axis.first_not_below(dim) else { return Ok(()) };
     let (index, position) = (axis.value(position).unwrap_or_default(), first + position as u64);
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_of_no_index_hold_no_values() {
+    fn empty_dimensions_hold_no_values() {
         let shape = [u64::MAX, u64::MAX, 0];
         let empty = coo(&shape, DType::Float64, &[], &[]);
         empty.check().unwrap();
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_rules_are_named_by_the_check_and_by_every_conversion() {
+    fn check_and_conversions_report_the_same_errors() {
         type Case<'a> = (&'a [u64], &'a [u8], &'a [u8], &'a str, &'a str);
         let cases: [Case; 7] = [
             (&[2, 3], &[1, 2], &[0, 1, 2], "coords", "3 coordinates"),
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_value_is_a_fault_where_values_do_not_add() {
+    fn duplicates_without_addition_are_rejected() {
         let error = coo(&[4], DType::Float8E4M3Fn, &[0, 1], &[2, 2]).to_dense(&mut [0; 4]).unwrap_err();
         assert_eq!((error.code(), error.component_role()), (Code::BadSparse, Some("coords")));
     }

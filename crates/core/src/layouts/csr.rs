@@ -7,14 +7,14 @@ use crate::layouts::indices::{self, DECODE_BLOCK as BLOCK, Indices, NO_INDEX};
 use crate::layouts::packed;
 use crate::model::DType;
 
-/// A matrix by rows: row `r` has the values from `indptr[r]` to `indptr[r + 1]`, whose columns are in `indices`. Within a row columns may
-/// be in any order and repeated.
+/// A matrix by rows: row `r` has the values from `indptr[r]` to `indptr[r + 1]`, and their columns are in `indices`.
+/// Columns within a row may be in any order, and may be repeated.
 #[derive(Clone, Copy, Debug)]
 pub struct Csr<'a> {
     /// Rows and columns.
     pub shape: [u64; 2],
     pub dtype: DType,
-    /// Little-endian, `nnz` of them.
+    /// Little-endian values, `nnz` of them.
     pub values: &'a [u8],
     /// Columns, `nnz` of them.
     pub indices: Indices<'a>,
@@ -28,8 +28,9 @@ impl Csr<'_> {
         self.indices.len()
     }
 
-    /// Checks what only the data reveals: the lengths of the three arrays, that `indptr` ascends from 0 to `nnz`, and that each column
-    /// exists. All errors are `BadSparse` and name the component, the position and the number there.
+    /// Checks what only the data reveals: the lengths of the three arrays, that `indptr` ascends from 0 to `nnz`, and
+    /// that each column is inside the shape. Fails with `ZT_BAD_SPARSE`; the error names the component, the position
+    /// and the number there.
     pub fn check(&self) -> Result<()> {
         self.check_lengths()?;
         let mut pointers = Pointers::default();
@@ -38,8 +39,9 @@ impl Csr<'_> {
         check_columns(&self.indices, self.shape[1], 0)
     }
 
-    /// Writes the dense matrix to `out`, which must have exactly the bytes of rows x columns elements (`InvalidArg`). Values for one
-    /// element are added; the 4-, 6- and 8-bit floats reject that (`BadSparse`). The data rules are checked again.
+    /// Writes the dense matrix to `out`. Values for the same element are added. Checks the data rules again. Fails with
+    /// `ZT_INVALID_ARG` unless `out` has exactly the bytes of rows x columns elements, and with `ZT_BAD_SPARSE` if an
+    /// element of a 4-, 6- or 8-bit float has two values.
     pub fn to_dense(&self, out: &mut [u8]) -> Result<()> {
         let [rows, cols] = self.shape;
         let elements = rows.checked_mul(cols).ok_or_else(|| {
@@ -68,8 +70,8 @@ impl Csr<'_> {
     }
 
     /// Writes the coordinates of the values, all rows and then all columns, as little-endian numbers of
-    /// [`coords_dtype`](Self::coords_dtype). Both layouts use the same array of values. `out` must have exactly the bytes of 2 x `nnz`
-    /// coordinates (`InvalidArg`). The data rules are checked again.
+    /// [`coords_dtype`](Self::coords_dtype). Both layouts use the same array of values. Checks the data rules again.
+    /// Fails with `ZT_INVALID_ARG` unless `out` has exactly the bytes of 2 x `nnz` coordinates.
     pub fn to_coo_coords(&self, out: &mut [u8]) -> Result<()> {
         let dtype = self.coords_dtype();
         let width = dtype.element_bytes();
@@ -102,7 +104,7 @@ impl Csr<'_> {
     pub(super) fn walk(&self, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<()>) -> Result<()> {
         self.check_lengths()?;
         let changed = || {
-            // The scans of `check` determine the error. If they find nothing, the arrays are changing concurrently.
+            // The scans of `check` find the error. If they find nothing, the arrays are changing concurrently.
             let found = self.check().err();
             found.unwrap_or_else(|| fault("indptr", "the index arrays change while they are read".to_owned()))
         };
@@ -126,7 +128,7 @@ impl Csr<'_> {
             let mut at = 0;
             while at < count {
                 while end <= first + at {
-                    // Ends after the last row, with values left over.
+                    // The pointers end, or descend, with values left over.
                     match pointers.next().flatten() {
                         Some(next) if next >= end => end = next,
                         _ => return Err(changed()),
@@ -164,7 +166,7 @@ pub fn check_lengths(rows: u64, dtype: DType, [values, nnz, pointers]: [u64; 3])
     Ok(())
 }
 
-/// The rules of row pointers, which may be checked in pieces.
+/// Checks the rules of row pointers, in pieces.
 #[derive(Default)]
 pub struct Pointers {
     seen: usize,
@@ -172,7 +174,7 @@ pub struct Pointers {
 }
 
 impl Pointers {
-    /// Checks the next ones: they begin with 0 and never descend.
+    /// Checks the next pointers: they begin with 0 and never descend.
     pub fn next(&mut self, piece: &Indices<'_>) -> Result<()> {
         let pointer = |position: usize| piece.value(position).unwrap_or_default();
         if self.seen == 0 && pointer(0) != 0 {
@@ -193,7 +195,7 @@ impl Pointers {
         Ok(())
     }
 
-    /// Checks that the last one is the number of indices.
+    /// Checks that the last pointer is the number of indices.
     pub fn end(&self, nnz: u64) -> Result<()> {
         if self.last == i128::from(nnz) {
             return Ok(());
@@ -203,7 +205,7 @@ impl Pointers {
     }
 }
 
-/// Checks that columns exist, of which `first` came before.
+/// Checks that columns are inside the shape. `first` is the number of columns before this piece.
 pub fn check_columns(indices: &Indices<'_>, cols: u64, first: usize) -> Result<()> {
     let Some(position) = indices.first_not_below(cols) else { return Ok(()) };
     let (col, position) = (indices.value(position).unwrap_or_default(), first + position);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_spread_out() {
+    fn rows_are_expanded() {
         with_matrix([3, 4], &INDPTR, &INDICES, &[7, 8, 9], |csr| {
             csr.check().unwrap();
             let mut dense = [0xEE; 12];
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn matrices_without_values() {
+    fn matrices_without_values_are_converted() {
         for (shape, indptr) in [([0, 4], vec![0]), ([3, 0], vec![0; 4]), ([2, 2], vec![0; 3])] {
             with_matrix(shape, &indptr, &[], &[], |csr| {
                 csr.check().unwrap();
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_rules_are_named_by_the_check_and_by_every_conversion() {
+    fn check_and_conversions_report_the_same_errors() {
         type Case<'a> = ([u64; 2], &'a [i32], &'a [i32], usize, &'a str, &'a str);
         let cases: [Case; 14] = [
             ([3, 4], &[], &INDICES, 3, "indptr", "3 rows, but has 0"),
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_value_is_a_fault_only_where_values_do_not_add() {
+    fn duplicates_without_addition_are_rejected() {
         with_matrix([3, 4], &INDPTR, &[3, 3, 1], &[0, 8, 9], |csr| {
             csr.check().unwrap();
             let error = csr.to_dense(&mut [0; 12]).unwrap_err();
@@ -383,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn conversions_refuse_what_the_check_refuses(
+        fn conversions_reject_whatever_the_check_rejects(
             rows in 0_u64..5, cols in 0_u64..5,
             mut indptr in prop::collection::vec(-1_i32..6, 0..7),
             indices in prop::collection::vec(-1_i32..6, 0..6),

@@ -36,8 +36,8 @@ impl RuleCheck {
         Ok(())
     }
 
-    /// Checks like [`RuleCheck::update`], but defers the error to [`RuleCheck::finish`]: for damaged data the digest, known only at the
-    /// end, is the better error.
+    /// Checks like [`RuleCheck::update`], but defers the error to [`RuleCheck::finish`]. If the data is damaged, a
+    /// digest mismatch is the better error, and the digest is known only at the end.
     pub fn note(&mut self, bytes: &[u8]) {
         if self.broken.is_none() {
             self.broken = self.update(bytes).err();

@@ -14,7 +14,8 @@ fn size(dtype: DType, elements: u64) -> Option<u64> {
     super::packed::byte_length(elements, dtype.bits())
 }
 
-/// Requires one component `data`, of the size given by the shape. For an unknown type no size is checked.
+/// Requires a single component `data`, of the size that the shape determines. The size of an unknown type is not
+/// checked.
 pub fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     exactly(&tensor.components, [(Label::DATA, "data")])?;
     let elements = product(tensor.shape).unwrap_or(u64::MAX);
@@ -25,7 +26,7 @@ pub fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the rule of a type for `elements` elements of it (Appendix A).
+/// Returns the rule for `elements` elements of a type (Appendix A).
 pub fn element_rule(dtype: DType, elements: u64) -> Option<DataRule> {
     match dtype {
         DType::Bool => Some(DataRule::Bool),
@@ -64,7 +65,7 @@ fn promise(components: &mut [Component], nnz: u64, index: Label, rule: DataRule)
     }
 }
 
-/// `zt.sparse_csr/1`.
+/// Checks an entry against `zt.sparse_csr/1`.
 pub fn csr(tensor: &mut NewTensor<'_>) -> Result<()> {
     let &[rows, _] = tensor.shape else {
         return Err(bad(format!("the layout requires 2 dimensions, but the shape is {:?}", tensor.shape)));
@@ -80,7 +81,7 @@ pub fn csr(tensor: &mut NewTensor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `zt.sparse_coo/1`.
+/// Checks an entry against `zt.sparse_coo/1`.
 pub fn coo(tensor: &mut NewTensor<'_>) -> Result<()> {
     let rank = tensor.shape.len() as u64;
     if rank == 0 {

@@ -7,13 +7,14 @@ use crate::model::DType;
 /// Elements per block of scans: long enough to be vectorized, short enough that rescanning a block with an error costs nothing.
 const SCAN_BLOCK: usize = 1024;
 
-/// Values that conversions between layouts decode at a time; three such blocks fit in the first-level cache.
+/// The number of values that conversions between layouts decode at a time; three such blocks fit in the first-level
+/// cache.
 pub(super) const DECODE_BLOCK: usize = 512;
 
-/// Elements that [`Iter`] decodes at a time.
+/// The number of elements that [`Iter`] decodes at a time.
 const ITER_BLOCK: usize = 128;
 
-/// Result of [`Indices::decode`] for a number that is not an index. No dimension exceeds it, so no index equals it.
+/// The result of [`Indices::decode`] for a number that is not an index. No dimension exceeds it, so no index equals it.
 pub const NO_INDEX: u64 = u64::MAX;
 
 /// An integer type and its little-endian bytes.
@@ -106,7 +107,8 @@ pub struct Indices<'a> {
 }
 
 impl<'a> Indices<'a> {
-    /// Fails with `BadDtype` if `dtype` is not an integer, and with `BadSparse` if the bytes are not whole elements.
+    /// Creates an array. Fails with `ZT_BAD_DTYPE` if `dtype` is not an integer, and with `ZT_BAD_SPARSE` if the bytes
+    /// are not whole elements.
     pub fn new(dtype: DType, bytes: &'a [u8]) -> Result<Self> {
         if !dtype.is_index() {
             return Err(Error::new(
@@ -162,8 +164,8 @@ impl<'a> Indices<'a> {
         Iter { indices: *self, next: 0, block: [NO_INDEX; ITER_BLOCK], at: 0, filled: 0 }
     }
 
-    /// Decodes the elements from `start` on to `out`, up to the shorter length, and returns their number. Numbers that are not an index
-    /// become [`NO_INDEX`].
+    /// Decodes the elements from `start` on into `out`, up to the shorter length, and returns their number. Numbers
+    /// that are not an index become [`NO_INDEX`].
     pub fn decode(&self, start: usize, out: &mut [u64]) -> usize {
         for_type!(self.dtype, 0, T => {
             let lanes = T::lanes(self.bytes).get(start..).unwrap_or_default();
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_index_array() {
+    fn invalid_index_arrays_are_rejected() {
         for dtype in DType::ALL.into_iter().filter(|dtype| !INTEGERS.contains(dtype)) {
             assert_eq!(Indices::new(dtype, &[0; 16]).unwrap_err().code(), Code::BadDtype, "{}", dtype.name());
         }
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_outside_do_not_exist() {
+    fn slices_beyond_the_end_are_none() {
         let indices = Indices::new(DType::Int64, &[0; 16]).unwrap();
         assert_eq!(indices.slice(2, 2).map(|slice| slice.len()), Some(0));
         for (start, end) in [(0, 3), (2, 1), (0, usize::MAX), (usize::MAX, usize::MAX)] {
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_type_is_known() {
+    fn fits_knows_the_range_of_each_type() {
         for (dtype, last) in [(DType::Int8, 127), (DType::Uint16, 65_535), (DType::Int64, (1 << 63) - 1)] {
             assert!(fits(dtype, last) && !fits(dtype, last + 1), "{}", dtype.name());
         }

@@ -1,4 +1,4 @@
-//! `zt.mx/1`: elements of 4 or 8 bits in blocks along one axis, each block with a power of two as its scale.
+//! `zt.mx/1`: elements of 4 or 8 bits in blocks along one axis. Each block has a power of two as its scale.
 #![forbid(unsafe_code)]
 
 use super::parameters::{Parameters, bad, exactly, sized, typed, uint};
@@ -11,7 +11,7 @@ use crate::model::{Attributes, Component, DType, Label};
 pub struct Mx {
     pub block_size: u64,
     pub axis: usize,
-    /// The type of the elements; `None` if unknown, in which case no size is checked.
+    /// The type of the elements; `None` if unknown. The size is then not checked.
     pub dtype: Option<DType>,
 }
 

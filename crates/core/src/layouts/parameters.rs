@@ -1,4 +1,4 @@
-//! Requirements of a profile on a tensor's entry: attributes, and components with roles, types and sizes.
+//! Requirements of a profile on the entry of a tensor: attributes, and components with roles, types and sizes.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -55,7 +55,7 @@ pub fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadLayout, message)
 }
 
-/// Returns the components with exactly these roles, in order.
+/// Returns the components with these roles, in order. Fails if one is missing, or there are others.
 pub fn exactly<'a, const N: usize>(
     components: &'a [Component],
     roles: [(Label, &'static str); N],
@@ -79,7 +79,7 @@ pub fn exactly<'a, const N: usize>(
     found.try_into().map_err(|_| bad("the components do not match the layout"))
 }
 
-/// Checks that a component decodes to `bytes`, as far as the index states it; `None` means a size beyond u64.
+/// Checks that a component decodes to `bytes`, if the index records its length; `None` means a size beyond u64.
 pub fn sized(component: &Component, role: &str, bytes: Option<u64>, code: Code) -> Result<()> {
     if bytes.is_some() && component.byte_length().is_none_or(|found| Some(found) == bytes) {
         return Ok(());

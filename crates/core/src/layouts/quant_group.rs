@@ -1,4 +1,4 @@
-//! `zt.quant_group/1`: codes packed into words, with a scale and optionally a zero point for each group along one axis.
+//! `zt.quant_group/1`: codes packed into words. Each group along one axis has a scale and, optionally, a zero point.
 #![forbid(unsafe_code)]
 
 use super::parameters::{Parameters, bad, exactly, sized, typed};

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_named_once() {
+    fn cells_are_unique() {
         let check = |coords: &[u32]| {
             let coords = bytes(coords);
             let values = vec![1; coords.len() / 8];

@@ -35,7 +35,7 @@ impl Access {
         })
     }
 
-    /// Applies them to a new file, as far as permitted. The new file never grants more than the old one.
+    /// Applies them to a new file, if permitted. The new file never grants more than the old one.
     #[cfg(unix)]
     pub fn give(&self, file: &File) -> Result<()> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_replaces_another_keeps_its_attributes_and_access_list() {
+    fn a_replacement_keeps_attributes_and_access_list() {
         let folder = folder("list");
         let path = folder.join("a");
         std::fs::write(&path, b"old").unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_the_folder_gives_to_new_files_is_not_for_one_that_replaces_an_old_one() {
+    fn a_replacement_does_not_inherit_the_access_list_of_its_folder() {
         let folder = folder("default");
         let (old, new) = (folder.join("old"), folder.join("new"));
         std::fs::write(&old, b"old").unwrap();
@@ -213,7 +213,7 @@ mod tests {
             replace(&old);
             assert_eq!(value(&old, ACCESS_LIST), None);
             assert_eq!(old.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-            // Except for a new one.
+            // A new file does inherit it.
             replace(&new);
             assert_eq!(value(&new, ACCESS_LIST).unwrap(), shared());
         }

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_given_up_is_written_no_more() {
+    fn dropping_discards_pending_blocks() {
         let path = std::env::temp_dir().join(format!("ztensor-behind-{}", std::process::id()));
         let file = File::create(&path).unwrap();
         let mut behind = Behind::new(&file, None).unwrap();

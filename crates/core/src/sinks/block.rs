@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_and_taken_is_all_bytes_in_their_order() {
+    fn joined_and_taken_bytes_are_in_order() {
         let (mut one, mut other) = (Block::default(), Block::default());
         one.extend(b"first, ").unwrap();
         other.extend(b"second").unwrap();

@@ -1,5 +1,5 @@
-//! A file that grows in place. Its old bytes are never changed, so aborting means truncating it, or, if Windows does not permit truncating
-//! a file that is mapped, writing its old index again.
+//! A file that grows in place. Its old bytes never change, so aborting means truncating it or, if Windows does not
+//! permit truncating a mapped file, appending its old index again.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -20,7 +20,7 @@ pub struct OldIndex {
     pub tail: Box<Tail>,
 }
 
-/// An index, and what follows it where it stands at an offset.
+/// Encodes an index at an offset, and the bytes after it.
 pub type Tail = dyn Fn(&[u8], u64) -> Vec<u8> + Send;
 
 pub struct InPlaceFile {
@@ -57,7 +57,7 @@ impl InPlaceFile {
         file.write_all(bytes).map_err(|error| Error::io("write", &error))
     }
 
-    /// Syncs what was added.
+    /// Syncs the added bytes.
     pub fn commit(mut self) -> Result<()> {
         let mut file = self.original.file();
         let end = file.stream_position().map_err(|error| Error::io("lseek", &error))?;
@@ -111,7 +111,7 @@ mod tests {
     use crate::open::detect;
 
     #[test]
-    fn a_file_that_cannot_be_cut_back_ends_with_its_old_index() {
+    fn a_file_that_cannot_be_truncated_ends_with_its_old_index() {
         for name in ["zt100-dtypes.zt", "zt12-crc32c.zt", "zt2-shapes.zt"] {
             let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../__test__/fixtures");
             let before = fs::read(fixtures.join(name)).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_else_wrote_to_is_not_committed() {
+    fn a_file_written_by_another_process_is_not_committed() {
         let path = std::env::temp_dir().join(format!("ztensor-grown-other-{}", std::process::id()));
         let grown = |start: &[u8]| {
             fs::write(&path, start).unwrap();

@@ -3,8 +3,8 @@
 
 use std::fs::File;
 
-/// Appends up to `length` bytes of `source` from `offset` on at the position of `target`, and returns their number: 0 if the kernel cannot
-/// or will not. An ordinary write will hit any actual error too.
+/// Appends up to `length` bytes of `source`, from `offset` on, at the position of `target`. Returns the number of bytes
+/// copied: 0 if the kernel cannot copy. An ordinary write then reports the error, if there is one.
 #[cfg(target_os = "linux")]
 pub fn append(source: &File, mut offset: u64, target: &File, length: u64) -> u64 {
     let length = usize::try_from(length).unwrap_or(usize::MAX);

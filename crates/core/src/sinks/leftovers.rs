@@ -93,7 +93,7 @@ fn claim(path: &Path) -> Option<File> {
     std::fs::OpenOptions::new().write(true).share_mode(0).open(path).ok()
 }
 
-/// Locks a file as long as it is open. If the file system has no locks, nothing is considered a leftover.
+/// Locks a file while it is open. If the file system has no locks, no file counts as a leftover.
 #[cfg(unix)]
 pub fn lock(file: &File) {
     let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_names_are_ours() {
+    fn only_names_of_temporary_files_have_a_guard() {
         assert_eq!(guard(".ztensor-12-3.part"), Some(".ztensor-12-3.part"));
         assert_eq!(guard(".ztensor-12-3.part-4"), Some(".ztensor-12-3.part"));
         for name in [
@@ -149,7 +149,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_nobody_holds_goes_and_nothing_else() {
+    fn only_unlocked_leftovers_are_removed() {
         let folder = std::env::temp_dir().join(format!("ztensor-leftovers-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let make = |name: &str| File::create(folder.join(name)).unwrap();
@@ -180,7 +180,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_large_folder_is_not_looked_through_again_at_once() {
+    fn a_large_folder_is_not_searched_again_at_once() {
         for (count, again) in [(MANY, true), (MANY + 1, false)] {
             let folder = std::env::temp_dir().join(format!("ztensor-many-{count}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
@@ -188,13 +188,13 @@ mod tests {
                 File::create(folder.join(name.to_string())).unwrap();
             }
             clear(&folder);
-            // Replaces another one, so that their number does not grow.
+            // Rename instead of create, so that the number of files stays the same.
             std::fs::rename(folder.join("0"), folder.join(".ztensor-1-0.part")).unwrap();
             clear(&folder);
             assert_eq!(folder.join(".ztensor-1-0.part").exists(), !again, "{count}");
             std::fs::remove_dir_all(folder).unwrap();
         }
-        // Only some of many such folders are remembered.
+        // Only a limited number of such folders is remembered.
         let others = (0..2 * REMEMBERED).map(|name| (PathBuf::from(name.to_string()), Instant::now()));
         LARGE.lock().unwrap().extend(others);
         let folder = std::env::temp_dir().join(format!("ztensor-many-more-{}", std::process::id()));
@@ -208,7 +208,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_name_leads_to_the_file_that_stands_there_now() {
+    fn is_at_compares_the_file_at_the_path() {
         let folder = std::env::temp_dir().join(format!("ztensor-named-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let [one, other] = ["one", "other"].map(|name| folder.join(name));

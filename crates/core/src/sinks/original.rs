@@ -63,8 +63,8 @@ impl Original {
         self.identity.length
     }
 
-    /// Checks for the last time before another file replaces it, and returns what must be retained until then: the lock on Unix. On Windows
-    /// not every file system permits replacing an open file.
+    /// Checks one last time before another file replaces it. Returns what must live until the replacement is done: the
+    /// lock on Unix. On Windows not every file system permits replacing an open file.
     pub fn last_look(self) -> Result<Option<Self>> {
         self.unchanged()?;
         Ok(cfg!(unix).then_some(self))
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_edit_at_a_time_and_is_what_it_was() {
+    fn an_original_is_locked_and_its_changes_are_detected() {
         let path = std::env::temp_dir().join(format!("ztensor-original-{}", std::process::id()));
         fs::write(&path, b"0123456789").unwrap();
         for in_place in [false, true] {
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!((original.length(), original.path()), (10, &*path.canonicalize().unwrap()));
             assert_eq!(Original::open(&path, in_place).err().unwrap().code(), Code::Io, "the lock is held");
             assert!(original.unchanged().is_ok());
-            // The lock is held as long as the returned value.
+            // The lock lives as long as the returned value.
             let lock = original.last_look().unwrap();
             assert!(lock.is_some() && Original::open(&path, in_place).is_err());
             drop(lock);

@@ -53,7 +53,7 @@ pub fn put(
         );
         warnings.push(Warning { code: "ZT_WARN_LEFT_OVER", message });
     }
-    // After a power failure they may reappear at worst.
+    // In the worst case they reappear after a power failure.
     if !gone.is_empty() {
         let _ = folder.sync();
     }

@@ -42,7 +42,7 @@ impl AtomicFile {
         })
     }
 
-    /// Returns whether it is for a store.
+    /// Returns whether the file is for a store.
     pub fn is_remote(&self) -> bool {
         self.store.is_some()
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_to_its_store_with_its_holes() {
+    fn holes_are_uploaded_as_zeros() {
         let (memory, uploads) = store(false);
         let mut one = file(&uploads, "s3://b/a");
         one.skip(3 << 20).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_set_all_is_sent_before_the_first_is_there_and_the_last_comes_last() {
+    fn a_set_is_sent_before_it_appears_and_its_index_appears_last() {
         let (memory, uploads) = store(false);
         let put = |files: &[&str]| {
             let files = files.iter().map(|name| file(&uploads, name)).collect();
@@ -203,7 +203,7 @@ mod tests {
         put(&["1", "2"]).unwrap();
         let expected = ["sent 1", "sent 2", "sent index", "put 1", "put 2", "put index"];
         assert_eq!(*memory.log.lock().unwrap(), expected);
-        // A name that is taken meanwhile: the previous files are removed again.
+        // Another file takes a name first: the previous files are removed again.
         uploads.remove(Path::new("index")).unwrap();
         uploads.remove(Path::new("1")).unwrap();
         let files = vec![file(&uploads, "1"), file(&uploads, "3")];
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_leaves_nothing_there() {
+    fn an_aborted_upload_creates_no_file() {
         let (memory, uploads) = store(true);
         let stop = Stop::default();
         let mut one = AtomicFile::for_upload(&uploads, Path::new("a"), &stop).unwrap();

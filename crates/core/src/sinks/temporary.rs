@@ -48,7 +48,8 @@ impl Temporary {
         Ok(self.path.insert(path).clone())
     }
 
-    /// Removes the temporary name, if the system permits that for open files: then even a kill leaves nothing behind.
+    /// Removes the temporary name, if the system permits that for open files. The file then disappears even if the
+    /// process is killed.
     pub fn hide(&mut self) {
         if cfg!(unix) && self.path.as_deref().is_some_and(|path| std::fs::remove_file(path).is_ok()) {
             self.path = None;

@@ -19,7 +19,7 @@ use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
-/// A reader of the bytes of one index. Clones are independent.
+/// A reader for the bytes of one index. Clones are independent.
 #[derive(Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -39,11 +39,11 @@ const TEXT: u8 = 3;
 const ARRAY: u8 = 4;
 const MAP: u8 = 5;
 const TAG: u8 = 6;
-/// The tag without effect on what follows: its bytes serve as a magic.
+/// The tag without effect on the following item: its bytes serve as a magic.
 const SELF_DESCRIBED: u64 = 55799;
 
 impl<'a> Reader<'a> {
-    /// `base` is the file offset of the first byte, for errors; `max_values` limits free-form values.
+    /// Creates a reader. `base` is the file offset of the first byte, for errors. `max_values` limits free-form values.
     pub fn new(bytes: &'a [u8], base: u64, max_values: u32) -> Self {
         let levels = limits::CBOR_DEPTH;
         Self {

@@ -19,12 +19,12 @@ impl Encoder {
         self.bytes
     }
 
-    /// Returns what was written since the beginning, or since it was last taken.
+    /// Returns the bytes written since the beginning, or since the last call of [`Self::taken`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Removes what was written, after the caller took it.
+    /// Removes the written bytes, after the caller took them.
     pub fn taken(&mut self) {
         self.bytes.clear();
     }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_as_short_as_ciborium_has_them() {
+    fn heads_are_as_short_as_those_of_ciborium() {
         for number in [0, 23, 24, 255, 256, 65_535, 65_536, u64::from(u32::MAX), 1 << 32, u64::MAX] {
             let mut ours = Encoder::default();
             ours.uint(number);

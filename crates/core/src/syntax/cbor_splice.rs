@@ -1,4 +1,4 @@
-//! Changes entries of a CBOR map: unchanged entries retain their exact bytes, whatever they mean.
+//! Changes entries of a CBOR map. Unchanged entries retain their exact bytes, even if their meaning is unknown.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -83,8 +83,8 @@ fn value(value: &Value) -> Vec<u8> {
     encoder.finish()
 }
 
-/// Applies `changes` to the map `bytes` of free-form values, each of which sets a key or, without a value, removes it. An existing key
-/// retains its position, a new or previously removed one comes last. Returns `None` if nothing is left.
+/// Applies `changes` to the map `bytes` of free-form values. Each change sets a key or, without a value, removes it. An
+/// existing key retains its position; a new or previously removed one comes last. Returns `None` if nothing is left.
 pub fn merge(bytes: Option<&[u8]>, changes: &[(Value, Option<Value>)]) -> Result<Option<Vec<u8>>> {
     let mut merged: Vec<Option<Entry<'_>>> = match bytes {
         None => Vec::new(),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_changed_keeps_its_bytes() {
+    fn unchanged_entries_keep_their_bytes() {
         // {_ "a": 1 in eight bytes, 2: undefined, "c": [_ ] }
         let odd = b"\xbf\x61a\x1b\0\0\0\0\0\0\0\x01\x02\xf7\x61c\x9f\xff\xff";
         let encoded = map(&entries(odd, "odd").unwrap());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_however_it_is_spelled() {
+    fn keys_are_found_in_any_encoding() {
         let wide = b"\xa2\x18\x01\x61x\x78\x01b\x61y";
         let changes = [(Value::from(1), Some(Value::from(true))), (Value::from("b"), Some(Value::Null))];
         assert_eq!(merge(Some(wide), &changes).unwrap().unwrap(), b"\xa2\x01\xf5\x61b\xf6");

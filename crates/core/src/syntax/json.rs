@@ -11,16 +11,16 @@ use super::repeats::{Mark, Spelled};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
-/// Where keys of an object are checked to be unique.
+/// Who checks that the keys of an object are unique.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Unique {
-    /// By the reader.
+    /// The reader.
     Here,
-    /// By the caller, which has a table of them anyway.
+    /// The caller, which has a table of them anyway.
     ByCaller,
 }
 
-/// A reader of the text of one index.
+/// A reader for the text of one index.
 pub struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -28,7 +28,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `base` is the file offset of the first byte, for errors.
+    /// Creates a reader. `base` is the file offset of the first byte, for errors.
     pub fn new(text: &'a str, base: u64) -> Self {
         Self { text, at: 0, base }
     }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_json_and_nothing_else() {
+    fn skip_accepts_only_valid_json() {
         for good in
             ["{}", "[]", " [1, -0.5e+3 ,\"a\\u00e9\\ud83d\\ude00\", {\"a\":{}}, true, null] \n", "0", "-0"]
         {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_they_are() {
+    fn values_are_read() {
         let value = |text, mut left| Reader::new(text, 0).value(&mut left).map_err(|error| error.code());
         let read = value("{\"a\": [1, -2, 1.5, 1e3, true, null, \"\\u00e9\"]}", 10).unwrap();
         let items = vec![1.into(), (-2).into(), 1.5.into(), 1e3.into(), true.into(), Value::Null, "é".into()];

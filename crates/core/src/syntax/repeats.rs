@@ -1,8 +1,9 @@
-//! Recognizes entries that equal an earlier one except for a few numbers and a text: an index has them by the hundred thousand, and
-//! comparing bytes is much cheaper than reading keys.
+//! Recognizes entries that equal an earlier one except for a few numbers and a text. An index can have hundreds of
+//! thousands of them, and comparing bytes is much cheaper than reading keys.
 //!
-//! CBOR and JSON items are self-delimiting, so equal bytes have the same meaning at any position: what was validated once remains valid,
-//! and only the content of holes must be checked. (A JSON number ends where no digit follows, and what follows it is compared.)
+//! CBOR and JSON items are self-delimiting, so equal bytes have the same meaning at any position. Bytes that were
+//! validated once remain valid, and only the content of holes must be checked. (A JSON number ends at the first byte
+//! that is not a digit, and the bytes after it are compared.)
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -40,7 +41,7 @@ const HOLES: usize = NUMBERS + 1;
 /// Maximum bytes of a text that is read here; longer ones are not worth it.
 const TEXT_BYTES: u64 = 128;
 
-/// A part that may differ.
+/// A part that may differ between entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hole {
     /// The number with this index in the format.
@@ -52,7 +53,7 @@ enum Hole {
 #[derive(Default)]
 pub struct Draft {
     start: usize,
-    /// Start and end of each.
+    /// The start and end of each hole.
     holes: Vec<(usize, usize, Hole)>,
 }
 
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_texts_of_json_end_where_they_end() {
+    fn json_entries_with_other_numbers_and_texts_match() {
         let first = r#" {"n": [12, 3] ,"t":"one"}"#;
         let mut draft = Draft::default();
         let mut reader = json::Reader::new(first, 0);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn unbalanced_events_are_rejected() {
         let visited = |events: &[Event<'_>]| {
             let mut tree = Tree::default();
             events.iter().try_for_each(|&event| tree.visit(event)).and_then(|()| tree.entries())

@@ -1,4 +1,4 @@
-//! A writer that begins with a file that is there: what it has stays, what is written comes behind.
+//! Appends to an existing file: its data stays, and new data is written after it.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -15,20 +15,20 @@ use crate::sinks::original::Original;
 use crate::sinks::replacement::Replacement;
 use crate::work::Stop;
 
-/// Bytes in a frame.
+/// The default frame size in bytes.
 const USUAL_FRAME: u32 = 1 << 20;
 
-/// The digests of new blobs.
+/// Which digest new blobs get.
 #[derive(Clone, Copy, Debug)]
 pub enum Hashing {
-    /// The version's own: crc32c up to 1.2, xxh3 in 2.
+    /// The default of the version: crc32c up to 1.2, xxh3 in 2.
     Usual,
     Without,
     With(Algorithm),
 }
 
 impl Hashing {
-    /// The algorithm, where the version has it.
+    /// Returns the algorithm. Fails with `ZT_INVALID_ARG` if the version does not support it.
     fn of(self, format: &'static WriteFormat) -> Result<Option<Algorithm>> {
         let digests = format.digests;
         match self {
@@ -43,24 +43,25 @@ impl Hashing {
     }
 }
 
-/// How a file is added to.
+/// How to append to a file.
 pub struct Appending {
     /// Write to the file itself, not to a clone that replaces it.
     pub in_place: bool,
-    /// Of the new blobs; that of the old ones by default.
+    /// The alignment of new blobs in bytes; `None` for that of the old ones.
     pub alignment: Option<u64>,
     pub digest: Hashing,
-    /// A frame of 0 is the usual one.
+    /// A frame size of 0 means the default.
     pub compression: Option<Compression>,
-    /// The formats that the file may be of: only some versions of zTensor can be added to, of the others an error tells.
+    /// The formats to accept. Only some versions of zTensor can be appended to; the others fail with an error.
     pub formats: Formats,
-    /// Under which the index is read.
+    /// The limits for reading the index.
     pub limits: Limits,
-    /// Ends the copying, and all that follows.
+    /// Stops the copying and everything after it.
     pub stop: Stop,
 }
 
-/// Only version 2 compresses in frames.
+/// Returns the compression with its frame size. Fails with `ZT_INVALID_ARG` for a frame size in any format but version
+/// 2, which alone compresses in frames.
 fn framed(mut asked: Compression, format: &'static WriteFormat) -> Result<Compression> {
     if asked.frame == 0 {
         asked.frame = USUAL_FRAME;
@@ -71,8 +72,8 @@ fn framed(mut asked: Compression, format: &'static WriteFormat) -> Result<Compre
 }
 
 impl Writer {
-    /// Begins to add to the file at `path`, in its own version. On a clone, new blobs begin where the old index was; in
-    /// place, and always in version 2, they begin behind the end, so that no old byte is touched.
+    /// Begins to append to the file at `path`, in its own version. On a clone, new blobs begin where the old index was.
+    /// In place, and always in version 2, they begin after the end of the file, so that no old byte changes.
     pub fn append(path: &Path, request: Appending) -> Result<Self> {
         let original = Original::open(path, request.in_place)?;
         let edit = Edit::open(original.source(), request.formats, &request.limits)?;
@@ -105,7 +106,7 @@ impl Writer {
         self.edit.as_mut().ok_or_else(new)
     }
 
-    /// Tensors that this writer added are on their way as they are.
+    /// Fails with `ZT_INVALID_ARG` for a tensor that this writer added: those cannot be edited.
     fn not_added(&self, name: &str) -> Result<()> {
         if !self.has_added(name) {
             return Ok(());
@@ -114,7 +115,7 @@ impl Writer {
         Err(Error::new(Code::InvalidArg, message).tensor(name))
     }
 
-    /// Gives a tensor of the file another name.
+    /// Renames a tensor of the file.
     pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
         self.not_added(name)?;
         if self.has_added(to) {
@@ -123,13 +124,13 @@ impl Writer {
         self.edit()?.rename(name, to)
     }
 
-    /// Takes a tensor of the file out of its index.
+    /// Removes a tensor of the file from its index.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.not_added(name)?;
         self.edit()?.remove(name)
     }
 
-    /// Changes attributes of a tensor of the file, or of the file itself.
+    /// Changes the attributes of a tensor of the file, or of the file itself if `name` is `None`.
     pub fn change_attributes(&mut self, name: Option<&str>, changes: AttributeChanges) -> Result<()> {
         let Some(name) = name else {
             return self.edit()?.attributes(changes);

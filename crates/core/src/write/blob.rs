@@ -1,4 +1,4 @@
-//! One blob on its way out: hashed, and compressed where that pays.
+//! Writes one blob: hashes it, and compresses it if that saves enough.
 #![forbid(unsafe_code)]
 
 use super::Settings;
@@ -22,29 +22,29 @@ pub struct Outgoing {
     algorithm: Option<Algorithm>,
     hasher: Option<Hasher>,
     digest_over: Over,
-    /// Of its elements.
+    /// The check of the elements.
     rule: RuleCheck,
     state: State,
 }
 
 enum State {
     Raw,
-    /// The beginning is gathered until the saving can be judged.
+    /// Buffers the beginning of the blob until it is large enough to estimate the saving.
     Sampling(Vec<u8>),
     Zstd(Jobs),
     Seekable(Seekable),
 }
 
-/// Where a blob goes.
+/// The destination of a blob.
 pub struct Target<'w> {
     pub buffer: &'w mut Block,
-    /// The end of the buffer, in the file.
+    /// The offset of the end of the buffer in the file.
     pub position: &'w mut u64,
-    /// Where anything is compressed.
+    /// The compressors; `None` if nothing is compressed.
     pub gathering: Option<&'w mut Gathering>,
 }
 
-/// A blob that is in the buffer to its last byte.
+/// A blob whose last byte is in the buffer.
 pub struct Done {
     pub offset: u64,
     pub encoding: Encoding,
@@ -52,7 +52,7 @@ pub struct Done {
 }
 
 impl Outgoing {
-    /// `compresses`: whether that is tried.
+    /// Creates a blob of `length` bytes at `offset`. If `compresses`, its beginning decides whether it is compressed.
     pub fn new(
         length: u64,
         offset: u64,
@@ -66,12 +66,12 @@ impl Outgoing {
         Self { rule, state, ..blob }
     }
 
-    /// A blob that somebody else hashes and compresses: it is only looked at.
+    /// Creates a blob that another thread hashes and compresses. Only its elements are checked here.
     pub fn gathered(length: u64, rule: Option<DataRule>, settings: &Settings) -> Self {
         Self { algorithm: None, hasher: None, ..Self::new(length, 0, rule, settings, false) }
     }
 
-    /// A blob that is not compressed, whatever the settings, and whose elements nobody has to look at.
+    /// Creates a blob that is not compressed, whatever the settings, and whose elements are not checked.
     pub fn raw(length: u64, offset: u64, settings: &Settings) -> Self {
         let algorithm = settings.digest;
         let hasher = algorithm.map(Algorithm::hasher);
@@ -95,7 +95,7 @@ impl Outgoing {
         self.left == 0
     }
 
-    /// Takes as many of `bytes` as belong to this blob and says how many those were.
+    /// Takes the bytes that belong to this blob from the front of `bytes`, and returns their number.
     pub fn take(&mut self, bytes: &[u8], target: &mut Target<'_>) -> Result<usize> {
         let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = bytes.get(..taken).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Outgoing {
         Ok(taken)
     }
 
-    /// Puts bytes on their way as it was decided.
+    /// Stores bytes, compressed or raw as decided.
     fn store(&mut self, bytes: &[u8], target: &mut Target<'_>) -> Result<()> {
         match (&mut self.state, &mut target.gathering) {
             (State::Zstd(jobs), _) => compress(jobs, bytes, false, target.buffer),
@@ -127,23 +127,23 @@ impl Outgoing {
         }
     }
 
-    /// Whether bytes are stored as they come, so that [`Outgoing::fill`] may be used.
+    /// Returns whether bytes are stored unchanged, so that [`Outgoing::fill`] may be used.
     pub fn is_raw(&self) -> bool {
         matches!(self.state, State::Raw)
     }
 
-    /// Whether the file gets these bytes without anybody having looked at them, so that [`Outgoing::skip`] may be used.
+    /// Returns whether the bytes need no hash and no check, so that [`Outgoing::skip`] may be used.
     pub fn is_unseen(&self) -> bool {
         self.is_raw() && self.hasher.is_none() && !self.rule.is_any()
     }
 
-    /// The next `count` bytes, which are not more than are left, are in the file.
+    /// Skips the next `count` bytes, which are already in the file. `count` must not exceed the bytes left.
     pub fn skip(&mut self, count: u64, position: &mut u64) {
         self.left -= count;
         *position += count;
     }
 
-    /// Lets `read` put the next `count` bytes of this blob, or what is left of it, where they will be written from.
+    /// Lets `read` write up to `count` bytes of this blob directly into the buffer.
     pub fn fill(
         &mut self,
         count: usize,
@@ -160,7 +160,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Compresses, or not, what was gathered and all that follows.
+    /// Decides from the gathered bytes whether to compress the blob, then stores them.
     fn decide(&mut self, gathered: &[u8], target: &mut Target<'_>) -> Result<()> {
         self.state = State::Raw;
         if let Some(gathering) = &mut target.gathering {

@@ -1,4 +1,4 @@
-//! Where canonical form (zTensor 2 §6.3) has the blobs of a file.
+//! The order of blobs in canonical form (zTensor 2 §6.3).
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -12,11 +12,12 @@ use crate::model::{Catalog, Component};
 use crate::sinks::AtomicFile;
 use crate::work::Stop;
 
-/// A blob by its place among the bytes that were written.
+/// A written blob: its offset and length.
 type Written = (u64, u64);
 
-/// Puts the blobs of a file where canonical form has them, and says where they end. Where they did not come in the
-/// order of their names, or some more than once, that is another file for the same target.
+/// Moves the blobs of a file to where canonical form requires them, and returns the offset of their end. If they were
+/// not written in the order of their names, or some were written more than once, the result is a new file for the same
+/// target.
 pub fn arrange(
     file: &mut AtomicFile,
     catalog: &mut Catalog,
@@ -38,7 +39,7 @@ pub fn arrange(
         }
         *file = ordered;
     } else {
-        // Behind the blobs there may be the padding of an empty one.
+        // Padding before an empty blob may follow the last byte of data.
         file.truncate(plan.end)?;
     }
     for component in catalog.components_mut() {
@@ -50,21 +51,22 @@ pub fn arrange(
     Ok(plan.end)
 }
 
-/// What tells whether two blobs may hold the same bytes: their digest and length.
+/// A key that blobs with the same bytes share: digest and length.
 type Content<'c> = (Option<&'c Digest>, u64);
 
-/// Where canonical form has the blobs.
+/// The offsets of the blobs in canonical form.
 pub struct Plan {
-    /// Old offset, length and new offset of each blob that is kept, in order.
+    /// Old offset, length and new offset of each blob to keep, in order.
     pub copies: Vec<(u64, u64, u64)>,
-    /// The new offset of every blob.
+    /// The new offset of each blob.
     places: HashMap<Written, u64>,
-    /// Behind the last blob.
+    /// The end of the last blob.
     pub end: u64,
 }
 
 impl Plan {
-    /// In the bytewise order of tensor and component, equal content once, packed from `start` on.
+    /// Orders the blobs by the bytes of the tensor name, then of the role, and packs them from `start` on. Blobs with
+    /// equal content are stored once.
     pub fn new(catalog: &Catalog, file: &File, start: u64, form: &Canonical) -> Result<Self> {
         let mut order: Vec<(&str, &str, &Component)> = Vec::with_capacity(catalog.len());
         for tensor in catalog.iter() {
@@ -81,7 +83,7 @@ impl Plan {
             let alike = seen.entry((digest, length)).or_default();
             let mut place = None;
             for &(offset, at) in alike.iter() {
-                // A hash can collide: the bytes decide.
+                // Hashes can collide, so compare the bytes.
                 if same(file, offset, component.offset(), length)? {
                     place = Some(at);
                     break;
@@ -99,7 +101,7 @@ impl Plan {
         Ok(Self { copies, places, end })
     }
 
-    /// Whether any byte is not where it has to be.
+    /// Returns whether any byte has to move.
     fn moves(&self) -> bool {
         let full = |&&(_, length, _): &&(u64, u64, u64)| length > 0;
         let kept = self.copies.iter().filter(full).count();
@@ -107,7 +109,7 @@ impl Plan {
         kept != written || self.copies.iter().filter(full).any(|&(from, _, to)| from != to)
     }
 
-    /// The new offset of a component.
+    /// Returns the new offset of a component.
     pub fn place(&self, component: &Component) -> u64 {
         self.places
             .get(&(component.offset(), component.stored_length()))

@@ -1,4 +1,4 @@
-//! What can be said of a tensor before its bytes are known: checked as a reader would, and as the format at hand asks.
+//! Checks a tensor before its bytes are known: as a reader would, and as the format requires.
 #![forbid(unsafe_code)]
 
 use super::tensor::Open;
@@ -8,7 +8,7 @@ use crate::formats::{Announced, Names, SparseForm};
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
 impl Writer {
-    /// Notes in `open` what is to be stored.
+    /// Checks a tensor, and records in `open` the blobs to store.
     pub(super) fn check(&mut self, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
         let format = self.settings.format;
         if self.has(spec.name) {
@@ -31,7 +31,7 @@ impl Writer {
             }
             _ => {}
         }
-        // BTF's coordinates are uint64, a type that its tensors cannot have.
+        // BTF stores coordinates as uint64, a dtype that its dense tensors cannot have.
         let coords = |role: &str| format.sparse == SparseForm::Tuples && role == "coords";
         let parts =
             spec.components.iter().filter(|(role, ..)| !coords(role)).filter_map(|(_, dtype, _)| *dtype);
@@ -83,7 +83,7 @@ impl Writer {
             let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + form.framing();
             open.stored.push((Label::DATA, dtype, None, length));
         } else {
-            // A layout's own rules are on all of its components together; those are the reader's to check.
+            // The rules of a layout concern all of its components together; the reader checks those.
             let rule = |part: &Component| match part.rule {
                 None if part.dtype == Some(DType::Bool) => Some(DataRule::Bool),
                 rule => rule,
@@ -97,13 +97,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a tensor of this name was added.
+    /// Returns whether a tensor of this name was added.
     pub(super) fn has_added(&self, name: &str) -> bool {
         self.builder.contains(name)
             || self.gathering.as_ref().is_some_and(|gathering| gathering.contains(name))
     }
 
-    /// Whether a tensor of this name is in the file, or was added to it.
+    /// Returns whether a tensor of this name was added or is in the file already.
     pub(super) fn has(&self, name: &str) -> bool {
         self.has_added(name)
             || self.parts.as_ref().is_some_and(|parts| parts.contains(name))
@@ -111,7 +111,7 @@ impl Writer {
     }
 }
 
-/// Checks what the index is to say of a tensor, as a reader of the format would. `layout`: its name.
+/// Checks the index entry of a tensor as a reader of the format would. `layout` is the name of the layout.
 pub(crate) fn entry(
     format: &'static WriteFormat,
     layout: &str,

@@ -1,4 +1,4 @@
-//! Writes a file anew without what its index no longer speaks of: removed tensors and old indexes.
+//! Rewrites a file without the bytes that its index no longer refers to: removed tensors and old indexes.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -18,10 +18,11 @@ use crate::work::Watch;
 
 const MAGIC: u64 = 8;
 const MAGIC_BYTES: usize = 8;
-/// Runs from here on are copied by the kernel; smaller ones gather in a block, which costs a third of the calls.
+/// The kernel copies runs of at least this many bytes. Smaller runs are gathered in a block, which needs a third of the
+/// calls.
 const BY_KERNEL: usize = 1 << 20;
 
-/// Bytes of a file before and after.
+/// The size of a file in bytes, before and after.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Compacted {
     pub before: u64,
@@ -29,7 +30,7 @@ pub struct Compacted {
     pub warnings: Vec<Warning>,
 }
 
-/// A run of bytes that is moved as one.
+/// A run of bytes that moves as a whole.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     old: u64,
@@ -37,19 +38,19 @@ struct Run {
     new: u64,
 }
 
-/// Where every blob goes.
+/// The new offset of each blob.
 struct Plan {
     runs: Vec<Run>,
-    /// The first of each tensor's components in `offsets`.
+    /// The index in `offsets` of the first component of each tensor.
     first: Vec<usize>,
-    /// New offsets of the components, in the order of the catalog.
+    /// The new offsets of the components, in catalog order.
     offsets: Vec<u64>,
-    /// Behind the last run.
+    /// The end of the last run.
     end: u64,
 }
 
-/// Blobs keep their order in the file, and what they were aligned to. Those that share bytes move together, so that they
-/// share them still.
+/// Plans the new offsets. Blobs keep their order and their alignment. Blobs that share bytes move together, so that
+/// they still share them.
 fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     let too_large = || Error::new(Code::Limit, "the file would be larger than 2^64 bytes");
     let mut first = Vec::new();
@@ -58,7 +59,7 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     for tensor in edit.catalog().iter() {
         first.push(components);
         for part in tensor.components() {
-            // Others lie in shards, and stay there.
+            // Other blobs are in shards, and stay there.
             if part.file() == 0 {
                 blobs.push((part.offset(), part.stored_length(), components));
             }
@@ -89,7 +90,7 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     Ok(Plan { runs, first, offsets, end })
 }
 
-/// The same in canonical form: in the order of the names, equal content once.
+/// Plans the offsets of canonical form: blobs in the order of their names, equal content once.
 fn arranged(edit: &Edit, file: &File, form: &Canonical) -> Result<Plan> {
     let canonical = canonical::Plan::new(edit.catalog(), file, MAGIC, form)?;
     let (mut first, mut offsets) = (Vec::new(), Vec::new());
@@ -107,8 +108,8 @@ fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
     Ok(())
 }
 
-/// Rewrites the file at `path` where that makes it smaller: beside it, put on the disk, and then in its place. Fails like
-/// an edit, and with `ZT_UNSUPPORTED_VERSION` where its index has keys that are not known here.
+/// Rewrites the file at `path` if that makes it smaller: writes a new file in the same folder, flushes it to disk, then
+/// replaces the old one. Fails like an edit, and with `ZT_UNSUPPORTED_VERSION` if the index has unknown keys.
 pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) -> Result<Compacted> {
     inject::panic_at("compact");
     let original = Original::open(path, false)?;

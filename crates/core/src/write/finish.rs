@@ -1,4 +1,4 @@
-//! The end of a file: its index, and its name.
+//! Finishes a file: writes its index, and gives it its name.
 #![forbid(unsafe_code)]
 
 use super::index_first::{self, Whole};
@@ -13,16 +13,16 @@ use crate::limits::Limits;
 use crate::model::Builder;
 use crate::sinks::Warning;
 
-/// What a finished file leaves to its caller.
+/// The result of finishing a file.
 #[derive(Default)]
 pub struct Finished {
-    /// Bytes to take yet, where the caller writes the file.
+    /// The bytes still to take, if the caller writes the file.
     pub rest: Vec<u8>,
     pub warnings: Vec<Warning>,
 }
 
 impl Writer {
-    /// Writes the index and puts the file under its name, unless it is told to stop before it does that.
+    /// Writes the index and publishes the file under its name, unless the writer is stopped first.
     pub fn finish(mut self) -> Result<Finished> {
         if let Some(open) = &self.open {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.name));
@@ -82,7 +82,7 @@ impl Writer {
         Ok(Finished { rest: self.buffer.take(), warnings })
     }
 
-    /// The index is spelled while its beginning is written.
+    /// Writes an index that comes last, in pieces: its beginning is written while the rest is encoded.
     fn finish_last(mut self, spell: Spell) -> Result<Finished> {
         let empty = Builder::new(self.settings.format.container(), &Limits::default());
         let catalog = std::mem::replace(&mut self.builder, empty).finish();
@@ -93,7 +93,7 @@ impl Writer {
         self.finish_settled()
     }
 
-    /// All is written but what waits.
+    /// Writes what is still buffered, and commits the file.
     fn finish_settled(mut self) -> Result<Finished> {
         self.settle()?;
         self.settings.stop.check()?;
@@ -101,7 +101,7 @@ impl Writer {
         Ok(Finished { rest: self.buffer.take(), warnings })
     }
 
-    /// The root of data shards, if there are any.
+    /// Writes an aligned index: that of the file, or that of the root if there are data shards.
     fn finish_aligned(mut self, spell: SpellAt) -> Result<Finished> {
         let format = self.settings.format;
         let split = self.shards.is_split();

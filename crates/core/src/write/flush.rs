@@ -1,4 +1,4 @@
-//! What waits in the block, on its way into the file.
+//! Moves buffered bytes into the file.
 #![forbid(unsafe_code)]
 
 use super::Writer;
@@ -7,29 +7,30 @@ use crate::error::{Code, Error, Result};
 use crate::sinks::behind::Behind;
 use crate::sinks::block;
 
-/// What waits is passed on while it is in the processor's caches: from another core's, or from memory, the copy into the
-/// file costs about twice the time. Whole ones, so that the file's pages come in large pieces still.
+/// Buffered bytes are passed on in pieces of this size, while they are in the caches of this processor core: from the
+/// cache of another core or from memory, the copy into the file takes about twice the time. Only whole pieces are
+/// passed on, so that the file still gets large extents.
 pub(super) const WARM: usize = 1 << 20;
 
 impl Writer {
-    /// The bytes of the full pieces that wait.
+    /// Returns the bytes of the full pieces in the buffer.
     fn full(&self) -> usize {
         self.pending() / WARM * WARM
     }
 
-    /// Bytes that wait in the buffer.
+    /// Returns the bytes in the buffer.
     pub fn pending(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The same, and a full block where other threads have more to compress than may wait.
+    /// Returns the bytes in the buffer, but at least those of a full block if the compressing threads are at their
+    /// limit.
     pub fn waiting(&self) -> usize {
         let full = self.gathering.as_ref().is_some_and(|gathering| gathering.packers.is_full());
         if full { self.pending().max(block::FULL) } else { self.pending() }
     }
 
-    /// Passes full blocks on to be written, as far as that takes no waiting. What is pending then waits for
-    /// [`Writer::flush_if_full`].
+    /// Passes full blocks on, if that does not block. The rest waits for [`Writer::flush_if_full`].
     pub fn pass_on(&mut self) -> Result<()> {
         if self.pending() >= WARM && self.behind().is_some_and(Behind::has_space) {
             self.write_block(self.full())?;
@@ -37,8 +38,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes what other threads have compressed, and passes full blocks on to be written; waits where too much is under way
-    /// already.
+    /// Appends what other threads have compressed, and passes full blocks on. Blocks if too much work is already in
+    /// progress.
     pub fn flush_if_full(&mut self) -> Result<()> {
         self.append_packed()?;
         self.write_full_blocks()
@@ -59,7 +60,7 @@ impl Writer {
         }
     }
 
-    /// The thread that writes, from the first full block on.
+    /// Returns the thread that writes, and starts it with the first full block.
     pub(super) fn behind(&mut self) -> Option<&mut Behind> {
         if self.behind.is_none() {
             self.behind = self.out.file().and_then(|file| Behind::new(file, self.out.target()));
@@ -67,7 +68,7 @@ impl Writer {
         self.behind.as_mut()
     }
 
-    /// Writes all that was pushed, so that the file can be looked at or changed; more is to come.
+    /// Writes all bytes pushed so far, so that the file can be read or changed. More may follow.
     pub(super) fn flush(&mut self) -> Result<()> {
         if let Some(behind) = &mut self.behind {
             behind.drain()?;
@@ -75,15 +76,16 @@ impl Writer {
         self.out.drain(&mut self.buffer)
     }
 
-    /// The same at the end of a file: what is written from now on goes into another one.
+    /// Like [`Self::flush`], at the end of a file: later bytes go into another file.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.flush()?;
         self.behind = None;
         Ok(())
     }
 
-    /// Passes blocks on while `work` goes on; what is left then waits in the buffer. For a file whose bytes
-    /// the caller takes: it must not wait for `work`, which waits for it.
+    /// Passes blocks to `blocks` while `work` runs; the rest stays in the buffer. For a file whose bytes the caller
+    /// takes. The consumer of the blocks must not wait for `work`, because `work` waits for the consumer. Fails with
+    /// `ZT_INTERNAL` for any other file.
     pub fn passing<T>(
         &mut self,
         blocks: Box<dyn Passing>,
@@ -98,12 +100,12 @@ impl Writer {
         done
     }
 
-    /// Whether enough bytes wait for whoever takes them.
+    /// Returns whether the caller should take the buffered bytes now.
     pub fn must_be_taken(&self) -> bool {
         matches!(self.out, Out::Taken) && self.pending() >= WARM
     }
 
-    /// The bytes that wait in the buffer, for a file that nobody else writes.
+    /// Returns the buffered bytes, for a file that the caller writes.
     pub fn take(&mut self) -> Vec<u8> {
         self.buffer.take()
     }

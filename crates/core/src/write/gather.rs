@@ -1,5 +1,5 @@
-//! Tensors whose blobs are compressed by other threads: gathered whole, passed on several together where they are small, and
-//! appended to the file in their order when they are done.
+//! Gathers tensors whose blobs other threads compress. Small tensors are passed on together. The compressed blobs are
+//! appended to the file in order.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashSet, VecDeque};
@@ -13,28 +13,29 @@ use crate::codecs::zstd_encode::{Jobs, Search};
 use crate::error::{Code, Error, Result};
 use crate::sinks::block::Block;
 
-/// Tensors up to this size are gathered. Larger ones are compressed as they come, by all threads at once.
+/// Tensors up to this size in bytes are gathered. Larger ones are compressed as they are pushed, by all threads at
+/// once.
 const WHOLE: u64 = 8 << 20;
-/// Bytes that are worth being passed on.
+/// The minimum number of bytes to pass on together.
 const BATCH: usize = 256 << 10;
-/// A block this large goes into the file as it is.
+/// A block of at least this many bytes goes into the file without a copy.
 const LARGE: usize = 1 << 20;
 
-/// What a writer that compresses has under way.
+/// The work in progress of a writer that compresses.
 pub(super) struct Gathering {
     pub packers: Packers,
-    /// The bytes of tensors that were not passed on yet.
+    /// The bytes of tensors not passed on yet.
     pub raw: Block,
     tensors: Vec<Open>,
     passed: VecDeque<(Vec<Open>, Ticket)>,
-    /// Of all of these.
+    /// The names of all these tensors.
     names: HashSet<String>,
-    /// For blobs that are too large to be gathered.
+    /// The compressor of blobs too large to gather.
     pub jobs: Option<Jobs>,
 }
 
 impl Gathering {
-    /// Nothing where nothing is compressed.
+    /// Returns `None` if nothing is compressed.
     pub fn new(settings: &Settings) -> Option<Self> {
         let how = How::of(settings)?;
         let (raw, tensors, passed) = (Block::default(), Vec::new(), VecDeque::new());
@@ -48,7 +49,7 @@ impl Gathering {
         })
     }
 
-    /// Whether all is in the file that was to be gathered.
+    /// Returns whether every gathered tensor is in the file.
     pub fn is_idle(&self) -> bool {
         self.tensors.is_empty() && self.passed.is_empty()
     }
@@ -70,7 +71,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// Begins a frame of `length` bytes that several threads make.
+    /// Begins a frame of `length` bytes that several threads compress.
     pub fn begin_frame(&mut self, length: u64, search: Search) -> Result<Jobs> {
         self.packers.rest();
         let Compression { level, threads, .. } = self.packers.how().compression;
@@ -84,14 +85,14 @@ impl Gathering {
         let next = self.packers.block();
         let (raw, tensors) = (std::mem::replace(&mut self.raw, next), std::mem::take(&mut self.tensors));
         let lengths = tensors.iter().flat_map(|open| &open.stored).map(|&(.., length)| {
-            // Bytes that were gathered can be counted.
+            // The bytes are in memory, so their number fits.
             usize::try_from(length).unwrap_or(usize::MAX)
         });
         let task = Task::Blobs(lengths.collect());
         (raw, tensors, task)
     }
 
-    /// What was passed on first, where it is done or `wait` says so.
+    /// Returns the batch passed on first, if it is done. Waits for it if `wait` is set.
     fn next(&mut self, wait: bool) -> Result<Option<(Vec<Open>, Done)>> {
         let Some((_, ticket)) = self.passed.front() else { return Ok(None) };
         let done = if wait { Some(self.packers.take(ticket)?) } else { self.packers.try_take(ticket)? };
@@ -101,13 +102,14 @@ impl Gathering {
 }
 
 impl Writer {
-    /// Whether a tensor of such blobs is gathered. One whose place depends on how much the ones before it took is not.
+    /// Returns whether a tensor with these blobs is gathered. Never with `max_shard`: there its file depends on the
+    /// compressed size of the tensors before it.
     pub(super) fn gathers(&self, stored: &[Stored]) -> bool {
         let total = stored.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
         self.gathering.is_some() && self.settings.max_shard.is_none() && total <= WHOLE
     }
 
-    /// Appends what is done, and waits for it where too much is under way.
+    /// Appends finished batches. Waits if too much work is in progress.
     pub(super) fn append_packed(&mut self) -> Result<()> {
         while let Some(gathering) = &mut self.gathering {
             let wait = gathering.packers.is_full();
@@ -117,7 +119,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends all that was gathered.
+    /// Appends everything gathered.
     pub(super) fn settle_packed(&mut self) -> Result<()> {
         while let Some(gathering) = &mut self.gathering {
             let (tensors, done) = match gathering.next(true)? {
@@ -133,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends blobs, whose places are known now.
+    /// Appends the blobs of a batch and sets their offsets.
     fn place(&mut self, tensors: Vec<Open>, done: Done) -> Result<()> {
         let Made::Blobs(packed) = done.made else {
             return Err(Error::new(Code::Internal, "blobs were asked for"));
@@ -169,7 +171,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends a block, without copying it where it is written by a thread of its own.
+    /// Appends a block, without a copy if a separate thread writes it.
     fn write_whole(&mut self, block: Block) -> Result<()> {
         self.behind();
         let spare = match (&mut self.behind, &mut self.out) {

@@ -1,4 +1,4 @@
-//! Files whose index comes before their data: the data was spooled, and is copied to its place.
+//! Writes files whose index comes before the data: the data was spooled, and is copied to its offset.
 #![forbid(unsafe_code)]
 
 use super::WriteFormat;
@@ -9,7 +9,7 @@ use crate::sinks::upload::Upload;
 use crate::sinks::{AtomicFile, Spool};
 use crate::work::Stop;
 
-/// What index and data are written to.
+/// The destination of the index and the data.
 pub enum Whole<'a> {
     File(&'a mut AtomicFile),
     Upload(&'a mut dyn Upload),
@@ -24,7 +24,7 @@ impl Whole<'_> {
     }
 }
 
-/// Writes index and data.
+/// Writes the index and the data.
 pub fn assemble<'a>(
     format: &'static WriteFormat,
     catalog: &Catalog,
@@ -40,12 +40,13 @@ pub fn assemble<'a>(
     data.flush()
 }
 
-/// Blobs below this are read and written together with their neighbours: to have the kernel copy one takes several calls.
+/// Blobs smaller than this are read and written together with their neighbors: a copy by the kernel takes several calls
+/// each.
 const SMALL: u64 = 64 << 10;
-/// Bytes written at once.
+/// The number of bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// The file, and what stands before its end and is not written yet.
+/// The file, and the bytes at its end that are not written yet.
 struct Data<'a> {
     spool: &'a Spool,
     file: Whole<'a>,
@@ -96,7 +97,7 @@ impl Assemble for Data<'_> {
     }
 }
 
-/// Sends a blob that was spooled.
+/// Uploads a spooled blob.
 fn send(spool: &Spool, offset: u64, length: u64, upload: &mut dyn Upload, stop: &Stop) -> Result<()> {
     let mut piece = vec![0; usize::try_from(length).unwrap_or(PIECE).min(PIECE)];
     let mut done = 0;

@@ -1,4 +1,4 @@
-//! Tensors whose bytes stay in another file.
+//! Links to tensors whose bytes stay in another file.
 #![forbid(unsafe_code)]
 
 use super::{Spec, Writer};
@@ -7,7 +7,7 @@ use crate::formats::{Announced, Sharding};
 use crate::model::{Catalog, Layout, NewTensor, Shard, Tensor};
 
 impl Writer {
-    /// Adds a tensor whose bytes stay in `shard`, the file that `catalog` is of.
+    /// Adds a tensor whose bytes stay in the file `shard`, described by `catalog`.
     pub fn link(&mut self, name: &str, tensor: Tensor<'_>, catalog: &Catalog, shard: Shard) -> Result<()> {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));

@@ -1,5 +1,5 @@
-//! Canonical form of zTensor 2 (§6.3) has equal blobs once: one that is in the file already is taken back as soon as it ends, so that the
-//! file need not be written anew for it.
+//! The canonical form of zTensor 2 (§6.3) stores equal blobs once. A duplicate is removed as soon as it ends, so that
+//! the file need not be rewritten for it.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::sources::file::read_at;
 use crate::work::PIECE;
 
-/// Where the first blob of a digest and length begins.
+/// The offset of the first blob with each digest and length.
 pub(super) type Contents = HashMap<(Option<Digest>, u64), u64>;
 
 impl Writer {
-    /// Where the blob of `length` bytes begins that was just finished, or one before it that holds the same bytes.
+    /// Returns the offset of the finished blob of `length` bytes, or of an earlier blob with the same bytes.
     pub(super) fn once(&mut self, done: &Done, length: u64) -> Result<u64> {
         if !self.settings.canonical || length == 0 || !matches!(self.out, Out::File(_)) {
             return Ok(done.offset);
@@ -28,7 +28,7 @@ impl Writer {
         }
         self.flush()?;
         let Out::File(file) = &mut self.out else { return Ok(done.offset) };
-        // A hash can collide: the bytes decide.
+        // Hashes can collide, so compare the bytes.
         if !same(file.file(), first, done.offset, length)? {
             return Ok(done.offset);
         }
@@ -38,7 +38,7 @@ impl Writer {
     }
 }
 
-/// Whether two ranges of a file hold the same bytes.
+/// Returns whether two ranges of a file hold the same bytes.
 pub(super) fn same(file: &File, one: u64, other: u64, length: u64) -> Result<bool> {
     if one == other {
         return Ok(true);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_bytes_are_the_same() {
+    fn only_ranges_with_equal_bytes_are_equal() {
         let path = std::env::temp_dir().join(format!("ztensor-same-{}", std::process::id()));
         let long = PIECE + 1000;
         let content: Vec<u8> = (0..long).map(|at| u8::try_from(at % 251).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Where a writer's bytes go until the end.
+//! The destination of a writer's bytes.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -13,24 +13,24 @@ use crate::sinks::{AtomicFile, Spool, Warning};
 
 pub enum Out {
     File(AtomicFile),
-    /// The file waits for its index; the data goes into the spool.
+    /// A file whose index comes first: the data goes into the spool until the index is written.
     Spool(Spool, AtomicFile),
-    /// A file of a store, which takes the bytes as they come.
+    /// A file in a store, uploaded as it is written.
     Upload(Box<dyn Upload>),
-    /// The same, which waits for its index; the data goes into the spool.
+    /// Like `Upload`, for a file whose index comes first: the data goes into the spool.
     SpoolUpload(Spool, Box<dyn Upload>),
-    /// A file that is there, on a clone of it.
+    /// An existing file, edited on a clone.
     Replacement(Box<Replacement>),
-    /// A file that is there, in place.
+    /// An existing file, edited in place.
     InPlaceFile(InPlaceFile),
-    /// Whoever drives the writer takes the bytes out of its buffer.
+    /// The caller takes the bytes out of the buffer.
     Taken,
-    /// The same, while somebody takes blocks at the other end.
+    /// Like `Taken`, while a consumer receives blocks.
     Passed(Box<dyn Passing>),
 }
 
 impl Out {
-    /// What is written, once it is begun; nothing where it is taken.
+    /// Returns the file being written, once it exists; `None` for uploads and if the caller takes the bytes.
     pub fn file(&self) -> Option<&File> {
         match self {
             Self::File(file) => Some(file.file()),
@@ -41,7 +41,7 @@ impl Out {
         }
     }
 
-    /// The path that is written for, where the caller's own is not the only one.
+    /// Returns the target path of a new file; `None` for other destinations.
     pub fn target(&self) -> Option<&Path> {
         match self {
             Self::File(file) | Self::Spool(_, file) => Some(file.target()),
@@ -49,7 +49,7 @@ impl Out {
         }
     }
 
-    /// Writes a block, which is empty then; one that is taken stays.
+    /// Writes a block and clears it. If the caller takes the bytes, the block stays as it is.
     pub fn drain(&mut self, block: &mut Block) -> Result<()> {
         match self {
             Self::File(file) => file.write_block(block)?,
@@ -64,7 +64,7 @@ impl Out {
         Ok(())
     }
 
-    /// Puts everything on the disk and under its name.
+    /// Flushes everything to disk and publishes the file under its name.
     pub fn commit(self) -> Result<Vec<Warning>> {
         match self {
             Self::File(file) | Self::Spool(_, file) => file.commit(),
@@ -76,8 +76,8 @@ impl Out {
     }
 }
 
-/// The end of a way on which blocks go to whoever takes them.
+/// Passes blocks to their consumer.
 pub trait Passing: Send {
-    /// Waits until there is room for the block. Fails where nobody takes it any more.
+    /// Passes a block on. Blocks until the consumer is ready for it; fails if the consumer has gone.
     fn pass(&mut self, block: Vec<u8>) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! A blob that is there as a whole, compressed where that pays.
+//! Compresses a blob that is in memory as a whole, if that saves enough.
 #![forbid(unsafe_code)]
 
 use super::Settings;
@@ -15,18 +15,19 @@ use crate::sinks::block::Block;
 #[derive(Clone, Copy, Debug)]
 pub struct Compression {
     pub level: i32,
-    /// The part of its size that a blob must lose to be stored compressed, from 0 to 1.
+    /// The minimum saving, from 0 to 1: the fraction of its size that a blob must lose to be stored compressed.
     pub min_savings: f64,
-    /// Threads that compress one large blob. The bytes do not depend on it.
+    /// Threads that compress one large blob. The result does not depend on it.
     pub threads: u32,
-    /// Bytes in each zstd frame but the last, or in each piece of a deflate stream; the one frame of others is not cut.
+    /// Bytes in each zstd frame but the last, or in each piece of a deflate stream. Methods with a single frame ignore
+    /// it.
     pub frame: u32,
 }
 
-/// Bytes on which the saving is judged before: the beginning of the blob.
+/// The number of bytes at the beginning of a blob from which the saving is estimated.
 pub const SAMPLE: usize = 256 << 10;
 
-/// What becomes of a writer's blobs.
+/// How the writer compresses and hashes blobs.
 #[derive(Clone, Copy)]
 pub struct How {
     pub compression: Compression,
@@ -36,7 +37,7 @@ pub struct How {
 }
 
 impl How {
-    /// Nothing where nothing is compressed.
+    /// Returns `None` if nothing is compressed.
     pub fn of(settings: &Settings) -> Option<Self> {
         let writing = settings.format;
         Some(Self {
@@ -56,7 +57,7 @@ impl How {
         })
     }
 
-    /// Threads that compress at a time.
+    /// Returns the number of threads that compress at a time.
     pub fn threads(&self) -> u32 {
         let Compression { level, threads, .. } = self.compression;
         match self.method {
@@ -65,7 +66,7 @@ impl How {
         }
     }
 
-    /// What stands behind the frames of a blob.
+    /// Returns the bytes after the frames of a blob.
     pub fn end(&self, table: Table) -> Result<Vec<u8>> {
         match self.method {
             Method::Zstd => Ok(Vec::new()),
@@ -78,12 +79,12 @@ impl How {
         self.method != Method::Deflate && Search::has_light(self.compression.level)
     }
 
-    /// Content of the frames of a blob but the last.
+    /// Returns the content size in bytes of each frame but the last.
     pub fn frame(&self) -> usize {
         usize::try_from(self.compression.frame.clamp(1, LARGEST_FRAME)).unwrap_or(1)
     }
 
-    /// How to compress a blob that begins with `sample`; `None` where that is not worth it.
+    /// Decides how to compress a blob that begins with `sample`; `None` if compression saves too little.
     pub fn judge(
         &self,
         sample: &[u8],
@@ -107,14 +108,14 @@ impl How {
     }
 }
 
-/// Makes one frame after the other, or one piece of a deflate stream.
+/// Compresses one frame after another, or one piece of a deflate stream after another.
 pub enum Compressor {
     Zstd(zstd_encode::Compressor),
     Deflate(Deflater),
 }
 
 impl Compressor {
-    /// How the zstd frames that follow are made.
+    /// Sets how the following zstd frames are compressed.
     pub fn search(&mut self, search: Search) -> Result<()> {
         match self {
             Self::Zstd(zstd) => zstd.search(search),
@@ -122,7 +123,7 @@ impl Compressor {
         }
     }
 
-    /// Bytes that a frame of `length` bytes takes at most.
+    /// Returns the maximum size in bytes of a frame with `length` bytes of content.
     pub fn bound(&self, length: usize) -> usize {
         match self {
             Self::Zstd(_) => zstd_encode::Compressor::bound(length),
@@ -130,7 +131,7 @@ impl Compressor {
         }
     }
 
-    /// Makes a frame of `bytes` and says how long it is; `output` has room for [`Compressor::bound`].
+    /// Compresses `bytes` into a frame and returns its length. `output` must hold at least [`Compressor::bound`] bytes.
     pub fn frame(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
         match self {
             Self::Zstd(zstd) => zstd.frame(bytes, output),
@@ -139,22 +140,22 @@ impl Compressor {
     }
 }
 
-/// A blob as it is stored.
+/// A blob as stored.
 pub struct Packed {
-    /// Bytes that it takes.
+    /// Its stored size in bytes.
     pub length: usize,
     pub encoding: Encoding,
     pub digest: Option<Digest>,
 }
 
-/// The part of `raw` bytes that `packed` ones save.
+/// Returns the fraction of `raw` bytes that `packed` bytes save.
 #[allow(clippy::cast_precision_loss)] // a ratio
 pub fn saving(raw: u64, packed: u64) -> f64 {
     1.0 - packed as f64 / raw as f64
 }
 
-/// Appends a blob of these bytes to `out`: compressed where its beginning promises, and the whole of it keeps, the saving
-/// that is asked for.
+/// Appends these bytes to `out` as a blob. It is compressed if both its beginning and the whole of it save at least the
+/// requested fraction.
 pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block) -> Result<Packed> {
     let start = out.len();
     let sample = raw.get(..SAMPLE).unwrap_or(raw);
@@ -184,7 +185,7 @@ pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block)
     Ok(Packed { length: out.len() - start, encoding, digest })
 }
 
-/// Appends frames of `frame` bytes of `raw` to `out`, and where they are to `table`.
+/// Appends `raw` to `out` in frames of `frame` bytes, and their sizes to `table`.
 pub fn frames(
     raw: &[u8],
     frame: usize,
@@ -215,7 +216,7 @@ mod tests {
         how.judge(bytes, &mut how.compressor().unwrap(), &mut Block::default()).unwrap()
     }
 
-    /// Numbers of which the upper byte has few values, as an exponent has.
+    /// Returns 16-bit numbers whose upper byte has few distinct values, like an exponent.
     fn weights(count: usize) -> Vec<u8> {
         let mut seed = 7_u32;
         let mut next = || {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_searched_for_as_far_as_they_give_something() {
+    fn the_light_search_is_chosen_if_it_compresses_as_well() {
         let weights = weights(SAMPLE / 2);
         let numbers = weights.iter().map(|&byte| 1000 + 37 * u32::from(byte));
         let text: Vec<u8> = numbers.flat_map(u32::to_le_bytes).take(SAMPLE).collect();
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_blob_does_not_change_how_the_next_is_made() {
+    fn a_blob_does_not_affect_the_next_one() {
         let (weights, how) = (weights(SAMPLE), how(3));
         let text: Vec<u8> = (0..200_000_u32).flat_map(|at| (at % 70_000).to_le_bytes()).collect();
         let alone = |bytes: &[u8]| {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_that_saves_what_is_asked_for_and_no_less_is_compressed() {
+    fn a_blob_is_compressed_if_it_saves_enough() {
         let text: Vec<u8> = (0..20_000_u32).flat_map(|at| (at % 7000).to_le_bytes()).collect();
         let stored = |bytes: &[u8], min_savings: f64| {
             let mut how = how(3);
@@ -271,7 +272,7 @@ mod tests {
         assert!(least > 0.5);
         assert_eq!(stored(&text, least), (Encoding::ZSTD, length));
         assert_eq!(stored(&text, least + 1e-9), (Encoding::RAW, text.len()));
-        // The beginning keeps what the whole does not.
+        // The beginning saves enough, the whole does not.
         let mut seed = 1_u32;
         let noise = (0..SAMPLE).map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

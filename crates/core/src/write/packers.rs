@@ -1,5 +1,5 @@
-//! Threads that compress what a writer gathered while the next is gathered. The writer takes what they made in the order in
-//! which it passed it on, so that the file does not depend on how many there are.
+//! Threads that compress one batch while the writer gathers the next. The writer takes the results in the order in
+//! which it passed the batches on, so that the file does not depend on the number of threads.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,21 +17,21 @@ use crate::inject;
 use crate::sinks::block::{Block, FULL};
 use crate::work::{Helper, Stop};
 
-/// Memory for what waits to be compressed, or to be taken. What was made of it takes as much again at most.
+/// Limits the memory in bytes of batches that wait to be compressed or taken. Their results take at most as much again.
 const WAITING: usize = 40 << 20;
 
-/// Between two looks at the stop flag.
+/// The interval between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is to become of gathered bytes.
+/// The work to do on gathered bytes.
 pub enum Task {
-    /// Blobs of these lengths.
+    /// Compress blobs of these lengths.
     Blobs(Vec<usize>),
-    /// Frames of a blob that is too large to be gathered.
+    /// Compress frames of a blob that is too large to gather.
     Frames(Search),
 }
 
-/// What became of them.
+/// The result of a task.
 pub enum Made {
     Blobs(Vec<Packed>),
     Frames(Table),
@@ -43,7 +43,7 @@ struct Job {
     task: Task,
 }
 
-/// Gathered bytes, and what became of them.
+/// Gathered bytes and their result.
 pub struct Done {
     raw: Block,
     pub out: Block,
@@ -52,10 +52,10 @@ pub struct Done {
 
 type Outcome = thread::Result<Result<Done>>;
 
-/// A claim to what becomes of a job.
+/// A handle to the result of a job.
 pub struct Ticket {
     outcome: Receiver<Outcome>,
-    /// Memory that it holds.
+    /// The memory of the job in bytes.
     held: usize,
 }
 
@@ -67,15 +67,15 @@ pub struct Packers {
     taken: Shared,
     threads: usize,
     most: usize,
-    /// Nobody wants what is not made yet.
+    /// Set when the remaining results are not needed.
     stop: Arc<AtomicBool>,
-    /// The writer's own, at which it looks while it waits.
+    /// The writer's own stop flag, checked during waits.
     given_up: Stop,
-    /// Bytes of memory of the jobs whose tickets are out, and how many there may be.
+    /// The bytes of memory of jobs with outstanding tickets, and their limit.
     held: usize,
     room: usize,
     spare: Vec<Block>,
-    /// For what this thread does itself.
+    /// The compressor of the calling thread.
     own: Option<Compressor>,
 }
 
@@ -105,12 +105,12 @@ impl Packers {
         self.how
     }
 
-    /// Memory to gather in.
+    /// Returns a block to gather in.
     pub fn block(&mut self) -> Block {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes memory back.
+    /// Takes a block back for reuse.
     pub fn give_back(&mut self, mut block: Block) {
         if self.spare.len() < 2 * self.most + 2 {
             block.truncate(0);
@@ -118,17 +118,17 @@ impl Packers {
         }
     }
 
-    /// Gives back memory that nothing needs for a while.
+    /// Frees the memory held for reuse.
     pub fn rest(&mut self) {
         self.spare = Vec::new();
     }
 
-    /// Whether so much waits that what was passed on first should be taken before there is more.
+    /// Returns whether so much work is outstanding that the oldest batch should be taken first.
     pub fn is_full(&self) -> bool {
         self.held > self.room
     }
 
-    /// A compressor for this thread's own use.
+    /// Returns the compressor of the calling thread.
     pub fn own(&mut self) -> Result<&mut Compressor> {
         if self.own.is_none() {
             self.own = Some(self.how.compressor()?);
@@ -146,7 +146,8 @@ impl Packers {
         let (done, outcome) = channel();
         if self.threads == 0 {
             let made = self.make(job);
-            // The receiver is just below. What failed is told where it is taken: here it would seem to be of one tensor.
+            // Cannot fail: the receiver is alive. An error of the job is reported where its result is taken: here it
+            // would seem to concern one tensor.
             let _ = done.send(Ok(made));
         } else if self.jobs.send((job, done)).is_err() {
             return Err(Error::new(Code::Internal, "the threads that compress are gone"));
@@ -155,7 +156,7 @@ impl Packers {
         Ok(Ticket { outcome, held })
     }
 
-    /// Does a job here and now.
+    /// Runs a job on the calling thread.
     pub fn do_here(&mut self, raw: Block, task: Task) -> Result<Done> {
         let job = Job { out: self.block(), raw, task };
         self.make(job)
@@ -166,7 +167,7 @@ impl Packers {
         make(job, &how, self.own()?)
     }
 
-    /// Begins one more thread, where the system has one.
+    /// Starts one more thread, if the limit for helper threads allows it. Returns whether it did.
     fn hire(&self) -> bool {
         let Some(helper) = Helper::take() else { return false };
         let (taken, stop, how) = (Arc::clone(&self.taken), Arc::clone(&self.stop), self.how);
@@ -177,7 +178,7 @@ impl Packers {
         thread::Builder::new().name("ztensor-pack".to_owned()).spawn(work).is_ok()
     }
 
-    /// What became of a job, once it is done; `None` where that takes time yet.
+    /// Returns the result of a job; `None` if it is not done yet.
     pub fn try_take(&mut self, ticket: &Ticket) -> Result<Option<Done>> {
         match ticket.outcome.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
@@ -186,7 +187,7 @@ impl Packers {
         }
     }
 
-    /// What became of a job. At high levels one takes seconds, for which nobody who gives the file up wants to wait.
+    /// Waits for the result of a job. At high levels a job takes seconds, so the wait checks the stop flag.
     pub fn take(&mut self, ticket: &Ticket) -> Result<Done> {
         loop {
             match ticket.outcome.recv_timeout(LOOK) {
@@ -207,7 +208,7 @@ impl Packers {
 
 impl Drop for Packers {
     fn drop(&mut self) {
-        // The threads end by themselves: they have nothing of the file, and the last job may take long.
+        // The threads end by themselves: they do not use the file, and the last job may take long.
         self.stop.store(true, Ordering::Relaxed);
     }
 }
@@ -231,7 +232,7 @@ fn run(taken: &Shared, stop: &AtomicBool, how: &How) {
             let compressor = compressor.as_mut().ok_or_else(lost)?;
             make(job, how, compressor)
         }));
-        // Where nobody waits any more the next one is refused by the flag.
+        // If the receiver is gone, the flag ends the loop at the next job.
         let _ = done.send(outcome);
     }
 }
@@ -272,7 +273,7 @@ mod tests {
         Packers::new(how, Stop::default())
     }
 
-    /// [`FULL`] bytes of memory, half of them filled.
+    /// A block of [`FULL`] bytes of memory, half of them filled.
     fn raw(first: u8) -> Block {
         let mut block = Block::default();
         block.claim(FULL / 2).unwrap().fill(first);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_by_the_memory_of_its_blocks() {
+    fn outstanding_work_is_limited_by_the_memory_of_its_blocks() {
         let mut packers = packers(1);
         assert_eq!(packers.room, 3 * FULL);
         let pass = |packers: &mut Packers| packers.pass(raw(7), Task::Blobs(Vec::new())).unwrap();
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_memory_is_kept_than_the_threads_can_fill() {
+    fn spare_blocks_are_limited_by_the_number_of_threads() {
         let mut packers = packers(3);
         for _ in 0..20 {
             packers.give_back(raw(1));
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_go_to_as_many_threads_as_are_asked_for_and_come_back_in_any_order() {
+    fn jobs_run_on_the_requested_threads_and_can_be_taken_in_any_order() {
         let mut packers = packers(2);
         let tickets =
             [1, 2, 3, 4].map(|first| packers.pass(raw(first), Task::Blobs(vec![FULL / 2])).unwrap());
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_done_here_where_there_is_no_thread_for_it() {
+    fn a_job_runs_on_the_calling_thread_if_no_other_can_start() {
         let mut packers = packers(1);
         packers.most = 0;
         let ticket = packers.pass(raw(5), Task::Blobs(vec![FULL / 2])).unwrap();

@@ -1,5 +1,5 @@
-//! A safetensors checkpoint in several files, as the Hugging Face hub has them: `model-00001-of-00003.safetensors` and so
-//! on, and `model.safetensors.index.json`, which says which tensor is in which.
+//! A safetensors checkpoint in several files, as on the Hugging Face Hub: `model-00001-of-00003.safetensors` and so on,
+//! and `model.safetensors.index.json`, which maps each tensor to its file.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::open::{Request, read_index};
 use crate::sinks::set::{self, Old};
 use crate::sinks::{AtomicFile, Warning};
 
-/// The complete files of a checkpoint; none is under its name before the last one is there.
+/// The complete files of a checkpoint. None gets its name before all of them are complete.
 pub struct Parts {
-    /// Bytes of tensors that a file may have.
+    /// The largest number of tensor bytes in one file.
     largest: u64,
     complete: Vec<(AtomicFile, Catalog)>,
 }
@@ -23,8 +23,8 @@ impl Parts {
         Self { largest, complete: Vec::new() }
     }
 
-    /// Whether a tensor of `length` bytes has to go into a new file, when the current one has `position` bytes. One that is
-    /// larger than any file may be has a file of its own.
+    /// Returns whether a tensor of `length` bytes needs a new file, given that the current one has `position` bytes. A
+    /// tensor larger than the limit gets a file of its own.
     pub fn is_full(&self, position: u64, length: u64) -> bool {
         position > 0 && position.saturating_add(length) > self.largest
     }
@@ -41,7 +41,7 @@ impl Parts {
         self.complete.push((file, catalog));
     }
 
-    /// Puts the files under their names beside `target`, the index last: before it is there, nothing refers to the others.
+    /// Publishes the files in the folder of `target`, the index last: nothing refers to the other files before that.
     pub fn commit(self, target: &Path, overwrite: bool) -> Result<Vec<Warning>> {
         let total = self.complete.len();
         let mut named = Vec::with_capacity(total);
@@ -53,22 +53,22 @@ impl Parts {
         let mut index = first.sibling(&index_path(target))?;
         index.write(index_of(&named).as_bytes())?;
         let files = named.into_iter().map(|(file, _)| file).collect();
-        // Opened as a folder, a numbered set needs no index: no old part may be there beside a new one.
+        // A numbered set opens as a folder even without its index, so no old part may remain among the new ones.
         let before =
             || if overwrite { [vec![index_path(target)], old_set(target)].concat() } else { Vec::new() };
         set::put(files, index, || Ok(Old { before: before(), after: Vec::new() }))
     }
 }
 
-/// Puts a file under its name that could have been a set, in the place of the set that is there, if it may be.
+/// Publishes a single file that could have been a set. It replaces the existing set if overwriting is allowed.
 pub fn commit_one(file: AtomicFile) -> Result<Vec<Warning>> {
     let (target, overwrite) = (file.target().to_owned(), file.overwrites());
     let after = || if overwrite { old_set(&target) } else { Vec::new() };
     set::put(Vec::new(), file, || Ok(Old { before: Vec::new(), after: after() }))
 }
 
-/// The files of the set that stands beside `target`: its index, and what that names of the set's own numbered files. An index
-/// that cannot be read names nothing.
+/// Returns the files of the existing set of `target`: its index, and the numbered files of the set that the index
+/// names. An unreadable index names no files.
 fn old_set(target: &Path) -> Vec<PathBuf> {
     let path = index_path(target);
     let Ok(map) = read_index(&path, &Request::default()) else { return Vec::new() };
@@ -77,7 +77,7 @@ fn old_set(target: &Path) -> Vec<PathBuf> {
     std::iter::once(path.clone()).chain(parts).collect()
 }
 
-/// Whether a file is called as those are that [`Parts`] makes for this stem: any other may belong to somebody else.
+/// Returns whether [`Parts`] could have given a file this name for this stem. Other files may belong to something else.
 fn is_part(name: &str, stem: &str) -> bool {
     let numbers =
         name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".safetensors"));
@@ -95,12 +95,12 @@ fn part_path(target: &Path, place: usize, total: usize) -> PathBuf {
     target.with_file_name(format!("{}-{place:05}-of-{total:05}.safetensors", stem(target)))
 }
 
-/// Where the index of a set stands.
+/// Returns the path of the index of a set.
 pub fn index_path(target: &Path) -> PathBuf {
     target.with_file_name(format!("{}.safetensors.index.json", stem(target)))
 }
 
-/// The text of the index: the bytes of all tensors, and the file of each, by name.
+/// Returns the text of the index: the total bytes of all tensors, and the file of each tensor by name.
 fn index_of(named: &[(AtomicFile, Catalog)]) -> String {
     let mut tensors: Vec<(Tensor<'_>, &Path)> = named
         .iter()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_beside_their_index() {
+    fn parts_and_their_index_are_in_the_folder_of_the_target() {
         let target = Path::new("/a/model.safetensors");
         assert_eq!(part_path(target, 2, 3), Path::new("/a/model-00002-of-00003.safetensors"));
         assert_eq!(index_path(target), Path::new("/a/model.safetensors.index.json"));

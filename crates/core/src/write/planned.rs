@@ -1,5 +1,5 @@
-//! A file whose index comes first, and of which all that the index says is known before the first byte of data: then every byte goes to
-//! its place at once. Other data has to be spooled (see `index_first`).
+//! Writes a file whose index comes first and is fully known before the first byte of data: every byte then goes
+//! directly to its offset. Other data has to be spooled (see `index_first`).
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -12,34 +12,34 @@ use crate::formats::{Assemble, Index};
 use crate::limits::Limits;
 use crate::model::{Builder, Catalog, Component, NewTensor};
 
-/// What is to come yet, and where.
+/// The tensors to come, and their offsets.
 pub(super) struct Planned {
-    /// Each tensor has one component, whose offset is the place in `stored`.
+    /// Each tensor has one component, whose offset is its index in `stored`.
     catalog: Catalog,
     stored: Vec<Stored>,
     framing: Framing,
 }
 
 impl Planned {
-    /// The tensor that was begun has come.
+    /// Marks the tensor that was begun as complete.
     pub(super) fn end(&mut self) {
         self.framing.blobs.pop_front();
     }
 }
 
-/// What stands before, between and behind the blobs.
+/// The bytes before, between and after the blobs.
 #[derive(Default)]
 struct Framing {
     bytes: Vec<u8>,
-    /// Bytes that were written.
+    /// The number of bytes written.
     written: usize,
-    /// The end of the bytes before each blob, and which one that is.
+    /// The end of the bytes before each blob, and the index of that blob.
     blobs: VecDeque<(usize, usize)>,
     length: u64,
 }
 
 impl Framing {
-    /// The bytes that are not written yet, up to `end`.
+    /// Returns the unwritten bytes up to `end`.
     fn take(&mut self, end: usize) -> &[u8] {
         let start = std::mem::replace(&mut self.written, end);
         self.bytes.get(start..end).unwrap_or_default()
@@ -63,14 +63,14 @@ impl Assemble for Framing {
     }
 }
 
-/// The tensors of a file, announced before the first byte of any.
+/// The tensors of a file, announced before the first byte of data.
 pub struct Plan<'w> {
     writer: &'w mut Writer,
     stored: Vec<Stored>,
 }
 
 impl Plan<'_> {
-    /// Announces a tensor, dense and of one component.
+    /// Announces a dense tensor with one component.
     pub fn add(&mut self, spec: Spec<'_>) -> Result<()> {
         let mut open = Open::default();
         self.writer.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?;
@@ -90,7 +90,8 @@ impl Plan<'_> {
         })
     }
 
-    /// Gives the order, by the places in which they were announced, in which the tensors have to come now.
+    /// Lays the file out, and returns the order in which the tensors must be written, as indices into the order of
+    /// announcement.
     pub fn lay_out(self) -> Result<Vec<usize>> {
         let Self { writer, stored } = self;
         let format = writer.settings.format;
@@ -115,8 +116,8 @@ impl Plan<'_> {
 }
 
 impl Writer {
-    /// A plan of the whole file, where its index can be written first: where nothing in it depends on the data, as digests, savings and
-    /// the division into several files do.
+    /// Returns a plan of the whole file if its index can be written first: nothing in it may depend on the data, as
+    /// digests, compression and a set of files do.
     pub fn plan(&mut self) -> Option<Plan<'_>> {
         let can = matches!(self.out, Out::Spool(..) | Out::SpoolUpload(..))
             && self.settings.digest.is_none()
@@ -126,7 +127,7 @@ impl Writer {
         can.then(|| Plan { writer: self, stored: Vec::new() })
     }
 
-    /// Begins the next tensor of those that were announced.
+    /// Begins the next announced tensor.
     pub(super) fn begin_planned(
         &mut self,
         laid: &mut Planned,
@@ -150,7 +151,7 @@ impl Writer {
         self.frame(laid, end)
     }
 
-    /// Writes what stands behind the last blob.
+    /// Writes the bytes after the last blob.
     pub(super) fn finish_planned(&mut self, laid: &mut Planned) -> Result<()> {
         if !laid.framing.blobs.is_empty() {
             return Err(Error::new(Code::Internal, "a tensor that was announced did not come"));

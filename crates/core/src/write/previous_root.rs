@@ -1,4 +1,4 @@
-//! The root that a new one replaces, and the data shards that it leaves behind.
+//! The root that a new one replaces, and the data shards that become obsolete.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -13,30 +13,30 @@ use crate::sources::file::FileSource;
 use crate::sources::files::Identity;
 use crate::work::Stop;
 
-/// What is known of it; nothing where there is none that can be read.
+/// The old root; empty if it does not exist or cannot be read.
 #[derive(Default)]
 pub struct OldRoot {
-    /// How it is read; `None` where nothing was looked at.
+    /// How to read it; `None` if it was not read.
     data: Option<&'static DataShards>,
     identity: Option<Identity>,
     shards: Vec<Shard>,
 }
 
 impl OldRoot {
-    /// The root at `path`, which is about to be replaced.
+    /// Reads the root at `path`, which is about to be replaced.
     pub fn of(path: &Path, data: &'static DataShards) -> Self {
         let shards = shards_of(path, data).unwrap_or_default();
         Self { data: Some(data), identity: identity(path), shards }
     }
 
-    /// The first round of names that it does not use.
+    /// Returns the first round of shard names that the old root does not use.
     pub fn free_round(&self) -> u32 {
         let used: HashSet<u32> = self.shards.iter().filter_map(|shard| round_of(&shard.name)).collect();
         (1..u32::MAX).find(|round| !used.contains(round)).unwrap_or(u32::MAX)
     }
 
-    /// The files that nobody needs once a root with the shards `new` is at `path`. Fails where somebody else has replaced the
-    /// old one meanwhile: its shards may be called as the new ones are.
+    /// Returns the files that are obsolete once a root with the shards `new` is at `path`. Fails with `ZT_IO` if
+    /// another process replaced the old root meanwhile: its shards may have the names of the new ones.
     pub fn leaves(&self, path: &Path, new: &[Shard]) -> Result<Vec<PathBuf>> {
         let Some(data) = self.data else { return Ok(Vec::new()) };
         if identity(path) != self.identity {
@@ -65,8 +65,8 @@ fn shards_of(path: &Path, data: &DataShards) -> Option<Vec<Shard>> {
     (data.read)(&Input::alone(&source, &Limits::default(), Stop::never())).ok()
 }
 
-/// Sizes, algorithms and digests of the shards of all other roots of a folder, which may find a
-/// shard by these whatever it is called.
+/// Sizes, algorithms and digests of the shards of all other roots in a folder. A root can find a shard by these,
+/// whatever its name.
 struct Others(HashMap<u64, HashMap<String, HashSet<String>>>);
 
 impl Others {
@@ -82,7 +82,8 @@ impl Others {
         found
     }
 
-    /// Digests of different algorithms say nothing of each other.
+    /// Returns whether another root may refer to the shard. Digests of different algorithms cannot be compared, so they
+    /// count as a match.
     fn may_need(&self, shard: &Shard) -> bool {
         let (own, digest) = digest_of(shard);
         let sized = self.0.get(&shard.size).into_iter().flatten();
@@ -90,14 +91,14 @@ impl Others {
     }
 }
 
-/// The algorithm and the digest itself.
+/// Returns the algorithm and the value of the digest.
 fn digest_of(shard: &Shard) -> (String, String) {
     let text = shard.digest.text();
     let (algorithm, digest) = text.split_once(':').unwrap_or(("", &text));
     (algorithm.to_owned(), digest.to_owned())
 }
 
-/// Whether the file is what the root says, and has no tensors of its own.
+/// Returns whether the file matches the entry in the root, and has no tensors of its own.
 fn is_data_shard(path: &Path, shard: &Shard, data: &DataShards) -> bool {
     let Ok(source) = FileSource::open(path) else { return false };
     matches!((data.check)(&source, shard, Stop::never()), Ok(true))

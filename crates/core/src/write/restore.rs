@@ -1,4 +1,4 @@
-//! Takes the compression of a blob back where the whole of it saved too little: only then is it known.
+//! Undoes the compression of a blob that saved too little as a whole, which is known only at its end.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -13,12 +13,12 @@ use crate::model::Encoding;
 use crate::sinks::Spool;
 use crate::sources::file::read_at;
 
-/// Bytes that are moved at once.
+/// The number of bytes moved at once.
 const PIECE: usize = 1 << 20;
 
 impl Writer {
-    /// The blob that was just finished, of `length` bytes, or the same one raw. Files that are made can go back, by way of
-    /// a spool; for streams, and for files that are added to, the verdict on the first 256 KiB stands.
+    /// Returns the finished blob of `length` bytes, or the same blob stored raw. New files can go back, by way of a
+    /// spool. For streams and for files that are appended to, the decision on the first 256 KiB is final.
     pub(super) fn judged(&mut self, done: Done, length: u64) -> Result<Done> {
         let Some(compression) = self.settings.compression else { return Ok(done) };
         let stored = self.position - done.offset;
@@ -47,7 +47,7 @@ impl Writer {
     }
 }
 
-/// Decodes what the writer itself has stored at `offset`.
+/// Decodes a blob that this writer stored at `offset`.
 fn decode(file: &File, offset: u64, length: u64, spool: &mut Spool) -> Result<()> {
     let failed = |error: io::Error| Error::io("write", &error);
     let stored = Stored { file, at: offset, end: offset + length };
@@ -55,7 +55,7 @@ fn decode(file: &File, offset: u64, length: u64, spool: &mut Spool) -> Result<()
     io::copy(&mut decoder, &mut Spooled(spool)).map_err(failed).map(drop)
 }
 
-/// A run of the file's bytes, read at positions: the place where the writer goes on stays.
+/// A range of the file, read at explicit offsets: the file position of the writer does not change.
 struct Stored<'a> {
     file: &'a File,
     at: u64,

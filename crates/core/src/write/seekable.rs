@@ -1,5 +1,5 @@
-//! A blob of `zt.zstd-seekable/1`, or of deflate, that is too large to be gathered: other threads compress its frames as they
-//! come.
+//! Writes a blob of `zt.zstd-seekable/1` or deflate that is too large to gather: other threads compress its frames as
+//! they are pushed.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -10,12 +10,12 @@ use crate::codecs::zstd_encode::Search;
 use crate::error::{Code, Error, Result};
 use crate::sinks::block::Block;
 
-/// Bytes that are worth being passed on.
+/// The number of bytes to pass on together.
 const STRETCH: usize = 1 << 20;
 
-/// A blob in the making. Its bytes depend on its input, the level and the frame size alone.
+/// A blob being compressed. The result depends only on the input, the level and the frame size.
 pub struct Seekable {
-    /// Bytes that are passed on together: whole frames.
+    /// The number of bytes passed on together: whole frames.
     stretch: usize,
     search: Search,
     pending: Block,
@@ -31,7 +31,7 @@ impl Seekable {
         Self { stretch, search, pending, passed, table }
     }
 
-    /// Takes the next bytes, and appends what of the blob is done to `buffer`.
+    /// Takes the next bytes, and appends finished frames to `buffer`.
     pub fn push(&mut self, mut bytes: &[u8], packers: &mut Packers, buffer: &mut Block) -> Result<()> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(self.stretch - self.pending.len()));
@@ -67,7 +67,7 @@ impl Seekable {
         Ok(())
     }
 
-    /// Appends the rest of the blob, with what ends it.
+    /// Appends the remaining frames of the blob, and the bytes after the last frame.
     pub fn finish(mut self, packers: &mut Packers, buffer: &mut Block) -> Result<()> {
         if !self.pending.is_empty() {
             self.pass(packers)?;
@@ -91,7 +91,7 @@ mod tests {
     use crate::write::Compression;
     use crate::write::pack::How;
 
-    /// The bytes as one blob, whatever the threads and the pieces in which they come.
+    /// Returns the bytes as one blob. Asserts that it does not depend on the threads and the size of the pieces.
     fn blob(bytes: &[u8], method: Method) -> Vec<u8> {
         let mut blobs = Vec::new();
         for (threads, piece) in [(1, 10_000_000), (3, 9777), (8, 65_536)] {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_one_deflate_stream() {
+    fn pieces_form_one_deflate_stream() {
         let bytes = counted();
         let stream = blob(&bytes, Method::Deflate);
         assert!(stream.len() < bytes.len() / 2);

@@ -1,5 +1,4 @@
-//! A model in several files (zTensor 2 §7): data shards beside their root, and blobs of other models that a root refers
-//! to.
+//! A model in several files (zTensor 2 §7): the data shards of a root, and blobs of other models that a root refers to.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -14,18 +13,18 @@ use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
 use crate::work::{PIECE, Watch};
 
-/// One of the files that components lie in.
+/// A file that contains components.
 enum Entry {
-    /// A data shard: finished, or `None` while it is the one that is written to.
+    /// A data shard: finished, or `None` while it is being written.
     Own(Option<AtomicFile>),
-    /// A file of somebody else.
+    /// An existing file that the root links to.
     Linked(Shard),
 }
 
-/// The files beside the root. A component's `file` is 0 in the root and otherwise an entry's place and one.
+/// The files besides the root. A component's `file` is 0 for the root, and otherwise the index of an entry plus one.
 pub struct Shards {
     format: &'static WriteFormat,
-    /// Bytes that a shard may have. `None`: blobs go into the root.
+    /// The largest size of a shard in bytes. `None`: blobs go into the root.
     pub largest: Option<u64>,
     entries: Vec<Entry>,
     /// The number of the file that blobs are written to.
@@ -33,7 +32,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// For files of other formats there are none, however large they may be.
+    /// Formats without data shards ignore `largest`.
     pub fn new(format: &'static WriteFormat, largest: Option<u64>) -> Self {
         let largest = largest.filter(|_| matches!(format.shards, Sharding::Data(_)));
         let mut shards = Self { format, largest, entries: Vec::new(), current: 0 };
@@ -43,7 +42,7 @@ impl Shards {
         shards
     }
 
-    /// What ends a data shard.
+    /// Returns the bytes at the end of a data shard.
     pub fn footer(&self) -> &'static [u8] {
         match self.format.shards {
             Sharding::Data(shards) => shards.footer,
@@ -56,7 +55,8 @@ impl Shards {
         self.current = number(self.entries.len());
     }
 
-    /// Whether a tensor of such components has to go into a new shard, when the current one ends at `position`.
+    /// Returns whether a tensor with components of these `lengths` needs a new shard, given that the current one ends
+    /// at `position`.
     pub fn is_full(&self, position: u64, alignment: u64, lengths: impl IntoIterator<Item = u64>) -> bool {
         let Some(largest) = self.largest else { return false };
         let start = self.format.magic.len() as u64;
@@ -66,25 +66,25 @@ impl Shards {
         position > start && end.saturating_add(self.footer().len() as u64) > largest
     }
 
-    /// Keeps the current shard, which is complete, and begins another one.
+    /// Stores the current shard, which is complete, and begins another one.
     pub fn next(&mut self, finished: AtomicFile) {
         self.keep(finished);
         self.open();
     }
 
-    /// Keeps the current shard.
+    /// Stores the current shard.
     pub fn keep(&mut self, finished: AtomicFile) {
         if let Some(entry) = (self.current as usize).checked_sub(1).and_then(|at| self.entries.get_mut(at)) {
             *entry = Entry::Own(Some(finished));
         }
     }
 
-    /// Whether any data shard was finished, so that the current one is not all there is.
+    /// Returns whether any data shard is finished, so that the current one is not the only one.
     pub fn is_split(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry, Entry::Own(Some(_))))
     }
 
-    /// Takes the one shard for the root, where all went into one.
+    /// Turns the only shard into the root, if all data went into one.
     pub fn join(&mut self, catalog: &mut Catalog) {
         let Some(own) = (self.current as usize).checked_sub(1) else { return };
         self.entries.remove(own);
@@ -99,7 +99,7 @@ impl Shards {
         self.current = 0;
     }
 
-    /// The number of a file that components are linked to.
+    /// Returns the number of a linked file. Fails with `ZT_INVALID_ARG` if another file has the same name.
     fn linked(&mut self, shard: Shard) -> Result<u32> {
         let known = self
             .entries
@@ -116,7 +116,7 @@ impl Shards {
         Ok(number(self.entries.len()))
     }
 
-    /// The components of a tensor of the file `shard`, as this root refers to them. They were checked.
+    /// Returns the components of a tensor of the file `shard`, as this root refers to them. They were checked before.
     pub fn link(&mut self, tensor: Tensor<'_>, shard: Shard) -> Result<Vec<Component>> {
         let file = self.linked(shard)?;
         let mut linked = tensor.components().to_vec();
@@ -124,8 +124,9 @@ impl Shards {
         Ok(linked)
     }
 
-    /// Names and identifies all files: those of the data shards are `00001-of-0000N`, in the order in which they were
-    /// written, or `2-00001-of-0000N` and so on where `old` has one of these: it stays whole until the new root is there.
+    /// Names and identifies all files. Data shards are named `00001-of-0000N`, in the order of writing. If `old` uses
+    /// such a name, they are named `2-00001-of-0000N` and so on, so that the old set stays complete until the new root
+    /// is published.
     pub fn table(&self, algorithm: Algorithm, old: &OldRoot) -> Result<Vec<Shard>> {
         let total = self.entries.iter().filter(|entry| matches!(entry, Entry::Own(_))).count();
         let mut table: Vec<Shard> = Vec::with_capacity(self.entries.len());
@@ -155,8 +156,8 @@ impl Shards {
         Ok(table)
     }
 
-    /// Puts the data shards under their names beside the root, then the root: before it is there, nothing refers to the
-    /// others. What is `old` goes behind it.
+    /// Publishes the data shards in the folder of the root, then the root: nothing refers to the shards before that.
+    /// Removes the obsolete files of `old` afterwards.
     pub fn commit(self, table: &[Shard], root: AtomicFile, old: &OldRoot) -> Result<Vec<Warning>> {
         let mut own = Vec::new();
         for (entry, shard) in self.entries.into_iter().zip(table) {
@@ -175,7 +176,7 @@ fn own_name(round: u32, place: usize, total: usize) -> String {
     format!("{before}{place:05}-of-{total:05}")
 }
 
-/// The round of a name that [`Shards::table`] makes; `None` for any other.
+/// Returns the round of a name made by [`Shards::table`]; `None` for any other name.
 pub fn round_of(name: &str) -> Option<u32> {
     let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let (numbers, total) = name.split_once("-of-")?;
@@ -183,7 +184,7 @@ pub fn round_of(name: &str) -> Option<u32> {
     round.parse().ok().filter(|_| digits(place) && digits(total))
 }
 
-/// Where a shard of that name is looked for first: `model.zt` has `model-NAME.zt` (appendix B).
+/// Returns the path where a shard of that name is looked up first: `model-NAME.zt` for `model.zt` (appendix B).
 pub fn shard_path(root: &Path, name: &str) -> PathBuf {
     let stem = root.file_stem().unwrap_or_default().to_string_lossy();
     root.with_file_name(format!("{stem}-{name}.zt"))
@@ -203,7 +204,7 @@ impl SaturatingNext for u64 {
     }
 }
 
-/// The digest over all bytes of a source.
+/// Returns the digest over all bytes of a source.
 pub fn whole_digest(source: &dyn ReadAt, algorithm: Algorithm, watch: &Watch) -> Result<Digest> {
     let mut hasher: Hasher = algorithm.hasher();
     let (mut at, total) = (0, source.length());
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_our_own_are_known() {
+    fn the_round_is_parsed_from_generated_names() {
         for (round, place) in [(1, 1), (2, 1), (12, 123_456)] {
             assert_eq!(round_of(&own_name(round, place, place)), Some(round));
         }
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_stand_beside_their_root() {
+    fn shards_are_in_the_folder_of_their_root() {
         assert_eq!(shard_path(Path::new("/a/model.zt"), "x"), Path::new("/a/model-x.zt"));
     }
 }

@@ -1,6 +1,6 @@
-//! Sparse tensors on their way into a file: checked as their layout asks, put in the order that the format asks for, and
-//! handed to the writer block by block. The arrays lie in memory or in nameless files; of what lies in files little more than a
-//! block stands in memory at once.
+//! Writes sparse tensors: checks them against the rules of their layout, reorders them as the format requires, and
+//! pushes them into the writer block by block. The arrays are in memory or in unnamed files; of those in files, little
+//! more than one block is in memory at a time.
 #![forbid(unsafe_code)]
 
 mod arranged;
@@ -24,34 +24,36 @@ pub use arranged::Arranged;
 pub use array::{Array, Held, blocks};
 use cells::Cells;
 
-/// Makes a nameless file for what is too large for memory and has to be put in another order.
+/// Creates an unnamed file for data that is too large for memory and has to be reordered.
 pub type NewSpool<'a> = &'a dyn Fn() -> Result<Spool>;
 
-/// Where the values of a sparse tensor belong.
+/// The positions of the values of a sparse tensor.
 enum IndexArrays {
     Csr { indices: Box<dyn Array>, indptr: Box<dyn Array> },
     Coo { coords: Box<dyn Array> },
 }
 
-/// A sparse tensor whose data keeps the rules of its layout.
+/// A sparse tensor that satisfies the rules of its layout.
 pub struct Sparse {
     shape: Vec<u64>,
     values: Box<dyn Array>,
     index_arrays: IndexArrays,
 }
 
-/// Which types the index arrays of a tensor have in a file.
+/// The dtypes of a tensor's index arrays in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexTypes {
-    /// uint64, which every reader takes; in version 2 uint32 where all arrays are that.
+    /// uint64, which every reader accepts; in version 2 uint32 if all arrays have that dtype.
     Usual,
-    /// No wider than they are, as far as the format allows: what a file has is not to grow on its way into another.
+    /// No wider than in the source, if the format allows it: indices should not grow when a tensor is copied to another
+    /// file.
     Kept,
 }
 
 impl IndexTypes {
-    /// The type of an array, given those of all index arrays of the tensor and its own. 1.1 and 1.2 allow any integers (1.1 §III.2);
-    /// version 2 has uint32 or uint64, the same for all (`zt.sparse_csr/1`); others have uint64.
+    /// Returns the dtype of an index array in the file. `all` are the dtypes of all index arrays of the tensor, and
+    /// `own` is that of this one. Versions 1.1 and 1.2 allow any integer dtype (1.1 §III.2). Version 2 has uint32 or
+    /// uint64, the same for all arrays (`zt.sparse_csr/1`). Other formats have uint64.
     pub fn dtype(self, format: &'static WriteFormat, all: &[DType], own: DType) -> DType {
         let fit = |dtype: &DType| dtype.bits() <= 32;
         let writing = format;
@@ -67,9 +69,10 @@ impl IndexTypes {
 }
 
 impl Sparse {
-    /// Checks the arrays of a tensor, which come in the order values, indices, indptr, or values, coords: their lengths, that row
-    /// pointers rise from 0 to the number of values, and that each index exists (`BadSparse`). `BadLayout` where `layout` does not
-    /// have these arrays, or not this shape. `strictly`: what is refused names the profile of version 2.
+    /// Checks the arrays of a tensor, in the order values, indices, indptr or values, coords. Fails with
+    /// `ZT_BAD_SPARSE` if a length is wrong, the row pointers do not rise from 0 to the number of values, or an index
+    /// is out of range. Fails with `ZT_BAD_LAYOUT` if `layout` does not have these arrays or this shape. If `strictly`,
+    /// errors name the profile of version 2.
     pub fn checked(
         layout: Layout,
         shape: &[u64],
@@ -135,9 +138,9 @@ impl Sparse {
         }
     }
 
-    /// Has the data keep the rules of version 2 where the format is that, or a source has promised one of them: columns that rise
-    /// within their row, and cells that stand once. Rows are sorted, except those of a source that promised it; what stands twice
-    /// is `BadSparse`.
+    /// Enforces the rules of version 2 if the format is version 2 or the source has promised one of them: rising
+    /// columns within each row, and unique cells. Rows are sorted, except those of a source that promised the order.
+    /// Fails with `ZT_BAD_SPARSE` if an index occurs twice.
     pub fn strict(
         mut self,
         format: &'static WriteFormat,
@@ -149,7 +152,7 @@ impl Sparse {
         match &mut self.index_arrays {
             IndexArrays::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
                 if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {
-                    // Packed values come from version 2 alone.
+                    // Packed values occur only in version 2.
                     if promised == Some(DataRule::RisingColumns) || self.values.dtype().bits() < 8 {
                         return Err(fall.error());
                     }
@@ -165,7 +168,7 @@ impl Sparse {
         Ok(self)
     }
 
-    /// Stored values.
+    /// Returns the number of stored values.
     fn nnz(&self) -> u64 {
         match &self.index_arrays {
             IndexArrays::Csr { indices, .. } => indices.elements(),
@@ -176,7 +179,7 @@ impl Sparse {
         }
     }
 
-    /// The index arrays by their roles.
+    /// Returns the index arrays with their roles.
     fn index_arrays(&self) -> Vec<(&'static str, &dyn Array)> {
         match &self.index_arrays {
             IndexArrays::Csr { indices, indptr } => vec![("indices", &**indices), ("indptr", &**indptr)],
@@ -188,7 +191,7 @@ impl Sparse {
         &*self.values
     }
 
-    /// The same tensor with as many other values.
+    /// Returns the tensor with its values replaced by as many others.
     #[must_use]
     pub fn map_values(self, map: impl FnOnce(Box<dyn Array>) -> Box<dyn Array>) -> Self {
         Self { values: map(self.values), ..self }

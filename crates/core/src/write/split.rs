@@ -1,4 +1,4 @@
-//! Goes on in another file where the current one is full.
+//! Continues in another file when the current one is full.
 #![forbid(unsafe_code)]
 
 use super::Writer;
@@ -19,7 +19,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The current data shard, to its last byte; another file has taken its place.
+    /// Ends and returns the current data shard. A new file takes its place.
     pub(super) fn end_shard(&mut self) -> Result<AtomicFile> {
         self.buffer.extend(self.shards.footer())?;
         self.settle()?;

@@ -1,4 +1,4 @@
-//! One tensor on its way: its blobs are begun, filled in pieces and ended.
+//! Writes one tensor: begins its blobs, fills them in pieces, and ends them.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -21,16 +21,16 @@ pub(super) struct Open {
     pub(super) layout: Layout,
     dtype: Option<DType>,
     attributes: Option<Attributes>,
-    /// What is stored: the components, or one blob of them all.
+    /// The blobs to store: the components, or a single blob for all of them.
     pub(super) stored: Vec<Stored>,
     pub(super) written: Vec<Component>,
     blob: Option<Outgoing>,
-    /// Its blobs are compressed by other threads once all of them are there; their places are known after that.
+    /// Whether other threads compress the blobs once they are complete. Their offsets are known only after that.
     gathered: bool,
 }
 
 impl Open {
-    /// Forgets the tensor, and keeps the memory.
+    /// Clears the tensor, but keeps the allocated memory.
     fn clear(&mut self) {
         self.name.clear();
         self.shape.clear();
@@ -40,14 +40,14 @@ impl Open {
         self.blob = None;
     }
 
-    /// Whether its first blob waits for what is before it in the file.
+    /// Returns whether the first blob still waits for the data before it in the file.
     fn waits(&self) -> bool {
         self.blob.is_none() && self.written.is_empty() && !self.stored.is_empty()
     }
 }
 
 impl Writer {
-    /// Begins a tensor, after checking all that can be checked before its bytes are known.
+    /// Begins a tensor, after all checks that do not need its bytes.
     pub fn begin(&mut self, spec: Spec<'_>) -> Result<()> {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
@@ -79,15 +79,15 @@ impl Writer {
         self.open = Some(open);
         match &mut self.gathering {
             Some(gathering) if gathered => gathering.raw.reserve(usize::try_from(length).unwrap_or(0))?,
-            // Its place is not known yet, and this must not wait.
+            // The offset of the blob is not known yet, and this call must not wait for it.
             Some(gathering) if !gathering.is_idle() => return Ok(()),
             _ => {}
         }
         self.open_blob()
     }
 
-    /// Adds a tensor of one component whose bytes are at hand, where they need not be compressed here: by nobody, or by other
-    /// threads. What is refused leaves the file as it was.
+    /// Adds a tensor of one component whose bytes are in memory and are not compressed on this thread. If the tensor is
+    /// rejected, the file stays unchanged.
     pub fn add(&mut self, spec: Spec<'_>, bytes: &[u8]) -> Result<()> {
         let gathered = self.gathering.as_ref().map(|gathering| (gathering.raw.len(), self.unplaced));
         self.begin(spec)?;
@@ -128,7 +128,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on to where the next blob begins: empty ones too, since the peers refuse any offset that is not aligned.
+    /// Pads up to the offset of the next blob, even for an empty one: other readers reject any unaligned offset.
     pub(super) fn align(&mut self) -> Result<()> {
         if !self.settings.format.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
@@ -142,7 +142,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The blob that is open, and where its bytes go.
+    /// Returns the open blob and its destination.
     fn blob(&mut self) -> Option<(&mut Outgoing, Target<'_>)> {
         let Self { open, buffer, position, gathering, unplaced, .. } = self;
         let Open { blob: Some(blob), gathered, .. } = open.as_deref_mut()? else { return None };
@@ -155,7 +155,7 @@ impl Writer {
         Some((blob, target))
     }
 
-    /// Takes the next bytes of the open tensor. They are in the buffer, not in the file yet.
+    /// Takes the next bytes of the open tensor. They are buffered, and not in the file yet.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         inject::panic_at("write");
         self.ready()?;
@@ -179,12 +179,13 @@ impl Writer {
         }
     }
 
-    /// Whether the open tensor's next bytes are stored as they come, so that [`Writer::fill`] takes them.
+    /// Returns whether the next bytes of the open tensor are stored unchanged, so that [`Writer::fill`] accepts them.
     pub fn takes_raw(&self) -> bool {
         self.open.as_ref().and_then(|open| open.blob.as_ref()).is_some_and(Outgoing::is_raw)
     }
 
-    /// Lets `read` put the next bytes of the open tensor, `limit` of its blob at most, where they will be written from.
+    /// Lets `read` write the next bytes of the open tensor directly into the buffer: at most `limit` bytes, and within
+    /// one blob.
     pub fn fill(&mut self, limit: u64, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         self.write_full_blocks()?;
         let limit = usize::try_from(limit).unwrap_or(WARM);
@@ -201,8 +202,8 @@ impl Writer {
         if full { self.close_blob() } else { Ok(()) }
     }
 
-    /// Has the kernel append the next bytes of the open tensor, `limit` at most, from `offset` of `source` on. Says how many
-    /// it did: none where it cannot, or where they have to be hashed or compressed on the way.
+    /// Lets the kernel append up to `limit` next bytes of the open tensor, from `offset` in `source`. Returns the
+    /// number of bytes copied: 0 if the kernel cannot copy, or the bytes must be hashed, checked or compressed.
     pub fn copy_range(&mut self, source: &File, offset: u64, limit: u64) -> Result<u64> {
         let unseen = match self.open.as_deref() {
             Some(Open { blob: Some(blob), gathered: false, .. }) => blob.is_unseen(),
@@ -252,7 +253,7 @@ impl Writer {
         self.open.as_ref().map_or(error.clone(), |open| error.tensor(&open.name))
     }
 
-    /// Ends the open tensor, of which every byte must have been pushed.
+    /// Ends the open tensor. Fails with `ZT_BAD_SHAPE` unless every byte was pushed.
     pub fn end(&mut self) -> Result<()> {
         self.push(&[])?;
         let Some(mut open) = self.open.take() else {
@@ -272,7 +273,7 @@ impl Writer {
         }
     }
 
-    /// Names a tensor whose blobs all have their places.
+    /// Adds a tensor to the index once all of its blobs have offsets.
     pub(super) fn add_to_index(&mut self, open: &mut Open) -> Result<()> {
         if let Some(laid) = &mut self.laid {
             laid.end();
@@ -290,7 +291,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What the index says of a blob.
+    /// Returns the index entry of a blob.
     pub(super) fn component(
         &self,
         (role, dtype, _, length): Stored,

@@ -1,10 +1,10 @@
-//! How 0.1, 1.0 and 1.1-1.2 spell element types.
+//! How 0.1, 1.0 and 1.1-1.2 spell dtypes.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
 use crate::model::DType;
 
-/// The dtypes of 0.1 and of 1.0 §4.2.
+/// Parses a dtype of 0.1 or of 1.0 §4.2.
 pub fn tensor_dtype(text: &str) -> Result<DType> {
     DType::ALL[..13].iter().copied().find(|dtype| dtype.name() == text).ok_or_else(|| unknown_dtype(text))
 }
@@ -13,7 +13,7 @@ fn unknown_dtype(text: &str) -> Error {
     Error::new(Code::BadDtype, format!("{text:?} is not a dtype of this format"))
 }
 
-/// The storage types of 1.2 §2 and the further ones of 1.1 §II.4.
+/// Parses a storage type of 1.2 §2, or an additional one of 1.1 §II.4.
 pub(super) fn component_dtype(text: &str) -> Result<DType> {
     Ok(match text {
         "f64" => DType::Float64,
@@ -37,7 +37,7 @@ pub(super) fn component_dtype(text: &str) -> Result<DType> {
     })
 }
 
-/// The logical types of 1.2 §2, each over its one storage type; `None` for one that is not known.
+/// Parses a logical type of 1.2 §2, and checks its storage type. Returns `None` if the logical type is unknown.
 pub(super) fn logical_dtype(logical: &str, storage: &str) -> Result<Option<DType>> {
     let stored = component_dtype(storage)?;
     let (dtype, over) = match logical {

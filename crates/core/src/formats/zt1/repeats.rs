@@ -1,4 +1,4 @@
-//! Dense tensors that are spelled like one before them: nearly all of a large index.
+//! Reads dense tensors that are spelled like an earlier one: nearly all of a large index.
 #![forbid(unsafe_code)]
 
 use super::{ALIGNMENT, Fields, Parser};
@@ -9,23 +9,23 @@ use crate::model::{DType, Encoding, Label, Layout};
 use crate::syntax::cbor::Reader;
 use crate::syntax::repeats::{Filling, Spelled, Spelling};
 
-/// A dense tensor without attributes that was read.
+/// A dense tensor without attributes that was read before.
 pub(super) struct Known {
     shape: Vec<u64>,
     dtype: Option<DType>,
-    /// That of its component.
+    /// The dtype of its component.
     stored: Option<DType>,
     encoding: Encoding,
 }
 
-/// A tensor that is like one that was read before.
+/// A tensor like one that was read before.
 pub(super) struct Again {
     pub dtype: Option<DType>,
 }
 
 impl<'b> Parser<'_, 'b> {
-    /// Reads an entry that is spelled like one that was read before, and of whose numbers nothing is to be said: all else
-    /// is left to be read key by key. Leaves shape and component as the entry's.
+    /// Reads an entry that is spelled like an earlier one and needs no error or warning; any other is left to be read
+    /// key by key. Sets the shape and the component to those of the entry.
     pub(super) fn alike(&mut self, reader: &mut Reader<'b>) -> Option<Again> {
         let start = reader.mark();
         let (known, filling) = self.known.read(reader)?;
@@ -62,8 +62,8 @@ impl<'b> Parser<'_, 'b> {
         })
     }
 
-    /// How the entry that was just read is spelled, where others may be spelled so: a dense tensor of which nothing is
-    /// to be said but its numbers.
+    /// Returns the spelling of the entry just read, if other entries may share it: a dense tensor that differs from
+    /// others only in its numbers.
     pub(super) fn known(
         &self,
         reader: &Reader<'b>,

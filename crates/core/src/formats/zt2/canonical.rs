@@ -1,4 +1,4 @@
-//! Whether a zTensor 2 file is in canonical form (§6.3), and which of its rules it breaks where.
+//! Checks whether a zTensor 2 file is in canonical form (§6.3), and reports each rule that it breaks.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -33,10 +33,10 @@ fn broken(rule: &'static str, message: impl Into<String>) -> Error {
     Error::new(Code::NotCanonical, message).rule(rule)
 }
 
-/// Takes a rule that is broken.
+/// Receives an error for each broken rule.
 type Fail<'f> = &'f mut dyn FnMut(Error);
 
-/// Checks the form of a file whose index is `catalog`, and passes each rule that it breaks to `fail`.
+/// Checks the form of a file with the index `catalog`, and passes an error for each broken rule to `fail`.
 fn check(catalog: &Catalog, source: &dyn ReadAt, stop: &Stop, fail: Fail<'_>) -> Result<()> {
     let Some(footer) = read_footer(source, stop)? else {
         fail(broken(ONE_MANIFEST, "the file is a data shard, without a manifest"));
@@ -61,7 +61,7 @@ fn check(catalog: &Catalog, source: &dyn ReadAt, stop: &Stop, fail: Fail<'_>) ->
     form.padding(footer)
 }
 
-/// Rule 5, on every name of §3.5.
+/// Checks rule 5 for every name of §3.5.
 fn names(catalog: &Catalog, fail: Fail<'_>) -> Result<()> {
     let keys = |attributes: &Attributes, fail: Fail<'_>, tensor: Option<&str>| -> Result<()> {
         for key in attributes.values()?.iter().filter_map(|(key, _)| key.as_text()) {
@@ -91,17 +91,17 @@ fn names(catalog: &Catalog, fail: Fail<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The form of one file, part by part in the order of rule 3.
+/// Checks the form of one file, part by part in the order of rule 3.
 struct Form<'a> {
     catalog: &'a Catalog,
     source: &'a dyn ReadAt,
     stop: &'a Stop,
     fail: Fail<'a>,
-    /// The blobs so far.
+    /// The blobs checked so far.
     placed: Vec<(u64, u64)>,
-    /// Where they end.
+    /// The end of these blobs.
     end: u64,
-    /// The first blob of each content, by digest and length.
+    /// The first part with each content, by digest and length.
     contents: HashMap<(u64, u64), &'a Component>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Form<'a> {
         Ok(())
     }
 
-    /// What one part breaks. `first`: no part before it has its blob.
+    /// Returns the rules that one part breaks. `first`: whether no earlier part refers to its blob.
     fn part(&mut self, part: &'a Component, first: bool) -> Result<Vec<Error>> {
         let mut errors = Vec::new();
         if part.encoding() != Encoding::RAW {
@@ -167,12 +167,12 @@ impl<'a> Form<'a> {
         Ok(errors)
     }
 
-    /// Where the next blob belongs.
+    /// Returns the expected offset of the next blob.
     fn next(&self) -> u64 {
         self.end.checked_next_multiple_of(CANONICAL_ALIGNMENT).unwrap_or(u64::MAX)
     }
 
-    /// Whether two blobs of one length hold the same bytes: a hash may collide.
+    /// Returns whether two blobs of equal length hold the same bytes: a hash may collide.
     fn equal(&self, one: &Component, other: &Component) -> Result<bool> {
         let mut at = 0;
         while at < one.stored_length() {
@@ -208,7 +208,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// What no digest covers must be zeros.
+    /// Checks that bytes not covered by a digest are zero.
     fn padding(&mut self, footer: Footer) -> Result<()> {
         let total = self.source.length();
         let reserved = self.source.read_vec(total.saturating_sub(12), 4, self.stop)?;
@@ -229,7 +229,7 @@ impl<'a> Form<'a> {
         Ok(())
     }
 
-    /// The first byte from `at` to `end` that is not zero.
+    /// Returns the position of the first nonzero byte from `at` to `end`.
     fn first_set(&self, mut at: u64, end: u64) -> Result<Option<u64>> {
         while at < end {
             self.stop.check()?;

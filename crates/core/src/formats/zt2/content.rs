@@ -1,5 +1,5 @@
-//! The content digest (§6.4): a hash of names, shapes, layouts, attributes, types and digests, and of nothing that says
-//! where the bytes are.
+//! The content digest (§6.4): a hash of names, shapes, layouts, attributes, types and digests. It does not depend on
+//! the location of the bytes.
 #![forbid(unsafe_code)]
 
 use super::{manifest, read_footer, read_manifest, rules};
@@ -11,10 +11,10 @@ use crate::syntax::cbor::Reader;
 use crate::syntax::cbor_encode::Encoder;
 use crate::work::Stop;
 
-/// The first element of what is hashed.
+/// The first element of the hashed data.
 const TAG: &str = "zt.content/1";
 
-/// The content digest of a file that was read before. Fails with `ZT_BAD_DIGEST` where it is undefined.
+/// Returns the content digest of a file that was read before. Fails with `ZT_BAD_DIGEST` if it is undefined.
 pub fn of_file(source: &dyn ReadAt, algorithm: Algorithm, limits: &Limits, stop: &Stop) -> Result<Digest> {
     let Some(footer) = read_footer(source, stop)? else {
         let message = "a data shard has no manifest, and so no content digest";
@@ -23,8 +23,8 @@ pub fn of_file(source: &dyn ReadAt, algorithm: Algorithm, limits: &Limits, stop:
     digest(&read_manifest(source, footer, limits, stop)?, algorithm)
 }
 
-/// The content digest of a `manifest` that was read and checked before, as `algorithm:hex`. Fails with `ZT_BAD_DIGEST`
-/// where a part has no digest, which leaves it undefined.
+/// Returns the content digest of a `manifest` that was read and checked before, as `algorithm:hex`. Fails with
+/// `ZT_BAD_DIGEST` if a part has no digest, because the content digest is then undefined.
 pub fn digest(manifest: &[u8], algorithm: Algorithm) -> Result<Digest> {
     let mut objects = Encoder::default();
     let mut count = 0;
@@ -49,7 +49,8 @@ pub fn digest(manifest: &[u8], algorithm: Algorithm) -> Result<Digest> {
     Ok(algorithm.digest(hasher))
 }
 
-/// An object without what says where it is. Both orders of the fields are the manifest's own.
+/// Copies an object without the fields that locate its bytes. The order of the fields, here and in the parts, is that
+/// of the manifest.
 fn object(reader: &mut Reader<'_>, output: &mut Encoder) -> Result<()> {
     let mut parts = Encoder::default();
     let mut roles = 0;

@@ -1,5 +1,5 @@
-//! The manifest of a version 2 file, changed in places. It stays in deterministic encoding, and all that is not changed
-//! keeps its very bytes: what this version does not know outlives an edit.
+//! Edits the manifest of a version 2 file. The encoding stays deterministic, and unchanged fields are preserved byte
+//! for byte, so fields unknown to this version survive an edit.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use crate::syntax::cbor_splice;
 const OBJECTS: &str = "objects";
 const ATTRIBUTES: &str = "attributes";
 
-/// The manifest of a file that begins with the magic of version 2.
+/// Reads the manifest of a file that begins with the magic of version 2.
 pub fn read(input: &Input<'_>) -> Result<Editable> {
     let Input { source, limits, stop, .. } = *input;
     let Some(footer) = read_footer(source, stop)? else {
@@ -35,7 +35,7 @@ pub fn read(input: &Input<'_>) -> Result<Editable> {
     Ok(Editable { catalog, index, format: &zt::ZT2, spelling: &Deterministic })
 }
 
-/// The index stays sorted, and an old one stays in the file as a blob that nothing refers to (§2.5).
+/// The index stays sorted. An old index stays in the file as a blob without references (§2.5).
 struct Deterministic;
 
 impl EditFormat for Deterministic {
@@ -54,7 +54,7 @@ impl EditFormat for Deterministic {
     fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
         let mut manifest = Manifest::read(&old.index.bytes)?;
         let mut back = Vec::new();
-        // All are taken out before any is put back: two may have changed names.
+        // Remove all objects before inserting any: two tensors may have swapped names.
         for (&ordinal, change) in &changes.tensors {
             let Some(tensor) = old.catalog.tensor(ordinal) else { continue };
             let mut object = manifest.take(tensor.name())?;
@@ -93,8 +93,8 @@ impl EditFormat for Deterministic {
     }
 }
 
-/// What stands behind blobs that end at `end`: the manifest at a multiple of `alignment`, and the footer. It was read as
-/// an opening will read it.
+/// Returns the bytes after blobs that end at `end`: the manifest at a multiple of `alignment`, and the footer. Parses
+/// the manifest like a reader to check it.
 fn aligned_tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> Result<Vec<u8>> {
     if manifest.len() as u64 > limits::ZT_INDEX_BYTES {
         let message =
@@ -111,7 +111,7 @@ fn aligned_tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> R
     Ok(tail)
 }
 
-/// Values by their keys, as they are spelled: deterministic encoding sorts by these bytes.
+/// Encoded values by their encoded keys: deterministic encoding sorts by these bytes.
 type Fields<'a> = BTreeMap<Cow<'a, [u8]>, Cow<'a, [u8]>>;
 
 fn fields<'a>(bytes: &'a [u8], what: &str) -> Result<Fields<'a>> {
@@ -136,7 +136,7 @@ fn set(fields: &mut Fields<'_>, key: &str, value: Vec<u8>) {
     fields.insert(cbor_splice::text(key).into(), value.into());
 }
 
-/// A manifest taken apart.
+/// A parsed manifest.
 struct Manifest<'a> {
     root: Fields<'a>,
     objects: Fields<'a>,
@@ -152,13 +152,13 @@ impl<'a> Manifest<'a> {
         Ok(Self { root, objects })
     }
 
-    /// Takes an object out.
+    /// Removes and returns an object.
     fn take(&mut self, name: &str) -> Result<Cow<'a, [u8]>> {
         let missing = || Error::new(Code::Internal, "an object that was read is not there").tensor(name);
         self.objects.remove(cbor_splice::text(name).as_slice()).ok_or_else(missing)
     }
 
-    /// Puts one in.
+    /// Inserts an object.
     fn put(&mut self, name: &str, object: Cow<'a, [u8]>) {
         self.objects.insert(cbor_splice::text(name).into(), object);
     }
@@ -171,14 +171,15 @@ impl<'a> Manifest<'a> {
         Ok(())
     }
 
-    /// The bytes of the whole.
+    /// Returns the bytes of the manifest.
     fn finish(mut self) -> Vec<u8> {
         set(&mut self.root, OBJECTS, map(&self.objects));
         map(&self.root)
     }
 
-    /// Gives each component of this very file the offset that `offset(tensor, component)` says, by their places in the
-    /// catalog. Fails where something in the manifest is not known here: it might name a place in the file too.
+    /// Sets the offset of each component in this file to `offset(tensor, component)`, given their ordinals in the
+    /// catalog. Fails with `ZT_UNSUPPORTED_VERSION` if the manifest has an unknown key, which might contain an offset
+    /// too.
     fn move_blobs(&mut self, offset: Place<'_>) -> Result<()> {
         known(&self.root, &[ATTRIBUTES, "shards", OBJECTS])?;
         for (ordinal, (key, object)) in self.objects.iter_mut().enumerate() {
@@ -194,14 +195,14 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// An object after changes of its attributes.
+/// Returns an object with changed attributes.
 fn merge_object_attributes(object: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
     let mut own = fields(object, "the object")?;
     merge_attributes(&mut own, changes)?;
     Ok(map(&own))
 }
 
-/// Sets attributes, and takes out those without a value. Where none are left, there is no map of them.
+/// Sets attributes, and removes those without a value. If none remain, the map is removed.
 fn merge_attributes(fields_of: &mut Fields<'_>, changes: &[(Value, Option<Value>)]) -> Result<()> {
     let merged = {
         let mut own = match find(fields_of, ATTRIBUTES) {
@@ -258,7 +259,7 @@ fn moved_part(part: &[u8], offset: Option<u64>) -> Result<Vec<u8>> {
     let here = find(&own, "shard").is_none();
     if let (true, Some(offset), Some(blob)) = (here, offset, find(&own, "blob")) {
         let mut length = 0;
-        // The last of the two.
+        // Keep the last of the two numbers.
         Reader::new(blob, 0, 0).array("blob", |reader| {
             length = reader.uint("blob")?;
             Ok(())

@@ -1,4 +1,4 @@
-//! The manifest (§3) and footer (§2.3) of a zTensor 2 file, from a catalog.
+//! Encodes a catalog as the manifest (§3) and footer (§2.3) of a zTensor 2 file.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -12,16 +12,16 @@ use crate::formats::{Announced, Asked, Pass};
 use crate::model::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
-/// At the beginning of a file and again at its end (§2.2).
+/// The bytes at the beginning of a file and again at its end (§2.2).
 pub const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 /// The alignment of canonical form (§6.3).
 pub const CANONICAL_ALIGNMENT: u64 = 64 << 10;
-/// The least alignment of any blob (§2.4).
+/// The minimum alignment of a blob (§2.4).
 pub const LEAST_ALIGNMENT: u64 = 4096;
-/// Bytes of the footer.
+/// The size of the footer in bytes.
 pub const FOOTER: u64 = 40;
 const VERSION: u32 = 2;
-/// The footer of a data shard (§7.2): all zero but version and magic.
+/// The footer of a data shard (§7.2): all zeros except version and magic.
 pub const DATA_SHARD_FOOTER: [u8; 40] = {
     let mut footer = [0; 40];
     let (_, end) = footer.split_at_mut(24);
@@ -31,20 +31,21 @@ pub const DATA_SHARD_FOOTER: [u8; 40] = {
     magic.copy_from_slice(&MAGIC);
     footer
 };
-/// §3.1.
+/// The maximum size of a manifest in bytes (§3.1).
 const LARGEST_MANIFEST: usize = 1 << 30;
-/// How deep the attributes of a file and of a tensor stand in the root.
+/// The nesting depth of the attributes of a file and of a tensor in the manifest.
 pub const FILE_ATTRIBUTES: u32 = 2;
 pub const TENSOR_ATTRIBUTES: u32 = 4;
 
-/// A manifest that is to stand at `at`, and the footer behind it.
+/// Encodes a manifest for offset `at`, and the footer after it.
 pub fn index(catalog: &Catalog, shards: &[Shard], at: u64, to: Pass<'_>) -> Result<()> {
     let manifest = manifest(catalog, shards)?;
     to(&manifest)?;
     to(&footer(at, &manifest))
 }
 
-/// The manifest. A component's `file` is 0 for this file and otherwise the shard before it in `shards`.
+/// Returns the manifest. A component's `file` is 0 for this file, and otherwise the index of a shard in `shards` plus
+/// one.
 fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
     let mut encoder = Encoder::default();
     let attributes = !catalog.attributes.is_empty();
@@ -83,7 +84,7 @@ fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the manifest says of a tensor beside its name.
+/// Writes the manifest entry of a tensor, without its name.
 pub fn object(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, shards: &[Shard]) -> Result<()> {
     encoder.map(3 + usize::from(tensor.attributes().is_some()));
     encoder.text("parts");
@@ -106,7 +107,8 @@ pub fn object(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, shar
     Ok(())
 }
 
-/// The keys of deterministic CBOR are ordered by their bytes, of which the first tell the length.
+/// Returns the sort key of a map key. Deterministic CBOR sorts keys by their encoded bytes, which begin with the
+/// length.
 fn sort_key(text: &str) -> (usize, &str) {
     (text.len(), text)
 }
@@ -120,7 +122,7 @@ fn deterministic(encoder: &mut Encoder, attributes: &Attributes) -> Result<()> {
 }
 
 fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
-    // The writer refused what has no spelling; a component without a dtype is bytes.
+    // The writer has rejected dtypes that cannot be encoded; a component without a dtype is stored as bytes.
     let bytes = Spelling { storage: "u8", logical: None };
     let Spelling { storage, logical } = component.dtype.and_then(vocabulary::spelling).unwrap_or(bytes);
     let shard = usize::try_from(component.file()).ok().and_then(|file| shards.get(file.checked_sub(1)?));
@@ -153,7 +155,7 @@ fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
     }
 }
 
-/// The footer behind a manifest at `offset`.
+/// Returns the footer after a manifest at `offset`.
 pub fn footer(offset: u64, manifest: &[u8]) -> [u8; 40] {
     let mut footer = DATA_SHARD_FOOTER;
     footer[..8].copy_from_slice(&offset.to_le_bytes());
@@ -162,7 +164,7 @@ pub fn footer(offset: u64, manifest: &[u8]) -> [u8; 40] {
     footer
 }
 
-/// Checks what is asked of a file.
+/// Checks the settings of a file.
 pub fn check_settings(asked: &Asked<'_>) -> Result<()> {
     let Asked { alignment, canonical, .. } = *asked;
     let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));
@@ -189,7 +191,7 @@ pub fn check_settings(asked: &Asked<'_>) -> Result<()> {
     check_attributes(&asked.attributes.values()?, FILE_ATTRIBUTES, canonical)
 }
 
-/// Checks the name of a tensor, component or attribute (§3.5), which in canonical form is in NFC (§6.3).
+/// Checks the name of a tensor, component or attribute (§3.5). Canonical form requires NFC (§6.3).
 pub fn check_name(name: &str, what: &str, canonical: bool) -> Result<()> {
     manifest::check_name(name)?;
     if canonical && !unicode_normalization::is_nfc(name) {
@@ -203,7 +205,8 @@ pub fn check_name(name: &str, what: &str, canonical: bool) -> Result<()> {
     Ok(())
 }
 
-/// Checks attributes that stand `depth` deep in the manifest: names for keys, no tags, 32 levels in all (§3.1).
+/// Checks attributes at nesting depth `depth` of the manifest: keys are names, there are no tags, and at most 32 levels
+/// in total (§3.1).
 pub fn check_attributes(attributes: &[(Value, Value)], depth: u32, canonical: bool) -> Result<()> {
     for (key, value) in attributes {
         let Some(name) = key.as_text() else {
@@ -222,7 +225,7 @@ pub fn check_attributes(attributes: &[(Value, Value)], depth: u32, canonical: bo
     Err(Error::new(Code::InvalidArg, "the attributes have a key twice").rule(rules::ENCODING))
 }
 
-/// `depth` is that of what holds the value.
+/// Checks a value. `depth` is the depth of its container.
 fn check_value(value: &Value, depth: u32) -> std::result::Result<(), &'static str> {
     if matches!(value, Value::Array(_) | Value::Map(_)) && depth >= DEPTH {
         return Err("is nested deeper than the 32 levels of zTensor 2");
@@ -244,8 +247,8 @@ fn check_value(value: &Value, depth: u32) -> std::result::Result<(), &'static st
     }
 }
 
-/// Whether `layout` can stand in a manifest: the catalog's own names, `dense`, or a namespaced profile with its
-/// version, `vendor.name/1` (§5.2).
+/// Returns whether a manifest can contain `layout`: one of the catalog's own names, `dense`, or a namespaced profile
+/// with its version, `vendor.name/1` (§5.2).
 pub fn is_layout(layout: &str) -> bool {
     let id = vocabulary::layout_id(layout);
     if vocabulary::profile(id).is_some() {
@@ -253,13 +256,13 @@ pub fn is_layout(layout: &str) -> bool {
     }
     let Some((name, version)) = id.rsplit_once('/') else { return false };
     let namespaced = name.split_once('.').is_some_and(|(space, rest)| !space.is_empty() && !rest.is_empty());
-    // The registry's own names are all known; another would be one that it has not given.
+    // All registered names of these namespaces are known; any other is unassigned.
     let reserved = name.starts_with("zt.") || name.starts_with("gguf.");
     let versioned = version.parse::<u32>().is_ok_and(|number| number > 0) && !version.starts_with(['+', '0']);
     namespaced && versioned && !reserved && check_name(id, "the layout", false).is_ok()
 }
 
-/// Checks what is said of a tensor.
+/// Checks what is known of a tensor before its bytes are written.
 pub fn check_announced(announced: &Announced<'_>) -> Result<()> {
     let Announced { name, layout, attributes, roles, canonical } = *announced;
     check_name(name, "the name", canonical)?;
@@ -272,7 +275,7 @@ pub fn check_announced(announced: &Announced<'_>) -> Result<()> {
     roles.iter().try_for_each(|role| check_name(role, "the component", canonical))
 }
 
-/// The refusal of a layout's name.
+/// Returns the error for an invalid layout name.
 fn bad_layout(layout: &str) -> Error {
     let message = format!(
         "zTensor 2 names layouts as \"vendor.name/1\" (zt. and gguf. are its own), so it cannot hold {:?}",
@@ -286,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn footers() {
+    fn the_footer_is_encoded() {
         let footer = footer(65536, b"\xa1\x67objects\xa0");
         assert_eq!(footer[..8], 65536_u64.to_le_bytes());
         assert_eq!(footer[24..], *b"\x02\0\0\0\0\0\0\0\x89ZT2\r\n\x1a\n");
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_layouts() {
+    fn layout_names_are_checked() {
         for good in ["dense", "sparse_csr", "zt.mx/1", "gguf.q4_k/1", "pie.paged_kv/12"] {
             assert!(is_layout(good), "{good}");
         }
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_as_deep_as_the_manifest_may_be() {
+    fn attributes_are_checked() {
         let nested = |levels: u32| {
             let value = (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
             vec![(Value::from("a"), value)]

@@ -1,4 +1,4 @@
-//! The manifest (§3): root, objects and their layouts, in one pass over deterministic CBOR.
+//! Parses the manifest (§3): root, objects and their layouts, in one pass over deterministic CBOR.
 #![forbid(unsafe_code)]
 
 use super::part::{Surroundings, again};
@@ -19,21 +19,21 @@ use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTe
 use crate::syntax::cbor::Reader;
 use crate::syntax::repeats::{Draft, Spelled, Spelling, Spellings};
 
-/// Levels below the root (§3.1).
+/// The maximum number of levels below the root (§3.1).
 pub const DEPTH: u32 = 32;
-/// Dimensions of a tensor (§3.3).
+/// The maximum number of dimensions of a tensor (§3.3).
 const RANK: usize = 64;
-/// What a dense tensor takes in a manifest, for a first guess at their number.
+/// The typical size in bytes of a dense tensor's entry, to estimate the number of tensors.
 const ENTRY_BYTES: usize = 112;
-/// Bytes of a name (§3.5).
+/// The maximum length of a name in bytes (§3.5).
 const NAME_BYTES: usize = 1024;
 
-/// A reader of a manifest at `offset` in its file.
+/// Returns a reader of a manifest at `offset` in its file.
 pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
     Reader::deterministic(bytes, offset, values, DEPTH, rules::ENCODING)
 }
 
-/// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
+/// Returns the catalog of the manifest `bytes`, at `offset` in a file of `total` bytes.
 pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     let mut builder = Builder::new(zt::CONTAINER, limits);
     builder.set_version("2");
@@ -49,7 +49,7 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
         known: Spellings::default(),
     };
     let (mut has_objects, mut attributes) = (false, None);
-    // Deterministic order brings the shards before the objects that refer to them.
+    // Deterministic order puts the shards before the objects that refer to them.
     reader
         .fields("the manifest", |reader, key| match key {
             "shards" => {
@@ -103,7 +103,7 @@ fn overlapping(catalog: &Catalog, (first, second): (Region, Region)) -> Error {
     }
 }
 
-/// Checks an object's, a part's or an attribute's name.
+/// Checks the name of an object, part or attribute.
 pub fn check_name(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "is empty"
@@ -117,7 +117,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Error::new(Code::BadIndex, format!("the name {name:?} {fault}")).rule(rules::NAMES))
 }
 
-/// Attributes, whose own keys are names; what is in their values is free.
+/// Reads attributes. Their top-level keys must be names; nested values are not restricted.
 fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
     let mut checked = Ok(());
     let pairs = reader.attributes("attributes", |key| {
@@ -135,14 +135,14 @@ struct Objects<'b, 'm> {
     total: u64,
     builder: &'b mut Builder,
     shards: Vec<Shard>,
-    /// Used again for each shape.
+    /// Reused for each shape.
     shape: Vec<u64>,
     draft: Draft,
     /// Dense tensors whose spelling the next one may share.
     known: Spellings<'m, Known>,
 }
 
-/// A dense tensor that was read, without attributes and in the file of the index.
+/// A dense tensor that was read before, without attributes and in the file of the index.
 struct Known {
     shape: Vec<u64>,
     part: Component,
@@ -190,8 +190,8 @@ impl<'m> Objects<'_, 'm> {
         Ok(())
     }
 
-    /// Reads and adds the next object if it is spelled like one read before and needs no error or warning:
-    /// all else is left to be read key by key. It has the shape, the type and the length of one that was checked.
+    /// Reads and adds the next object if it is spelled like an earlier one and needs no error or warning; any other is
+    /// left to be read key by key. Shape, dtype and decoded length are those of the earlier object, which was checked.
     fn alike(&mut self, reader: &mut Reader<'m>, name: &str) -> Option<Result<()>> {
         let start = reader.mark();
         let (Known { shape, part }, filling) = self.known.read(reader)?;
@@ -205,8 +205,8 @@ impl<'m> Objects<'_, 'm> {
         Some(self.builder.add_tensor(NewTensor { name, shape, layout, dtype, components, attributes: None }))
     }
 
-    /// How the object that was just added is spelled, where others may be spelled so: a dense tensor of which nothing is
-    /// to be said but its numbers.
+    /// Returns the spelling of the object just added, if other objects may share it: a dense tensor that differs from
+    /// others only in its numbers.
     fn known(&self, reader: &Reader<'m>) -> Option<(Spelling<'m>, Known)> {
         let catalog = self.builder.catalog();
         let tensor = catalog.tensor(catalog.len().checked_sub(1)?)?;
@@ -252,7 +252,7 @@ impl<'m> Objects<'_, 'm> {
         Ok(parts)
     }
 
-    /// Adds a tensor of the shape that was read.
+    /// Adds a tensor with the shape read before.
     fn tensor(
         &mut self,
         name: &str,
@@ -279,10 +279,10 @@ impl<'m> Objects<'_, 'm> {
         self.builder.add_tensor(tensor)
     }
 
-    /// A layout that only its own id names.
+    /// Returns a layout without a name in the catalog, identified by its own id.
     fn named(&mut self, id: &str, profile: Option<Profile>, name: &str) -> Result<Layout> {
         let label = self.builder.intern(id);
-        // These two are what we call the profiles zt.sparse_csr/1 and zt.sparse_coo/1.
+        // These are the catalog's names of the profiles zt.sparse_csr/1 and zt.sparse_coo/1, and not profile ids.
         if matches!(label, Label::SPARSE_CSR | Label::SPARSE_COO) {
             let message = format!("the layout {id:?} is no profile id: those have a namespace and a version");
             return Err(Error::new(Code::BadLayout, message).rule(rules::LAYOUTS));
@@ -295,7 +295,7 @@ impl<'m> Objects<'_, 'm> {
     }
 }
 
-/// Checks what the manifest is to say of a tensor of a layout.
+/// Checks the manifest entry of a tensor with the layout `layout`.
 pub fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, attributes: Option<&Attributes>) -> Result<()> {
     if tensor.components.is_empty() {
         return Err(Error::new(Code::BadLayout, "a tensor needs a component").rule(rules::OBJECT));
@@ -304,7 +304,7 @@ pub fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, attributes: Option<
     check(vocabulary::profile(vocabulary::layout_id(layout)), tensor)
 }
 
-/// Checks a tensor against the metadata rules of its profile, and notes the data rules.
+/// Checks a tensor against the metadata rules of its profile, and records the rules for its data.
 fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
     let none = Attributes::default();
     let attributes = tensor.attributes.as_ref().unwrap_or(&none);

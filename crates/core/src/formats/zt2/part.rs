@@ -1,4 +1,4 @@
-//! One part of an object (§3.4): its types, its place, its encoding and its digest.
+//! Reads one part of an object (§3.4): its types, its blob, its encoding and its digest.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -13,21 +13,21 @@ use crate::model::{self, Builder, Component, DType, Data, DataRule, Encoding, Sh
 use crate::syntax::cbor::Reader;
 use crate::syntax::repeats::{Draft, Filling};
 
-/// What a part is read against.
+/// The context for reading a part.
 pub struct Surroundings<'s> {
     pub shards: &'s [Shard],
-    /// Bytes of the file of the index.
+    /// The size in bytes of the file with the index.
     pub total: u64,
     pub builder: &'s mut Builder,
     pub draft: &'s mut Draft,
 }
 
-/// The numbers that parts of one spelling differ in.
+/// The numbers that differ between parts of one spelling.
 const OFFSET: usize = 0;
 const LENGTH: usize = 1;
 const DECODED: usize = 2;
 
-/// The texts of a part as they stand in the manifest.
+/// The fields of a part as recorded in the manifest.
 #[derive(Default)]
 struct Fields<'a> {
     dtype: Option<Cow<'a, str>>,
@@ -84,8 +84,8 @@ fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
     Ok(numbers)
 }
 
-/// A part that differs from `known` only in the holes of its spelling, and decodes to as many bytes, in a file of `total` bytes. `None`
-/// where it needs an error or a warning: then it is read key by key.
+/// Returns a part that differs from `known` only in the holes of its spelling and decodes to as many bytes, in a file
+/// of `total` bytes. Returns `None` if it needs an error or a warning, and must be read key by key.
 pub fn again(known: &Component, filling: &Filling<'_>, total: u64) -> Option<Component> {
     let [offset, length, decoded] = filling.numbers;
     let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
@@ -137,7 +137,7 @@ impl Surroundings<'_> {
         Ok(component)
     }
 
-    /// `None` for a logical type that is not known, after a warning.
+    /// Returns the dtype of a part. Warns and returns `None` if its logical type is unknown.
     fn dtype(
         &mut self,
         storage: &str,
@@ -165,7 +165,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The number and the bytes of the file that a part lies in.
+    /// Returns the number and the size in bytes of the file that contains a part.
     fn file(&self, shard: Option<&str>) -> Result<(u32, u64)> {
         let Some(name) = shard else { return Ok((0, self.total)) };
         let number = shards::number(self.shards, name);

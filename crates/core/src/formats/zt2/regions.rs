@@ -1,4 +1,5 @@
-//! Where a blob may be (§2.4): on multiples of 4096, and off the footer. In each file they are identical or disjoint besides.
+//! Checks the location of a blob (§2.4): at a multiple of 4096, and before the footer. `manifest` checks that blobs of
+//! one file are identical or disjoint.
 #![forbid(unsafe_code)]
 
 use super::{FOOTER, LEAST_ALIGNMENT, rules};
@@ -12,7 +13,7 @@ pub fn check_alignment(offset: u64) -> Result<()> {
     Err(Error::new(Code::BadIndex, message).rule(rules::BLOBS))
 }
 
-/// Checks that a blob lies before the footer of a file of `total` bytes.
+/// Checks that a blob ends before the footer of a file of `total` bytes.
 pub fn check_bounds(offset: u64, length: u64, total: u64) -> Result<()> {
     let end = total.saturating_sub(FOOTER);
     if offset.checked_add(length).is_some_and(|last| last <= end) {

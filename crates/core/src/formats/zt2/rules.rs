@@ -1,4 +1,4 @@
-//! The sections of the specification (Draft 4) that a refusal names.
+//! The sections of the specification (Draft 4) that errors refer to.
 #![forbid(unsafe_code)]
 
 pub const FILE: &str = "zTensor 2 §2.1 File structure";

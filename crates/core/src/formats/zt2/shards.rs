@@ -1,5 +1,5 @@
-//! The shard table (§7.1): names that are labels, and the identity of the file behind each. Data shards (§7.2), and blobs of
-//! other files.
+//! The shard table (§7.1): names as labels, and the identity of each file. Data shards (§7.2), and blobs of other
+//! files.
 #![forbid(unsafe_code)]
 
 use super::encode::{DATA_SHARD_FOOTER, FOOTER, LEAST_ALIGNMENT, MAGIC};
@@ -17,12 +17,12 @@ pub static DATA_SHARDS: DataShards =
     DataShards { footer: &DATA_SHARD_FOOTER, read: of_root, check: check_file, check_linked };
 
 const LADDER: &str = "zTensor 2 §7.3 Verification ladder";
-/// Bytes of a shard's name.
+/// The maximum length of a shard name in bytes.
 const NAME_BYTES: usize = 64;
-/// Bytes of the least container: magic and footer.
+/// The minimum size of a file in bytes: magic and footer.
 const LEAST: u64 = 48;
 
-/// Reads the table, in its order, which sorts by length and then by bytes.
+/// Reads the table in its order, by length and then by bytes.
 pub fn parse(reader: &mut Reader<'_>) -> Result<Vec<Shard>> {
     let mut shards = Vec::new();
     reader.names("shards", |reader, name| {
@@ -33,7 +33,7 @@ pub fn parse(reader: &mut Reader<'_>) -> Result<Vec<Shard>> {
     Ok(shards)
 }
 
-/// A name must be safe as a part of a path, whoever makes it one.
+/// Checks a name. It must be safe as a part of a path in every implementation.
 pub fn check_name(name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() || name.len() > NAME_BYTES || name.starts_with('.') || !name.bytes().all(allowed) {
@@ -64,14 +64,15 @@ fn entry(reader: &mut Reader<'_>, name: &str) -> Result<Shard> {
     Ok(Shard { name: name.into(), size, digest: digest.ok_or_else(|| missing("digest"))? })
 }
 
-/// The number of a shard's file: 0 is the file of the index itself. The table is sorted by length, then by bytes.
+/// Returns the number of a shard's file; 0 is the file of the index itself. The table is sorted by length, then by
+/// bytes.
 pub fn number(shards: &[Shard], name: &str) -> Option<u32> {
     let key = |shard: &Shard| (shard.name.len(), shard.name.as_bytes()).cmp(&(name.len(), name.as_bytes()));
     let at = shards.binary_search_by(key).ok()?;
     u32::try_from(at).ok()?.checked_add(1)
 }
 
-/// The table of a root. Fails where the file is none of version 2.
+/// Reads the table of a root. Fails if the file is not version 2.
 fn of_root(input: &Input<'_>) -> Result<Vec<Shard>> {
     check_magic(input.source, input.stop)?;
     Ok(parse_file(input)?.shards)
@@ -85,8 +86,8 @@ fn check_magic(source: &dyn ReadAt, stop: &Stop) -> Result<()> {
     Err(Error::new(Code::BadMagic, message).at(0).rule(LADDER))
 }
 
-/// Checks that a file can be that shard: of its size, with the magic at both ends and a footer of version 2. Says whether it
-/// has blobs alone.
+/// Checks that a file can be that shard: size, magic at both ends, footer of version 2. Returns whether it contains
+/// only blobs.
 fn check_file(source: &dyn ReadAt, shard: &Shard, stop: &Stop) -> Result<bool> {
     let length = source.length();
     if length != shard.size {
@@ -100,7 +101,7 @@ fn check_file(source: &dyn ReadAt, shard: &Shard, stop: &Stop) -> Result<bool> {
     Ok(read_footer(source, stop)?.is_none())
 }
 
-/// Checks a tensor of `catalog`, the index of the file `shard`, to which a root is to refer.
+/// Checks that a root can refer to a tensor of `catalog`, the index of the file `shard`.
 fn check_linked(tensor: Tensor<'_>, catalog: &Catalog, shard: &Shard) -> Result<()> {
     if WriteFormat::of(catalog) != Some(&zt::ZT2) {
         let message =

@@ -1,13 +1,13 @@
-//! The names that zTensor 2 has for what the catalog knows, both ways: storage and logical types (§4, Appendix A),
-//! layouts (§5), encodings (§5.3).
+//! Maps the names of zTensor 2 to those of the catalog and back: storage and logical types (§4, Appendix A), layouts
+//! (§5), encodings (§5.3).
 #![forbid(unsafe_code)]
 
 use crate::model::DType;
 
-/// The only encoding that is registered.
+/// The only registered encoding.
 pub const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
 
-/// How a manifest spells a dtype: its storage type and, unless they are the same, its logical type.
+/// How a manifest spells a dtype: its storage type and, if it differs, its logical type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spelling {
     pub storage: &'static str,
@@ -30,7 +30,7 @@ const STORAGE: [(&str, DType); 12] = [
     ("u8", DType::Uint8),
 ];
 
-/// The registered logical types, each with what it is and the storage type that it must have (Appendix A).
+/// The registered logical types, each with its dtype and its required storage type (Appendix A).
 const LOGICAL: [(&str, DType, DType); 9] = [
     ("bool", DType::Bool, DType::Uint8),
     ("f8_e4m3fn", DType::Float8E4M3Fn, DType::Uint8),
@@ -43,22 +43,22 @@ const LOGICAL: [(&str, DType, DType); 9] = [
     ("complex128", DType::Complex128, DType::Float64),
 ];
 
-/// The storage type of that name.
+/// Returns the storage type with a name.
 pub fn storage(name: &str) -> Option<DType> {
     STORAGE.iter().find(|(storage, _)| *storage == name).map(|&(_, dtype)| dtype)
 }
 
-/// The storage type's name; `None` for a dtype that is none.
+/// Returns the name of a storage type; `None` for any other dtype.
 pub fn storage_name(dtype: DType) -> Option<&'static str> {
     STORAGE.iter().find(|&&(_, storage)| storage == dtype).map(|&(name, _)| name)
 }
 
-/// What a logical type is, and the storage type that it must have; `None` for one that is not registered.
+/// Returns the dtype and the required storage type of a logical type; `None` if it is not registered.
 pub fn logical(name: &str) -> Option<(DType, DType)> {
     LOGICAL.iter().find(|(logical, ..)| *logical == name).map(|&(_, dtype, storage)| (dtype, storage))
 }
 
-/// How a manifest spells `dtype`; `None` for the 6-bit floats, which version 2 has no name for.
+/// Returns the spelling of `dtype` in a manifest; `None` for the 6-bit floats, which version 2 does not support.
 pub fn spelling(dtype: DType) -> Option<Spelling> {
     if let Some(storage) = storage_name(dtype) {
         return Some(Spelling { storage, logical: None });
@@ -67,12 +67,13 @@ pub fn spelling(dtype: DType) -> Option<Spelling> {
     Some(Spelling { storage: storage_name(over)?, logical: Some(logical) })
 }
 
-/// The size function: decoded bytes of `elements` elements, the last byte of a packed type padded. `None` beyond u64.
+/// Returns the decoded size in bytes of `elements` elements; the last byte of a packed dtype is padded. `None` if it
+/// exceeds a u64.
 pub fn size(dtype: DType, elements: u64) -> Option<u64> {
     u64::try_from((u128::from(elements) * u128::from(dtype.bits())).div_ceil(8)).ok()
 }
 
-/// The layouts whose rules are known here.
+/// The layouts with known rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
     Dense,
@@ -80,7 +81,7 @@ pub enum Profile {
     SparseCoo,
     QuantGroup,
     Mx,
-    /// Not registered by the specification: this package's own, so that converted models keep their values.
+    /// Specific to this package and not registered in the specification, so that converted models keep their values.
     TfliteQuantized,
     /// `gguf.<type>/1`.
     Gguf,
@@ -95,26 +96,25 @@ const PROFILES: [(&str, Profile); 6] = [
     ("tflite.quantized/1", Profile::TfliteQuantized),
 ];
 
-/// The ggml types that `gguf.<type>/1` is registered for.
+/// The ggml types with a registered layout `gguf.<type>/1`.
 pub const GGML_TYPES: [&str; 22] = [
     "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k", "iq1_s",
     "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "mxfp4",
 ];
 
-/// The ggml type of a layout `gguf.<type>/1`, where it is a registered one.
+/// Returns the ggml type of a layout `gguf.<type>/1`, if it is registered.
 pub fn ggml_type(layout: &str) -> Option<&str> {
     let name = layout.strip_prefix("gguf.")?.strip_suffix("/1")?;
     GGML_TYPES.contains(&name).then_some(name)
 }
 
-/// The profile of a layout id; `None` for one whose rules are not known here.
+/// Returns the profile of a layout id; `None` if its rules are not known.
 pub fn profile(layout: &str) -> Option<Profile> {
     let named = PROFILES.iter().find(|(id, _)| *id == layout).map(|&(_, profile)| profile);
     named.or_else(|| ggml_type(layout).map(|_| Profile::Gguf))
 }
 
-/// The layout id of what the catalog calls `layout`: its own three names are spelled as profiles, all others as
-/// they are.
+/// Returns the layout id of the catalog's `layout`: the profiles of its sparse layouts, and all other names unchanged.
 pub fn layout_id(layout: &str) -> &str {
     match layout {
         "sparse_csr" => "zt.sparse_csr/1",
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back() {
+    fn every_dtype_name_round_trips() {
         for dtype in DType::ALL {
             let Some(Spelling { storage: stored, logical: named }) = spelling(dtype) else {
                 assert!(matches!(dtype, DType::Float6E2M3Fn | DType::Float6E3M2Fn));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_by_their_ids() {
+    fn layout_ids_map_to_profiles() {
         assert_eq!(profile("gguf.q4_k/1"), Some(Profile::Gguf));
         assert_eq!(profile("tflite.quantized/1"), Some(Profile::TfliteQuantized));
         for unknown in

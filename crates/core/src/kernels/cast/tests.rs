@@ -128,7 +128,7 @@ fn every_edge_of_the_narrow_types_is_rounded_once() {
 }
 
 #[test]
-fn every_half_and_float8_survives_the_way_there_and_back() {
+fn every_half_and_float8_round_trips() {
     for from in NARROW {
         let all = values(from);
         for &(bits, value) in &all {
@@ -171,7 +171,7 @@ fn nan_stays_quiet_with_its_sign_and_payload() {
 }
 
 #[test]
-fn integers() {
+fn integers_are_cast() {
     for (from, value, expected) in [
         // 2^24 + 1 and similar: a single rounding, ties to even.
         (DType::Int32, 16_777_217_i64, 16_777_216.0_f32),
@@ -198,7 +198,7 @@ fn integers() {
 }
 
 #[test]
-fn what_cannot_be_cast() {
+fn unsupported_casts_are_rejected() {
     let pairs = [
         (DType::Float32, DType::Int32),
         (DType::Int64, DType::Int32),
@@ -220,7 +220,7 @@ fn what_cannot_be_cast() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
     #[test]
-    fn any_float64_and_float32_becomes_the_nearest(
+    fn any_float64_and_float32_is_rounded_to_the_nearest(
         bits: u64, mantissa: u64, exponent in -30_i32..20, negative: bool,
     ) {
         // Arbitrary bits, and the range of the narrow types.

@@ -1,5 +1,5 @@
-//! `tflite.quantized/1`: `(code - zero) * scale`, like `tflite::reference_ops::Dequantize`: an integer difference, and a product that is
-//! rounded once.
+//! `tflite.quantized/1`: `(code - zero) * scale`, as in `tflite::reference_ops::Dequantize`: an integer difference, and
+//! a product that is rounded once.
 #![forbid(unsafe_code)]
 
 use super::groups::{BLOCK, Groups};
@@ -16,7 +16,7 @@ pub struct Affine {
 }
 
 impl Affine {
-    /// `elements` is the product of the shape.
+    /// Creates the decoder. `elements` is the product of the shape.
     pub fn new(entry: layouts::affine::Affine, shape: &[u64], elements: u64) -> Result<Self> {
         let groups = match entry.scales {
             1 => Groups::of_axis(&[1, elements], 0)?,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_all_kinds() {
+    fn codes_of_all_types_are_decoded() {
         let int4 = Codes::Packed { bits: 4, signed: true };
         assert_eq!(decoded(int4, &[0x8f, 0x07], &[3], 0, &[0.5], &[1]), [-1.0, -4.5, 3.0]);
         let int2 = Codes::Packed { bits: 2, signed: true };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_has_a_scale_an_index() {
+    fn each_index_of_the_axis_has_a_scale() {
         let data = [1; 12];
         let found = decoded(Codes::Of(DType::Int8), &data, &[2, 3, 2], 1, &[1.0, 2.0, 3.0], &[0, 1, -1]);
         let lane = [1.0, 1.0, 0.0, 0.0, 6.0, 6.0];
@@ -215,7 +215,7 @@ mod tests {
     proptest! {
         /// Compares each element with its code, in pieces that begin where a thread may begin.
         #[test]
-        fn elements_are_those_of_their_index(
+        fn each_element_is_decoded_from_its_own_code(
             kind in proptest::sample::select(&KINDS[..]),
             shape in proptest::collection::vec(1..9_u64, 0..5),
             axis in 0..4_usize,

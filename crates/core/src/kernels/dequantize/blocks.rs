@@ -7,8 +7,8 @@ use crate::layouts::gguf::Gguf;
 use crate::model::{Attributes, Tensor};
 
 impl BlockType {
-    /// Returns the type of a tensor after checking its entry: a file of any format may use such a layout, and only those of zTensor 2 were
-    /// checked when it was opened.
+    /// Returns the type of a tensor after checking its entry. A file of any format may use such a layout, and only
+    /// files of zTensor 2 were checked when they were opened.
     pub fn of_tensor(tensor: Tensor<'_>) -> Result<Self> {
         let (layout, shape) = (tensor.layout_name(), tensor.shape());
         let block = known(layout)?;
@@ -18,7 +18,8 @@ impl BlockType {
         Ok(block)
     }
 
-    /// Decodes blocks that cover exactly `input` into exactly `out`.
+    /// Decodes the blocks in `input` into `out`. Fails with `ZT_DECODE` unless `input` is whole blocks that fill `out`
+    /// exactly.
     pub fn fill(self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let blocks = |length: usize, of: u64| {
             let length = length as u64;
@@ -33,7 +34,7 @@ impl BlockType {
     }
 }
 
-/// The type of blocks of a layout, if it is decoded here.
+/// Returns the block type of a layout, if it can be decoded here.
 pub(super) fn of_layout(layout: &str) -> Option<BlockType> {
     BlockType::of(layout.strip_prefix("gguf.")?.strip_suffix("/1")?)
 }
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_blocks_are_decoded_as_there_is_room_for() {
+    fn blocks_must_match_the_output() {
         let block = BlockType::of("q8_0").unwrap();
         let fill =
             |bytes, length| block.fill(&vec![0; bytes], &mut vec![1; length]).map_err(|error| error.code());

@@ -16,8 +16,8 @@ pub struct BlockType {
     decode: fn(&[u8], &mut [[u8; 4]]),
 }
 
-/// A row of the table: decoding is compiled once for the baseline and once for AVX2. `$decode` is called by name, because a closure would
-/// not be inlined and would not use AVX2.
+/// Builds the table. Decoding is compiled once for the baseline and once for AVX2. `$decode` is called by name, because
+/// a closure would not be inlined and would not use AVX2.
 macro_rules! block_types {
     ($($name:literal $elements:literal $bytes:literal $decode:path;)*) => {
         const TYPES: &[BlockType] = &[$(BlockType {
@@ -90,8 +90,8 @@ pub(super) fn half<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
     float(u16::from_le_bytes([block[at], block[at + 1]]))
 }
 
-/// Converts float16 bits without branches or calls, which would prevent vectorization of the surrounding code. The exponent is moved to its
-/// position in float32 and corrected by a factor, which is exact, including subnormals.
+/// Converts float16 bits without branches or calls, which would prevent vectorization of the surrounding code. The
+/// exponent moves to its position in float32 and is corrected by a factor. That is exact, including subnormals.
 #[inline(always)]
 pub(super) fn float(bits: u16) -> f32 {
     let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);

@@ -39,7 +39,7 @@ pub(super) fn iq4_xs(block: &[u8; 136], out: &mut [Float; 256]) {
     }
 }
 
-/// The scale is a power of two, halved because the numbers are doubled (OCP MX 1.0 §5.4.1).
+/// Decodes MXFP4. The scale is a power of two, halved because the numbers are doubled (OCP MX 1.0 §5.4.1).
 #[inline(always)]
 pub(super) fn mxfp4(block: &[u8; 17], out: &mut [Float; 32]) {
     let exponent = u32::from(block[0]);
@@ -47,7 +47,7 @@ pub(super) fn mxfp4(block: &[u8; 17], out: &mut [Float; 32]) {
     halves(&E2M1, f32::from_bits(bits), &block[1..], out);
 }
 
-/// Four groups of 16 elements, each with a scale of E4M3, whose sign is ignored.
+/// Decodes NVFP4: four groups of 16 elements, each with a scale of E4M3, whose sign is ignored.
 #[inline(always)]
 pub(super) fn nvfp4(block: &[u8; 36], out: &mut [Float; 64]) {
     for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn nvfp4(block: &[u8; 36], out: &mut [Float; 64]) {
     }
 }
 
-/// Like the reference: 0x7f, which is NaN, is read as zero, but 0xff is not.
+/// Returns half of an E4M3 scale. As in the reference, 0x7f, which is NaN, is read as zero, but 0xff is not.
 #[inline(always)]
 fn e4m3_halved(byte: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(byte >> 3 & 15), f32::from(byte & 7));

@@ -76,7 +76,7 @@ pub(super) fn iq1_s(block: &[u8; 50], out: &mut [Float; 256]) {
     }
 }
 
-/// Not inlined, and so not compiled for AVX2, with which it is half as fast (3.2 G instead of 6.3 G elements/s).
+/// Not inlined, and so not compiled for AVX2, which would make it half as fast (3.2 G instead of 6.3 G elements/s).
 #[inline(never)]
 pub(super) fn iq1_m(block: &[u8; 56], out: &mut [Float; 256]) {
     let (codes, rest) = block.split_at(32);

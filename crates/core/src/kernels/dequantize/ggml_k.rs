@@ -5,7 +5,8 @@
 
 use super::ggml::{Float, half};
 
-/// The 2-bit codes are packed four per byte, 32 bytes apart: element 32 s + l of each half of the block is at bits 2 s of byte l.
+/// Returns a 2-bit code. Codes are packed four per byte, 32 bytes apart: element 32 s + l of each half of the block is
+/// at bits 2 s of byte l.
 #[inline(always)]
 fn two_bits(codes: &[u8], group: usize, lane: usize) -> u8 {
     codes[group / 8 * 32 + group % 2 * 16 + lane] >> (group / 2 % 4 * 2) & 3
@@ -57,8 +58,8 @@ fn spread<const CODES: usize>(scale: f32, codes: &[u8; CODES], offset: f32, out:
     }
 }
 
-/// Returns the factor and the offset of one of eight groups: multiples of two factors by 6-bit numbers, which are in the 12 bytes after the
-/// factors.
+/// Returns the factor and the offset of one of eight groups: the two factors of the block times 6-bit numbers, which
+/// are in the 12 bytes after the factors.
 #[inline(always)]
 fn factors<const BYTES: usize>(block: &[u8; BYTES], group: usize) -> (f32, f32) {
     let packed = &block[4..16];

@@ -4,7 +4,8 @@
 
 use super::ggml::{Float, half};
 
-/// Five elements per byte, as the base 3 digits of a fraction of 256: multiplied by 3, the next digit is what overflows the byte.
+/// Decodes five elements per byte, the base 3 digits of a fraction of 256: multiplied by 3, the byte overflows into the
+/// next digit.
 #[inline(always)]
 pub(super) fn tq1_0(block: &[u8; 54], out: &mut [Float; 256]) {
     let d = half(block, 52);

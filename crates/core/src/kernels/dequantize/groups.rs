@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::kernels::widen;
 use crate::model::DType;
 
-/// Elements processed at once: their factors and codes stay in the innermost cache.
+/// The number of elements processed at once: their factors and codes stay in the innermost cache.
 pub const BLOCK: usize = 1024;
 
 /// How elements, in row-major order, share factors. The factors are also in row-major order, of the same shape except that the axis is
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_the_axis_has_one_factor_for_all_lanes() {
+    fn lanes_share_the_factor_of_an_index() {
         let groups = Groups::of_axis(&[2, 3, 2], 1).unwrap();
         let mut out = [0.0; 12];
         groups
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_groups_are_refused() {
+    fn invalid_groups_are_rejected() {
         let cases: [(&[u64], usize, u64); 6] = [
             (&[], 0, 1),
             (&[8], 1, 4),

@@ -1,5 +1,5 @@
-//! `zt.quant_group/1`: integer codes of 2, 4 or 8 bits packed into words, with a scale and optionally a zero point for each group along an
-//! axis.
+//! `zt.quant_group/1`: integer codes of 2, 4 or 8 bits packed into words. Each group along an axis has a scale and,
+//! optionally, a zero point.
 #![forbid(unsafe_code)]
 
 use super::groups::{self, BLOCK, Groups};
@@ -112,7 +112,7 @@ impl Packing {
 }
 
 impl QuantGroup {
-    /// `dtypes` are those of data, scales and zeros.
+    /// Creates the decoder. `dtypes` are those of data, scales and zeros.
     pub fn new(entry: &quant_group::QuantGroup, shape: &[u64], dtypes: [Option<DType>; 3]) -> Result<Self> {
         let [data, scales, zeros] = dtypes;
         let along = shape.get(entry.axis).copied().unwrap_or_default();
@@ -161,8 +161,8 @@ impl QuantGroup {
         matches!(self.zero, Zero::Plain(_) | Zero::Packed)
     }
 
-    /// Decodes elements from `first` on, a multiple of [`BLOCK`], until `out` is full: `(code - zero) * scale`, each operation rounded to
-    /// float32.
+    /// Decodes elements from `first` on, a multiple of [`BLOCK`], until `out` is full: `(code - zero) * scale`, with
+    /// each operation rounded to float32.
     pub fn decode(
         &self,
         data: &[u8],

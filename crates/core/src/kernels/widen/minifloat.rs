@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_float8_code_is_its_definition() {
+    fn every_float8_code_matches_its_definition() {
         type Case = (&'static str, &'static [u32; 256], (i32, i32, i32), fn(u16) -> Option<f64>);
         let cases: [Case; 4] = [
             ("e4m3fn", &FLOAT8_E4M3FN, (4, 3, 7), |code| matches!(code, 0x7f | 0xff).then_some(f64::NAN)),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_float4() {
+    fn every_pair_of_float4_matches_its_definition() {
         let codes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
         for (byte, pair) in (0_u16..).zip(&FLOAT4_PAIRS) {
             assert_code("low", byte, pair[0], codes[usize::from(byte) % 16]);

@@ -14,7 +14,7 @@ fn read(bytes: &[u8]) -> Result<Value> {
 }
 
 #[test]
-fn refuses_what_is_no_cbor() {
+fn malformed_cbor_is_rejected() {
     let cases: [(&[u8], Code); 12] = [
         (b"", Code::BadIndex),
         (b"\x1c", Code::BadIndex),                                 // reserved head
@@ -50,7 +50,7 @@ fn reads_indefinite_and_wide_spellings() {
 }
 
 #[test]
-fn a_plain_head_is_what_any_head_is() {
+fn plain_heads_agree_with_deterministic_heads() {
     fn reader(bytes: &[u8]) -> Reader<'_> {
         Reader::new(bytes, 0, 0)
     }
@@ -93,7 +93,7 @@ fn strictly(bytes: &[u8]) -> Result<Value> {
 }
 
 #[test]
-fn the_deterministic_mode_takes_one_spelling() {
+fn the_deterministic_mode_accepts_one_encoding() {
     let good: [&[u8]; 9] = [
         b"\x17",
         b"\x18\x18",
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_deterministic_reads_the_same_in_both_modes(bytes: Vec<u8>) {
+    fn both_modes_read_deterministic_bytes_alike(bytes: Vec<u8>) {
         if let Ok(value) = strictly(&bytes) {
             let mut again = Vec::new();
             ciborium::into_writer(&value, &mut again).unwrap();

@@ -4,7 +4,7 @@
 
 /// Maximum remembered texts.
 const SLOTS: usize = 32;
-/// Maximum bytes of one: the limit of a one-byte head.
+/// Maximum bytes of a remembered text: the limit of a one-byte head.
 pub const REMEMBERED: usize = 23;
 
 /// Valid UTF-8 texts, each in its [`slot`].
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_met_is_found() {
+    fn remembered_texts_are_found() {
         let mut texts = Texts::default();
         assert_eq!(texts.find(b""), Some(""));
         assert_eq!(texts.find(b"shape"), None);

@@ -16,7 +16,7 @@ use crate::syntax::{Keys, Seen};
 pub struct Pairs<'a>(&'a [u8]);
 
 impl<'a> Pairs<'a> {
-    /// Empty if the map is empty.
+    /// Returns the encoded keys and values; empty if the map is empty.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }

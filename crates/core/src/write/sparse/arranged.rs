@@ -1,4 +1,4 @@
-//! The blobs of a sparse tensor as a format has them, handed to the writer block by block.
+//! The blobs of a sparse tensor in the order of a format, pushed into the writer block by block.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -11,27 +11,27 @@ use crate::model::DType;
 use crate::work::Stop;
 use crate::write::{WriteFormat, Writer};
 
-/// A stretch of what is written.
+/// A section of the output.
 enum Stretch {
     /// BTF's number of values and, before the coordinates, the rank.
     Counts(Vec<u8>),
     Values,
-    /// An index array, by its place among them.
+    /// An index array, by its position among them.
     Indices(usize),
-    /// The coordinates of each value together.
+    /// All coordinates of one value after another.
     Tuples,
-    /// The same, each followed by its value.
+    /// Like `Tuples`, with each value after its coordinates.
     Entries,
 }
 
-/// A sparse tensor in the order in which it is written.
+/// A sparse tensor in the order of writing.
 pub struct Arranged {
     tensor: Sparse,
     format: &'static WriteFormat,
-    /// The types of the index arrays in the file.
+    /// The dtypes of the index arrays in the file.
     index: Vec<DType>,
     stretches: Vec<Stretch>,
-    /// The stretch that is written, and its elements that were.
+    /// The current section, and the number of its elements already written.
     at: (usize, u64),
 }
 
@@ -56,7 +56,7 @@ impl Sparse {
 }
 
 impl Arranged {
-    /// Role, type and bytes of each component, for [`Writer::begin`].
+    /// Returns role, dtype and length in bytes of each component, for [`Writer::begin`].
     pub fn components(&self) -> Vec<(&'static str, Option<DType>, u64)> {
         let values = self.tensor.values();
         let mut components = vec![("values", Some(values.dtype()), values.length())];
@@ -70,13 +70,13 @@ impl Arranged {
         components
     }
 
-    /// Pushes all of it into the writer, in which its tensor was begun.
+    /// Pushes the whole tensor into the writer, where it was begun.
     pub fn push_all(mut self, writer: &mut Writer, stop: &Stop) -> Result<()> {
         while self.push_block(writer, stop)? {}
         Ok(())
     }
 
-    /// Pushes the next block into the writer, in which its tensor was begun. False where nothing is left.
+    /// Pushes the next block into the writer, where the tensor was begun. Returns false if nothing is left.
     pub fn push_block(&mut self, writer: &mut Writer, stop: &Stop) -> Result<bool> {
         let (nth, at) = self.at;
         let Some(stretch) = self.stretches.get(nth) else { return Ok(false) };
@@ -97,7 +97,7 @@ impl Arranged {
         }
     }
 
-    /// Elements that are written at a time.
+    /// Returns the number of elements written at a time.
     fn block(&self, stretch: &Stretch) -> u64 {
         match stretch {
             Stretch::Tuples | Stretch::Entries => (BLOCK / (self.tensor.shape.len() as u64).max(1)).max(1),
@@ -128,7 +128,7 @@ impl Arranged {
         }
     }
 
-    /// The uint64 coordinates of some values, in dimension-major order.
+    /// Returns the uint64 coordinates of `count` values, in dimension-major order.
     fn axes(&self, first: u64, count: u64) -> Result<Vec<u8>> {
         let (nnz, mut axes) = (self.tensor.nnz(), Vec::new());
         let Some(coords) = self.indices(0) else { return Ok(axes) };

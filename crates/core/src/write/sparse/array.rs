@@ -1,4 +1,4 @@
-//! One array of a sparse tensor, read block by block wherever it lies.
+//! One array of a sparse tensor, read block by block from memory or from a file.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -12,36 +12,37 @@ use crate::sinks::Spool;
 use crate::sources::owned::Owned;
 use crate::work::Stop;
 
-/// Elements handled at a time: so many of any type end at a whole byte.
+/// The number of elements processed at a time: a multiple of 8, so that a block of any dtype ends at a whole byte.
 pub const BLOCK: u64 = 64 << 10;
 
 pub trait Array: Send {
     fn dtype(&self) -> DType;
 
-    /// Bytes of the array.
+    /// Returns the length of the array in bytes.
     fn length(&self) -> u64;
 
-    /// The little-endian bytes of `count` elements from element `first` on, which for packed types is at a whole byte.
+    /// Returns the little-endian bytes of `count` elements, beginning with element `first`. For packed dtypes `first`
+    /// must be at a whole byte.
     fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>>;
 
-    /// All of its bytes, where they lie in memory.
+    /// Returns all bytes, if they are in memory.
     fn held(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Elements of the array; of packed types as many as its bytes have room for.
+    /// Returns the number of elements; for packed dtypes, the number that fits into the bytes.
     fn elements(&self) -> u64 {
         let bits = u128::from(self.dtype().bits());
         u64::try_from(u128::from(self.length()) * 8 / bits).unwrap_or(u64::MAX)
     }
 
-    /// Bytes of an element of a type of whole bytes.
+    /// Returns the bytes of an element, for dtypes of whole bytes.
     fn width(&self) -> u64 {
         u64::from(self.dtype().bits() / 8).max(1)
     }
 }
 
-/// Calls `each` with the position of the first element and the bytes of each block of a range.
+/// Calls `each` for each block of a range, with the position of its first element and its bytes.
 pub fn blocks(
     array: &dyn Array,
     range: Range<u64>,
@@ -58,12 +59,12 @@ pub fn blocks(
     Ok(())
 }
 
-/// `count` indices from element `first` on.
+/// Returns `count` indices, beginning with element `first`.
 pub fn numbers(array: &dyn Array, first: u64, count: u64) -> Result<Vec<u64>> {
     decode(array.dtype(), &array.read(first, count)?)
 }
 
-/// The indices that bytes of a type are.
+/// Decodes indices of a dtype.
 pub fn decode(dtype: DType, bytes: &[u8]) -> Result<Vec<u64>> {
     let indices = Indices::new(dtype, bytes)?;
     let mut numbers = vec![0; indices.len()];
@@ -107,7 +108,7 @@ impl Array for Held {
     }
 }
 
-/// An array of a type of whole bytes that is all of a nameless file.
+/// An array of a dtype of whole bytes that fills an unnamed file.
 pub struct Spooled {
     dtype: DType,
     spool: Spool,

@@ -1,4 +1,4 @@
-//! Whether the cells of a large tensor by coordinates are all different, as version 2 asks.
+//! Checks that the cells of a large COO tensor are unique, as version 2 requires.
 #![forbid(unsafe_code)]
 
 use std::collections::hash_map::RandomState;
@@ -10,10 +10,10 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::exact::COO;
 use crate::work::Stop;
 
-/// Cells that are compared at a time: 64 MiB.
+/// The number of cells compared at a time: 64 MiB.
 const HELD: u64 = 8 << 20;
 
-/// The coordinates of a tensor, which were checked.
+/// The coordinates of a tensor, already checked.
 pub struct Cells<'a> {
     pub coords: &'a dyn Array,
     pub shape: &'a [u64],
@@ -21,7 +21,7 @@ pub struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// Calls `each` with the cells of each block, as numbers below the product of the shape.
+    /// Calls `each` with the cells of each block, as flat indices below the product of the shape.
     fn blocks(&self, mut each: impl FnMut(&[u64])) -> Result<()> {
         let mut first = 0;
         while first < self.nnz {
@@ -40,8 +40,8 @@ impl Cells<'_> {
         Ok(())
     }
 
-    /// `ZT_BAD_SPARSE` where a cell stands twice. Most writers sort, so that one look tells; otherwise the cells are looked at
-    /// in as many parts, by what they are, as bound the memory.
+    /// Fails with `ZT_BAD_SPARSE` if a cell occurs twice. Most writers sort the cells, so one pass usually suffices.
+    /// Otherwise the cells are divided by value into parts, and one pass checks each part, which limits the memory.
     pub fn check_unique(&self, stop: &Stop) -> Result<()> {
         let (mut last, mut rising) = (None, true);
         self.blocks(|cells| {
@@ -50,7 +50,7 @@ impl Cells<'_> {
             last = cells.last().copied().or(last);
         })?;
         let parts = if rising { 0 } else { self.nnz.div_ceil(HELD / 2) };
-        // Whoever made the file does not know into which part a cell falls.
+        // A random seed: the author of the file cannot predict the part of a cell.
         let seed = RandomState::new().build_hasher().finish();
         for part in 0..parts {
             stop.check()?;
@@ -77,7 +77,7 @@ impl Cells<'_> {
     }
 }
 
-/// The finalizer of `MurmurHash3`, which is a permutation: equal cells, and no others, stay equal.
+/// The finalizer of `MurmurHash3`, a permutation: only equal cells stay equal.
 fn spread(cell: u64) -> u64 {
     let cell = (cell ^ (cell >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let cell = (cell ^ (cell >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

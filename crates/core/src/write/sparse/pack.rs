@@ -1,4 +1,4 @@
-//! Blocks of sparse arrays as a format stores them.
+//! Encodes blocks of sparse arrays as a format stores them.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::indices::Indices;
 use crate::model::DType;
 
-/// Indices as they stand, or as uint32 or uint64.
+/// Returns indices unchanged, or converted to uint32 or uint64.
 pub fn indices(dtype: DType, bytes: Cow<'_, [u8]>, to: DType) -> Result<Cow<'_, [u8]>> {
     if dtype == to {
         return Ok(bytes);
@@ -23,8 +23,8 @@ pub fn indices(dtype: DType, bytes: Cow<'_, [u8]>, to: DType) -> Result<Cow<'_, 
     Ok(Cow::Owned(output))
 }
 
-/// The uint64 coordinates of each value, which come in dimension-major order, and its `width` bytes; where that is 0, the
-/// coordinates alone, of as many values as they name.
+/// Returns the uint64 coordinates of each value followed by its `width` bytes. `coords` is in dimension-major order. If
+/// `width` is 0, returns only the coordinates.
 pub fn entries(coords: &[u8], rank: usize, values: &[u8], width: usize) -> Vec<u8> {
     let count = values.len().checked_div(width).unwrap_or_else(|| coords.len() / (rank * 8).max(1));
     let entry = rank * 8 + width;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coordinates_of_a_value_stand_together() {
+    fn coordinates_of_a_value_are_contiguous() {
         let le =
             |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
         let coords = le(&[1, 2, 3, 4, 5, 6]);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_become_wide_or_are_refused() {
+    fn indices_are_widened_or_rejected() {
         let wide = indices(DType::Int8, Cow::Borrowed(&[5, 127]), DType::Uint64).unwrap();
         assert_eq!(*wide, [5, 0, 0, 0, 0, 0, 0, 0, 127, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(*indices(DType::Uint32, Cow::Borrowed(&[1; 4]), DType::Uint32).unwrap(), [1; 4]);

@@ -1,5 +1,5 @@
-//! Rows of a large matrix whose columns have to rise, as version 2 asks: checked, and sorted where they do not, a stretch at a
-//! time.
+//! Checks that the columns within each row of a large matrix rise, as version 2 requires, and sorts rows that do not, a
+//! limited number of elements at a time.
 #![forbid(unsafe_code)]
 
 use super::array::{BLOCK, Spooled, blocks, decode, numbers};
@@ -13,14 +13,14 @@ use crate::sinks::Spool;
 use crate::sources::owned;
 use crate::work::Stop;
 
-/// Elements that are sorted at a time.
+/// The number of elements sorted at a time.
 const STRETCH: u64 = 1 << 20;
 
-/// The ends of a matrix's rows, one after the other. The pointers were checked.
+/// Iterates over the ends of a matrix's rows. The pointers were checked before.
 struct Rows<'a> {
     indptr: &'a dyn Array,
     ends: std::vec::IntoIter<u64>,
-    /// Rows whose end was given.
+    /// The number of rows already returned.
     given: u64,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A place where columns do not rise: their row, position, what stands there and what stands before.
+/// A position where columns do not rise: row, position, the column there, and the column before it.
 pub struct Fall([u64; 4]);
 
 impl Fall {
@@ -51,7 +51,7 @@ impl Fall {
     }
 }
 
-/// The first place where the columns of a row do not rise.
+/// Returns the first position where the columns of a row do not rise.
 pub fn first_fall(indices: &dyn Array, indptr: &dyn Array, stop: &Stop) -> Result<Option<Fall>> {
     let mut rows = Rows::new(indptr);
     let (mut end, mut last, mut fall) = (0, None, None);
@@ -71,8 +71,9 @@ pub fn first_fall(indices: &dyn Array, indptr: &dyn Array, stop: &Stop) -> Resul
     Ok(fall)
 }
 
-/// Values and columns of a checked matrix with the columns of each row in rising order: in memory where all of its arrays are
-/// there, else in nameless files. A column that stands twice in a row is `ZT_BAD_SPARSE`.
+/// Returns values and columns of a checked matrix, with the columns of each row in rising order. The result is in
+/// memory if all arrays are, and otherwise in unnamed files. Fails with `ZT_BAD_SPARSE` if a column occurs twice in a
+/// row.
 pub fn sorted(
     [values, indices, indptr]: [&dyn Array; 3],
     new_spool: NewSpool<'_>,
@@ -108,7 +109,7 @@ fn sort(
         if end - start <= STRETCH {
             ends.push(end);
             next = rows.next()?;
-            // Empty rows are gathered too, so that memory is bounded by both.
+            // Empty rows count too, so that both limits bound the memory.
             let full = next.is_none_or(|next| next - start > STRETCH) || ends.len() as u64 >= STRETCH;
             if full {
                 let pointers: Vec<u8> = std::iter::once(start)
@@ -149,8 +150,8 @@ fn sort_stretch(
     Ok(())
 }
 
-/// One row that is too long to be held: again and again the columns of the next range are looked for. So many distinct ones
-/// as a range is wide can be in it, and no more.
+/// Sorts one row that is too long for memory. Each pass collects the columns of the next range of values. The width of
+/// the range limits the number of distinct columns in it.
 fn sort_row(
     [values, indices]: [&dyn Array; 2],
     start: u64,
@@ -164,7 +165,7 @@ fn sort_row(
     let mut from = Some(0_u64);
     while let Some(low) = from.take() {
         let high = low.saturating_add(STRETCH);
-        // The column and the place among what was found, and what stands there.
+        // The column and its position in the collected items.
         let mut found: Vec<(u64, usize)> = Vec::new();
         let (mut found_values, mut found_indices) = (Vec::new(), Vec::new());
         blocks(indices, start..end, stop, |first, bytes| {
@@ -178,7 +179,7 @@ fn sort_row(
             }
             let stored = values.read(first, columns.len() as u64)?;
             for (nth, &column) in columns.iter().enumerate().filter(here) {
-                // One more than can be distinct: the sort below finds which stands twice.
+                // One more than can be distinct: the check after the sort finds the duplicate.
                 if found.len() as u64 > STRETCH {
                     return Ok(());
                 }

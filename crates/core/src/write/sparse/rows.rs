@@ -1,4 +1,4 @@
-//! Rows in memory, put in the order that version 2 asks for.
+//! Sorts rows in memory into the order that version 2 requires.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -9,8 +9,9 @@ use crate::layouts::indices::Indices;
 use crate::sources::owned::Owned;
 use crate::work::Stop;
 
-/// Values and columns of a checked matrix, with the columns of each row in rising order. A column that stands twice in a row is
-/// `ZT_BAD_SPARSE`. `width`: bytes of a value; `first`: the number of the first row.
+/// Returns values and columns of a checked matrix, with the columns of each row in rising order. `width` is the size of
+/// a value in bytes, and `first` the number of the first row. Fails with `ZT_BAD_SPARSE` if a column occurs twice in a
+/// row.
 pub fn sorted(
     indices: Indices<'_>,
     indptr: Indices<'_>,
@@ -45,7 +46,7 @@ pub fn sorted(
     Ok((new_values, new_indices))
 }
 
-/// The refusal of a column that stands twice in a row.
+/// Returns the error for a column that occurs twice in a row.
 pub fn twice(column: u64, row: u64) -> Error {
     let message =
         format!("column {column} stands twice in row {row}; zTensor 2 has each cell once: add them up first");
