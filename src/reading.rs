@@ -236,12 +236,11 @@ impl NativeFile {
             if !is_small_and_cached(files, tensor, parts, request.ranges.as_deref()) {
                 return Ok(false);
             }
-            let bytes = match part {
-                Some((tensor, component)) => load(reading, tensor, component, &request)?,
-                None => {
-                    let ranges = request.ranges.as_deref().map(kernels::ranges).transpose()?;
-                    reading.dequantize(tensor, ranges.as_deref())?
-                }
+            let bytes = if let Some((tensor, component)) = part {
+                load(reading, tensor, component, &request)?
+            } else {
+                let ranges = request.ranges.as_deref().map(kernels::ranges).transpose()?;
+                reading.dequantize(tensor, ranges.as_deref())?
             };
             if bytes.len() != target.len() {
                 return Err(

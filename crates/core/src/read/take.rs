@@ -249,7 +249,7 @@ impl Reading<'_> {
             }
             Method::Slices(_) | Method::Whole => work::cores(),
         };
-        let convert = self.converter(tensor, form)?;
+        let convert = converter(tensor, form)?;
         let bands: Vec<_> = bands(rows, method).into_iter().map(Mutex::new).collect();
         work::try_each_on(threads, bands.len(), |at| {
             self.watch.stop.check()?;
@@ -273,35 +273,6 @@ impl Reading<'_> {
                 self.watch.did_bytes(length);
                 each_row(read, first, index(*row, "a row")?, &mut rows, &convert)
             })
-        })
-    }
-
-    /// Returns a function from the stored bytes of a row to its elements.
-    fn converter<'s>(
-        &'s self,
-        tensor: Tensor<'_>,
-        form: Form<'s>,
-    ) -> Result<Box<dyn Fn(&[u8], &mut [u8]) -> Result<()> + Sync + 's>> {
-        Ok(match form {
-            Form::Stored(component) => Box::new(move |row, out| {
-                copy(row, out)?;
-                finish(component, out)
-            }),
-            Form::Widened(component, dtype) if component.plain_range().is_some() => {
-                Box::new(move |row, out| {
-                    elements::check(bool_rule(component), row)?;
-                    widen::to_float32(dtype, row, out)
-                })
-            }
-            Form::Widened(component, dtype) => Box::new(move |row, out| {
-                let mut row = row.to_vec();
-                finish(component, &mut row)?;
-                widen::to_float32(dtype, &row, out)
-            }),
-            Form::Dequantized => {
-                let block = BlockType::of_tensor(tensor)?;
-                Box::new(move |row, out| block.fill(row, out))
-            }
         })
     }
 
@@ -362,10 +333,10 @@ impl Reading<'_> {
         let mut output = output;
         for start in (0..dim).step_by(index(step, "a part")?) {
             self.watch.stop.check()?;
-            let stop = start.saturating_add(step).min(dim);
+            let last = start.saturating_add(step).min(dim);
             let read =
-                self.elements_between(tensor, form, wanted, (first, end), Some((divided, (start, stop))))?;
-            let length = index(stop - start, "a part")?.checked_mul(out_bytes).ok_or_else(too_large)?;
+                self.elements_between(tensor, form, wanted, (first, end), Some((divided, (start, last))))?;
+            let length = index(last - start, "a part")?.checked_mul(out_bytes).ok_or_else(too_large)?;
             let (part, rest) =
                 std::mem::take(&mut output).split_at_mut_checked(length).ok_or_else(too_large)?;
             gather(&read, row, (first, end), wanted.indices, part)?;
@@ -373,6 +344,31 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+/// A function from the stored bytes of a row to its elements.
+type Convert<'c> = Box<dyn Fn(&[u8], &mut [u8]) -> Result<()> + Sync + 'c>;
+
+fn converter<'c>(tensor: Tensor<'_>, form: Form<'c>) -> Result<Convert<'c>> {
+    Ok(match form {
+        Form::Stored(component) => Box::new(move |row, out| {
+            copy(row, out)?;
+            finish(component, out)
+        }),
+        Form::Widened(component, dtype) if component.plain_range().is_some() => Box::new(move |row, out| {
+            elements::check(bool_rule(component), row)?;
+            widen::to_float32(dtype, row, out)
+        }),
+        Form::Widened(component, dtype) => Box::new(move |row, out| {
+            let mut row = row.to_vec();
+            finish(component, &mut row)?;
+            widen::to_float32(dtype, &row, out)
+        }),
+        Form::Dequantized => {
+            let block = BlockType::of_tensor(tensor)?;
+            Box::new(move |row, out| block.fill(row, out))
+        }
+    })
 }
 
 /// Divides sorted rows into those that are read together.
