@@ -14,7 +14,7 @@ use crate::layouts::elements;
 use crate::model::slice::TensorSlice;
 use crate::model::{Component, DType, Data, DataRule, Encoding, Label, Tensor, View};
 use crate::sources::owned::Owned;
-use crate::sources::{ReadAt, scratch};
+use crate::sources::{ReadAt, file, scratch};
 use crate::work;
 
 /// Bytes that are read at a time along an axis that is not the first.
@@ -251,7 +251,7 @@ impl Reading<'_> {
         };
         let convert = converter(tensor, form)?;
         let bands: Vec<_> = bands(rows, method).into_iter().map(Mutex::new).collect();
-        work::try_each_on(threads, bands.len(), |at| {
+        let read = work::try_each_on(threads, bands.len(), |at| {
             self.watch.stop.check()?;
             let Some(band) = bands.get(at) else { return Ok(()) };
             let mut rows = band.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,18 +262,26 @@ impl Reading<'_> {
                 return each_row(&read, first, row, &mut rows, copy);
             };
             let start = offset.saturating_add(first.saturating_mul(*row));
+            // The length of a local file is checked once, after all reads: for a short row it costs as much as the read.
+            let read_at = |buffer: &mut [u8]| match source.local() {
+                Some(file) => file::read_at(file.file(), start, buffer),
+                None => source.read_at(start, buffer, &self.watch.stop),
+            };
             if let (Form::Stored(component), [(_, out)]) = (form, &mut **rows) {
-                source.read_at(start, out, &self.watch.stop)?;
+                read_at(out)?;
                 self.watch.did_bytes(*row);
                 return finish(component, out);
             }
             let length = (last + 1 - first).saturating_mul(*row);
             scratch::with(length, |read| {
-                source.read_bulk(start, read, &self.watch.stop)?;
+                read_at(read)?;
                 self.watch.did_bytes(length);
                 each_row(read, first, index(*row, "a row")?, &mut rows, &convert)
             })
-        })
+        });
+        // After a failure as well: a shorter file is then the reason.
+        checked_length(method)?;
+        read
     }
 
     /// Returns the elements in a range of the axis, and in a range of another dimension.
@@ -369,6 +377,14 @@ fn converter<'c>(tensor: Tensor<'_>, form: Form<'c>) -> Result<Convert<'c>> {
             Box::new(move |row, out| block.fill(row, out))
         }
     })
+}
+
+/// Fails with `ZT_TRUNCATED` if the file became shorter: its data was then read as zeros, or not at all.
+fn checked_length(method: &Method<'_>) -> Result<()> {
+    match method {
+        Method::Direct { source, .. } => source.check_length(),
+        Method::Slices(_) | Method::Whole => Ok(()),
+    }
 }
 
 /// Divides sorted rows into those that are read together.
