@@ -21,6 +21,13 @@ declare module '@huggingface/transformers' {
     customCache: { match(name: string): Promise<Response | undefined>; put(name: string): Promise<void> } | null
     allowRemoteModels: boolean
   }
-  const AutoModel: any
-  const Tensor: any
+  interface Model {
+    (inputs: object): Promise<{ last_hidden_state: Tensor }>
+    dispose(): Promise<unknown>
+  }
+  const AutoModel: { from_pretrained(name: string, options: object): Promise<Model> }
+  class Tensor {
+    constructor(type: string, data: ArrayLike<number | bigint>, dims: number[])
+    readonly dims: number[]
+  }
 }
