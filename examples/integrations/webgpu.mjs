@@ -7,7 +7,7 @@ import { open } from 'ztensor'
 // Dawn dies when its instance is collected before its devices: here the instance lives as long as the program.
 const gpu = create([])
 Object.assign(globalThis, globals, { gpu })
-const { GPUBufferUsage, GPUMapMode } = globals
+const { GPUBufferUsage } = globals
 const adapter = await gpu.requestAdapter()
 if (adapter === null) {
   console.log('webgpu: not run, no adapter')
@@ -50,7 +50,7 @@ pass.dispatchWorkgroups(Math.ceil(tensor.size / 2 / 64))
 pass.end()
 encoder.copyBufferToBuffer(output, 0, read, 0, tensor.size * 4)
 device.queue.submit([encoder.finish()])
-await read.mapAsync(GPUMapMode.READ)
+await read.mapAsync(globals.GPUMapMode.READ)
 assert.deepEqual(new Float32Array(read.getMappedRange()), await tensor.load({ as: 'float32' }))
 console.log('webgpu:', tensor.size, 'numbers of bfloat16 widened by', adapter.info.description || adapter.info.vendor)
 file.close()
