@@ -71,9 +71,15 @@ async function bucketOf(t) {
 const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter(Boolean) // biome-ignore format: one chain
 /** The programs that `npm run test:integrations` runs or builds, on a model of this name. */
 const programs = readdirSync(join(root, 'examples/integrations'), { recursive: true })
-  .filter((name) => /\.m?js$/.test(name))
+  .filter((name) => /\.(m?js|ts)$/.test(name))
   .map((name) => readFileSync(join(root, 'examples/integrations', name), 'utf8'))
   .map((text) => linesOf(text.replace("process.argv[2] ?? 'examples/model.safetensors'", "'model.safetensors'")))
+
+/** Whether a program needs packages that are not installed here, a compiler, or Electron. */
+function runsElsewhere({ language, text }) {
+  if (language === 'ts') return true
+  return language === 'js' && (packagesOf(text).length > 0 || text.includes('process.parentPort'))
+}
 
 /** Whether all lines are in a program, in this order. */
 function isExcerpt(lines, program) {
@@ -84,7 +90,7 @@ function isExcerpt(lines, program) {
   })
 }
 
-/** The lines of a program but imports, which are sorted, comments, what it prints, and the port of a server. */
+/** The lines of a program but imports, comments, what it prints, and the port of a server. */
 const own = (text) =>
   linesOf(text.replaceAll(/^import [^']*'[^']*'$/gm, '')).filter(
     (line) => !/^(\/\/|console\.log|await app\.listen)/.test(line),
@@ -100,7 +106,7 @@ for (const page of pages.filter((name) => name !== ELSEWHERE)) {
     for (const round of Array.from({ length: ROUNDS }, (_, index) => index + 1)) {
       for (const { number, language, text } of blocksOf(page)) {
         const where = `block ${number}, round ${round}:\n${text}`
-        if (language === 'js' && packagesOf(text).length > 0) {
+        if (runsElsewhere({ language, text })) {
           t.true(
             programs.some((program) => isExcerpt(own(text), program)),
             where,

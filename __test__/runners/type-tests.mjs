@@ -1,6 +1,6 @@
 // `npm run test:types`: compiles the strict consumer in __test__/types against the committed types, with the oldest, our own
 // and the newest TypeScript, under Node's and a bundler's module resolution; one that is too old has to say so. A claim that fails is a compile error, and each
-// file of claims counts once for each compiler and resolution. The `js` blocks of the README and the guides are claims, too: they compile
+// file of claims counts once for each compiler and resolution. The `js` and `ts` blocks of the README and the guides are claims, too: they compile
 // as strict TypeScript. Names of files (`-- tensor.mts docs/guide/open.md`) choose those alone.
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -91,7 +91,7 @@ function writeGuides(folder) {
   const others = new Set()
   for (const page of pages.filter((name) => chosen.includes(name))) {
     for (const { number, language, text } of blocksOf(page)) {
-      if (language !== 'js') continue
+      if (language !== 'js' && language !== 'ts') continue
       const file = `${page.replaceAll(/[/.]/g, '-')}-${number}.mts`
       programs.set(file, `${page}, block ${number}`)
       for (const name of packagesOf(text)) if (!types.includes(`module '${name}'`)) others.add(name)
