@@ -412,6 +412,19 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .addHelpText('after', examples(['ztensor compact model.zt', 'does not change a file without unused space']))
       .action(async (file, options) => (await import('./compact.js')).compact(file, options)),
 
+  demo: (command) =>
+    command
+      .description(
+        'write small example files, for the programs of the guides: a model, shards, sparse and quantized tensors',
+      )
+      .argument('[folder]', 'the folder to write to (default: the current folder)', '.')
+      .option('--overwrite', 'replace files of these names that have other content')
+      .addHelpText(
+        'after',
+        examples(['ztensor demo', 'in the current folder'], ['ztensor demo examples', 'in another folder']),
+      )
+      .action(async (folder, options) => (await import('./demo.js')).demo(folder, options)),
+
   completion: (command) =>
     command
       .description('print a script for shell completion of commands, options and their values')

@@ -160,7 +160,7 @@ const changed = ({ name, title }) => [
     /$(?![\s\S])/,
     () => `\n## ${title}\n\nWhich versions and dtypes are read, what is not read, and how tensors get their names.\n`,
   ],
-  ['README.md', /^\| read \| (.*) \|$/m, (_, names) => `| read | ${names}, ${title} |`],
+  ['README.md', /^\| frameworks \| (.*) \|$/m, (_, names) => `| frameworks | ${names}, ${title} |`],
   ['package.json', /("description": "[^"]*?), NumPy and BTF/, (_, text) => `${text}, ${title}, NumPy and BTF`],
   ['package.json', /^ {4}"numpy",$/m, (line) => `    "${title.split(' ')[0].toLowerCase()}",\n${line}`],
 ]

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { capture, npm, root } from '../../scripts/command.mjs'
+import { blocksOf } from '../helpers/guides.mjs'
 import { addonPackage, installInto } from './installed-app.mjs'
 
 const TOOLS = {
@@ -63,6 +64,8 @@ async function works(script) {
 }
 
 const EXTERNAL = /^@ztensor\//
+/** The blocks of the guide in a language. */
+const recipes = (language) => blocksOf('docs/guide/bundlers.md').filter((block) => block.language === language)
 const REQUIRE = `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`
 
 async function rolled(options, output) {
@@ -84,6 +87,38 @@ async function packed(options) {
 }
 
 const CHECKS = {
+  'the programs, lines and configurations of docs/guide/bundlers.md, as pasted': async () => {
+    const pasted = join(work, 'pasted')
+    cpSync(app, pasted, { recursive: true })
+    for (const { text } of recipes('js')) {
+      const [, name] = /^\/\/ (\S+)\n/.exec(text)
+      writeFileSync(join(pasted, name), text)
+    }
+    cpSync(join(root, 'examples/model.safetensors'), join(pasted, 'model.safetensors'))
+    const script = require.resolve('esbuild/bin/esbuild')
+    const lines = recipes('sh').flatMap(({ text }) => text.trim().split(/(?<!\\)\n/))
+    const env = { ...process.env, NODE: process.execPath, ESBUILD: script }
+    const made = []
+    for (const line of lines.filter((one) => one.startsWith('npx esbuild '))) {
+      // As in zsh, a glob that matches nothing is an error.
+      const shell = `npx() { shift && "$ESBUILD" "$@"; }\n${line}`
+      const { status, output } = await capture('bash', ['-O', 'failglob', '-e', '-c', shell], { cwd: pasted, env })
+      assert.equal(status, 0, output)
+      const [, flag, path] = /--(outfile|outdir)=(\S+)/.exec(line)
+      made.push(flag === 'outfile' ? path : `${path}/main.cjs`)
+    }
+    const { rollup } = await import(pathToFileURL(require.resolve('rollup')))
+    const { default: configuration } = await import(pathToFileURL(join(pasted, 'rollup.config.mjs')))
+    const bundle = await rollup({ ...configuration, input: join(pasted, configuration.input) })
+    await bundle.write({ ...configuration.output, file: join(pasted, configuration.output.file) })
+    made.push(configuration.output.file)
+    assert.equal(made.length, 5)
+    for (const path of made) {
+      const { status, output } = await capture(process.execPath, [path], { cwd: pasted })
+      assert.equal(status, 0, output)
+      assert.equal(output, '32 tensors\n', path)
+    }
+  },
   '@vercel/nft finds the addon': async () => {
     const { nodeFileTrace } = await import(pathToFileURL(require.resolve('@vercel/nft')))
     const { fileList } = await nodeFileTrace([entry], { base: app })
@@ -142,9 +177,11 @@ const CHECKS = {
   },
   'webpack, the addon beside it': async () => {
     const out = folder(addon)
-    const externals = ({ request }, callback) =>
-      EXTERNAL.test(request) ? callback(null, `commonjs ${request}`) : callback()
-    const { errors, warnings } = await packed({ externals, output: { path: out, filename: 'main.cjs' } })
+    const { errors, warnings } = await packed({
+      externalsType: 'commonjs',
+      externals: [EXTERNAL],
+      output: { path: out, filename: 'main.cjs' },
+    })
     assert.deepEqual([errors, warnings], [[], []])
     await works(join(out, 'main.cjs'))
   },

@@ -83,6 +83,9 @@ async function electron() {
     symlinkSync(join(build, 'node_modules', name), join(app, 'node_modules', name), 'junction')
   const vite = join(build, 'node_modules/electron-vite/bin/electron-vite.js')
   await succeed(process.execPath, [vite, 'build'], { cwd: app })
+  // The main script starts the script of the model by this name.
+  const scripts = readdirSync(join(app, 'out/main')).filter((name) => name.endsWith('.js'))
+  assert.deepEqual(scripts.sort(), ['index.js', 'model.js'])
 
   // What electron-builder puts into the archive: `files` and the dependencies.
   const packed = join(work, 'packed')

@@ -1,10 +1,12 @@
 // `npm run test:integrations`: the programs of examples/integrations, with the packages of their lock file in build/integrations. Names
-// on the command line choose some. A program that cannot run here says why and ends with 2. Needs `npm run build` first.
+// on the command line choose some; `guide` is the programs of docs/guide/integrations.md, as pasted. A program that cannot run here says
+// why and ends with 2. Needs `npm run build` first.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { capture, npm, only, root } from '../../scripts/command.mjs'
+import { blocksOf } from '../helpers/guides.mjs'
 import { turns } from '../helpers/turns.mjs'
 import { applications, deploy } from './deployments.mjs'
 
@@ -47,7 +49,30 @@ const environments = { webgpu: vulkan }
 const names = readdirSync(source)
   .filter((name) => name.endsWith('.mjs'))
   .map((name) => name.slice(0, -4))
-const chosen = only([...applications, ...names])
+const GUIDE = 'guide'
+const chosen = only([...applications, ...names, GUIDE])
+
+/** Runs the programs of the guide in a folder with the files that it asks for. */
+async function startGuide() {
+  const folder = join(build, GUIDE)
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+  cpSync(join(source, 'embeddings.onnx'), join(folder, 'embeddings.onnx'))
+  const demo = await capture(process.execPath, [join(root, 'dist/cli.js'), 'demo', folder])
+  if (demo.status !== 0) return { status: 1, text: demo.output }
+  let ran = 0
+  for (const { number, language, text } of blocksOf('docs/guide/integrations.md')) {
+    if (language !== 'js') continue
+    const path = join(folder, `program-${number}.mjs`)
+    writeFileSync(path, text)
+    const env = { ...process.env, ...(text.includes("'webgpu'") ? vulkan() : {}) }
+    const { status, output } = await capture(process.execPath, [path], { cwd: folder, env })
+    if (status !== 0 && status !== NOT_RUN) return { status: 1, text: `block ${number}: ${output}` }
+    if (status === 0) ran++
+  }
+  return { status: ran > 0 ? 0 : 1, text: `guide: ${ran} programs of docs/guide/integrations.md` }
+}
+
 async function start(name) {
   const env = { ...process.env, ...environments[name]?.() }
   const { status, stdout, output } = await capture(process.execPath, [join(build, `${name}.mjs`)], { env })
@@ -59,7 +84,11 @@ const counts = { passed: 0, failed: 0 }
 const inTurn = turns(availableParallelism())
 const runs = chosen.map((name) =>
   inTurn(async () => {
-    const { status, text } = await (applications.includes(name) ? deploy(name) : start(name))
+    const { status, text } = await (applications.includes(name)
+      ? deploy(name)
+      : name === GUIDE
+        ? startGuide()
+        : start(name))
     if (status === 0) counts.passed += 1
     else if (status !== NOT_RUN) counts.failed += 1
     console.log(`${{ 0: 'ok     ', [NOT_RUN]: 'not run' }[status] ?? `FAILED  ${name}\n`} ${text}`)

@@ -8,17 +8,18 @@ const table = file.tensor('transformer.wte.weight')
 const [rows] = table.shape
 
 const app = Fastify()
-const ids = { type: 'array', maxItems: 4096, items: { type: 'integer', minimum: 0, maximum: rows - 1 } }
+const row = { type: 'integer', minimum: 0, maximum: rows - 1 }
+const ids = { type: 'array', maxItems: 4096, items: row }
 const body = { type: 'object', properties: { ids }, required: ['ids'] }
 app.post('/embeddings', { schema: { body } }, async (request, reply) => {
-  const vectors = await table.take(request.body.ids, { as: 'float32' })
-  return reply
-    .type('application/octet-stream')
-    .send(Buffer.from(vectors.buffer, vectors.byteOffset, vectors.byteLength))
+  const { ids } = Object(request.body) // the schema has validated it
+  const vectors = await table.take(ids, { as: 'float32' })
+  const bytes = Buffer.from(vectors.buffer, vectors.byteOffset, vectors.byteLength)
+  return reply.type('application/octet-stream').send(bytes)
 })
 app.addHook('onClose', () => file.close())
 
-const params = { type: 'object', properties: { row: ids.items } }
+const params = { type: 'object', properties: { row } }
 app.get('/embeddings/:row', { schema: { params } }, async (request) => {
   return [...(await table.load({ slice: [[request.params.row]], as: 'float32' }))]
 })
@@ -31,11 +32,11 @@ const post = (ids) =>
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ ids }),
   })
-const row = (at) => [...table.slice([[at]]).data]
-assert.deepEqual(await (await fetch(`${address}/embeddings/7`)).json(), row(7))
+const expected = (at) => [...table.slice([[at]]).data]
+assert.deepEqual(await (await fetch(`${address}/embeddings/7`)).json(), expected(7))
 const bytes = await (await post([7, 0, 7])).arrayBuffer()
-assert.deepEqual([...new Float32Array(bytes)], [...row(7), ...row(0), ...row(7)])
+assert.deepEqual([...new Float32Array(bytes)], [...expected(7), ...expected(0), ...expected(7)])
 assert.equal((await post([rows])).status, 400)
 assert.equal((await fetch(`${address}/embeddings/${rows}`)).status, 400)
-console.log('fastify: 3 rows of', row(0).length, 'numbers as', bytes.byteLength, 'bytes')
+console.log('fastify: 3 rows of', expected(0).length, 'numbers as', bytes.byteLength, 'bytes')
 await app.close()

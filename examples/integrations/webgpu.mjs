@@ -5,33 +5,28 @@ import { create, globals } from 'webgpu'
 import { open } from 'ztensor'
 
 // Dawn dies when its instance is collected before its devices: here the instance lives as long as the program.
-Object.assign(globalThis, globals, { gpu: create([]) })
-const adapter = await globalThis.gpu.requestAdapter()
+const gpu = create([])
+Object.assign(globalThis, globals, { gpu })
+const { GPUBufferUsage } = globals
+const adapter = await gpu.requestAdapter()
 if (adapter === null) {
   console.log('webgpu: not run, no adapter')
   process.exit(2)
 }
 const device = await adapter.requestDevice()
-const PIECE = 1 << 16
-
-/** A buffer of the GPU with the bytes of a tensor. */
-async function upload(tensor) {
-  const size = Math.ceil(tensor.byteLength / 4) * 4
-  const buffer = device.createBuffer({ size, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST })
-  let offset = 0
-  for await (const bytes of tensor.createReadStream({ highWaterMark: PIECE })) {
-    // Copies of the queue are multiples of four bytes: a piece is, but perhaps the last.
-    const padded = bytes.length % 4 === 0 ? bytes : Buffer.concat([bytes, Buffer.alloc(4 - (bytes.length % 4))])
-    device.queue.writeBuffer(buffer, offset, padded)
-    offset += bytes.length
-    await device.queue.onSubmittedWorkDone()
-  }
-  return buffer
-}
 
 const file = await open(process.argv[2] ?? 'examples/model.safetensors')
 const tensor = file.tensor('transformer.h.0.mlp.c_fc.weight')
-const input = await upload(tensor)
+const size = Math.ceil(tensor.byteLength / 4) * 4
+const input = device.createBuffer({ size, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST })
+let offset = 0
+for await (const bytes of tensor.createReadStream({ highWaterMark: 1 << 16 })) {
+  // Copies of the queue are multiples of four bytes: a piece is, but perhaps the last.
+  const padded = bytes.length % 4 === 0 ? bytes : Buffer.concat([bytes, Buffer.alloc(4 - (bytes.length % 4))])
+  device.queue.writeBuffer(input, offset, padded)
+  offset += bytes.length
+  await device.queue.onSubmittedWorkDone()
+}
 
 const code = `
   @group(0) @binding(0) var<storage, read> pairs: array<u32>;
@@ -55,7 +50,7 @@ pass.dispatchWorkgroups(Math.ceil(tensor.size / 2 / 64))
 pass.end()
 encoder.copyBufferToBuffer(output, 0, read, 0, tensor.size * 4)
 device.queue.submit([encoder.finish()])
-await read.mapAsync(GPUMapMode.READ)
+await read.mapAsync(globals.GPUMapMode.READ)
 assert.deepEqual(new Float32Array(read.getMappedRange()), await tensor.load({ as: 'float32' }))
 console.log('webgpu:', tensor.size, 'numbers of bfloat16 widened by', adapter.info.description || adapter.info.vendor)
 file.close()

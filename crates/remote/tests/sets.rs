@@ -71,7 +71,7 @@ fn a_repository_with_an_index_is_opened_as_a_set() {
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
     let together = Barrier::new(SHARDS);
     let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
-        if request.path == "/api/models/o/r/revision/main" {
+        if request.path == "/api/models/o/r/revision/main?blobs=true" {
             let files: Vec<_> =
                 (0..SHARDS).map(|at| format!(r#"{{"rfilename":"model-{at}.safetensors"}}"#)).collect();
             let files = files.join(",");

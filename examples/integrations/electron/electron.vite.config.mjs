@@ -1,4 +1,5 @@
 import { defineConfig } from 'electron-vite'
 
 // electron-vite leaves the `dependencies` of package.json outside the bundles, so that ztensor stays in node_modules.
-export default defineConfig({ main: {}, preload: {}, renderer: {} })
+const input = { index: 'src/main/index.js', model: 'src/main/model.js' }
+export default defineConfig({ main: { build: { rollupOptions: { input } } }, preload: {}, renderer: {} })
