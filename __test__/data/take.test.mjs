@@ -97,19 +97,25 @@ test('a list that changes its length meanwhile is refused', async (t) => {
 })
 
 test('rows that are near each other are one read, and only what is asked for is read', async (t) => {
-  const bytes = readFileSync(path)
+  const large = new Float32Array(40 * table.length).map((_, at) => at)
+  const header = JSON.stringify({ t: { dtype: 'F32', shape: [40 * ROWS, WIDTH], data_offsets: [0, large.byteLength] } })
+  const padded = Buffer.from(header.padEnd(Math.ceil(header.length / 8) * 8))
+  const length = Buffer.alloc(8)
+  length.writeBigUInt64LE(BigInt(padded.length))
+  const whole = Buffer.concat([length, padded, Buffer.from(large.buffer)])
   const reads = []
   const read = async (offset, length) => {
     reads.push([offset, length])
-    return bytes.subarray(offset, offset + length)
+    return whole.subarray(offset, offset + length)
   }
-  const file = await open({ byteLength: bytes.length, name: 'table.safetensors', read })
+  const file = await open({ byteLength: whole.length, name: 'table.safetensors', read })
   reads.length = 0
-  const indices = [10, 11, 12, 11, 13]
-  t.deepEqual(await file.tensor('table').take(indices), rowsOf(indices))
+  const first = 100_000
+  const indices = [10, 11, 12, 11, 13].map((at) => first + at)
+  const expected = Float32Array.from(indices.flatMap((at) => [...large.subarray(at * WIDTH, (at + 1) * WIDTH)]))
+  t.deepEqual(await file.tensor('t').take(indices), expected)
   t.is(reads.length, 1, JSON.stringify(reads))
-  const total = reads.reduce((sum, [, length]) => sum + length, 0)
-  t.true(total < table.byteLength / 2, `${total} of ${table.byteLength}`)
+  t.true(reads[0][1] < large.byteLength / 8, `${reads[0][1]} of ${large.byteLength}`)
   file.close()
 })
 
