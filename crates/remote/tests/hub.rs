@@ -352,6 +352,15 @@ fn the_cache_is_found_by_each_environment_variable() {
         let (filesystem, path) = opened(&format!("hf://o/r@{COMMIT}/config.json"), &options).unwrap();
         assert!(is_local(&filesystem, &path), "{name}");
     }
+    // A variable that no shell has expanded.
+    for (name, value) in [("HF_HUB_CACHE", "~/HF_HUB_CACHE"), ("HF_HOME", "~/HF_HOME")] {
+        let variables = [("HOME", cache.text()), (name, value)];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options =
+            Options { environment: Some(variables.into_iter().collect()), offline: true, ..options() };
+        let (filesystem, path) = opened(&format!("hf://o/r@{COMMIT}/config.json"), &options).unwrap();
+        assert!(is_local(&filesystem, &path), "{name}");
+    }
 }
 
 #[test]
