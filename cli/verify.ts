@@ -100,6 +100,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     return isMatch
   }
   for (const path of paths) {
+    const earlier = matched
     const progress = await followProgress(path, options)
     const report: Report = { path, result: undefined, error: undefined }
     try {
@@ -122,6 +123,9 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     process.exitCode = Math.max(Number(process.exitCode ?? 0), exitCode(report))
     printWarnings(report.result?.warnings ?? [], paths.length > 1 ? path : undefined)
     if (options.json) reports.push(report)
+    // "ok" would say that something was checked.
+    else if (globs !== undefined && matched === earlier && report.result?.ok)
+      await printLines([`${paint('dim', 'skipped')}  ${printable(path)}: --filter matches no tensor`])
     else await printLines(reportLines(report, paint))
   }
   if (options.json) await printLines(jsonLines(reports.map(reportJson)))

@@ -113,6 +113,9 @@ for (const [what, source] of Object.entries(sources)) {
   })
 } // biome-ignore format: one call a line
 Object.assign(CALLS, {
+  '4000 small loads at once': withFile(sources['a file'], (file) =>
+    Promise.all(Array.from({ length: 4000 }, () => file.tensor('a').load({ slice: [[7], [0, 16384]] }))),
+  ),
   saveFile: () => saveFile(scratchPath('saved.safetensors'), { a: { data: floats, shape } }),
   'saveFile, rounding': () => saveFile(scratchPath('saved.safetensors'), { a: { dtype: 'bfloat16', data: floats } }),
   'writer.add': writing((writer) => writer.add('a', floats, { shape })),

@@ -136,6 +136,8 @@ test('--filter selects in info, verify, stats and split', async (t) => {
   const crc = fixture('zt12-crc32c.zt')
   t.is((await json(t, ['verify', crc, '--filter', 't_*']))[0].checked, 13)
   t.is((await run(['verify', crc, '--filter', 't_*', '--canonical'])).code, 2)
+  const nothing = await run(['verify', crc, '--filter', 'nope'])
+  t.deepEqual([nothing.code, nothing.stdout], [1, `skipped  ${crc}: --filter matches no tensor\n`])
   const stats = await json(t, ['stats', three, '--filter', '!b'])
   t.deepEqual(
     stats.map(({ name }) => name),

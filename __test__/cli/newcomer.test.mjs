@@ -223,7 +223,7 @@ test('names and patterns that are of no tensor are refused, and nothing is writt
   const { path, names } = scratchFolder()
   for (const [flags, says, exit = 2] of [
     [['--filter', 'zz*'], "--filter 'zz*' matches no tensor", 1],
-    [['--rename', 'nope=b'], "--rename there is no tensor 'nope'"],
+    [['--rename', 'nope=b'], "--rename: there is no tensor 'nope'"],
     [['--rename', 'zz*=b*'], "--rename 'zz*' matches no tensor"],
     [['--cast', 'zz*=bf16'], "--cast 'zz*' matches no tensor"],
   ]) {

@@ -87,6 +87,8 @@ test('invalid rules are refused before anything is written', async (t) => {
     [{ rename: { 'x*': 'y*' } }, /'x\*' matches no tensor/],
     [{ rename: (name) => name.slice(0, 7) }, /"model\.a\.w" and "model\.a\.norm" would both be called "model\.a"/],
     [{ cast: { 'x*': 'bfloat16' } }, /cast: 'x\*' matches no tensor/],
+    [{ cast: { 'model.*': 'int8' } }, /cast: 'model\.\*' casts nothing to int8: a name alone casts floats to floats/],
+    [{ cast: { ids: 'float32', '*.w': 'bfloat16' } }, /cast: 'ids' casts nothing to float32/],
     [{ cast: { flaot32: 'bfloat16' } }, /neither the name of a tensor nor of a dtype/],
     [{ cast: { float32: 'bf16' } }, /a dtype of cast must be the name of a dtype \('bfloat16'\)/],
     [{ cast: [{ to: 'bfloat16' }] }, /cast\[0\] needs a name, a dtype or both/],

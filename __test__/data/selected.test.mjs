@@ -94,6 +94,21 @@ test('load({ as: float32 }) is what each tensor loads as float32, and leaves alo
   file.close()
 })
 
+test('load({ as: float32 }) widens each dtype that a tensor widens', async (t) => {
+  for (const name of ['st-dtypes.safetensors', 'st-new-dtypes.safetensors', 'zt12h-logical.zt']) {
+    const file = await open(fixturePath(name))
+    const floats = await file.load({ as: 'float32' })
+    for (const tensor of file.values()) {
+      const own = tensor.load({ as: 'float32' })
+      const isWidened = (await rejectionOf(() => own)) === undefined
+      const { dtype, data } = floats.get(tensor.name)
+      t.is(dtype, isWidened ? 'float32' : tensor.dtype, tensor.name)
+      if (isWidened) sameBytes(t, data, await own, tensor.name)
+    }
+    file.close()
+  }
+})
+
 test('load({ as: float32 }) of quantized tensors', async (t) => {
   const file = await open(fixturePath('gguf/types.gguf'))
   const floats = await file.load({ as: 'float32' })

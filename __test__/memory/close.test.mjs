@@ -117,6 +117,22 @@ test('loads that are under way when the file closes end, right or with ZT_CLOSED
   }
 })
 
+test('small loads into arrays that are detached or resized before their turn: ZT_CLOSED', async (t) => {
+  const file = openSync(scratchFile(BYTES))
+  const into = (array) => [array, rejectionOf(() => file.tensor('a').load({ into: array, slice: [null, null] }))]
+  // The first calls of a turn are served at once.
+  const moved = Array.from({ length: 2000 }, () => into(new Float32Array(4)))
+  const resized = Array.from({ length: 500 }, () => into(new Float32Array(new ArrayBuffer(16, { maxByteLength: 32 }))))
+  for (const [array] of moved) structuredClone(array.buffer, { transfer: [array.buffer] })
+  for (const [array] of resized) array.buffer.resize(32)
+  for (const calls of [moved, resized]) {
+    const errors = (await Promise.all(calls.map(([, call]) => call))).filter((error) => error !== undefined)
+    t.true(errors.length > 0)
+    for (const error of errors) t.is(error.code, 'ZT_CLOSED', String(error))
+  }
+  file.close()
+})
+
 test('open and close many times over, with views left to the collector', (t) => {
   // More rounds than the 65,530 maps that Linux allows a process: shares must be given back by close(), not by finalizers.
   const cycles = Number(process.env.ZTENSOR_CYCLES ?? (process.platform === 'win32' ? 5_000 : rounds(70_000, 10_000)))

@@ -91,6 +91,15 @@ export async function copied(
   return buffer
 }
 
+/** Throws if the caller's array has changed its length since the call. */
+export function checkTarget(target: ArrayBufferView, byteLength: number): void {
+  if (target.byteLength === byteLength) return
+  throw new ZTensorError(
+    'ZT_CLOSED',
+    'the array passed as into was detached or resized during load(): keep it until load() resolves',
+  )
+}
+
 /** Copies native memory into `target`, which has its exact length, one piece for each turn of the event loop. Frees `sole` memory. */
 export async function copyInto(
   memory: NativeMemory,
@@ -104,12 +113,7 @@ export async function copyInto(
     for (let at = 0; at === 0 || at < byteLength; at += step) {
       await ownTurn()
       check()
-      if (target.byteLength !== byteLength) {
-        throw new ZTensorError(
-          'ZT_CLOSED',
-          'the array passed as into was detached or resized during load(): keep it until load() resolves',
-        )
-      }
+      checkTarget(target, byteLength)
       const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(step, byteLength - at))
       rethrowNative(() => memory.copyTo(at, piece))
     }

@@ -75,7 +75,7 @@ class Tally {
 }
 
 /** Types that do not widen to float32. */
-const NOT_WIDENED = /^(complex|float6)/
+const NOT_WIDENED = /^(complex|float6_)/
 
 /** Whether a tensor is loaded as float32, which is another type than its own. */
 function floats({ catalog, as }: Wanted, ordinal: number): boolean {

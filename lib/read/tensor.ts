@@ -3,7 +3,16 @@ import { inspect } from 'node:util'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { shareTurn } from '../native/event-loop.js'
 import { type JobOptions, run } from '../native/job.js'
-import { allocate, copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from '../native/memory.js'
+import {
+  allocate,
+  checkTarget,
+  copyInto,
+  copyIntoSync,
+  filled,
+  sourceGone,
+  toBuffer,
+  toBufferSync,
+} from '../native/memory.js'
 import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from '../native/native.js'
 import {
   optional,
@@ -375,6 +384,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       if (waiting !== undefined) {
         await waiting
         this.#store.check(signal)
+        if (target !== undefined) checkTarget(target, byteLength)
       }
       const data = target ?? ownArray(dtype, length)
       if (this.#loadedSmall(quantized, request, data)) {

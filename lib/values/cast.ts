@@ -41,6 +41,17 @@ const GROUPS: ReadonlyMap<string, Kind> = new Map([
   ['uint*', 'uint'],
 ])
 
+/** A rule with a name pattern. */
+export interface NamedRule {
+  readonly name: string
+  readonly matchesName: (name: string) => boolean
+  /** Whether tensors of a dtype are cast. */
+  readonly casts: (dtype: DTypeInfo) => boolean
+  /** Whether the rule has no dtype. */
+  readonly isAnyDtype: boolean
+  readonly to: DTypeInfo
+}
+
 /** A validated rule. */
 interface Rule {
   /** The rule's name pattern, for messages. */
@@ -49,20 +60,23 @@ interface Rule {
   /** The single dtype that it casts; undefined if it casts several. */
   readonly single: DTypeInfo | undefined
   readonly matchesDtype: (dtype: DTypeInfo) => boolean
+  /** Whether the rule has no dtype. */
+  readonly isAnyDtype: boolean
   readonly to: DTypeInfo
 }
 
 function makeRule(name: string | undefined, dtype: string | undefined, to: DTypeInfo): Rule {
   const matchesName = name === undefined ? undefined : globMatcher(name)
   const single = dtype === undefined ? undefined : dtypeInfo(dtype)
-  if (single !== undefined) return { name, matchesName, single, matchesDtype: (one) => one === single, to }
+  const isAnyDtype = dtype === undefined
+  if (single !== undefined) return { name, matchesName, single, matchesDtype: (one) => one === single, isAnyDtype, to }
   if (dtype !== undefined) {
     const kind = GROUPS.get(dtype)
-    return { name, matchesName, single: undefined, matchesDtype: (one) => kindOf(one) === kind, to }
+    return { name, matchesName, single: undefined, matchesDtype: (one) => kindOf(one) === kind, isAnyDtype, to }
   }
   const kind = kindOf(to)
   const matchesDtype = (one: DTypeInfo): boolean => kindOf(one) === kind || (isInteger(kind) && isInteger(kindOf(one)))
-  return { name, matchesName, single: undefined, matchesDtype, to }
+  return { name, matchesName, single: undefined, matchesDtype, isAnyDtype, to }
 }
 
 /** The rule of an entry of an object. */
@@ -133,11 +147,17 @@ export class Casts {
     return rule === undefined || rule.to === dtype ? undefined : rule.to
   }
 
-  /** The name patterns. */
-  get names(): { readonly name: string; readonly matches: (name: string) => boolean }[] {
-    return this.#rules.flatMap(({ name, matchesName: matches }) =>
-      name === undefined || matches === undefined ? [] : [{ name, matches }],
+  /** The rules with name patterns. */
+  get named(): NamedRule[] {
+    return this.#rules.flatMap(({ name, matchesName, matchesDtype: casts, isAnyDtype, to }) =>
+      name === undefined || matchesName === undefined ? [] : [{ name, matchesName, casts, isAnyDtype, to }],
     )
+  }
+
+  /** The error for a rule with a name and without a dtype that casts none of the tensors that the name matches. */
+  static useless({ name, to }: NamedRule): Error {
+    const message = `cast: '${name}' casts nothing to ${to.name}: a name alone casts floats to floats and integers to integers, and no other tensors`
+    return invalid(RangeError, message)
   }
 
   /** The error for a name pattern that matches no tensor. It may be a dtype with a typo. */

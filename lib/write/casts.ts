@@ -30,7 +30,8 @@ export const needsCatalog = (casts: Casts): boolean => casts.pairs === undefined
 
 /**
  * Adds casts that depend on names or on a file's dtypes to a selection. With `checks`, throws RangeError ZT_INVALID_ARG for a pattern that
- * matches no tensor.
+ * matches no tensor, or that
+ * casts none of those that it matches.
  */
 export async function castTensors(
   selection: NativeSelection,
@@ -39,12 +40,15 @@ export async function castTensors(
   checks = true,
 ): Promise<void> {
   const groups = new Map<string, Group>()
-  const unmatched = new Map(casts.names.map(({ name, matches }) => [name, matches]))
+  const unmatched = new Set(casts.named)
+  const useless = new Set(casts.named.filter(({ isAnyDtype }) => isAnyDtype))
   for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
     if (ordinal % TURN === TURN - 1) await nextTurn()
     const name = catalog.name(ordinal)
-    for (const [pattern, matches] of unmatched) if (matches(name)) unmatched.delete(pattern)
+    for (const rule of unmatched) if (rule.matchesName(name)) unmatched.delete(rule)
     const from = catalog.dtype(ordinal)
+    const isCast = from !== undefined && isNumbers(catalog.layout(ordinal))
+    for (const rule of useless) if (isCast && rule.casts(from) && rule.matchesName(name)) useless.delete(rule)
     const to = castOf(casts, catalog, ordinal)
     if (from === undefined || to === undefined) continue
     const key = `${from.code} ${to.code}`
@@ -52,8 +56,9 @@ export async function castTensors(
     if (group === undefined) groups.set(key, { from: from.code, to: to.code, ordinals: [ordinal] })
     else group.ordinals.push(ordinal)
   }
-  const [first] = unmatched.keys()
-  if (checks && first !== undefined) throw Casts.unmatched(first)
+  const [[first], [idle]] = [unmatched, useless]
+  if (checks && first !== undefined) throw Casts.unmatched(first.name)
+  if (checks && idle !== undefined) throw Casts.useless(idle)
   for (const group of groups.values()) castGroup(selection, group, catalog)
 }
 

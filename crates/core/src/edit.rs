@@ -183,7 +183,9 @@ impl Edit {
 
     /// Changes attributes of a tensor.
     pub fn tensor_attributes(&mut self, name: &str, changes: AttributeChanges) -> Result<()> {
-        self.old.spelling.check_attributes(&set(&changes)).map_err(|error| error.tensor(name))?;
+        let spelling = self.old.spelling;
+        let names = changes.iter().try_for_each(|(key, _)| spelling.check_attribute_name(key));
+        names.and_then(|()| spelling.check_attributes(&set(&changes))).map_err(|error| error.tensor(name))?;
         let (_, change) = self.change(name)?;
         change.attributes.extend(changes);
         Ok(())

@@ -5,6 +5,7 @@ mod common;
 
 use ciborium::Value;
 use common::settings;
+use ztensor_core::edit::Edit;
 use ztensor_core::error::Code;
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
@@ -153,4 +154,33 @@ fn components_of_any_role_need_a_supported_dtype() {
             (Code::BadDtype, "zTensor 1.0 cannot hold float8_e4m3fn")
         );
     }
+}
+
+#[test]
+fn the_attribute_of_recorded_dtypes_is_reserved_in_10() {
+    let path = std::env::temp_dir().join(format!("ztensor-old-reserved-{}", std::process::id()));
+    let attributes = map([("ztensor:dtypes", 5.into())]).into();
+    let components = [("q", Some(DType::Float16), 4)];
+    let spec = Spec {
+        name: "t",
+        shape: &[2],
+        layout: "own",
+        dtype: None,
+        attributes: Some(&attributes),
+        components: &components,
+    };
+    let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();
+    assert_eq!(writer.add(spec, &[0; 4]).unwrap_err().code(), Code::InvalidArg);
+    drop(writer);
+    let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();
+    writer.add(Spec { attributes: None, ..spec }, &[0; 4]).unwrap();
+    writer.finish().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let mut edit = Edit::open(&bytes.as_slice(), Formats::default(), &Limits::default()).unwrap();
+    for value in [None, Some(5.into())] {
+        let error = edit.tensor_attributes("t", vec![("ztensor:dtypes".into(), value)]).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArg);
+    }
+    edit.tensor_attributes("t", vec![("note".into(), Some(5.into()))]).unwrap();
 }

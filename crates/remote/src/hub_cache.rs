@@ -19,15 +19,24 @@ const REF: u64 = 256;
 /// Maximum depth of folders in a snapshot.
 const DEPTH: usize = 16;
 
-/// The folder of `hf auth login` and of the cache.
-pub fn home(options: &Options) -> Option<PathBuf> {
-    let user = || options.path("HOME").or_else(|| options.path("USERPROFILE"));
-    let expanded = |path: PathBuf| match (path.strip_prefix("~").map(Path::to_path_buf), user()) {
+/// The user's folder.
+fn user(options: &Options) -> Option<PathBuf> {
+    options.path("HOME").or_else(|| options.path("USERPROFILE"))
+}
+
+/// Replaces `~` by the user's folder, as Python does: in some places no shell has done so.
+fn expanded(path: PathBuf, options: &Options) -> PathBuf {
+    match (path.strip_prefix("~").map(Path::to_path_buf), user(options)) {
         (Ok(rest), Some(user)) => user.join(rest),
         _ => path,
-    };
-    let caches = || options.path("XDG_CACHE_HOME").or_else(|| Some(user()?.join(".cache")));
-    options.path("HF_HOME").or_else(|| Some(caches()?.join("huggingface"))).map(expanded)
+    }
+}
+
+/// The folder of `hf auth login` and of the cache.
+pub fn home(options: &Options) -> Option<PathBuf> {
+    let caches = || options.path("XDG_CACHE_HOME").or_else(|| Some(user(options)?.join(".cache")));
+    let home = options.path("HF_HOME").or_else(|| Some(caches()?.join("huggingface")))?;
+    Some(expanded(home, options))
 }
 
 /// Returns whether a commit hash is well-formed.
@@ -56,7 +65,7 @@ impl HubCache {
         }
         let given = options.path("HF_HUB_CACHE").or_else(|| options.path("HUGGINGFACE_HUB_CACHE"));
         let root = given.or_else(|| Some(home(options)?.join("hub")))?;
-        let folder = root.join(address.cache_folder());
+        let folder = expanded(root, options).join(address.cache_folder());
         folder.is_dir().then_some(Self { folder })
     }
 

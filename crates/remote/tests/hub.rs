@@ -352,6 +352,17 @@ fn the_cache_is_found_by_each_environment_variable() {
         let (filesystem, path) = opened(&format!("hf://o/r@{COMMIT}/config.json"), &options).unwrap();
         assert!(is_local(&filesystem, &path), "{name}");
     }
+    // A variable that no shell has expanded.
+    for (name, value, folder) in [("HF_HUB_CACHE", "~/a", "a"), ("HF_HOME", "~/b", "b/hub")] {
+        let own = Cache(cache.0.join(folder));
+        own.file(COMMIT, "config.json", "a", b"{}");
+        let variables = [("HOME", cache.text()), (name, value)];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options =
+            Options { environment: Some(variables.into_iter().collect()), offline: true, ..options() };
+        let (filesystem, path) = opened(&format!("hf://o/r@{COMMIT}/config.json"), &options).unwrap();
+        assert!(is_local(&filesystem, &path), "{name}");
+    }
 }
 
 #[test]

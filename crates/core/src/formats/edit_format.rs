@@ -64,6 +64,11 @@ pub trait EditFormat: Sync {
     /// Checks attributes to set on a tensor. The [`WriteFormat`] defines the check for those of the file.
     fn check_attributes(&self, attributes: &[(Value, Value)]) -> Result<()>;
 
+    /// Checks the name of an attribute to set on a tensor, or to remove.
+    fn check_attribute_name(&self, _: &Value) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the index after `changes`, with the new tensors of `added`.
     fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>>;
 

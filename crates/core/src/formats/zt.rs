@@ -4,11 +4,13 @@
 use super::write_format::{
     Alignment, FileAttributes, Index, Method, RecordedDtypes, Sharding, SparseForm, WriteFormat,
 };
+use super::zt1::recorded;
 use super::{
     Confidence, Format, Input, Probe, bad_magic, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12,
 };
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
+use crate::layouts;
 use crate::model::{Catalog, Container, DType, Layout};
 
 const NAME: &str = "zt";
@@ -68,6 +70,10 @@ pub static ZT10: WriteFormat = WriteFormat {
     readers: &["ztensor for Python 1.0.0 and 1.0.1", "this package"],
     dtypes: RecordedDtypes::All,
     generator: true,
+    check_entry: |tensor, _, attributes| {
+        recorded::check_free(attributes)?;
+        layouts::check(tensor)
+    },
     ..UP_TO_12
 };
 

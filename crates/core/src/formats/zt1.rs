@@ -294,21 +294,19 @@ impl<'b> Parser<'_, 'b> {
     ) -> Result<()> {
         let found = attributes.as_ref().map(recorded::take).transpose()?.flatten();
         let Some((rest, recorded)) = found else { return Ok(()) };
-        *attributes = Some(rest).filter(|rest| !rest.is_empty());
+        *attributes = rest;
         if recorded.has_none && matches!(layout, Layout::Other(_)) {
             *dtype = None;
         }
-        for (role, of_component) in recorded.components {
-            let role = self.builder.intern(&role);
+        for fields in &mut self.fields {
+            let role = self.builder.label(fields.role);
             // A role of a known layout has the dtype of that layout.
-            if let Some(fields) = self.fields.iter_mut().find(|fields| fields.role == role) {
-                fields.dtype = Some(of_component);
+            if let Some(&dtype) = recorded.components.get(role) {
+                fields.dtype = Some(dtype);
             }
-        }
-        for (role, length) in recorded.lengths {
-            let role = self.builder.intern(&role);
-            let mut all = self.fields.iter_mut();
-            if let Some(fields) = all.find(|fields| fields.role == role && fields.encoding != Encoding::RAW) {
+            if fields.encoding != Encoding::RAW
+                && let Some(&length) = recorded.lengths.get(role)
+            {
                 fields.uncompressed = Some(length);
             }
         }

@@ -6,7 +6,7 @@ use ciborium::Value;
 
 use super::edit_format::{Changes, EditFormat, Editable, Place};
 use super::zt::{self, MAGIC_1};
-use super::zt1::{self, Generation};
+use super::zt1::{self, Generation, recorded};
 use super::zt1_encode::{self, Spelling};
 use super::{Input, zt_trailer, zt10, zt12};
 use crate::error::{Code, Error, Result};
@@ -50,6 +50,13 @@ impl EditFormat for Spelling {
     }
 
     fn check_attributes(&self, _: &[(Value, Value)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_attribute_name(&self, name: &Value) -> Result<()> {
+        if *self == Self::V10 && name.as_text() == Some(recorded::KEY) {
+            return Err(recorded::reserved());
+        }
         Ok(())
     }
 

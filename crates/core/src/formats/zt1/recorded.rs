@@ -3,14 +3,21 @@
 //! `"ztensor:dtypes": { "tensor": "none", "components": { role: dtype }, "lengths": { role: bytes } }`.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use ciborium::Value;
 
 use crate::checked::exact;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::limits;
 use crate::model::Entries;
 use crate::model::{Attributes, Catalog, Component, DType, Encoding, Layout, Tensor};
+use crate::syntax::values::{Event, Ignore, Tree, Visit};
 
-const KEY: &str = "ztensor:dtypes";
+/// The key of recorded dtypes.
+pub const KEY: &str = "ztensor:dtypes";
+/// Maximum values of recorded dtypes: a dtype and a length for each component, with their roles, and the fields around them.
+const VALUES: usize = 4 * limits::COMPONENTS + 16;
 const TENSOR: &str = "tensor";
 const NONE: &str = "none";
 const COMPONENTS: &str = "components";
@@ -57,18 +64,97 @@ pub fn with_dtypes(catalog: &Catalog, tensor: Tensor<'_>) -> Result<Option<Entri
 pub struct Recorded {
     /// Whether the elements have no dtype.
     pub has_none: bool,
-    pub components: Vec<(String, DType)>,
+    pub components: BTreeMap<String, DType>,
     /// Sizes of components after decoding, in bytes.
-    pub lengths: Vec<(String, u64)>,
+    pub lengths: BTreeMap<String, u64>,
 }
 
-/// Removes recorded dtypes from the attributes of a tensor. Anything else under the key is an attribute like any other.
-pub fn take(attributes: &Attributes) -> Result<Option<(Attributes, Recorded)>> {
-    let mut entries = attributes.values()?.to_vec();
-    let Some(at) = entries.iter().position(|(key, _)| key.as_text() == Some(KEY)) else { return Ok(None) };
-    let Some(recorded) = entries.get(at).and_then(|(_, value)| parse(value)) else { return Ok(None) };
-    entries.remove(at);
-    Ok(Some((entries.into(), recorded)))
+/// Removes recorded dtypes from the attributes of a tensor. Anything else under the key is an attribute like any other. The other attributes
+/// are not decoded.
+pub fn take(attributes: &Attributes) -> Result<Option<(Option<Attributes>, Recorded)>> {
+    let mut tree = Tree::default();
+    let mut part = Part::new(&mut tree, true);
+    attributes.visit(&mut part)?;
+    let (values, others) = (part.values, part.others);
+    if values > VALUES {
+        return Ok(None);
+    }
+    let Some(recorded) = tree.entries()?.first().and_then(|(_, value)| parse(value)) else {
+        return Ok(None);
+    };
+    let all = attributes.clone();
+    let rest = (others > 0).then(|| Attributes::lazy(move |to| all.visit(&mut Part::new(to, false))));
+    Ok(Some((rest, recorded)))
+}
+
+/// Fails for attributes to write that have the key of recorded dtypes.
+pub fn check_free(attributes: Option<&Attributes>) -> Result<()> {
+    let Some(attributes) = attributes else { return Ok(()) };
+    let mut ignore = Ignore;
+    let mut part = Part::new(&mut ignore, true);
+    attributes.visit(&mut part)?;
+    if part.values == 0 { Ok(()) } else { Err(reserved()) }
+}
+
+/// The error for an attribute to write that has the key of recorded dtypes.
+pub fn reserved() -> Error {
+    let message = format!(
+        "zTensor 1.0 stores the dtypes of components under the attribute {KEY:?}: use another name for this attribute"
+    );
+    Error::new(Code::InvalidArg, message)
+}
+
+/// Passes on the entry with the key of recorded dtypes, or all other entries.
+struct Part<'v> {
+    to: &'v mut dyn Visit,
+    takes_recorded: bool,
+    /// Values of the entry that were visited, with its key and the ends of containers.
+    values: usize,
+    /// Number of other entries.
+    others: usize,
+    /// Open containers.
+    depth: usize,
+    /// Number of keys and values that have ended.
+    ended: usize,
+    /// Whether the next value belongs to a tag.
+    is_tagged: bool,
+    is_recorded: bool,
+}
+
+impl<'v> Part<'v> {
+    fn new(to: &'v mut dyn Visit, takes_recorded: bool) -> Self {
+        Self {
+            to,
+            takes_recorded,
+            values: 0,
+            others: 0,
+            depth: 0,
+            ended: 0,
+            is_tagged: false,
+            is_recorded: false,
+        }
+    }
+}
+
+impl Visit for Part<'_> {
+    fn visit(&mut self, event: Event<'_>) -> Result<()> {
+        if self.depth == 0 && self.ended.is_multiple_of(2) && !self.is_tagged {
+            self.is_recorded = event == Event::Text(KEY);
+            self.others += usize::from(!self.is_recorded);
+        }
+        match event {
+            Event::Array | Event::Map => self.depth += 1,
+            Event::End => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        self.is_tagged = matches!(event, Event::Tag(_));
+        if self.depth == 0 && !self.is_tagged {
+            self.ended += 1;
+        }
+        self.values += usize::from(self.is_recorded);
+        let is_bounded = !self.takes_recorded || self.values <= VALUES;
+        if self.is_recorded == self.takes_recorded && is_bounded { self.to.visit(event) } else { Ok(()) }
+    }
 }
 
 fn parse(value: &Value) -> Option<Recorded> {
@@ -90,8 +176,58 @@ fn parse(value: &Value) -> Option<Recorded> {
         Some((role.as_text()?.to_owned(), length))
     };
     let lengths = match field(LENGTHS) {
-        None => Vec::new(),
+        None => BTreeMap::new(),
         Some(lengths) => lengths.as_map()?.iter().map(length).collect::<Option<_>>()?,
     };
     Some(Recorded { has_none, components, lengths })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+mod tests {
+    use super::*;
+
+    fn map(entries: impl IntoIterator<Item = (Value, Value)>) -> Value {
+        Value::Map(entries.into_iter().collect())
+    }
+
+    /// Recorded dtypes of this many components.
+    fn recorded(components: usize) -> Value {
+        let roles = (0..components).map(|at| (Value::from(format!("c{at}")), Value::from("int8")));
+        map([(Value::from(COMPONENTS), map(roles))])
+    }
+
+    #[test]
+    fn other_attributes_stay_in_their_order() {
+        let nested = Value::Array(vec![map([(KEY.into(), 1.into())]), Value::Tag(5, Box::new(KEY.into()))]);
+        let tagged = (Value::Tag(5, Box::new(KEY.into())), Value::from(2));
+        let others = [("a".into(), nested.clone()), tagged, (nested, KEY.into())];
+        for at in 0..=others.len() {
+            let mut entries = others.to_vec();
+            entries.insert(at, (KEY.into(), recorded(2)));
+            let (rest, recorded) = take(&Attributes::from(entries)).unwrap().unwrap();
+            assert_eq!(*rest.unwrap().values().unwrap(), others);
+            assert_eq!(recorded.components.len(), 2);
+            assert_eq!(recorded.components.get("c1"), Some(&DType::Int8));
+        }
+        let alone = Attributes::from(vec![(KEY.into(), recorded(1))]);
+        assert!(take(&alone).unwrap().unwrap().0.is_none());
+        assert!(take(&Attributes::from(others.to_vec())).unwrap().is_none());
+    }
+
+    #[test]
+    fn more_dtypes_than_a_tensor_has_components_are_an_attribute() {
+        let of = |count| take(&Attributes::from(vec![(KEY.into(), recorded(count))])).unwrap();
+        assert_eq!(of(limits::COMPONENTS).unwrap().1.components.len(), limits::COMPONENTS);
+        assert!(of(2 * limits::COMPONENTS + 16).is_none());
+    }
+
+    #[test]
+    fn the_key_is_reserved() {
+        let with =
+            |key: Value| check_free(Some(&Attributes::from(vec![("a".into(), 1.into()), (key, 5.into())])));
+        assert_eq!(with(KEY.into()).unwrap_err().code(), Code::InvalidArg);
+        assert!(with(Value::Array(vec![KEY.into()])).is_ok());
+        assert!(check_free(None).is_ok());
+    }
 }
