@@ -72,7 +72,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bmaxShardBytes\b/, '--max-shard-size'],
   [/\brename: (?=['$])/, '--rename '],
   [/\brename: (?=there)/, '--rename: '],
-  [/^dtype must/, '--dtype must'],
+  [/\bdtype must be a floating/, '--dtype must be a floating'],
   [/\bcast: (?=['$])/, '--cast '],
   [/, or open a single file with shards: 'none'/, ''],
   [/, or only this one with shards: 'none'/, ''],

@@ -67,8 +67,8 @@ export class Patterns {
     const unused = this.#rules.find(({ from }) => !this.#used.has(from))
     if (unused === undefined) return
     const { from } = unused
-    const what = from.includes('*') ? `'${from}' matches no tensor` : `there is no tensor '${from}'`
-    throw invalid(RangeError, `rename: ${what}, or an earlier rule renames what it matches`)
+    const what = from.includes('*') ? `rename: '${from}' matches no tensor` : `rename: there is no tensor '${from}'`
+    throw invalid(RangeError, `${what}, or an earlier rule renames what it matches`)
   }
 }
 
