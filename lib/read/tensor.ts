@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { inspect } from 'node:util'
-import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
+import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { shareTurn } from '../native/event-loop.js'
 import { type JobOptions, run } from '../native/job.js'
 import {
@@ -481,7 +481,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const { native, path } = this.#store
     const component = quantized ? undefined : this.#dataOrdinal()
     const output = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
-    return rethrowNative(() => native.loadCached(this.#ordinal, component, request, output), path)
+    try {
+      return native.loadCached(this.#ordinal, component, request, output)
+    } catch (thrown) {
+      // The read may have found that the file was truncated, which says more.
+      this.#store.throwIfClosed()
+      throw publicError(thrown, path)
+    }
   }
 
   async #deliver(
