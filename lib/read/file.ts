@@ -283,8 +283,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /** The ordinals of the selected tensors. Yields to the event loop if there are many names. */
-  #ordinalsInTurns(selection: TensorSelection): Uint32Array | Promise<Uint32Array> {
-    const given = this.#selected(selection)
+  #ordinalsInTurns(selection: TensorSelection, signal: AbortSignal | undefined): Uint32Array | Promise<Uint32Array> {
+    const matches = this.#filterOf(selection)
+    if (matches !== undefined) return this.#filtered(matches, signal)
+    const given = this.#expanded(selection)
     if (given === undefined || given.length < TURN) return this.#found(given)
     return this.#foundInTurns(given)
   }
@@ -316,24 +318,37 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return found?.length === names.length ? found : undefined
   }
 
-  /** The names of the selected tensors; undefined for all. */
-  #selected({ names, filter }: TensorSelection): unknown[] | undefined {
-    const given = this.#given(names)
-    if (filter === undefined) return given && this.#expanded(given)
-    if (given !== undefined) throw invalid(TypeError, 'give either names or filter, not both')
-    const matches = tensorFilter<{ name: string }>(filter as Filter<{ name: string }>)
-    if (matches === undefined) return undefined
-    // A glob needs no tensors.
-    if (typeof filter !== 'function') return Array.from(this.keys()).filter((name) => matches({ name }))
-    return Array.from(this.values())
-      .filter((tensor) => matches(tensor))
-      .map(({ name }) => name)
+  /** Tests whether `filter` selects a tensor; undefined without one. */
+  #filterOf({ names, filter }: TensorSelection): ((tensor: AnyTensor) => boolean) | undefined {
+    const matches = tensorFilter(filter)
+    if (matches !== undefined && names !== undefined) throw invalid(TypeError, 'give either names or filter, not both')
+    return matches
   }
 
-  /** Replaces each glob by the names that it matches. A string that is a tensor's name is never a glob. */
-  #expanded(names: unknown[]): unknown[] {
+  /** The ordinals from `from` up to `end` of the tensors that a filter selects. */
+  #where(matches: (tensor: AnyTensor) => boolean, from = 0, end = this.size): number[] {
+    this.#store.throwIfClosed()
+    const chosen: number[] = []
+    for (let ordinal = from; ordinal < end; ordinal++) if (matches(this.#at(ordinal))) chosen.push(ordinal)
+    return chosen
+  }
+
+  /** The ordinals of the tensors that a filter selects. Yields to the event loop if there are many. */
+  async #filtered(matches: (tensor: AnyTensor) => boolean, signal: AbortSignal | undefined): Promise<Uint32Array> {
+    await this.#ready(signal)
+    const chosen: number[] = []
+    for (let from = 0; from < this.size; from += TURN) {
+      if (from > 0) await nextTurn()
+      for (const ordinal of this.#where(matches, from, Math.min(from + TURN, this.size))) chosen.push(ordinal)
+    }
+    return Uint32Array.from(chosen)
+  }
+
+  /** The given names, each glob replaced by the names that it matches. A string that is a tensor's name is never a glob. */
+  #expanded({ names: given }: TensorSelection): unknown[] | undefined {
+    const names = this.#given(given)
     const isGlob = (name: unknown): name is string => typeof name === 'string' && /[*?]/.test(name) && !this.has(name)
-    if (!names.some(isGlob)) return names
+    if (!names?.some(isGlob)) return names
     const all = Array.from(this.keys())
     return names.flatMap((name) => {
       if (!isGlob(name)) return [name]
@@ -385,7 +400,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
     // No await without need: other calls in this turn may join the same work.
-    const found = this.#ordinalsInTurns(read)
+    const found = this.#ordinalsInTurns(read, signal)
     const ordinals = found instanceof Promise ? await found : found
     const index = this.#ready(signal)
     const catalog = index instanceof Promise ? await index : index
@@ -432,17 +447,6 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return { ...(canonical ? await withCanonical(this.#store, found, job.signal) : found), warnings }
   }
 
-  /** The ordinals of the tensors that a filter selects. */
-  async #filtered(matches: (tensor: AnyTensor) => boolean, signal: AbortSignal | undefined): Promise<Uint32Array> {
-    await this.#ready(signal)
-    const chosen: number[] = []
-    for (let ordinal = 0; ordinal < this.size; ordinal++) {
-      if (ordinal % TURN === TURN - 1) await nextTurn()
-      if (matches(this.#at(ordinal))) chosen.push(ordinal)
-    }
-    return Uint32Array.from(chosen)
-  }
-
   /**
    * Returns the content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`. It does not depend on where the bytes are, the shards or
    * the compression of the file. It is computed from the digests in the index, without reading data.
@@ -481,7 +485,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const { maxBytes, onProgress, signal } = read
     const inFlight = optional(maxBytes, (value) => validateInteger('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
-    const found = this.#ordinalsInTurns(read)
+    const found = this.#ordinalsInTurns(read, signal)
     const ordinals = found instanceof Promise ? await found : found
     await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
   }
@@ -495,7 +499,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   evict(names: Iterable<string> | undefined): void
   evict(options?: EvictOptions): void
   evict(first?: Names | EvictOptions): void {
-    const ordinals = this.#found(this.#selected(namesAnd<EvictOptions>(first, undefined, SELECTION)))
+    const read = namesAnd<EvictOptions>(first, undefined, SELECTION)
+    const matches = this.#filterOf(read)
+    const ordinals = matches === undefined ? this.#found(this.#expanded(read)) : Uint32Array.from(this.#where(matches))
     rethrowNative(() => this.#store.native.evict(ordinals))
   }
 
@@ -590,7 +596,7 @@ function namesAnd<T extends { names?: Names }>(
     if (second !== undefined) throw wrongType('names', 'an iterable of names', first)
     return readOptions(first as T, known)
   }
-  const others = known.filter((key) => key !== 'names' && key !== 'filter')
+  const others = known.filter((key) => !SELECTION.includes(key as (typeof SELECTION)[number]))
   const read = readOptions(second, others.length > 0 ? others : known)
   return first === undefined ? read : { ...read, names: first }
 }

@@ -30,8 +30,7 @@ export const needsCatalog = (casts: Casts): boolean => casts.pairs === undefined
 
 /**
  * Adds casts that depend on names or on a file's dtypes to a selection. With `checks`, throws RangeError ZT_INVALID_ARG for a pattern that
- * matches no tensor, or that
- * casts none of those that it matches.
+ * matches no tensor, or that casts none of those that it matches.
  */
 export async function castTensors(
   selection: NativeSelection,
