@@ -449,7 +449,7 @@ fn is_small_and_cached(
         let Some(span) = span(part) else { return false };
         total = total.saturating_add(span.length);
         let source = files.opened(span.file).filter(|_| total <= SMALL as u64);
-        source.is_some_and(|source| source.local().is_some() && source.is_cached(span.offset, span.length))
+        source.is_some_and(|source| source.is_cached(span.offset, span.length))
     })
 }
 

@@ -4,7 +4,6 @@ use napi::bindgen_prelude::{Float64Array, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError};
-use ztensor_core::model::DType;
 use ztensor_core::read::take::Form;
 use ztensor_core::work::lanes::Lane;
 
@@ -45,9 +44,8 @@ impl NativeFile {
                 let Some(component) = component else { return take(Form::Dequantized) };
                 let (_, component) = source.shared.part(ordinal, component)?;
                 if widen {
-                    let dtype: Option<DType> = component.dtype;
                     let unknown = || CoreError::new(Code::BadDtype, "the element type is unknown");
-                    return take(Form::Widened(component, dtype.ok_or_else(unknown)?));
+                    return take(Form::Widened(component, component.dtype.ok_or_else(unknown)?));
                 }
                 let mut bytes = take(Form::Stored(component))?;
                 kernels::to_host_order(component.dtype, &mut bytes);

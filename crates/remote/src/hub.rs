@@ -247,8 +247,8 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
             commit
         };
     }
-    if let Some(files) = cache.as_ref().and_then(|cache| cache.files(&address.revision))
-        && described.get().is_none()
+    if described.get().is_none()
+        && let Some(files) = cache.as_ref().and_then(|cache| cache.files(&address.revision))
     {
         // The cached files answer what a request would.
         let _ = described.set(Described::cached(address.revision.clone(), files));

@@ -7,7 +7,7 @@ use super::zt1::recorded;
 use ciborium::Value;
 
 use crate::error::Result;
-use crate::model::{Catalog, Component, DType, Encoding, Tensor};
+use crate::model::{Attributes, Catalog, Component, DType, Encoding, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
 /// The default generator: 1.0 requires one.
@@ -113,13 +113,12 @@ fn tensors(
 /// Writes the manifest entry of a tensor, without its name.
 pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) -> Result<()> {
     let fields = if spelling == Spelling::V10 { 4 } else { 3 };
-    let attributes = match spelling {
-        Spelling::V10 => recorded::with_dtypes(catalog, tensor)?,
-        Spelling::V11 | Spelling::V12 => tensor
-            .attributes()
-            .map(|attributes| attributes.values().map(|values| values.to_vec()))
-            .transpose()?,
-    };
+    let mut attributes = tensor.attributes().map(Attributes::values).transpose()?;
+    if spelling == Spelling::V10
+        && let Some(dtypes) = recorded::entry(catalog, tensor)
+    {
+        attributes.get_or_insert_default().to_mut().push(dtypes);
+    }
     encoder.map(fields + usize::from(attributes.is_some()));
     if spelling == Spelling::V10 {
         encoder.text("dtype");

@@ -10,7 +10,6 @@ use ciborium::Value;
 use crate::checked::exact;
 use crate::error::{Code, Error, Result};
 use crate::limits;
-use crate::model::Entries;
 use crate::model::{Attributes, Catalog, Component, DType, Encoding, Layout, Tensor};
 use crate::syntax::values::{Event, Ignore, Tree, Visit};
 
@@ -28,19 +27,15 @@ pub fn may_be_in(attributes: &[u8]) -> bool {
     attributes.windows(KEY.len()).any(|window| window == KEY.as_bytes())
 }
 
-/// The attributes to write for a tensor: its own, and its recorded dtypes if it needs them.
-pub fn with_dtypes(catalog: &Catalog, tensor: Tensor<'_>) -> Result<Option<Entries>> {
-    let own = tensor
-        .attributes()
-        .map(|attributes| attributes.values().map(|values| values.to_vec()))
-        .transpose()?;
+/// Returns the attribute that records the dtypes of a tensor, if it needs one.
+pub fn entry(catalog: &Catalog, tensor: Tensor<'_>) -> Option<(Value, Value)> {
     let is_other = matches!(tensor.layout(), Layout::Other(_));
     let others = || tensor.components().iter().filter(|part| is_other || !tensor.is_own(part));
     let typed: Vec<_> = others().filter_map(|part| Some((catalog.label(part.role), part.dtype?))).collect();
     let has_none = is_other && tensor.dtype().is_none();
     if !has_none && typed.iter().all(|&(_, dtype)| dtype == DType::Uint8) {
         // Bytes are what components are without a dtype.
-        return Ok(own);
+        return None;
     }
     let mut recorded = Vec::new();
     if has_none {
@@ -55,9 +50,7 @@ pub fn with_dtypes(catalog: &Catalog, tensor: Tensor<'_>) -> Result<Option<Entri
     if !lengths.is_empty() {
         recorded.push((Value::from(LENGTHS), Value::Map(lengths)));
     }
-    let mut entries = own.unwrap_or_default();
-    entries.push((Value::from(KEY), Value::Map(recorded)));
-    Ok(Some(entries))
+    Some((Value::from(KEY), Value::Map(recorded)))
 }
 
 /// Recorded dtypes.
