@@ -8,11 +8,12 @@ import { nginx } from './servers/nginx.mjs'
 import { versitygw } from './servers/versitygw.mjs'
 import { compareUploads } from './uploads.mjs'
 
-/** The models, which the servers share. */
-let made
+/** A promise of the models, which the servers share: they start at the same time, and only the first writes. */
+let writing
 
 const through = (start) => async (given) => {
-  made ??= await models(given.build)
+  writing ??= models(given.build)
+  const made = await writing
   const server = await start({ ...given, models: made, names: goodFixtures(given.fixtures) })
   try {
     const results = await checked(server, made)

@@ -25,7 +25,7 @@ async function write(path, seed, options) {
 
 /** Keys and the bytes to put there: of safetensors and of zTensor 2, each in one file and, `sharded/`, in several. */
 export async function models(build) {
-  const folder = join(build, 'far-models')
+  const folder = join(build, 'remote-models')
   rmSync(folder, { recursive: true, force: true })
   for (const name of ['sharded', 'other']) mkdirSync(join(folder, name), { recursive: true })
   await write(join(folder, 'model.safetensors'), 1)
