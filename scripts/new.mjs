@@ -20,13 +20,13 @@ use ztensor_core::layouts;
 use ztensor_core::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
 
 const NAME: &str = "${name}";
-const LACKS: &str = "no ${title} magic";
+const MISSING: &str = "no ${title} magic";
 const MAGIC: &[u8; ${MAGIC_BYTES}] = b"${magic}";
 /// The magic and the count.
 const HEADER_BYTES: u64 = ${MAGIC_BYTES + 4};
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "${title}", endings: &[NAME], lacks: LACKS, detect, parse, writes: &[] };
+    Format { name: NAME, title: "${title}", endings: &[NAME], missing: MISSING, detect, parse, writes: &[] };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if probe.first(${MAGIC_BYTES})? == MAGIC { Confidence::Certain } else { Confidence::No })
@@ -36,7 +36,7 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let total = input.length();
     let header = input.read_vec(0, total.min(HEADER_BYTES))?;
-    let Some(count) = header.strip_prefix(MAGIC) else { return Err(bad_magic(LACKS)) };
+    let Some(count) = header.strip_prefix(MAGIC) else { return Err(bad_magic(MISSING)) };
     let Ok(count) = <[u8; 4]>::try_from(count) else {
         return Err(Error::new(Code::Truncated, "the file ends within its header").at(total).rule("${title} header"));
     };

@@ -63,7 +63,7 @@ test('merge compresses and hashes as convert does', async (t) => {
   t.is((await run('verify', canonical, '--canonical')).code, 0)
 })
 
-test('merge refuses a name that stands twice, listing all', async (t) => {
+test('merge refuses a name that appears twice, listing all', async (t) => {
   const { path } = checkpoint({ 'a.safetensors': { x: [1], y: [2] }, 'b.safetensors': { y: [3], x: [4] } })
   const target = scratchPath('clash.zt')
   const { code, stderr } = await run('merge', target, path('a.safetensors'), path('b.safetensors'))

@@ -52,7 +52,7 @@ test('it is the new name that counts', async (t) => {
   )
 })
 
-test('a new name that stands twice is refused, and the target left alone', async (t) => {
+test('a new name that appears twice is refused, and the target left alone', async (t) => {
   const { path, names } = scratchFolder()
   const from = await source()
   for (const version of ['1.0', '2']) {

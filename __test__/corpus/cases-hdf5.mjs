@@ -180,7 +180,7 @@ export const cases = [
   }),
   rooted('a link into another file', [h.externalLink('a', '/etc/passwd', '/x')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
   rooted('a link of an unknown kind', [h.userLink('a')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
-  twice('a link name that stands twice', [link('w', DATASET), link('w', DATASET)], ['w', 'w~2']),
+  twice('a link name that appears twice', [link('w', DATASET), link('w', DATASET)], ['w', 'w~2']),
   twice(
     'a link name with a slash, and a link of a group',
     [link('g', 4096), link('g/w', DATASET)],

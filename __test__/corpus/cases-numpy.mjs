@@ -152,7 +152,7 @@ export const cases = [
   header('a call', "__import__('os').system('true')", 'ZT_BAD_INDEX'),
   header('a key is missing', "{'descr': '<f4', 'shape': (2, 2)}", 'ZT_BAD_INDEX'),
   header('a key is one too many', `${dict().slice(0, -1)}'x': 1}`, 'ZT_BAD_INDEX'),
-  header('a key stands twice', `${dict().slice(0, -1)}'shape': (4,)}`, 'ZT_BAD_INDEX'),
+  header('a key appears twice', `${dict().slice(0, -1)}'shape': (4,)}`, 'ZT_BAD_INDEX'),
   header('a key is a number', '{1: 2}', 'ZT_BAD_INDEX'),
   header('the order is a number', dict({ fortran: '0' }), 'ZT_BAD_INDEX'),
   header('something follows', `${dict()} 1`, 'ZT_BAD_INDEX'),

@@ -96,7 +96,7 @@ export const cases = [
   refused('a document type', plain.replace('<net', '<!DOCTYPE net [<!ENTITY a "b">]><net'), 'ZT_BAD_INDEX', { rule: true }),
   refused('entities of entities', plain.replace('<net', '<!DOCTYPE net [<!ENTITY a "&#97;"><!ENTITY b "&a;&a;&a;">]><net').replace('"w"', '"&b;"'), 'ZT_BAD_INDEX'),
   refused('an entity that is not known', plain.replace('"w"', '"&lol;"'), 'ZT_BAD_INDEX'),
-  refused('an attribute that stands twice', plain.replace('name="w"', 'name="w" name="w"'), 'ZT_BAD_INDEX'),
+  refused('an attribute that appears twice', plain.replace('name="w"', 'name="w" name="w"'), 'ZT_BAD_INDEX'),
   refused('an attribute without quotes', plain.replace('name="w"', 'name=w'), 'ZT_BAD_INDEX'),
   refused('ends that do not match', plain.replace('</layers>', '</layer>'), 'ZT_BAD_INDEX'),
   refused('elements that do not end', plain.slice(0, plain.indexOf('</layers>')), 'ZT_TRUNCATED'),

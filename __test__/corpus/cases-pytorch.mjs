@@ -371,7 +371,7 @@ export const cases = [
   refused('legacy: a storage that goes beyond the end', legacy(pickle(dict([text('w'), W])), [['0', 5, SQUARE]]), 'ZT_TRUNCATED'),
   refused('legacy: a storage of 2^62 elements', legacy(pickle(dict([text('w'), W])), [['0', 2n ** 62n, SQUARE]]), 'ZT_TRUNCATED'),
   refused('legacy: a key that no tensor has', legacy(pickle(dict([text('w'), W])), [['1', 4, SQUARE]]), 'ZT_BAD_INDEX'),
-  refused('legacy: a key that stands twice', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE], ['0', 4, SQUARE]]), 'ZT_BAD_INDEX'),
+  refused('legacy: a key that appears twice', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE], ['0', 4, SQUARE]]), 'ZT_BAD_INDEX'),
   refused('legacy: a key that is no text', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]], { keys: pickle(list(int(0))) }), 'ZT_BAD_INDEX'),
   refused('legacy: no storages', legacy(pickle(dict([text('w'), W]))), 'ZT_BAD_INDEX'),
 ]

@@ -123,9 +123,9 @@ export const cases = [
   refused('a value beyond its block', table([block([HEAD, entry('w', W, { length: 1 << 20 })])]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   refused('more of the last key than it has', table([block([HEAD, entry('w', W, { shared: 2 })])]), 'ZT_BAD_INDEX', { rule: true }),
   refused('keys out of order', table([block([HEAD, ['w', W], ['v', W]])]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
-  refused('a key that stands twice', table([block([HEAD, ['w', W], ['w', W]])]), 'ZT_BAD_INDEX', { rule: true }),
+  refused('a key that appears twice', table([block([HEAD, ['w', W], ['w', W]])]), 'ZT_BAD_INDEX', { rule: true }),
   refused('keys out of order in two blocks', table([block([HEAD, ['w', W]]), block([['v', W]])]), 'ZT_BAD_INDEX', { rule: true }),
-  refused('a block that stands twice', table([block([HEAD, ['w', W]])], { handles: ([first]) => [first, first] }), 'ZT_BAD_INDEX', { rule: true }),
+  refused('a block that appears twice', table([block([HEAD, ['w', W]])], { handles: ([first]) => [first, first] }), 'ZT_BAD_INDEX', { rule: true }),
   refused('the place of a block that is none', table([block([HEAD])], { handles: () => [Buffer.from([0])] }), 'ZT_BAD_INDEX', { rule: true }),
   refused('the place of a block and more', table([block([HEAD])], { handles: () => [Buffer.from([0, 9, 1])] }), 'ZT_BAD_INDEX', { rule: true }),
   refused('a block beyond the file', table([block([HEAD])], { handles: ([first]) => [first, { offset: 2 ** 40, size: 9 }] }), 'ZT_TRUNCATED', { rule: true, offset: 2 ** 40 }),
@@ -157,7 +157,7 @@ export const cases = [
 
   // tensor_slice.proto
   odd('parts: an entry that there is not', parts([2], [[[0, 1]], [[1, 1]]], [half(0)]), 'ZT_BAD_INDEX'),
-  odd('parts: one that stands twice', parts([2], [[[0, 1]], [[0, 1]]], [half(0)]), 'ZT_BAD_INDEX'),
+  odd('parts: one that appears twice', parts([2], [[[0, 1]], [[0, 1]]], [half(0)]), 'ZT_BAD_INDEX'),
   odd('parts: of another shape', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { shape: [2], data: f32s(1, 2) })]), 'ZT_BAD_INDEX'),
   odd('parts: of another type', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { type: TYPES.int32 })]), 'ZT_BAD_INDEX'),
   odd('parts: of another rank', parts([2, 1], [[[0, 1]], [[1, 1]]], [half(0), half(1)]), 'ZT_BAD_INDEX'),

@@ -38,7 +38,7 @@ export const cases = [
   { name: 'magic in lower case', bytes: zt10({}, { magic: Buffer.from('zten1000') }), code: 'ZT_BAD_MAGIC' },
   { name: 'magic off by its last bit', bytes: zt10({}, { magic: Buffer.from('ZTEN1001') }), code: 'ZT_BAD_MAGIC' },
 
-  // §6 step 2, §7.1: the size of the index. A file cut short ends in bytes that are no size, so a size that the file has no
+  // §6 step 2, §7.1: the size of the index. A truncated file ends in bytes that are no size, so a size that the file has no
   // room for is ZT_TRUNCATED however large; open/large.test.mjs has one that fits, and is past the limit.
   { name: 'index one byte larger than fits', bytes: zt10({}, { size: zt10({}).length - 15 }), code: 'ZT_TRUNCATED' },
   { name: 'index as large as the file', bytes: zt10({}, { size: zt10({}).length }), code: 'ZT_TRUNCATED' },

@@ -40,7 +40,7 @@ export const cases = [
   { name: 'a first byte stripped to 7 bits', bytes: valid({ header: Buffer.from('095a54320d0a1a0a', 'hex') }), code: 'ZT_BAD_MAGIC' },
   { name: 'line endings translated in the first magic', bytes: valid({ header: Buffer.from('895a54320a1a0a00', 'hex') }), code: 'ZT_BAD_MAGIC' },
   refused('another magic at the end', valid({ magic: Buffer.from('895a54330d0a1a0a', 'hex') }), 'ZT_TRUNCATED', RULE.magic),
-  refused('cut short by a byte', VALID.subarray(0, -1), 'ZT_TRUNCATED', RULE.magic),
+  refused('one byte too short', VALID.subarray(0, -1), 'ZT_TRUNCATED', RULE.magic),
   refused('an append that broke off', Buffer.concat([VALID, Buffer.alloc(4096)]), 'ZT_TRUNCATED', RULE.magic),
   ...[0, 1, 3, 0xffffffff].map((version) => refused(`version ${version}`, valid({ version }), 'ZT_UNSUPPORTED_VERSION', RULE.footer)),
   refused('a data shard whose footer has an offset', Buffer.concat([MAGIC, footer({ offset: 4096 })]), 'ZT_BAD_INDEX', RULE.dataShards),
@@ -58,7 +58,7 @@ export const cases = [
 
   // Deterministic CBOR
   refused('bytes after the root', encoded(deterministic({ objects: {} }), [0]), 'ZT_BAD_INDEX', RULE.encoding),
-  refused('the root cut short', encoded(deterministic({ objects: {} }).subarray(0, -1)), 'ZT_BAD_INDEX', RULE.encoding),
+  refused('a truncated root', encoded(deterministic({ objects: {} }).subarray(0, -1)), 'ZT_BAD_INDEX', RULE.encoding),
   refused('the root of indefinite length', encoded(encode(openMap([['objects', {}]]))), 'ZT_BAD_INDEX', RULE.encoding),
   refused('the root with the tag of CBOR', encoded(encode(selfDescribed({ objects: {} }))), 'ZT_BAD_INDEX', RULE.encoding),
   refused('the root with a wide head', encoded(encode(wide({ objects: {} }, 1))), 'ZT_BAD_INDEX', RULE.encoding),

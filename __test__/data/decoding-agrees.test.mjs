@@ -42,7 +42,7 @@ const KINDS = {
   'a byte too few': (size) => [[bomb(size / 2, 1), bomb(size / 2 - 1, 2)], 'ZT_DECODE'],
   'a byte too many': (size) => [[bomb(size / 2, 1), bomb(size / 2 + 1, 2)], 'ZT_DECODE'],
   'bytes behind the frames': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2), Buffer.alloc(8)], 'ZT_DECODE'],
-  'the last frame cut short': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2).subarray(0, -1)], 'ZT_DECODE'],
+  'a truncated last frame': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2).subarray(0, -1)], 'ZT_DECODE'],
   'skippable frames alone': () => [[SKIPPED, SKIPPED], 'ZT_DECODE'],
   'no bytes': () => [[], 'ZT_DECODE'],
 }

@@ -135,7 +135,7 @@ const cases = {
   },
 }
 if (aliases && process.platform !== 'win32') {
-  cases['a file cut short below its views is survived and told of'] = () => {
+  cases['a file truncated below its views is survived and told of'] = () => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...runs(), fileURLToPath(import.meta.url), 'cut'], {
       encoding: 'utf8',
     })

@@ -1,4 +1,4 @@
-// After a file was cut short under its mapping, every call of every kind on it, its tensors and their components throws
+// After a file was truncated under its mapping, every call of every kind on it, its tensors and their components throws
 // ZT_MAPPING_LOST, whoever finds it out first; but for what says what is known already, and what lets go of it.
 import { spawnSync } from 'node:child_process'
 import { truncateSync } from 'node:fs'

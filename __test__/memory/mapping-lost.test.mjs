@@ -1,4 +1,4 @@
-// A file that is cut short, replaced or removed while it is mapped takes nothing down and passes no zeros for data.
+// A file that is truncated, replaced or removed while it is mapped takes nothing down and passes no zeros for data.
 // Everything that may raise a signal runs in a process of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -261,7 +261,7 @@ if (canMap(4) && process.platform !== 'win32') {
   })
 }
 
-test('cut short before it is mapped: ZT_TRUNCATED, of data and of every reading call', async (t) => {
+test('truncated before it is mapped: ZT_TRUNCATED, of data and of every reading call', async (t) => {
   const path = scratchFile(BYTES)
   const file = openSync(path)
   const tensor = file.tensor('w')

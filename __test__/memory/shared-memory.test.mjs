@@ -71,7 +71,7 @@ for (const program of new Set([process.execPath, ...installed])) {
 
   if (process.platform === 'win32') continue // which lets nobody cut a mapped file
   if (!canMap(1) || !hasSharedMemory(version)) continue
-  test(`a file that is cut short, under ${process.execPath === program ? 'this runtime' : `Node ${version}`}`, async (t) => {
+  test(`a file that is truncated, under ${process.execPath === program ? 'this runtime' : `Node ${version}`}`, async (t) => {
     const { stdout } = await promisify(execFile)(program, ['--expose-gc', CHILD, await written(), 'lost'], { env })
     const seen = { heard: ['ZT_MAPPING_LOST'], after: 'ZT_MAPPING_LOST', isCut: true, left: 0 }
     t.like(JSON.parse(stdout), process.platform === 'linux' ? seen : { ...seen, left: 1 })

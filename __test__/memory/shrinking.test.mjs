@@ -1,4 +1,4 @@
-// A file that is cut short while long work reads it, mapped or not, with and without views of it: the work ends with what stood
+// A file that is truncated while long work reads it, mapped or not, with and without views of it: the work ends with what stood
 // there, or says that the file is shorter now. In a process of its own, since a signal may be raised.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

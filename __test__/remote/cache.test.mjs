@@ -371,7 +371,7 @@ const HEADER = 96
 const HARM = {
   'a flipped bit': (data) => change(data, 6 * MIB + 77, [1]),
   'zeros in place of a block': (data) => change(data, 3 * MIB, new Uint8Array(MIB)),
-  'data that was cut short': (data) => truncateSync(data, 5 * MIB),
+  'data that was truncated': (data) => truncateSync(data, 5 * MIB),
   'data that was cut and is long again': (data) => {
     truncateSync(data, 5 * MIB)
     truncateSync(data, BYTES.length)
@@ -383,7 +383,7 @@ const HARM = {
   'records of zeros': (_, table) => change(table, HEADER, new Uint8Array(statSync(table).size - HEADER)),
   'a record of another block': (_, table) =>
     change(table, HEADER, readFileSync(table).subarray(HEADER + 16, HEADER + 32)),
-  'a table that was cut short': (_, table) => truncateSync(table, 40),
+  'a table that was truncated': (_, table) => truncateSync(table, 40),
   'no table': (_, table) => rmSync(table),
   'an empty table': (_, table) => truncateSync(table, 0),
   'noise in the table': (_, table) => change(table, HEADER + 8, [1, 2, 3, 4, 5, 6, 7, 8, 9]),

@@ -111,11 +111,11 @@ test('COO, in order and without one: into version 2 and back it is the same', as
   }
 })
 
-test('a column or cell that stands twice is refused, and leaves nothing behind', async (t) => {
+test('a column or cell that appears twice is refused, and leaves nothing behind', async (t) => {
   const { names, path } = scratchFolder()
   for (const [at, message] of [
-    [5, /column \d+ stands twice in row 1;/],
-    [LENGTHS.slice(0, 900).reduce((sum, length) => sum + length, 0) + 1_200_000, /column 7 stands twice in row 900;/],
+    [5, /column \d+ appears twice in row 1;/],
+    [LENGTHS.slice(0, 900).reduce((sum, length) => sum + length, 0) + 1_200_000, /column 7 appears twice in row 900;/],
   ]) {
     const given = matrix(LENGTHS, WIDTH, row)
     given.indices[at] = at === 5 ? given.indices[4] : 7

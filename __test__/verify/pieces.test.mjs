@@ -107,7 +107,7 @@ test('a tensor in many frames, of more than is held at a time', async (t) => {
   }
 })
 
-test('a file that is cut short under a verification is never found good', async (t) => {
+test('a file that is truncated under a verification is never found good', async (t) => {
   const path = await written({ version: '1.0', digest: 'crc32c' }, [['a', noise(48 * MIB, 3)]])
   const losses = []
   const file = openSync(path, { onMappingLost: (error) => losses.push(error) })

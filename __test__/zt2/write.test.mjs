@@ -271,13 +271,13 @@ const ADDS = [
   ],
   ['attributes with a tag', 'ZT_INVALID_ARG', (w) => w.add('x', F, { attributes: { a: [2n ** 70n] } })],
   [
-    'a column that stands twice',
+    'a column that appears twice',
     'ZT_BAD_SPARSE',
     (w) => w.addCsr('x', { shape: [1, 3], values: F, indices: Uint8Array.of(1, 1), indptr: Uint8Array.of(0, 2) }),
     'zt.sparse_csr/1',
   ],
   [
-    'a cell that stands twice',
+    'a cell that appears twice',
     'ZT_BAD_SPARSE',
     (w) => w.addCoo('x', { shape: [3, 3], values: F, coords: Uint8Array.of(1, 1, 2, 2) }),
     'zt.sparse_coo/1',

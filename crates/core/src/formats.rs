@@ -49,7 +49,7 @@ pub struct Format {
     /// The file extensions, without the dot; the usual one first.
     pub endings: &'static [&'static str],
     /// What is missing in a file of another format, as part of a message: "no zTensor magic".
-    pub lacks: &'static str,
+    pub missing: &'static str,
     /// Returns whether a file of 8 bytes or more has this format.
     pub detect: fn(&Probe<'_>) -> Result<Confidence>,
     /// Reads the index. Fails with [`bad_magic`] for a file of another format, because a caller may name any format.

@@ -16,7 +16,7 @@ use ztensor_core::sources::mapping::Mapping;
 const CASE: &str = "ZTENSOR_FAULT_CASE";
 const LENGTH: usize = 1 << 20;
 
-/// A file of ones that this process may cut short.
+/// A file of ones that this process may truncate.
 fn file(name: &str) -> File {
     let path = env::temp_dir().join(format!("ztensor-fault-{name}-{}", process::id()));
     fs::write(&path, vec![1; LENGTH]).unwrap();

@@ -20,7 +20,7 @@ const TABLE: &[Format] = &[Format {
     name: "testfmt",
     title: "Test Format",
     endings: &["testfmt"],
-    lacks: "no Test Format magic",
+    missing: "no Test Format magic",
     detect,
     parse,
     writes: &[],

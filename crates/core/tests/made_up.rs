@@ -34,7 +34,7 @@ const TABLE: &[Format] = &[Format {
     name: "madeup",
     title: "Made Up",
     endings: &["madeup"],
-    lacks: "no Made Up magic",
+    missing: "no Made Up magic",
     detect: |probe: &Probe<'_>| {
         Ok(if probe.first(8)? == MAGIC { Confidence::Certain } else { Confidence::No })
     },

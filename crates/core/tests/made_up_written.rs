@@ -28,7 +28,7 @@ const TABLE: &[Format] = &[
         name: "before",
         title: "Before",
         endings: &["before"],
-        lacks: "no Before magic",
+        missing: "no Before magic",
         detect: |probe| {
             Ok(if probe.first(8)? == BEFORE_MAGIC { Confidence::Certain } else { Confidence::No })
         },
@@ -39,7 +39,7 @@ const TABLE: &[Format] = &[
         name: "behind",
         title: "Behind",
         endings: &["behind"],
-        lacks: "no Behind magic",
+        missing: "no Behind magic",
         detect: |probe| {
             Ok(if probe.first(8)? == BEHIND_MAGIC { Confidence::Certain } else { Confidence::No })
         },

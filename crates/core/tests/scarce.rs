@@ -64,7 +64,7 @@ fn without_threads<T>(work: impl FnOnce() -> T) -> T {
 
 const LENGTH: u64 = 4096;
 
-/// A file that this process may cut short.
+/// A file that this process may truncate.
 fn file(name: &str) -> File {
     let path = env::temp_dir().join(format!("ztensor-scarce-{name}-{}", process::id()));
     fs::write(&path, [1; 4096]).unwrap();

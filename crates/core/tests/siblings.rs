@@ -23,7 +23,7 @@ const TABLE: &[Format] = &[Format {
     name: "pointers",
     title: "Pointers",
     endings: &["pointers"],
-    lacks: "no magic of pointers",
+    missing: "no magic of pointers",
     detect: |probe| {
         Ok(if probe.first(9)? == MAGIC.as_bytes() { Confidence::Certain } else { Confidence::No })
     },

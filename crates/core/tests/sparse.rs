@@ -225,7 +225,7 @@ fn a_duplicate_column_is_reported_with_its_row() {
             ];
             let (code, message) =
                 refused(written("twice", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL));
-            let expected = format!("column {column} stands twice in row {row};");
+            let expected = format!("column {column} appears twice in row {row};");
             assert!(
                 code == Code::BadSparse && message.starts_with(&expected),
                 "{message} and not {expected}"
@@ -390,7 +390,7 @@ fn packed_values_are_written_but_not_sorted() {
 #[test]
 fn a_duplicate_in_a_row_that_fills_a_stretch_is_found() {
     let columns = |last: u64| u32s((0..STRETCH).rev().chain([last]));
-    for (last, refusal) in [(STRETCH, None), (5, Some("column 5 stands twice in row 0;".to_owned()))] {
+    for (last, refusal) in [(STRETCH, None), (5, Some("column 5 appears twice in row 0;".to_owned()))] {
         let given = vec![
             far(DType::Uint16, u16s(0..=STRETCH)),
             far(DType::Uint32, columns(last)),

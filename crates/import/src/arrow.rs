@@ -24,7 +24,7 @@ use message::{CONTINUATION, Kind, Message, Messages};
 use schema::{Metadata, Schema};
 
 const NAME: &str = "arrow";
-const LACKS: &str = "no Arrow magic and no Arrow message";
+const MISSING: &str = "no Arrow magic and no Arrow message";
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// The magic of Feather 1, a different format.
 const FEATHER: &[u8; 4] = b"FEA1";
@@ -44,7 +44,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "Arrow",
     endings: &["arrow", "feather"],
-    lacks: LACKS,
+    missing: MISSING,
     detect,
     parse,
     writes: &[],
@@ -253,7 +253,7 @@ impl Reading<'_> {
 
     fn finish(mut self) -> Result<Catalog> {
         if self.columns.is_none() && self.tensors == 0 {
-            return Err(bad_magic(LACKS));
+            return Err(bad_magic(MISSING));
         }
         if let Some(columns) = self.columns {
             columns.finish(&mut self.builder, &mut self.names)?;

@@ -19,14 +19,14 @@ use tree::Tree;
 
 const NAME: &str = "flax";
 const RULE: &str = "flax.serialization: msgpack_serialize";
-const LACKS: &str = "no MessagePack with arrays of Flax";
+const MISSING: &str = "no MessagePack with arrays of Flax";
 /// Tokens read during detection: an array must occur among them.
 const DETECTION_TOKENS: u32 = 4096;
 /// Bytes read during detection.
 const DETECTION_BYTES: u64 = 1 << 20;
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "Flax", endings: &["msgpack"], lacks: LACKS, detect, parse, writes: &[] };
+    Format { name: NAME, title: "Flax", endings: &["msgpack"], missing: MISSING, detect, parse, writes: &[] };
 
 /// MessagePack has no magic, and any byte but one begins a value. A file is accepted if it begins with a map or an extension and contains a
 /// Flax array whose shape and type match its number of bytes.
@@ -64,10 +64,10 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let mut rest = reader.whole();
     let mut root = rest;
     let begins = reader.next(&mut root).map_err(|error| {
-        if root.at == 0 && error.code() == Code::BadIndex { bad_magic(LACKS) } else { error }
+        if root.at == 0 && error.code() == Code::BadIndex { bad_magic(MISSING) } else { error }
     })?;
     if !matches!(begins, Token::Map(_) | Token::Array(_) | Token::Extension(..)) {
-        return Err(bad_magic(LACKS));
+        return Err(bad_magic(MISSING));
     }
     let mut tree = Tree::new(reader, Builder::new(Container::named(NAME), input.limits));
     tree.read(&mut rest)?;

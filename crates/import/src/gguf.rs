@@ -35,7 +35,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "GGUF",
     endings: &[NAME],
-    lacks: "no GGUF magic",
+    missing: "no GGUF magic",
     detect,
     parse,
     writes: &[],

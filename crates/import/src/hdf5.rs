@@ -38,10 +38,17 @@ use walk::Walk;
 const NAME: &str = "hdf5";
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 const SUPERBLOCK: &str = "HDF5 II.A Superblock";
-const LACKS: &str = "no HDF5 signature";
+const MISSING: &str = "no HDF5 signature";
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "HDF5", endings: &["h5", "hdf5"], lacks: LACKS, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "HDF5",
+    endings: &["h5", "hdf5"],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+};
 
 /// Finds the signature at the beginning, or after a user block whose size is a power of two of at least 512 bytes (II.A).
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -80,7 +87,7 @@ fn read(
     let most = most.min(range.length.saturating_mul(HDF5_READS).saturating_add(1 << 20));
     let found = Bytes::new(&source, range, most);
     let superblock = Superblock::parse_from_storage(&found).map_err(|error| match error {
-        hdf5_reader::error::Error::InvalidMagic => bad_magic(LACKS),
+        hdf5_reader::error::Error::InvalidMagic => bad_magic(MISSING),
         error => found.refusal(&error, "the superblock", 0).rule(SUPERBLOCK),
     })?;
     let sizes = Sizes { address: superblock.offset_size, length: superblock.length_size };

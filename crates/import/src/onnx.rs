@@ -19,7 +19,7 @@ use crate::limits::ONNX_INDEX_BYTES;
 use crate::protobuf::{Field, Run, Value, Walker};
 
 const NAME: &str = "onnx";
-const LACKS: &str = "no ONNX model";
+const MISSING: &str = "no ONNX model";
 /// Model fields read during detection: a model has about ten, and one for each function.
 const DETECTION_FIELDS: u32 = 4096;
 /// Bytes read during detection.
@@ -32,7 +32,7 @@ const GRAPH_FIELDS: u32 = 16;
 const VERSIONS: u64 = 255;
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "ONNX", endings: &["onnx"], lacks: LACKS, detect, parse, writes: &[] };
+    Format { name: NAME, title: "ONNX", endings: &["onnx"], missing: MISSING, detect, parse, writes: &[] };
 
 /// ONNX has no magic. All fields must be those of a model with a version and a graph. If there is no version, or a field is unknown, which
 /// a later version may define, the content of the graph is checked.
@@ -169,5 +169,5 @@ fn is_of_model(field: &Field) -> Option<bool> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let most = input.limits.max_index_bytes.unwrap_or(ONNX_INDEX_BYTES);
     let walker = Walker::new(input.source, input.stop, most);
-    graph::read(input, walker)?.ok_or_else(|| bad_magic(LACKS))
+    graph::read(input, walker)?.ok_or_else(|| bad_magic(MISSING))
 }

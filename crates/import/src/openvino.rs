@@ -17,13 +17,13 @@ use ztensor_core::model::Catalog;
 use crate::limits::OPENVINO_INDEX_BYTES;
 
 const NAME: &str = "openvino";
-const LACKS: &str = "no <net> of OpenVINO";
+const MISSING: &str = "no <net> of OpenVINO";
 /// Extensions of a model and of its data.
 const MODEL: &str = "xml";
 const DATA: &str = "bin";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], lacks: LACKS, detect, parse, writes: &[] };
+    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], missing: MISSING, detect, parse, writes: &[] };
 
 /// Accepts a root `<net>` with an integer version: other programs and versions use such a root too.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -55,7 +55,7 @@ fn is_markup(first: &[u8]) -> bool {
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     if !is_markup(&input.read_vec(0, input.length().min(64))?) {
-        return Err(bad_magic(LACKS));
+        return Err(bad_magic(MISSING));
     }
     let most = input.limits.max_index_bytes.unwrap_or(OPENVINO_INDEX_BYTES);
     if input.length() > most {

@@ -20,7 +20,7 @@ use crate::pickle::{Pickle, attributes, walk};
 use meanings::Paddle;
 
 const NAME: &str = "paddle";
-const LACKS: &str = "no parameters of PaddlePaddle";
+const MISSING: &str = "no parameters of PaddlePaddle";
 /// PROTO, which begins a pickle of the protocols that Paddle writes.
 const PROTO: u8 = 0x80;
 const PROTOCOLS: std::ops::RangeInclusive<u8> = 2..=4;
@@ -29,7 +29,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "PaddlePaddle",
     endings: &["pdparams", "pdopt", "pdiparams"],
-    lacks: LACKS,
+    missing: MISSING,
     detect,
     parse,
     writes: &[],

@@ -20,7 +20,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "PyTorch",
     endings: &["pt", "pth", "bin", "ckpt"],
-    lacks: "no PyTorch archive",
+    missing: "no PyTorch archive",
     detect,
     parse,
     writes: &[],

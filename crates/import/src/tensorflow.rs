@@ -23,10 +23,17 @@ use table::Table;
 use tensors::{Listed, Tensors};
 
 const NAME: &str = "tensorflow";
-const LACKS: &str = "no index of a TensorFlow checkpoint";
+const MISSING: &str = "no index of a TensorFlow checkpoint";
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "TensorFlow", endings: &["index"], lacks: LACKS, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "TensorFlow",
+    endings: &["index"],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+};
 
 /// LevelDB tables have the same magic: only the first entry identifies a checkpoint.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -62,7 +69,7 @@ fn header(source: &dyn ReadAt, stop: &Stop, most: u64) -> Result<Header> {
         header = Some(Header::read(&entry, stop)?);
         Ok(false)
     })?;
-    header.ok_or_else(|| bad_magic(LACKS))
+    header.ok_or_else(|| bad_magic(MISSING))
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {

@@ -14,12 +14,12 @@ use crate::flatbuffer::Flat;
 use crate::limits::TFLITE_INDEX_BYTES;
 
 const NAME: &str = "tflite";
-const LACKS: &str = "no TFL3 at byte 4";
+const MISSING: &str = "no TFL3 at byte 4";
 /// The file identifier, after the offset of the root.
 const IDENTIFIER: &[u8; 4] = b"TFL3";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "TFLite", endings: &[NAME], lacks: LACKS, detect, parse, writes: &[] };
+    Format { name: NAME, title: "TFLite", endings: &[NAME], missing: MISSING, detect, parse, writes: &[] };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if probe.first(8)?.ends_with(IDENTIFIER) { Confidence::Certain } else { Confidence::No })
@@ -27,7 +27,7 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     if !input.read_vec(0, input.length().min(8))?.ends_with(IDENTIFIER) {
-        return Err(bad_magic(LACKS));
+        return Err(bad_magic(MISSING));
     }
     let most = input.limits.max_index_bytes.unwrap_or(TFLITE_INDEX_BYTES);
     model::read(input, Flat::new(input.source, input.stop, most))

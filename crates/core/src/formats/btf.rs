@@ -17,7 +17,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "BTF",
     endings: &["btf"],
-    lacks: "its lengths are not those of a BTF file",
+    missing: "its lengths are not those of a BTF file",
     // BTF has no magic. In a valid file, the header and the records account for every byte.
     detect: |_| Ok(Confidence::Possible),
     parse,

@@ -27,7 +27,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: NAME,
     endings: &["safetensors"],
-    lacks: "no safetensors header",
+    missing: "no safetensors header",
     detect,
     parse,
     writes: &[&WRITE_FORMAT],
@@ -102,7 +102,7 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
         if name == METADATA {
             if std::mem::replace(&mut has_metadata, true) {
                 return Err(reader
-                    .error("\"__metadata__\" stands twice")
+                    .error("\"__metadata__\" appears twice")
                     .rule("safetensors Format: duplicate keys"));
             }
             let attributes = metadata(reader, limits)?;
@@ -326,7 +326,7 @@ fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
     })?;
     if expected > buffer {
         let message =
-            format!("the tensors need {expected} bytes of data, the file has {buffer}: it is cut short");
+            format!("the tensors need {expected} bytes of data, the file has {buffer}: it is truncated");
         return Err(Error::new(Code::Truncated, message).rule(BUFFER_RULE));
     }
     if expected < buffer {

@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "zTensor",
     endings: &["zt"],
-    lacks: "no zTensor magic",
+    missing: "no zTensor magic",
     detect,
     parse,
     writes: &[&ZT01, &ZT10, &ZT12, &ZT2],

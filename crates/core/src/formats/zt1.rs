@@ -108,7 +108,7 @@ fn parse_root(
             }
             if Some(key) == generation.foreign {
                 let message = format!(
-                    "the manifest holds {key:?}, which a footer magic must follow: the file is cut short"
+                    "the manifest holds {key:?}, which a footer magic must follow: the file is truncated"
                 );
                 return Err(Error::new(Code::Truncated, message).at(total));
             }
@@ -352,7 +352,7 @@ impl<'b> Parser<'_, 'b> {
             }
             let fields = self.fields(reader, role, name).and_then(|fields| {
                 let twice =
-                    || Error::new(Code::BadIndex, "the role stands twice in the tensor").rule("unique keys");
+                    || Error::new(Code::BadIndex, "the role appears twice in the tensor").rule("unique keys");
                 roles.insert(fields.role).then_some(fields).ok_or_else(twice)
             });
             let fields =

@@ -65,7 +65,7 @@ pub fn read_footer(source: &dyn ReadAt, stop: &Stop) -> Result<Option<Footer>> {
     let bytes = source.read_vec(at, FOOTER, stop)?;
     let number = |field: u64| u64_le(&bytes, field).unwrap_or_default();
     if bytes.get(32..) != Some(&MAGIC) {
-        let message = "the file does not end in its magic: it is cut short, or an append to it broke off";
+        let message = "the file does not end in its magic: it is truncated, or an append to it broke off";
         return Err(Error::new(Code::Truncated, message).at(total - 8).rule(rules::MAGIC));
     }
     let version = number(24) & u64::from(u32::MAX);
@@ -95,7 +95,7 @@ pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits, stop:
     regions::check_alignment(offset).map_err(|error| error.at(at))?;
     if offset.checked_add(length).is_none_or(|end| end > at) {
         let message = format!(
-            "the manifest should be {length} bytes at offset {offset}, the file has {total} in all: it is cut short or damaged"
+            "the manifest should be {length} bytes at offset {offset}, the file has {total} in all: it is truncated or damaged"
         );
         return Err(Error::new(Code::OutOfBounds, message).at(at).rule(rules::BLOBS));
     }

@@ -31,7 +31,7 @@ pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index>
     // Checked before the limit: the last bytes of a truncated file are not a size.
     if size > room {
         let message = format!(
-            "the index should be {size} bytes, the file has room for {room}: it is cut short or damaged"
+            "the index should be {size} bytes, but at most {room} fit in the file: it is truncated or damaged"
         );
         return Err(Error::new(Code::Truncated, message).at(size_at).rule(rule));
     }

@@ -101,9 +101,9 @@ fn attempt<T>(
     if let Some(message) = foreign::describe(&probe)? {
         return Err(Error::new(Code::BadMagic, message).at(0));
     }
-    let lacks: Vec<_> = detected.iter().map(|(_, format)| format.lacks).collect();
+    let missing: Vec<_> = detected.iter().map(|(_, format)| format.missing).collect();
     let (last, others) =
-        lacks.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
+        missing.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
     let what = if others.is_empty() { last.to_owned() } else { format!("{}, and {last}", others.join(", ")) };
     // The file may still have a format without a signature.
     let asked = "If it is one nevertheless, specify its format in the options";

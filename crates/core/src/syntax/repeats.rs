@@ -225,8 +225,8 @@ mod tests {
             b"\xa4\x61a\x01\x61n\x18\x01\x61t\x60\x61z\xf6", // a wide head
             b"\xa4\x61a\x01\x61n\x00\x61t\x7f\xff\x61z\xf6", // an indefinite text
             b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z\xf5",     // another end
-            b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z",         // cut short
-            b"\xa4\x61a\x01\x61n\x00\x61t\x63on",            // cut short in the text
+            b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z",         // truncated
+            b"\xa4\x61a\x01\x61n\x00\x61t\x63on",            // truncated in the text
         ];
         for bytes in others {
             let mut reader = cbor::Reader::new(bytes, 0, 0);

@@ -56,7 +56,7 @@ impl Writer {
             let role = self.builder.intern(role);
             if components.iter().any(|component: &Component| component.role == role) {
                 return Err(
-                    Error::new(Code::BadIndex, "the role stands twice").component(self.builder.label(role))
+                    Error::new(Code::BadIndex, "the role appears twice").component(self.builder.label(role))
                 );
             }
             components.push(Component::raw(role, *dtype, 0, *length));

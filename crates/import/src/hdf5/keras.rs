@@ -16,12 +16,12 @@ use crate::zip::{self, Member, Method};
 
 const NAME: &str = "keras";
 const WEIGHTS: &str = "model.weights.h5";
-const LACKS: &str = "no Keras archive";
+const MISSING: &str = "no Keras archive";
 /// Members with metadata: the layers of the model, and the version of Keras that wrote it.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "Keras", endings: &["keras"], lacks: LACKS, detect, parse, writes: &[] };
+    Format { name: NAME, title: "Keras", endings: &["keras"], missing: MISSING, detect, parse, writes: &[] };
 
 /// The directory at the end names all members. Keras writes one of a few first; rezipped archives may begin with any.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -41,7 +41,7 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let zip::Archive { members, damage } = zip::read(input)?;
-    let weights = members.iter().find(|member| member.name == WEIGHTS).ok_or_else(|| bad_magic(LACKS))?;
+    let weights = members.iter().find(|member| member.name == WEIGHTS).ok_or_else(|| bad_magic(MISSING))?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     if let Some(error) = &damage {
         builder.damaged(warning_of(error.code()), error, error.message().to_owned(), None);

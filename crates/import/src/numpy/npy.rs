@@ -16,7 +16,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "NumPy npy",
     endings: &["npy"],
-    lacks: "no NumPy magic",
+    missing: "no NumPy magic",
     detect,
     parse,
     writes: &[&WRITE_FORMAT],

@@ -18,13 +18,13 @@ use crate::zip::{self, Archive, Member, Method};
 const NAME: &str = "npz";
 /// The suffix of array members.
 pub const SUFFIX: &str = ".npy";
-const LACKS: &str = "no zip archive of NumPy arrays";
+const MISSING: &str = "no zip archive of NumPy arrays";
 
 pub const FORMAT: Format = Format {
     name: NAME,
     title: "NumPy npz",
     endings: &["npz"],
-    lacks: LACKS,
+    missing: MISSING,
     detect,
     parse,
     writes: &[&WRITE_FORMAT],
@@ -116,7 +116,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
     }
     if builder.is_empty() && !is_empty && damage.is_empty() {
-        return Err(unread.unwrap_or_else(|| bad_magic(LACKS)));
+        return Err(unread.unwrap_or_else(|| bad_magic(MISSING)));
     }
     damage.finish(builder)
 }

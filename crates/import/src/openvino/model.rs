@@ -9,7 +9,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 use super::details::{self, Argument, Budget};
 use super::tensors::{Constant, Tensors};
 use super::xml::{Document, Element};
-use super::{LACKS, NAME, dtypes};
+use super::{MISSING, NAME, dtypes};
 use crate::limits::OPENVINO_PATH_BYTES;
 
 pub const ROOT: &str = "net";
@@ -23,9 +23,9 @@ const OUTER_VALUES: u32 = 20;
 /// `bytes`: all of the `.xml`. `most`: limit on its size and what is retained of it.
 pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let mut document = Document::new(bytes, input.stop)?;
-    let root = document.child()?.filter(|root| root.name() == ROOT).ok_or_else(|| bad_magic(LACKS))?;
+    let root = document.child()?.filter(|root| root.name() == ROOT).ok_or_else(|| bad_magic(MISSING))?;
     let [name, version] = root.attributes(["name", "version"])?;
-    let version = version.as_deref().and_then(dtypes::number).ok_or_else(|| bad_magic(LACKS))?;
+    let version = version.as_deref().and_then(dtypes::number).ok_or_else(|| bad_magic(MISSING))?;
     if !VERSIONS.contains(&version) {
         let message = format!(
             "the model has OpenVINO IR version {version}; versions 10 and 11 are supported. Convert the model again with \

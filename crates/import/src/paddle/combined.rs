@@ -13,7 +13,7 @@ use ztensor_core::model::{Builder, Catalog, Component, Container, DType, Label, 
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
-use super::{LACKS, NAME, program};
+use super::{MISSING, NAME, program};
 use crate::damage::Damage;
 use crate::limits::{PADDLE_DESC_BYTES, PADDLE_INDEX_BYTES, PADDLE_LOD_LEVELS};
 use crate::protobuf::{Run, Value, Walker};
@@ -58,13 +58,13 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
             Ok(record) => records.push(record),
             // Nothing at the beginning of the file identifies the format.
             Err(error) if records.is_empty() && error.code() == Code::BadIndex => {
-                return Err(bad_magic(LACKS));
+                return Err(bad_magic(MISSING));
             }
             Err(error) => return Err(error.rule(RULE)),
         }
     }
     if records.is_empty() {
-        return Err(bad_magic(LACKS));
+        return Err(bad_magic(MISSING));
     }
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.reserve(records.len());

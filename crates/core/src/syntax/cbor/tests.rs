@@ -20,7 +20,7 @@ fn malformed_cbor_is_rejected() {
         (b"\x1c", Code::BadIndex),                                 // reserved head
         (b"\x1f", Code::BadIndex),                                 // indefinite integer
         (b"\xff", Code::BadIndex),                                 // break outside
-        (b"\x62a", Code::BadIndex),                                // text cut short
+        (b"\x62a", Code::BadIndex),                                // text truncated
         (b"\x61\xff", Code::BadIndex),                             // not UTF-8
         (b"\x7f\x41a\xff", Code::BadIndex),                        // byte chunk inside a text
         (b"\xa2\x61a\x00\x61a\x01", Code::BadIndex),               // duplicate key
@@ -76,7 +76,7 @@ fn plain_heads_agree_with_deterministic_heads() {
                     };
                     assert_eq!(found, expected, "{bytes:02x?}");
                     assert_eq!(plain.at, if found.is_some() { bytes.len() } else { 0 });
-                    assert_eq!(reader(&bytes[..width]).plain_head(wanted), None, "cut short");
+                    assert_eq!(reader(&bytes[..width]).plain_head(wanted), None, "truncated");
                 }
             }
         }

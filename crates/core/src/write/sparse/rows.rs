@@ -48,8 +48,9 @@ pub fn sorted(
 
 /// Returns the error for a column that occurs twice in a row.
 pub fn twice(column: u64, row: u64) -> Error {
-    let message =
-        format!("column {column} stands twice in row {row}; zTensor 2 has each cell once: add them up first");
+    let message = format!(
+        "column {column} appears twice in row {row}; zTensor 2 has each cell once: add them up first"
+    );
     Error::new(Code::BadSparse, message).component("indices").rule(CSR)
 }
 
