@@ -47,6 +47,8 @@ const suites = [
   {
     name: 'rust',
     command: ['cargo', ['test', '--workspace', '--quiet']],
+    // What the step before compiled with lints (.ci/run).
+    env: process.env.CI ? { RUSTC_WORKSPACE_WRAPPER: 'clippy-driver' } : {},
     counts: (output) => sum(cargoCounts, output),
   },
   { name: 'javascript', command: [node, [ava]], counts: avaCounts },
@@ -94,14 +96,14 @@ runOrExit(node, ['scripts/build.mjs', ...(process.env.CI ? ['--release'] : [])])
 const rows = []
 const failed = []
 const sources = rustSources()
-for (const { name, command, counts } of suites) {
+for (const { name, command, env, counts } of suites) {
   console.log(`\n# ${name}`)
   if (name === 'rust' && havePassed(sources)) {
     console.log('not run: nothing changed since these tests passed')
     continue
   }
   const started = performance.now()
-  const { status, output } = await capture(...command, { echo: true })
+  const { status, output } = await capture(...command, { echo: true, env: { ...process.env, ...env } })
   const seconds = Math.round((performance.now() - started) / 1000)
   const { passed, failed: said } = counts(output)
   // A suite that died without a word, or that ran nothing, has failed too.
