@@ -1,5 +1,5 @@
 //! Entries that are spelled like the one before them are read by another way than all others, which must judge as the
-//! ordinary one does: a tensor is the same, or refused with the same words, whatever stands before it.
+//! ordinary one does: a tensor is the same, or fails with the same message, whatever precedes it.
 
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 

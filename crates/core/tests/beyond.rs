@@ -81,7 +81,7 @@ fn copy_pieces_copies_the_requested_range() {
     let path =
         |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
     let (from, to) = (path("from"), path("to"));
-    // Of zeros but for some bytes, so that it takes little room.
+    // Zeros except for some bytes, so that it takes little space.
     let source = File::create_new(&from).unwrap();
     source.set_len(200 << 20).unwrap();
     for at in [5, 64 << 20, (64 << 20) + 5, 128 << 20, (129 << 20) + 4] {

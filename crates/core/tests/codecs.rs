@@ -1,4 +1,4 @@
-//! What codecs promise whoever uses them.
+//! The contract of codecs.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
 use ztensor_core::codecs::digest::Algorithm;

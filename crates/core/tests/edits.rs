@@ -49,7 +49,7 @@ proptest! {
         hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut bytes = FILES[file].to_vec();
-        // Most of the damage to the index, which stands at the end.
+        // Most of the damage is to the index, which is at the end.
         let index = usize::try_from(Edit::open(&FILES[file], Formats::default(), &Limits::default()).unwrap().index_offset()).unwrap();
         for (at, value) in hits {
             let at = index + at.index(bytes.len() - index);

@@ -31,7 +31,7 @@ fn address(mapping: &Mapping, at: usize) -> *mut u8 {
 }
 
 fn byte(address: *mut u8) -> u8 {
-    // SAFETY: a mapping's, or what stands in its place.
+    // SAFETY: an address of a mapping, or of what replaced it.
     unsafe { address.read_volatile() }
 }
 

@@ -39,7 +39,7 @@ fn byte(mapping: &Mapping, at: usize) -> u8 {
 /// Touches a page that is gone of a mapping that is none of ours.
 fn touch_foreign() {
     let file = file("foreign");
-    // SAFETY: nothing is kept of it; it is meant to fail.
+    // SAFETY: the result is not used; the call is meant to fail.
     let map = unsafe { Mmap::map(&file) }.unwrap();
     file.set_len(0).unwrap();
     // SAFETY: inside the mapping.
@@ -77,7 +77,7 @@ extern "C" fn leave(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     unsafe { libc::_exit(if (*info).si_code == 2 { 42 } else { 43 }) };
 }
 
-/// A library that chains to whoever was there before, as it should.
+/// A library that chains to the previous handler, as it should.
 extern "C" fn chaining(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     CALLS.fetch_add(1, SeqCst);
     // SAFETY: what it replaced was a handler of this kind.
@@ -252,7 +252,7 @@ const CASES: &[(&str, fn())] = &[
     ("one that meets faults of its own is asked about each: 42", || {
         install(faulting as extern "C" fn(_) as usize, 0);
         let _ours = mapped("faulting");
-        leave_alternate_stack(); // which has no room for so many
+        leave_alternate_stack(); // which is too small for so many
         touch_foreign();
     }),
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

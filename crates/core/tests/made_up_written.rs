@@ -54,7 +54,7 @@ const BEFORE_MAGIC: &[u8] = b"BEFORE!\n";
 const BEHIND_MAGIC: &[u8] = b"BEHIND!\n";
 const FORMATS: Formats = Formats::of(&[CORE, TABLE]);
 
-/// The CRC-32 of each tensor's bytes stands in the index, before the data.
+/// The CRC-32 of each tensor's bytes is in the index, before the data.
 static BEFORE: WriteFormat = WriteFormat {
     format: "before",
     title: "Before",

@@ -141,7 +141,7 @@ const CASES: &[(&str, fn())] = &[
                 drop(lock);
                 opened.join().unwrap()
             });
-            // It may be the new one at once, or the lock may not come in time; but what was replaced is never told.
+            // It may be the new one at once, or the lock may not come in time; but the replaced file is never returned.
             match outcome {
                 Ok(length) => assert_eq!(length, 7),
                 Err(error) => assert!(error.message().contains("another writer"), "{error}"),

@@ -13,7 +13,7 @@ use ztensor_core::sinks::AtomicFile;
 
 const CASE: &str = "ZTENSOR_OWNER_CASE";
 const USER: u32 = 65_534;
-/// A group that the user is of beside the own one, and one that he is not of.
+/// A supplementary group of the user, and one of which the user is not a member.
 const OTHER: u32 = 12_345;
 const STRANGE: u32 = 54_321;
 

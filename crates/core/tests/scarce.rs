@@ -1,4 +1,4 @@
-//! What the system lacks for a while must not be missing forever. Each case runs in a process of its own, whose limits it
+//! A resource that runs out for a while must not be missing forever. Each case runs in a process of its own, whose limits it
 //! changes.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, clippy::unwrap_used)]
@@ -33,7 +33,7 @@ fn limited<T>(resource: Resource, most: u64, work: impl FnOnce() -> T) -> T {
 
 const GIB: usize = 1 << 30;
 
-/// A file of zeros that takes no room on the disk.
+/// A file of zeros that takes no space on the disk.
 fn sparse() -> File {
     let file = file("sparse");
     file.set_len(GIB as u64).unwrap();

@@ -542,7 +542,7 @@ fn a_frame_size_is_accepted_only_for_version_2() {
         let writer = Writer::append(&path, asked);
         assert_eq!(writer.as_ref().err().map(Error::code), refused, "{format:?} {frame}");
         if let Ok(mut writer) = writer {
-            // Larger than a frame of any size, so that the table tells.
+            // Larger than a frame of any size, so that the table decides.
             let bytes = noise(3 << 20).iter().map(|byte| byte & 15).collect::<Vec<_>>();
             add(&mut writer, "large", &bytes).unwrap();
             writer.finish().unwrap();

@@ -1,4 +1,4 @@
-//! Files beside an index: a parser asks for them, and no index leads out of its folder.
+//! Sibling files of an index: a parser asks for them, and no index leads out of its folder.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
 use std::fs;
@@ -155,7 +155,7 @@ fn the_caller_can_locate_or_disable_siblings() {
     assert_eq!(bytes(&opened, "w").unwrap(), b"abc");
     let opened = open::open(&path, &request(Lookup::Unread)).unwrap();
     assert_eq!(code(bytes(&opened, "w")), Code::Io);
-    // Names that a parser needs to go on are told although it fails.
+    // The names that a parser needs to continue are reported although it fails.
     let needs = folder.index(&["!no", "w"]);
     assert_eq!(open::names(&needs, &request(Lookup::Siblings)).unwrap(), ["no"]);
 }

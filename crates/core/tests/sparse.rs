@@ -298,7 +298,7 @@ fn coordinates_are_stored_in_the_form_of_each_format() {
             assert!(array(&found, "coords") == (dtype, &expected[..]), "{format:?}");
         }
     }
-    // An index outside, wherever it stands, and one that no integer of the file can be.
+    // An index out of bounds, at any position, and one that no integer of the file can have.
     for (at, axis) in [(0, 0), (nnz - 1, 0), (BLOCK + 3, 1), (nnz - 1, 2)] {
         let mut coords = coords.clone();
         coords[usize::try_from(axis * nnz + at).unwrap()] = 70_000;
@@ -311,7 +311,7 @@ fn coordinates_are_stored_in_the_form_of_each_format() {
 
 #[test]
 fn a_duplicate_cell_is_found_in_a_large_tensor() {
-    // In an order that tells nothing.
+    // In an order without meaning.
     let (nnz, cells) = ((8 << 20) + 1000, 10_000_019);
     for twice in [None, Some((0, nnz - 1))] {
         let mut coords: Vec<u64> = (0..nnz).map(|at| (at * 1_000_003) % cells).collect();

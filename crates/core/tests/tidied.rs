@@ -21,7 +21,7 @@ fn tidy_frees_most_of_the_reusable_memory() {
     drop(blocks);
     owned::tidy();
     let left = in_use();
-    // All but the smallest, beside which no other may wait. A thread that looks after it takes addresses of its own.
+    // All but the smallest: no other may wait with it. The reaper thread needs addresses of its own.
     let given = all.saturating_sub(left);
     assert!((140 * MIB..=271 * MIB).contains(&given), "{} MiB", given / MIB);
 }

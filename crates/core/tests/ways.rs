@@ -1,5 +1,5 @@
 //! All ways of reading files, held together by the oracle of the fuzz targets: over the fixtures, over fixtures whose indexes got
-//! components beside those of their layouts, and over files with numbers at the borders of arithmetic.
+//! components in addition to those of their layouts, and over files with numbers at the borders of arithmetic.
 
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 #![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
@@ -62,7 +62,7 @@ const DTYPES: [(&str, &str, u64); 5] = [
     ("int64", "i64", 8),
 ];
 
-/// One component: its dtype by its place in `DTYPES`, its elements, whether it is compressed, whether its digest is right.
+/// One component: its dtype as an index into `DTYPES`, its elements, whether it is compressed, whether its digest is right.
 #[derive(Clone, Debug)]
 struct Part {
     dtype: usize,
@@ -77,7 +77,7 @@ fn part() -> impl Strategy<Value = Part> {
         .prop_map(|(dtype, elements, zstd, digest)| Part { dtype, elements, zstd, digest })
 }
 
-/// A number as it stands in a file: mostly the right one.
+/// A number as written in a file: mostly the right one.
 fn number() -> impl Strategy<Value = Option<u64>> {
     let border = prop::sample::select(vec![31, 32, 53, 60, 63, 64]);
     let border = (border, prop::sample::select(vec![-8_i64, -1, 0, 1, 8])).prop_map(|(power, step)| {
@@ -91,7 +91,7 @@ fn number() -> impl Strategy<Value = Option<u64>> {
 struct Tensor {
     data: Part,
     others: Vec<(Part, bool)>,
-    /// What stands in place of the shape, the offset, the length and the decoded length of the data.
+    /// What replaces the shape, the offset, the length and the decoded length of the data.
     numbers: [Option<u64>; 4],
     /// Whether the layout is not one of ours.
     custom: bool,

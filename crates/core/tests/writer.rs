@@ -317,7 +317,7 @@ mod by_the_kernel {
 
     use super::*;
 
-    /// A file whose end is another one when its length is looked at: somebody cuts it while the kernel copies from it.
+    /// A file whose length changes after it was read: another process truncates it while the kernel copies from it.
     struct TensorSlice {
         source: FileSource,
         shorter: bool,

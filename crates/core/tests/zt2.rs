@@ -186,7 +186,7 @@ fn root() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The bytes of a value with every map in the order of its keys, as far as they differ.
+/// The bytes of a value with the keys of every map sorted, if they differ.
 fn deterministic(value: &Value) -> Vec<u8> {
     fn sorted(value: &Value) -> Value {
         match value {

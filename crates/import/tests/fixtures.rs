@@ -43,7 +43,7 @@ impl<'f> Fixtures<'f> {
         }
     }
 
-    /// Some bytes of each file, each changed in turn, and the file cut off there.
+    /// Some bytes of each file, each changed in turn, and the file truncated there.
     fn damaged_are_refused_or_read_alike(&self) {
         for (_, bytes) in self.files().into_iter().filter(|(_, bytes)| bytes.len() <= MOST) {
             let step = bytes.len() / self.places + 1;
@@ -96,7 +96,7 @@ fn onnx() {
 
 #[test]
 fn tensorflow() {
-    // Their data is in other files, so that reading it is refused alike in all ways.
+    // Their data is in other files, so that every way of reading rejects it.
     for folder in ["dtypes", "slices", "partitioned", "manager", "sharded", "keras"] {
         let folder = format!("tensorflow/{folder}");
         let fixtures = Fixtures::of(&folder, &["index"], 1);

@@ -1,4 +1,4 @@
-//! Archives of any arrays however they are stored hold them, in all ways of reading, and damaged ones are refused or read alike.
+//! Archives return the arrays that were stored, whatever the encoding and way of reading. All ways of reading agree on damaged ones.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 #![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
 
@@ -10,7 +10,7 @@ use common::{any_format, reading, ways};
 use proptest::prelude::*;
 use ztensor_core::model::Label;
 
-/// An array and how it stands in an archive.
+/// An array, and how an archive stores it.
 #[allow(clippy::struct_excessive_bools)] // each is tried with every other
 #[derive(Clone, Debug)]
 struct Array {
@@ -69,7 +69,7 @@ impl Array {
         bytes.extend(text.as_bytes());
         let plain = self.plain();
         for nth in 0..self.count() {
-            // The place in C order of the element that is the nth in the file.
+            // The index in C order of the nth element in the file.
             let at = if self.fortran { self.place_of(nth) } else { nth };
             let mut element = plain[at * width..][..width].to_vec();
             if self.big {

@@ -1,4 +1,4 @@
-//! Pickles of any opcodes, alone and in a file: each is read alike in all ways, or refused.
+//! Pickles of any opcodes, alone and in a file: all ways of reading agree, or each rejects it.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 #![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
 

@@ -22,7 +22,7 @@ fn begin(request: &Request, stream: &mut TcpStream, body: &[u8], count: usize) {
     let range =
         format!("Content-Range: bytes {first}-{last}/{}\r\nContent-Length: {length}\r\n{TAG}", body.len());
     head(stream, "206 Partial Content", &range);
-    // Somebody who was told to stop may be gone.
+    // A caller that was asked to stop may be gone.
     let _ = stream.write_all(&body[first..first + count.min(length)]);
 }
 

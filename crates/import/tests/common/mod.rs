@@ -12,7 +12,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
 use ztensor_import::IMPORT;
 
-/// Every format, told by what a file begins and ends with.
+/// Every format, detected by the first and last bytes of a file.
 pub fn any_format() -> Formats {
     Formats::of(&[CORE, IMPORT])
 }

@@ -173,7 +173,7 @@ pub fn redirect(stream: &mut TcpStream, to: &str) -> bool {
     say(stream, "302 Found", &format!("Location: {to}\r\n"), b"elsewhere")
 }
 
-/// Bytes in which each place is another.
+/// Bytes in which any two positions differ.
 pub fn bytes(length: usize) -> Vec<u8> {
     (0..length as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]).collect()
 }
