@@ -1,4 +1,4 @@
-// The Python packages beside which the rows stand, each in a virtual environment of its own: those that `npm run interop`
+// The Python packages that rows are compared with, each in its own virtual environment: those that `npm run interop`
 // sets up, or those in the folder that BENCH_VENVS names. ggml's C is measured where BENCH_GGML names a shared library of
 // its `ggml-quants.c` (`gcc -O3 -march=native -shared`).
 import { execFileSync } from 'node:child_process'

@@ -246,7 +246,7 @@ async function collections(rounds, work) {
     const observer = new PerformanceObserver((list) => seen.push(...list.getEntries()))
     observer.observe({ entryTypes: ['gc'] })
     await work()
-    // V8 tells of a collection in a turn after it.
+    // V8 reports a collection in a later turn.
     await nextTurn()
     await nextTurn()
     observer.disconnect()

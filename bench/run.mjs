@@ -1,9 +1,9 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
-//   --quick        inputs a twentieth of the size that are not kept, few rounds: a look at whether everything works
+//   --quick        inputs a twentieth of the size that are deleted afterward, few rounds: checks that everything works
 //   --only GROUPS  of first, reading, server, memory, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing,
 //                  by commas
-//   --runs N       does it all so often: of each row the worst run stands in the table, with the spread of all by its goal, and of the limit or peer
+//   --runs N       repeats everything N times: the table has the worst run of each row, with the spread of all by its goal, and of the limit or peer
 //   --cores LIST   runs on these cores alone, such as 0-1: everything, where the system has taskset
 //   --write PAGE   puts the tables of these groups between their marks in a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'

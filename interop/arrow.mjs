@@ -1,4 +1,4 @@
-// Arrow files, streams and tensors that pyarrow makes anew, with other values, and what it reads in them.
+// Arrow files, streams and tensors that pyarrow writes again, with other values, and what it reads in them.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'

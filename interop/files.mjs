@@ -1,4 +1,4 @@
-// Files that a peer wrote anew, each beside what the peer says of it.
+// Files that a peer wrote again, each with what the peer says of it.
 import { join } from 'node:path'
 import { open } from 'ztensor'
 import { readings } from '../__test__/helpers/readings.mjs'

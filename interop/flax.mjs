@@ -1,4 +1,4 @@
-// What Flax saves, made anew by the package itself.
+// What Flax saves, written again by the package itself.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'

@@ -1,4 +1,4 @@
-// Files that the gguf package writes anew, with other values: every type, value by value, and by every way of reading.
+// Files that the gguf package writes again, with other values: every type, value by value, and by every way of reading.
 import { join } from 'node:path'
 import { open } from 'ztensor'
 import { decoded } from '../__test__/helpers/gguf-files.mjs'

@@ -1,4 +1,4 @@
-// Damaged files that h5py and we both read: the values have to be the same, and what h5py lists is listed here, or somebody is told.
+// Damaged files that h5py and we both read: the values have to be the same, and what h5py lists is listed here, or reported.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

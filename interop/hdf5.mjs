@@ -1,4 +1,4 @@
-// What h5py and Keras write, made anew by the packages themselves, and what h5py reads of damaged files.
+// What h5py and Keras write, written again by the packages themselves, and what h5py reads of damaged files.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'

@@ -1,4 +1,4 @@
-// The packages that write the formats we import, and servers of files. Each compares what a package writes anew with what we read: `compare` is given where
+// The packages that write the formats we import, and servers of files. Each compares what a package writes again with what we read: `compare` is given where
 // environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
 // Those whose packages are large are `heavy`, and run on demand.
 import { compareArrow } from './arrow.mjs'

@@ -1,4 +1,4 @@
-// What numpy and scipy write, made anew by the packages themselves, and what numpy.load makes of what we write.
+// What numpy and scipy write, written again by the packages themselves, and what numpy.load makes of what we write.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { create } from 'ztensor'

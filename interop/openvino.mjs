@@ -1,4 +1,4 @@
-// Models that OpenVINO makes anew, with other values, and what it reads in them.
+// Models that OpenVINO writes again, with other values, and what it reads in them.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'

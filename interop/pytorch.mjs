@@ -1,11 +1,11 @@
-// What torch saves, made anew by the package itself.
+// What torch saves, written again by the package itself.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 
-// Without what it asks for beside: 3 GB of CUDA, which `cuda_stubs.py` stands in for.
+// Without its other requirements: 3 GB of CUDA, which `cuda_stubs.py` replaces.
 const REQUIREMENTS = [
   '--no-deps',
   'torch==2.4.1',

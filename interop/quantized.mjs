@@ -1,4 +1,4 @@
-// What we decode quantized tensors to, beside the gguf package and the formulas of the profiles: many more blocks than the
+// What we decode quantized tensors to, compared with the gguf package and the formulas of the profiles: many more blocks than the
 // committed vectors have, and others.
 import { join } from 'node:path'
 import { create, openSync } from 'ztensor'

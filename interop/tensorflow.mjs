@@ -1,4 +1,4 @@
-// Checkpoints and SavedModels that TensorFlow makes anew, and what it reads in them.
+// Checkpoints and SavedModels that TensorFlow writes again, and what it reads in them.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'

@@ -1,4 +1,4 @@
-// TFLite models that the builders of the tflite package make anew, with other values.
+// TFLite models that the builders of the tflite package write again, with other values.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'

@@ -342,7 +342,7 @@ export const checks = {
           await page.waitForSelector('.panel')
           await look('the panel')
           await page.keyboard.press('Escape')
-          // The check notices what is cut off.
+          // The check notices what is clipped.
           await page.waitForSelector('.panel', { state: 'detached' })
           await resized(page)
           if (width === 800) await pages.first().click()

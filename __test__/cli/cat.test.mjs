@@ -315,7 +315,7 @@ test('cat cuts a compressed tensor as it cuts any other', async (t) => {
     cut.data,
     data.slice(5, 30).map((row) => row.slice(-3)),
   )
-  // 37 × 29 is more than is shown in full: the corners come from four cuts.
+  // 37 × 29 is more than is shown in full: the corners come from four slices.
   const { stdout } = await run(['cat', file, 'z_int64'])
   const corners = JSON.parse(stdout.slice(stdout.indexOf('\n')).replaceAll('…', '"…"'))
   const ends = (list, middle) => [...list.slice(0, 3), middle, ...list.slice(-3)]
@@ -332,7 +332,7 @@ test('cat cuts a compressed tensor as it cuts any other', async (t) => {
 test('cat takes every second element of any tensor, as its elements are', async (t) => {
   const names = ['zt12h-logical.zt', 'zt12-zstd.zt', 'zt01h-big-endian.zt', 'st-new-dtypes.safetensors']
   await eachTensor(t, names, async ({ shape, dtype, layout }, cat) => {
-    // Six-bit elements cannot be cut.
+    // Six-bit elements cannot be sliced.
     if (layout !== 'dense' || shape.length === 0 || shape.includes(0) || dtype.startsWith('float6')) return
     const cut = async (...slice) => (await json(t, [...cat, ...slice, '--all'])).data
     // With one dimension the elements, with more the last of each innermost row too.

@@ -22,7 +22,7 @@ test('nothing is written to the home, and nothing that is there is run', async (
   const first = await run(LIST, { env: at(home) })
   t.deepEqual([first.code, first.stderr], [0, ''])
   t.deepEqual(readdirSync(home, { recursive: true }), [])
-  // Where earlier versions kept code that they ran.
+  // Where earlier versions stored code that they ran.
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url)))
   const { node, v8 } = process.versions
   const old = join(home, 'caches', 'ztensor', `${version}-node-${node}-v8-${v8}-${process.arch}`, 'ls')

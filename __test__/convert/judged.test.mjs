@@ -1,4 +1,4 @@
-// What a target cannot hold for its data is told before anything is written, all of it at once, and `skip` leaves it out.
+// Tensors whose data a target cannot store are reported before anything is written, all at once, and `skip` leaves them out.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'

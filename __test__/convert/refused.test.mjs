@@ -1,4 +1,4 @@
-// What a target cannot hold for its name is told before anything is written, so that `skip` can leave it out.
+// Tensors whose names a target cannot store are reported before anything is written, so that `skip` can leave them out.
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'

@@ -1,5 +1,5 @@
 // Binary Tensor Format. The format has no magic: asked for by `{ format: 'btf' }`, a broken file names the rule that it
-// breaks; without the option the same file may also be told apart as none of ours (hostile/reject.test.mjs tries both).
+// breaks; without the option detection may also reject the same file (hostile/reject.test.mjs tries both).
 import { btf, coo, dense, FLOAT32, FLOAT64, INT16, INT64, INT8, recordHeader } from './btf.mjs'
 import { f32s, SQUARE, u64, u64s } from './zt.mjs'
 

@@ -103,7 +103,7 @@ const deepAttribute = (type) => {
 
 export const cases = [
   opens('valid: contiguous', hdf5()),
-  // Version 1 is 4 bytes longer, so that the root group stands elsewhere.
+  // Version 1 is 4 bytes longer, so that the root group moves.
   opens(
     'valid: superblock 1',
     hdf5({

@@ -299,7 +299,7 @@ export const cases = [
 function bomb(depth) {
   const heads = []
   let length = 0
-  // From the innermost outwards: what stands before it, its own length known.
+  // From the innermost outward: what precedes it, once its length is known.
   for (let at = 0; at < depth; at++)
     for (const number of [6, 5, 1]) {
       const head = Buffer.concat([varint(number * 8 + 2), varint(length)])

@@ -256,7 +256,7 @@ export const cases = [
     ],
   },
 
-  // Names that tell their keys
+  // Names that are their keys
   {
     name: 'keys: what is no text is as Python shows it',
     bytes: saved(

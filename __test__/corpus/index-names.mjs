@@ -18,7 +18,7 @@ function readCbor(bytes, start) {
     const count = info === 31 ? Infinity : argument
     const more = (read) => (count === Infinity ? bytes[at] !== 0xff || (at++, false) : read < count)
     if (major === 0) return argument
-    if (major === 7) return argument // floats, booleans and null tell no names
+    if (major === 7) return argument // floats, booleans and null have no names
     if (major === 3) {
       at += argument
       return text(bytes.subarray(at - argument, at))

@@ -1,4 +1,4 @@
-// Whatever a file holds, all ways of reading it give the same: any layout, with components beside those that the layout names.
+// Whatever a file holds, all ways of reading it give the same: any layout, with more components than those of the layout.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

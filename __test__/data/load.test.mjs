@@ -196,7 +196,7 @@ test('many tensors at a time warn nobody about too many listeners', async (t) =>
   await file.load({ concurrency: 30 })
   await file.load({ concurrency: 30, signal })
   await Promise.all(Array.from({ length: 30 }, (_, i) => file.tensor(`t${i}`).load()))
-  // warnings are told on a later turn
+  // warnings are emitted in a later turn
   await new Promise(setImmediate)
   process.off('warning', listen)
   t.deepEqual(warnings, [])

@@ -1,4 +1,4 @@
-// A slice of a tensor that is not mapped reads only what it touches: of sparse files far larger than the memory.
+// A slice of a tensor that is not mapped reads only the bytes that it needs: tested with sparse files much larger than the memory.
 import { closeSync, ftruncateSync, openSync as openFile, readFileSync, writeSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'

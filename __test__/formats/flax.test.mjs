@@ -1,4 +1,4 @@
-// What Flax saves (fixtures/flax-files.py): every array that stands in it, in every way.
+// What Flax saves (fixtures/flax-files.py): every array in it, read in every way.
 import { closeSync, ftruncateSync, openSync as openFile, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'

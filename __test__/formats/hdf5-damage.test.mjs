@@ -1,4 +1,4 @@
-// What of a damaged or incomplete HDF5 file is read, and who is told of the rest.
+// Which parts of a damaged or incomplete HDF5 file are read, and how the rest is reported.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'

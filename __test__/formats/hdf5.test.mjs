@@ -1,4 +1,4 @@
-// Files of h5py and Keras: everything that stands in them, in every way.
+// Files of h5py and Keras: everything in them, read in every way.
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'

@@ -1,4 +1,4 @@
-// NumPy's own files, and SciPy's: everything that stands in them, in every way.
+// NumPy's own files, and SciPy's: everything in them, read in every way.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'

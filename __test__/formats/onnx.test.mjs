@@ -1,4 +1,4 @@
-// ONNX models of the onnx package (fixtures/onnx-files.py), and data in files beside a model.
+// ONNX models of the onnx package (fixtures/onnx-files.py), and external data files.
 import { spawnSync } from 'node:child_process'
 import {
   closeSync,

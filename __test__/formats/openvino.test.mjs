@@ -1,4 +1,4 @@
-// Models of OpenVINO (fixtures/openvino-files.py), in every way: an .xml, and its data in the .bin beside it.
+// Models of OpenVINO (fixtures/openvino-files.py), in every way: an .xml, and its data in the .bin file.
 import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
@@ -116,7 +116,7 @@ test('data without a model is said to be no model of OpenVINO', (t) => {
   t.notRegex(thrownBy(() => openSync(join(own, 'network.bin'))).message, /OpenVINO and/)
   rmSync(join(own, 'network.xml'))
   t.notRegex(thrownBy(() => openSync(join(own, 'network.bin'))).message, /OpenVINO and/)
-  // A checkpoint of PyTorch in its folder is one, whatever is beside it.
+  // A checkpoint of PyTorch in its folder is one, whatever else is there.
   copyFileSync(fixturePath('pytorch/alone.pt'), join(own, 'pytorch_model.bin'))
   rmSync(join(own, 'network.bin'))
   writeFileSync(join(own, 'pom.xml'), '<project/>')

@@ -1,4 +1,4 @@
-// What PaddlePaddle saves (fixtures/paddle-files.py): every array that stands in it, in every way.
+// What PaddlePaddle saves (fixtures/paddle-files.py): every array in it, read in every way.
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
@@ -119,7 +119,7 @@ test('eval: what Paddle writes of a tensor is one, anything else is a name', (t)
 })
 
 test('arrays of more than a few bytes are read where they are, and not with the pickle', async (t) => {
-  // The pickle without them is within the limit; with them it is far beyond it.
+  // The pickle without them is within the limit; with them it is far over the limit.
   const large = Buffer.alloc(1 << 20, 7)
   const file = await open(saved(dict([text('w'), ndarray([large.length], 'u1', large)])), {
     maxIndexBytes: 4096,

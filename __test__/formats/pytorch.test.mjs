@@ -1,4 +1,4 @@
-// What PyTorch saves: every tensor that stands in it, in every way.
+// What PyTorch saves: every tensor in it, read in every way.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

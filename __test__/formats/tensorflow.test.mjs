@@ -271,7 +271,7 @@ test('what a marker leads to', (t) => {
     t.is(error.code, code, String(text))
     t.regex(error.message, part)
   }
-  // A model of another format beside it is what is meant.
+  // The model of another format in the same folder is meant.
   mark('model_checkpoint_path: "ckpt-3"\n')
   cpSync(fixturePath('pytorch/alone.pt'), join(path, 'alone.pt'))
   t.is(opened(t, path).format, 'pytorch')

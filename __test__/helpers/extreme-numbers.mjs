@@ -1,4 +1,4 @@
-// Files whose numbers stand where arithmetic ends: at 2^31, 2^32, 2^53, 2^60, 2^63 and 2^64, and beside these. As a program it opens
+// Files whose numbers are at the limits of arithmetic: 2^31, 2^32, 2^53, 2^60, 2^63, 2^64, and next to these. As a program it opens
 // files in the ways that its first argument names, asks all that can be asked of them, and prints how each request ended.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

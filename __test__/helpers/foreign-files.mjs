@@ -1,4 +1,4 @@
-// The tests that files of other tools get, which fixtures/ has with an expected.json beside them.
+// The tests that files of other tools get, which are in fixtures/ with an expected.json.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'

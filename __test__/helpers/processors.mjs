@@ -1,4 +1,4 @@
-// What a program writes on one processor, and on all of them: the bytes must not tell.
+// What a program writes on one processor, and on all of them: the bytes must be equal.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { scratchPath } from './scratch.mjs'

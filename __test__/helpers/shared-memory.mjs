@@ -1,4 +1,4 @@
-// A process that shares a file's memory and prints, as JSON, what it saw; with `lost` it cuts the file short meanwhile. Needs --expose-gc.
+// A process that shares a file's memory and prints, as JSON, what it saw; with `lost` it truncates the file meanwhile. Needs --expose-gc.
 import { readFileSync, truncateSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'

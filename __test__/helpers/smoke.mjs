@@ -77,9 +77,9 @@ const cases = {
     file.close()
     const server = createServer((_, response) => response.end(bytes))
     await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const far = await open(`http://127.0.0.1:${server.address().port}/far.safetensors`)
-    assert.equal(sum(await far.tensor('w').load({ slice: [[0, 10]] })), 10)
-    far.close()
+    const remote = await open(`http://127.0.0.1:${server.address().port}/remote.safetensors`)
+    assert.equal(sum(await remote.tensor('w').load({ slice: [[0, 10]] })), 10)
+    remote.close()
     server.closeAllConnections?.()
     server.close()
   },

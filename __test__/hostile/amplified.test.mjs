@@ -1,4 +1,4 @@
-// Small files whose tensors come to far more than the file: what they take together is bounded, too.
+// Small files whose tensors come to far more than the file: their total is bounded, too.
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'

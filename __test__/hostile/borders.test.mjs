@@ -74,7 +74,7 @@ test('an index of safetensors: total_size and total_parameters', async (t) => {
 })
 
 test('a root whose shards claim 2^60 bytes together: its own tensor is read without them', async (t) => {
-  // 17.9 kB. V8 aborts where it is told of a change of 2^60 bytes.
+  // 17.9 kB. V8 aborts if a change of 2^60 bytes is reported to it.
   const path = scratchFile(PLACES.shards['the sizes of 200 shards'](2n ** 53n - 1n), 'claims.zt')
   const [found] = await touched(t, [path], ['without shards'])
   look(t, [found])

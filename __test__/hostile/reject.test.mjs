@@ -36,7 +36,7 @@ test('btf: what is refused when asked for is refused when not', async (t) => {
   }
 })
 
-// Every proper prefix of a file lacks its end, which all of these formats need.
+// Every proper prefix of a file is without its end, which all of these formats need.
 const PREFIXED = [
   'zt01-shapes.zt',
   'zt101-shapes.zt',

@@ -1,5 +1,5 @@
-// What V8 is told of memory outside its heap: bounded by what is mapped, whatever files claim, and nothing that has it collect
-// the heap for each file. Processes of their own: V8 aborts where it is told nonsense.
+// The external memory that is reported to V8: bounded by what is mapped, whatever files claim, and never so much that V8 collects
+// the heap for each file. In separate processes: V8 aborts if a report makes no sense.
 import { spawnSync } from 'node:child_process'
 import { ftruncateSync, openSync as openFile, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

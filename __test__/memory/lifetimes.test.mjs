@@ -190,7 +190,7 @@ if (canBeSparse) {
         await running.terminate()
         const left = () => ({ ...held(endless), files: fs.readdirSync(folder) })
         const isLeft = ({ maps, handles, files }) => maps + handles + files.length > 0
-        // Far longer than the work takes to look at its stop flag, far shorter than it would take to end.
+        // Much longer than the work takes to check its stop flag, much shorter than it takes to end.
         for (let i = 0; i < 10_000 && isLeft(left()); i++) await turn()
         console.log(JSON.stringify(left()))
         // Nor does its thread go on: another worker's work is done.

@@ -1,5 +1,5 @@
 // After a file was truncated under its mapping, every call of every kind on it, its tensors and their components throws
-// ZT_MAPPING_LOST, whoever finds it out first; but for what says what is known already, and what lets go of it.
+// ZT_MAPPING_LOST, whichever finds it first, except those that return what is already known, and those that release it.
 import { spawnSync } from 'node:child_process'
 import { truncateSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

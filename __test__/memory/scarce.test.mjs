@@ -1,4 +1,4 @@
-// What the system lacks for a while fails the call that needs it, and no later one.
+// A resource that runs out for a while fails the call that needs it, and no later one.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -69,7 +69,7 @@ for (const program of new Set([process.execPath, ...installed])) {
     })
   })
 
-  if (process.platform === 'win32') continue // which lets nobody cut a mapped file
+  if (process.platform === 'win32') continue // which lets nobody truncate a mapped file
   if (!canMap(1) || !hasSharedMemory(version)) continue
   test(`a file that is truncated, under ${process.execPath === program ? 'this runtime' : `Node ${version}`}`, async (t) => {
     const { stdout } = await promisify(execFile)(program, ['--expose-gc', CHILD, await written(), 'lost'], { env })
@@ -116,7 +116,7 @@ test('memory that is none, or of another size, is refused', async (t) => {
       'source.memory',
     )
   }
-  // Of the right size it is taken at its word: whoever posts it could post any other bytes as well.
+  // If its size is right it is trusted: the sender could post any other bytes as well.
   const memory = [new SharedArrayBuffer(file.byteLength)]
   const other = openSync({ ...shared, memory })
   t.is(other.tensor('a').data.buffer, memory[0])

@@ -41,7 +41,7 @@ const WORK = {
     "(await convert(path, path + '.out', { overwrite: true })) !== undefined && (await verify(path + '.out')).ok",
 }
 
-// Windows does not let a mapped file be cut.
+// Windows does not let a mapped file be truncated.
 for (const io of process.platform === 'win32' ? ['read'] : ['mmap', 'read']) {
   for (const [what, work] of Object.entries(WORK)) {
     test(`${what} of a file that shrinks meanwhile, io: ${io}`, (t) => {

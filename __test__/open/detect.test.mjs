@@ -114,7 +114,7 @@ test('random bytes after a right beginning are an error of ours, or a file', (t)
         changed.set(patch.subarray(0, changed.length - (at % changed.length)), at % changed.length)
         const error = thrownBy(() => {
           const file = openSync(changed)
-          // every tensor is read as far as it lets itself be
+          // every tensor is read if it can be
           for (const tensor of file.values()) readAll(tensor)
           file.close()
         })

@@ -1,4 +1,4 @@
-// Copies of far files in a folder: what is there is not fetched again, and whatever happens to a copy, the bytes are right.
+// Cached copies of remote files: what is there is not fetched again, and whatever happens to a copy, the bytes are right.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {

@@ -1,4 +1,4 @@
-// What a far file takes from the environment that opens it, and what its threads and URLs have in common.
+// What a remote file takes from the environment that opens it, and what its threads and URLs have in common.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { inspect } from 'node:util'

@@ -29,7 +29,7 @@ const target = process.env.CARGO_TARGET_DIR ?? 'target/asan'
 const { stdout } = await capture('gcc', ['-print-file-name=libasan.so'])
 const runtime = stdout.trim()
 process.env.RUSTFLAGS = '-Zsanitizer=address'
-// gcc makes constant local arrays of zstd's static, and yet reports whoever reads one after another thread has left its scope.
+// gcc makes constant local arrays of zstd's static, and yet reports a thread that reads one after another thread has left its scope.
 process.env.CFLAGS = '-fno-sanitize-address-use-after-scope'
 runOrExit('cargo', ['+nightly', 'build', '--quiet', '--target', TARGET, '--target-dir', target])
 

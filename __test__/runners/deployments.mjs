@@ -161,7 +161,7 @@ async function lambda() {
     opt,
     model,
   ])
-  // The function lies beside its layer, which Lambda names in NODE_PATH. Imports look only upward.
+  // The function and its layer are siblings; Lambda names the layer in NODE_PATH. Imports look only upward.
   const task = join(opt, 'nodejs')
   cpSync(join(examples, 'lambda/handler.mjs'), join(task, 'handler.mjs'))
   const call = `import { handler } from './handler.mjs'

@@ -77,9 +77,9 @@ async function compareCanonical(name, directory, { file, canonical }) {
   try {
     await convert(join(directory, file), again, { version: '2', overwrite: true })
     const theirs = readFileSync(join(directory, `${file.replace(/-.*$|\.zt$/, '')}.zt`))
-    count(`${name}, ${file}, written anew`, readFileSync(again).equals(theirs) ? undefined : new Error('other bytes'))
+    count(`${name}, ${file}, written again`, readFileSync(again).equals(theirs) ? undefined : new Error('other bytes'))
   } catch (error) {
-    count(`${name}, ${file}, written anew`, error)
+    count(`${name}, ${file}, written again`, error)
   }
 }
 

@@ -23,7 +23,7 @@ import { addAddon, createPlatformPackages } from '../../scripts/platform-package
 import { serveRegistry } from './local-registry.mjs'
 
 const KIB = 1024
-// The wrapper is text, far below this; more would mean that something is in it by mistake. The addon holds every format
+// The wrapper is text, much smaller than this; more would mean that something is in it by mistake. The addon holds every format
 // and the clients of servers, and is half as large when packed. Debug information makes it ten times that.
 const MAIN_LIMIT = 512 * KIB
 const ADDON_LIMIT = 12 * 1024 * KIB

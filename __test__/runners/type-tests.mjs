@@ -17,7 +17,7 @@ const compilers = ['typescript-5.4', 'typescript-5.7', 'typescript', 'typescript
 const projects = ['tsconfig.json', 'tsconfig.bundler.json']
 const guideCompilers = ['typescript-5.4', 'typescript', 'typescript-7']
 
-// The consumer lives apart from the sources: beside index.ts a compiler would read that, and not what is published.
+// The consumer is outside the sources: next to index.ts a compiler would read that, and not what is published.
 const consumer = join(root, 'build/consumer')
 /** An empty folder with the package installed. */
 function prepare(folder) {

@@ -1,5 +1,5 @@
 // Shards that are links into other folders, as DVC, git-annex and Bazel lay files out: files that say themselves what they are follow
-// them, alike in all ways of opening. Raw data does not, unless followLinks says so.
+// them, equally in all ways of opening. Raw data does not, unless followLinks says so.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'

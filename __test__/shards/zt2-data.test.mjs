@@ -1,4 +1,4 @@
-// Version 2 in several files: data shards beside their root, and tensors whose bytes stay in another model's file.
+// Version 2 in several files: data shards next to their root, and tensors whose bytes stay in another model's file.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'

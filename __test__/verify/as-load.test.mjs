@@ -38,7 +38,7 @@ const places = small
 const damage = fc.record({
   at: fc.nat(),
   blob: fc.option(fc.nat(), { freq: 8 }),
-  // Most of what makes a frame one stands at its beginning.
+  // Most of what identifies a frame is at its beginning.
   near: fc.boolean(),
   flip: fc.integer({ min: 1, max: 255 }),
 })

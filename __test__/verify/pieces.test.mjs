@@ -1,4 +1,4 @@
-// verify() of what it reads in pieces, in stretches and together with its neighbours: what is wrong is found wherever it stands.
+// verify() of what it reads in pieces, in stretches and together with its neighbours: what is wrong is found at every position.
 import { closeSync, openSync as openFd, readSync, truncateSync, writeSync } from 'node:fs'
 import test from 'ava'
 import { create, open, openSync, verify } from 'ztensor'
@@ -116,7 +116,7 @@ test('a file that is truncated under a verification is never found good', async 
     ({ code }) => code,
   )
   truncateSync(path, 5 * MIB + 77)
-  // Unless it was through before the cut.
+  // Unless it finished before the truncation.
   const outcome = await found
   if (outcome !== 'ZT_TRUNCATED') t.deepEqual(outcome, { ok: true, checked: 1 })
   t.is((await rejectionOf(() => file.verify())).code, 'ZT_TRUNCATED')

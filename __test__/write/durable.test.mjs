@@ -1,4 +1,4 @@
-// At a path there is the old file or the new one, whole, whatever happens; and nothing is left beside it.
+// Whatever happens, a path has the complete old file or the complete new one, and no other file is left.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -146,7 +146,7 @@ for (const { name: dialect, options } of DIALECTS) {
     writeFileSync(path('file'), '')
     for (const [code, target] of [
       ['ENOENT', join(folder, 'missing', 'a')],
-      // Windows does not tell what is missing of a path.
+      // Windows does not say which part of a path is missing.
       [process.platform === 'win32' ? 'ENOENT' : 'ENOTDIR', join(folder, 'file', 'a')],
     ]) {
       const error = await rejectionOf(() => create(target, options))
@@ -181,7 +181,7 @@ test('an array that is taken away before its turn is refused, not written', asyn
   for (const length of [10, 3 * 2 ** 20]) {
     const writer = await create(path, { overwrite: true })
     const array = new Float32Array(length)
-    // A small one that nothing stands before has its turn within the call.
+    // A small one with nothing queued before it is written within the call.
     const before = writer.add('before', new Float32Array(2 ** 20))
     const added = rejectionOf(() => writer.add('0', array))
     structuredClone(array.buffer, { transfer: [array.buffer] })

@@ -1,4 +1,4 @@
-// A file that is replaced keeps its owner, group and permissions, as far as the writer may give them, and no more.
+// A file that is replaced keeps its owner, group and permissions, if the writer may set them, and no more.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, linkSync, readFileSync, statSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// Small tensors cross into the writer packed: whatever their array, name and shape, and whoever writes beside them.
+// Small tensors cross into the writer packed: whatever their array, name and shape, and whatever else is written at the same time.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
@@ -25,7 +25,7 @@ const KINDS = [
   Uint8ClampedArray,
 ]
 
-// Without a buffer yet, packed, as large as can be packed, just beyond, and far beyond.
+// Without a buffer yet, packed, as large as can be packed, slightly larger, and much larger.
 for (const length of [0, 1, 24, 4096, 4104, 40_000]) {
   test(`arrays and views of every kind, of ${length} bytes`, async (t) => {
     const bytes = noise(length, 5)

@@ -1,4 +1,4 @@
-// Streams of every temper under create() and convert(): whoever waits for one hears of its end, of the signal and of abort(), and
+// Streams of every temper under create() and convert(): each pending call learns of its end, of the signal and of abort(), and
 // what its owner's code threw is the error.
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'

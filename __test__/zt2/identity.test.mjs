@@ -1,4 +1,4 @@
-// The content digest of zTensor 2 (§6.4), its canonical form (§6.3), and the commands that tell them.
+// The content digest of zTensor 2 (§6.4), its canonical form (§6.3), and the commands that print them.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import test from 'ava'

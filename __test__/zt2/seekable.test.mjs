@@ -1,4 +1,4 @@
-// Reads of zt.zstd-seekable/1: a cut decodes the frames that it touches and no others.
+// Reads of zt.zstd-seekable/1: a slice decodes the frames that it overlaps and no others.
 import { Buffer } from 'node:buffer'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
@@ -75,7 +75,7 @@ for (const [name, ranges] of Object.entries(CUTS)) {
       t.deepEqual(Array.from(cut.data), expected)
       t.deepEqual(cut.shape, [bottom - top, right - left])
       t.false(cut.mapped)
-      // Once all is decoded, cuts are taken from that.
+      // Once all is decoded, slices are copied from that.
       t.is(tensor.data.length, ROWS * COLUMNS)
       t.deepEqual(Array.from(tensor.slice(ranges).data), expected)
       t.is(tensor.copyReason, 'encoded')
