@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { chunked, ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
-import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -42,7 +42,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
     for (const tensor of typed) {
       const found = to.tensor(tensor.name)
       t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-      sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      sameBytes(t, littleEndian(await found.load()), littleEndian(await tensor.load()), tensor.name)
     }
     from.close()
     to.close()
@@ -128,7 +128,7 @@ test('chunks: several are put together, one is read where it is', (t) => {
 
 test('chunks of any length are the same array', async (t) => {
   const values = Float32Array.from({ length: 24 }, (_, at) => at / 8)
-  const bytes = Buffer.from(values.buffer)
+  const bytes = littleEndian(values)
   for (let length = 1; length <= 24; length++) {
     const chunks = []
     for (let at = 0; at < 24; at += length) {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { convert, create, diff, open, openSync } from 'ztensor'
-import { fingerprint, sameBytes } from '../helpers/bytes.mjs'
+import { fingerprint, numbersOf, sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { readings } from '../helpers/readings.mjs'
 import { DTYPES, noise } from '../helpers/sample-files.mjs'
@@ -31,7 +31,7 @@ function tensorOf(dtype, shape, seed = 1) {
   const [Class, bits] = DTYPES[dtype]
   const bytes = Uint8Array.from(noise((shape.reduce((a, b) => a * b, 1) * bits) / 8, seed))
   if (dtype === 'bool') for (const at of bytes.keys()) bytes[at] &= 1
-  return { dtype, shape, data: new Class(bytes.buffer) }
+  return { dtype, shape, data: numbersOf(Class, bytes) }
 }
 
 async function written(path, options, tensors) {
@@ -72,7 +72,11 @@ test('npz: nothing, and the same tensors as the same bytes', async (t) => {
 })
 
 /** Bytes of few values, as elements. */
-const few = (length, Class) => new Class(Uint8Array.from(noise(length, 5), (byte) => byte & 3).buffer)
+const few = (length, Class) =>
+  numbersOf(
+    Class,
+    noise(length, 5).map((byte) => byte & 3),
+  )
 
 test('npz: deflated where that saves space, and the rest is aliased', async (t) => {
   const tensors = {

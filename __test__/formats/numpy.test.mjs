@@ -5,6 +5,7 @@ import test from 'ava'
 import { convert, diff, openSync } from 'ztensor'
 import { npy, zip } from '../corpus/numpy.mjs'
 import { f32s } from '../corpus/zt.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
@@ -58,13 +59,13 @@ test('a matrix by coordinates whose members disagree is its arrays', async (t) =
   file.close()
   const text = (word) =>
     npy(`'<U${word.length}'`, '()', Buffer.from([...word].flatMap((letter) => [letter.charCodeAt(0), 0, 0, 0])))
-  const ints = (...values) => npy("'<i4'", `(${values.length},)`, Buffer.from(Int32Array.from(values).buffer))
+  const ints = (...values) => npy("'<i4'", `(${values.length},)`, littleEndian(Int32Array.from(values)))
   const matrix = (row, col) =>
     zip([
       { name: 'row.npy', data: row },
       { name: 'col.npy', data: col },
       { name: 'format.npy', data: text('coo') },
-      { name: 'shape.npy', data: npy("'<i8'", '(2,)', Buffer.from(BigInt64Array.of(2n, 3n).buffer)) },
+      { name: 'shape.npy', data: npy("'<i8'", '(2,)', littleEndian(BigInt64Array.of(2n, 3n))) },
       { name: 'data.npy', data: npy("'<f4'", '(2,)', f32s(5, 6)) },
     ])
   const good = openSync(matrix(ints(0, 1), ints(2, 0)))
