@@ -5,6 +5,7 @@ import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { chunked, ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
 import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -150,11 +151,11 @@ test('chunks of any length are the same array', async (t) => {
 test('data is aliased where it happens to be aligned', (t) => {
   using('dtypes.msgpack', (file) => {
     for (const tensor of file.values()) {
-      if (tensor.dtype === undefined) continue
+      if (tensor.dtype === undefined || !canMap(tensor.data.BYTES_PER_ELEMENT)) continue
       t.is(tensor.copyReason, tensor.mapped ? undefined : 'misaligned', tensor.name)
     }
     t.true(file.tensor('int8').mapped)
-    t.true([...file.values()].some(({ copyReason }) => copyReason === 'misaligned'))
+    if (canMap(4)) t.true([...file.values()].some(({ copyReason }) => copyReason === 'misaligned'))
   })
 })
 

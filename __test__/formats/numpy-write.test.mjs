@@ -4,6 +4,7 @@ import test from 'ava'
 import fc from 'fast-check'
 import { convert, create, diff, open, openSync } from 'ztensor'
 import { fingerprint, numbersOf, sameBytes } from '../helpers/bytes.mjs'
+import { isMapped, reasonHere } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { readings } from '../helpers/readings.mjs'
 import { DTYPES, noise } from '../helpers/sample-files.mjs'
@@ -50,7 +51,7 @@ test('npz: every dtype comes back as it was, aliased', async (t) => {
     t.is(tensor.dtype, dtype)
     t.deepEqual([...tensor.shape], shape)
     t.deepEqual(fingerprint(tensor.data), fingerprint(data), name)
-    t.is(tensor.copyReason, process.env.ZTENSOR_NO_EXTERNAL === '1' ? 'runtime' : undefined, name)
+    isMapped(t, tensor, data.BYTES_PER_ELEMENT, name)
   }
   t.deepEqual([...file.keys()], [...Object.keys(tensors), 'größe'])
   const { ok, undigested } = await file.verify()
@@ -97,8 +98,7 @@ test('npz: deflated where that saves space, and the rest is aliased', async (t) 
       t.deepEqual(fingerprint(await tensor.load()), fingerprint(data), name)
       const { encoding } = tensor.components.get('data')
       t.is(encoding, ['rows', 'größe'].includes(name) ? 'deflate' : 'raw', name)
-      const external = process.env.ZTENSOR_NO_EXTERNAL === '1' ? 'runtime' : undefined
-      t.is(tensor.copyReason, encoding === 'raw' ? external : 'encoded', name)
+      t.is(tensor.copyReason, reasonHere(encoding === 'raw' ? undefined : 'encoded', data.BYTES_PER_ELEMENT), name)
     }
     const { ok, undigested } = await file.verify()
     t.deepEqual([ok, undigested], [true, 0])

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { endianness } from 'node:os'
 
-const BIG_ENDIAN_HOST = endianness() === 'BE'
+export const BIG_ENDIAN_HOST = endianness() === 'BE'
 
 function swap(bytes, width) {
   if (width === 2) return bytes.swap16()
