@@ -455,7 +455,10 @@ export interface LoadOptions {
 	slice?: readonly Range[] | undefined;
 	/** Load only one rank's share of a dimension. */
 	shard?: Shard | undefined;
-	/** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
+	/**
+	 * An array to fill: of the type of the result, or a Uint8Array for its bytes, little-endian, and with exactly the byte length of the
+	 * result.
+	 */
 	into?: ArrayBufferView | undefined;
 	/**
 	 * Whether the array can be transferred to another thread: `postMessage(array, [array.buffer])`. Other arrays have external memory,
@@ -470,7 +473,10 @@ export interface TakeOptions {
 	axis?: number | undefined;
 	/** Widen the elements to float32. Quantized tensors need this. */
 	as?: "float32" | undefined;
-	/** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
+	/**
+	 * An array to fill: of the type of the result, or a Uint8Array for its bytes, little-endian, and with exactly the byte length of the
+	 * result.
+	 */
 	into?: ArrayBufferView | undefined;
 	/** Whether the array can be transferred to another thread, as for `load`. */
 	transferable?: boolean | undefined;
@@ -528,8 +534,8 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 */
 	get data(): ArrayOf<D>;
 	/**
-	 * The bytes of `data`, over the same memory: for HTTP, hashes and other libraries. It also works for a dense tensor of an unknown
-	 * type.
+	 * The bytes of `data` as in a file, little-endian, over the same memory: for HTTP, hashes and other libraries. It also works for a dense
+	 * tensor of an unknown type. On a big-endian machine they are a copy, a new one at each access.
 	 *
 	 * @example response.end(tensor.bytes)
 	 *
@@ -648,7 +654,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 		readonly maxElements?: number | undefined;
 	}): Nested<ElementOf<D & DType>>;
 	/**
-	 * Returns the bytes of a dense tensor as a Readable, the same as `load()`. They are read on demand in chunks, off the event loop.
+	 * Returns the bytes of a dense tensor as a Readable, the elements that `load()` returns, little-endian. They are read on demand in chunks, off the event loop.
 	 * Compressed data without frames is decoded as a whole first, and its digest is checked. The digest of raw data is not checked.
 	 *
 	 * @example await pipeline(tensor.createReadStream(), response)
@@ -1850,8 +1856,8 @@ export interface TensorInput {
 	/** The shape; one dimension by default. */
 	readonly shape?: readonly number[] | undefined;
 	/**
-	 * The elements: a typed array of the dtype (float16 and bfloat16 as bits in a Uint16Array), or their bytes as a Uint8Array. For
-	 * float16, bfloat16, float8_e4m3fn and float8_e5m2 also numbers in a Float32Array, Float64Array or Float16Array, which are rounded
+	 * The elements: a typed array of the dtype (float16 and bfloat16 as bits in a Uint16Array), or their little-endian bytes as a
+	 * Uint8Array. For float16, bfloat16, float8_e4m3fn and float8_e5m2 also numbers in a Float32Array, Float64Array or Float16Array, which are rounded
 	 * to nearest, ties to even.
 	 */
 	readonly data: ArrayBufferView;
@@ -1963,7 +1969,7 @@ export declare class TensorWriter {
 	 */
 	link(name: string, tensor: LinkInput): Promise<void>;
 	/**
-	 * Returns a Writable for the bytes of a dense tensor. Write exactly as many bytes as the shape takes. Other calls of the writer wait
+	 * Returns a Writable for the bytes of a dense tensor, little-endian. Write exactly as many bytes as the shape takes. Other calls of the writer wait
 	 * until the stream has ended. `finish()` rejects with an error of the stream or of a source that is piped into it; it is never an
 	 * uncaught exception.
 	 *

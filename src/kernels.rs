@@ -1,7 +1,5 @@
-//! Operations on arrays in JavaScript memory: widening, slicing, sparse conversions. The core's kernels are little-endian; on a big-endian
-//! host the arrays are byte-swapped into copies on input and output.
-
-use std::borrow::Cow;
+//! Operations on arrays in JavaScript memory: widening, slicing, sparse conversions. The wrapper passes elements little-endian
+//! (lib/values/byte-order.ts), and gets them in the byte order of the host.
 
 use napi::bindgen_prelude::Uint8ArraySlice;
 use napi::{Env, Result};
@@ -24,22 +22,11 @@ use crate::index::{number, unsigned};
 use crate::memory::Memory;
 use crate::panic::contain;
 
-const SWAPPED: bool = cfg!(target_endian = "big");
-
 /// Converts little-endian elements to the byte order of the host.
 pub fn to_host_order(dtype: Option<DType>, bytes: &mut [u8]) {
-    if let (true, Some(dtype)) = (SWAPPED, dtype) {
+    if let (true, Some(dtype)) = (cfg!(target_endian = "big"), dtype) {
         swap_bytes(bytes, dtype.element_bytes());
     }
-}
-
-fn little(dtype: DType, bytes: &[u8]) -> Cow<'_, [u8]> {
-    if !SWAPPED || dtype.element_bytes() == 1 {
-        return Cow::Borrowed(bytes);
-    }
-    let mut copy = bytes.to_vec();
-    swap_bytes(&mut copy, dtype.element_bytes());
-    Cow::Owned(copy)
 }
 
 fn dtype(codes: &[u32], at: usize) -> Result<DType> {
@@ -74,7 +61,6 @@ pub fn to_float32(
 ) -> Result<()> {
     let dtype = dtype(&[dtype_code], 0)?;
     let output = writable(&mut output, &[&input])?;
-    let input = little(dtype, &input);
     throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output, &Stop::default())))
 }
 
@@ -91,19 +77,16 @@ impl Cast {
         Ok(Self { from: dtype(codes, 0)?, to: dtype(codes, 1)? })
     }
 
-    /// Casts whole elements in the byte order of the host, and returns them little-endian.
-    pub fn little_endian(self, mut elements: Owned) -> CoreResult<Owned> {
-        if SWAPPED {
-            swap_bytes(&mut elements, self.from.element_bytes());
-        }
+    /// Casts whole elements.
+    pub fn of(self, elements: &Owned) -> CoreResult<Owned> {
         let count = elements.len() as u64 / u64::from(self.from.bits() / 8).max(1);
         let mut output = Owned::to_fill(count * u64::from(self.to.bits() / 8))?;
-        cast(self.from, self.to, &elements, &mut output)?;
+        cast(self.from, self.to, elements, &mut output)?;
         Ok(output)
     }
 }
 
-/// Casts elements to another type, like `convert`; `output` must have exactly the right size.
+/// Casts elements to another type, like `convert`; `output` must have exactly the right size, and is little-endian as well.
 #[napi(catch_unwind)]
 pub fn cast_elements(
     env: Env,
@@ -114,12 +97,7 @@ pub fn cast_elements(
 ) -> Result<()> {
     let (from, to) = (dtype(&[from], 0)?, dtype(&[to], 0)?);
     let output = writable(&mut output, &[&input])?;
-    let cast = || {
-        cast(from, to, &little(from, &input), output)?;
-        to_host_order(Some(to), output);
-        Ok(())
-    };
-    throw(&env, contain(cast))
+    throw(&env, contain(|| cast(from, to, &input, output)))
 }
 
 /// The description of a slice.
@@ -154,7 +132,7 @@ pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'
         let bytes = unsigned(size).and_then(|size| size.checked_mul(4));
         let bytes = bytes.ok_or_else(|| CoreError::new(Code::Internal, "a widening with an invalid size"))?;
         let mut output = Owned::to_fill(bytes)?;
-        widen::to_float32_divided(dtype, &little(dtype, &input), &mut output, &Stop::default())?;
+        widen::to_float32_divided(dtype, &input, &mut output, &Stop::default())?;
         Ok(output)
     });
     throw(&env, widened).map(Memory::from)
@@ -220,7 +198,6 @@ fn with_csr<T>(
     work: impl FnOnce(Csr<'_>) -> CoreResult<T>,
 ) -> Result<T> {
     let dtypes = [dtype(codes, 0)?, dtype(codes, 1)?, dtype(codes, 2)?];
-    let [values, indices, indptr] = [0, 1, 2].map(|at| little(dtypes[at], arrays[at]));
     throw(
         env,
         contain(|| {
@@ -228,8 +205,9 @@ fn with_csr<T>(
             let &[rows, columns] = shape.as_slice() else {
                 return Err(CoreError::new(Code::InvalidArg, "a CSR tensor has 2 dimensions"));
             };
-            let (indices, indptr) = (Indices::new(dtypes[1], &indices)?, Indices::new(dtypes[2], &indptr)?);
-            work(Csr { shape: [rows, columns], dtype: dtypes[0], values: &values, indices, indptr })
+            let [values, indices, indptr] = arrays;
+            let (indices, indptr) = (Indices::new(dtypes[1], indices)?, Indices::new(dtypes[2], indptr)?);
+            work(Csr { shape: [rows, columns], dtype: dtypes[0], values, indices, indptr })
         }),
     )
 }
@@ -242,17 +220,11 @@ fn with_coo<T>(
     work: impl FnOnce(Coo<'_>) -> CoreResult<T>,
 ) -> Result<T> {
     let dtypes = [dtype(codes, 0)?, dtype(codes, 1)?];
-    let [values, coords] = [0, 1].map(|at| little(dtypes[at], arrays[at]));
     throw(
         env,
         contain(|| {
-            let shape = numbers(shape)?;
-            work(Coo {
-                shape: &shape,
-                dtype: dtypes[0],
-                values: &values,
-                coords: Indices::new(dtypes[1], &coords)?,
-            })
+            let (shape, [values, coords]) = (numbers(shape)?, arrays);
+            work(Coo { shape: &shape, dtype: dtypes[0], values, coords: Indices::new(dtypes[1], coords)? })
         }),
     )
 }

@@ -301,7 +301,7 @@ impl NativeWriter {
         let cast = cast.map(|codes| kernels::Cast::new(&codes)).transpose()?;
         let slot = Arc::clone(&self.slot);
         let job = move || {
-            let piece = if let Some(cast) = cast { cast.little_endian(copy)? } else { copy };
+            let piece = if let Some(cast) = cast { cast.of(&copy)? } else { copy };
             with_writer(&slot, |writer| {
                 writer.push(&piece)?;
                 writer.flush_if_full()?;

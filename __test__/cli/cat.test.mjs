@@ -3,6 +3,7 @@ import test from 'ava'
 import { openSync } from 'ztensor'
 import { btf, coo, INT8 } from '../corpus/btf.mjs'
 import { f32s, u64s, zt12 } from '../corpus/zt.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { fixture, json, run, safetensors, write } from '../helpers/command.mjs'
 
 const range = (length) => Float32Array.from({ length }, (_, i) => i)
@@ -396,7 +397,7 @@ const sparse = write(
       shape: [4, 3],
       format: 'sparse_csr',
       components: {
-        values: typed('f16', Buffer.from(Uint16Array.of(0x3c00, 0xc000).buffer)),
+        values: typed('f16', littleEndian(Uint16Array.of(0x3c00, 0xc000))),
         indices: typed('u64', u64s(1, 2)),
         indptr: typed('u64', u64s(0, 0, 1, 1, 2)),
       },

@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, diff, open, ZTensorError } from 'ztensor'
 import { zt10 } from '../corpus/zt.mjs'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
@@ -45,7 +45,7 @@ const outcome = (read) =>
       throw error
     })
 const bytesOf = (view) =>
-  view instanceof Error ? view.code : createHash('sha256').update(viewBytes(view)).digest('hex')
+  view instanceof Error ? view.code : createHash('sha256').update(littleEndian(view)).digest('hex')
 
 /** All that reading a tensor gives, in a form that can be compared. */
 async function reading(tensor) {

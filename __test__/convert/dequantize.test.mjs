@@ -1,6 +1,7 @@
 // `dequantize` stores what load({ as: 'float32' }) gives, rounded once.
 import test from 'ava'
 import { convert, open } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath, vectors } from '../helpers/vectors.mjs'
@@ -63,7 +64,7 @@ for (const source of [GGUF, TFLITE, ...QUANTIZED]) {
           t.deepEqual(found.shape, shape)
           const bytes = Buffer.from(found.bytes)
           const wanted = dequantize === 'float32' ? data : bfloat16(data)
-          t.true(bytes.equals(Buffer.from(wanted.buffer)), `${tensor} ${dequantize}`)
+          t.true(bytes.equals(littleEndian(wanted)), `${tensor} ${dequantize}`)
         }
       }
     })

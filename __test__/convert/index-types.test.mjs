@@ -2,6 +2,7 @@
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
 import { f32s, zt12 } from '../corpus/zt.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
 /** The bytes of an array of indices, of a type as 1.2 names it. */
@@ -10,7 +11,7 @@ function indices(type, numbers) {
   numbers.forEach((number, at) => {
     array[at] = type.endsWith('64') ? BigInt(number) : number
   })
-  return { dtype: type, bytes: Buffer.from(array.buffer) }
+  return { dtype: type, bytes: littleEndian(array) }
 }
 const ARRAYS = {
   u8: Uint8Array,

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { noise, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
@@ -36,7 +37,7 @@ for (const from of [
       const file = openSync(target)
       for (const [name, { data }] of TENSORS) {
         const found = file.tensor(name).data
-        t.true(Buffer.from(found.buffer, found.byteOffset, found.byteLength).equals(data), name)
+        t.true(littleEndian(found).equals(data), name)
       }
       file.close()
       t.true(readFileSync(target).equals(readFileSync(added)))

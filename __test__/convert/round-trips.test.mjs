@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { DTYPES, noise, sample, scratchFolder, written } from '../helpers/sample-files.mjs'
 
@@ -91,14 +92,7 @@ function contents(path) {
     layout: tensor.layout,
     attributes: plain(tensor.attributes),
     components: Object.fromEntries(
-      [...tensor.components]
-        .map(([role, component]) => [
-          role,
-          Buffer.from(
-            new Uint8Array(component.data.buffer, component.data.byteOffset, component.data.byteLength),
-          ).toString('hex'),
-        ])
-        .sort(),
+      [...tensor.components].map(([role, component]) => [role, littleEndian(component.data).toString('hex')]).sort(),
     ),
   }))
   const attributes = plain(file.attributes)

@@ -1,6 +1,7 @@
 // Arrow files and streams of pyarrow (fixtures/arrow-files.py) in which a part was changed.
 import { readFileSync } from 'node:fs'
 import { fixturePath } from '../helpers/vectors.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 
 const read = (name) => readFileSync(fixturePath(`arrow/${name}.arrow`))
 const whole = read('numbers')
@@ -15,7 +16,7 @@ function changed(bytes, offset, others) {
   return copy
 }
 
-const i32 = (number) => Buffer.from(Int32Array.of(number).buffer)
+const i32 = (number) => littleEndian(Int32Array.of(number))
 /** Where the footer is. */
 const footer = whole.length - 10 - whole.readInt32LE(whole.length - 10)
 /** Where the first batch of the stream is. */

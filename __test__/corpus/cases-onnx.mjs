@@ -16,6 +16,7 @@ import {
   tensor,
   varint,
 } from '../helpers/onnx-writer.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 
 const RAW = f32s(1, 2)
 const W = { raw: RAW }
@@ -51,7 +52,7 @@ const nested = (depth) =>
     : graph({ nodes: [node({ name: 'n', attributes: [attribute('g', bytes(6, nested(depth - 1)))] })] })
 const constant = (...fields) => ({ nodes: [node({ type: 'Constant', outputs: ['w'], attributes: [attribute(...fields)] })] })
 const sparse = (values, indices, dims) => [bytes(1, tensor(values)), bytes(2, tensor(indices)), ...dims.map((dim) => int(3, dim))]
-const int64s = (...values) => Buffer.from(BigInt64Array.from(values, BigInt).buffer)
+const int64s = (...values) => littleEndian(BigInt64Array.from(values, BigInt))
 const COORDS = { name: 'i', type: TYPES.int64, dims: [2, 2], raw: int64s(0, 1, 1, 0) }
 const SPARSE = [bytes(15, sparse(W, COORDS, [2, 3]))]
 const dense = (name, of, value) => ({

@@ -3,13 +3,14 @@ import { readFileSync } from 'node:fs'
 import { lost } from './lost.mjs'
 import { buffer, file, floats, ints, longs, model, table, tables, tensor, text, u8, u32 as uint, u64, vector } from '../helpers/tflite-writer.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 
 const read = (name) => readFileSync(fixturePath(`tflite/${name}.tflite`))
 const plain = read('plain')
 const behind = read('behind')
 const options = { format: 'tflite' }
 const refused = (name, bytes, code, more = {}) => ({ name, bytes, code, options: { ...options, ...more } })
-const u32 = (number) => Buffer.from(Uint32Array.of(number).buffer)
+const u32 = (number) => littleEndian(Uint32Array.of(number))
 const changed = (bytes, offset, others) => {
   const copy = Buffer.from(bytes)
   copy.set(others, offset)
@@ -17,7 +18,7 @@ const changed = (bytes, offset, others) => {
 }
 const root = plain.readUInt32LE(0)
 
-const DATA = [...Buffer.from(Float32Array.of(1, 2).buffer)]
+const DATA = [...littleEndian(Float32Array.of(1, 2))]
 const BUFFERS = [table({}), buffer(DATA)]
 const BYTES = [table({}), buffer([1, 2])]
 const wrong = (name, bytes, code) => lost(`one odd tensor refuses the file: ${name}`, bytes, code, { options })

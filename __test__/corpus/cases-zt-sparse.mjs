@@ -1,6 +1,7 @@
 // Sparse layouts of zTensor 1.0 (§5.2, §5.3) and 1.1 to 1.2: roles, lengths, and the rules that their data keep.
 import { f32s, u64s, zt10, zt12 } from './zt.mjs'
 import { bomb, frame } from './zstd.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 
 // [[10, 0, 20], [0, 0, 30]]
 const CSR = { values: f32s(10, 20, 30), indices: u64s(0, 2, 2), indptr: u64s(0, 2, 3) }
@@ -44,7 +45,7 @@ const broken = (name, bytes, calls, role) => ({
 const brokenCsr = (name, bytes, role) => broken(name, bytes, ['csr', 'loadCsr'], role)
 const brokenCoo = (name, bytes) => broken(name, bytes, ['coo', 'loadCoo'], 'coords')
 const HUGE = (1n << 63n) + 1n
-const i32s = (...values) => Buffer.from(Int32Array.from(values).buffer)
+const i32s = (...values) => littleEndian(Int32Array.from(values))
 
 export const cases = [
   dense('valid: csr', csr10(), 'csr'),

@@ -2,10 +2,11 @@
 import { f32s } from './zt.mjs'
 import { lone, RULE } from './zt2.mjs'
 import { seekable } from './zstd.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 
 const IN_T = { tensor: 't' }
-const u32s = (...values) => Buffer.from(Uint32Array.from(values).buffer)
-const u64s = (...values) => Buffer.from(BigUint64Array.from(values, BigInt).buffer)
+const u32s = (...values) => littleEndian(Uint32Array.from(values))
+const u64s = (...values) => littleEndian(BigUint64Array.from(values, BigInt))
 const zeros = (length) => Buffer.alloc(length)
 const within = (role) => ({ tensor: 't', component: role })
 const opens = (name, bytes, more = {}) => ({ name, bytes, names: ['t'], ...more })

@@ -1,9 +1,10 @@
 // Zstandard frames (RFC 8878) made of raw and run-length blocks only, so that a test decides every field of the frame
 // without a compressor at hand.
 import { xxh64 } from './xxhash.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 
 const MAGIC = Buffer.from('28b52ffd', 'hex')
-const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer)
+const u32 = (...values) => littleEndian(Uint32Array.from(values))
 
 function block(type, size, content, last) {
   const header = Buffer.alloc(3)

@@ -5,6 +5,7 @@ import { openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { u64s, zt10 } from '../corpus/zt.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { canMap, isCopied, isMapped } from '../helpers/data-placement.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { pick, shardRanges, sliceIndices, sliceShape } from '../helpers/reference-implementations.mjs'
@@ -30,7 +31,7 @@ function sample(kind, shape, pad = 0) {
   const array = Class.from({ length: productOf(shape) * per }, (_, i) =>
     big ? BigInt(i * 7 + 1) : (i * 7 + 1) & (Class.BYTES_PER_ELEMENT === 1 ? 0xff : 0xfff),
   )
-  const bytes = Buffer.from(array.buffer)
+  const bytes = littleEndian(array)
   const header = JSON.stringify({ x: { dtype: kind, shape, data_offsets: [0, bytes.length] } })
   return { array, per, bytes: safetensors(header.padEnd(Math.ceil(header.length / 8) * 8 + pad), bytes) }
 }
@@ -148,7 +149,7 @@ test('rows alias the file, other cuts are packed', (t) => {
 
 test('slices of compressed, big-endian and misaligned tensors', async (t) => {
   const array = Float32Array.from({ length: 24 }, (_, i) => i)
-  const bytes = Buffer.from(array.buffer)
+  const bytes = littleEndian(array)
   const file = openSync(
     scratchFile(
       zt10({

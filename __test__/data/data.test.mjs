@@ -5,7 +5,7 @@ import { openSync, ZTensorError } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from '../corpus/zt.mjs'
-import { sameBytes } from '../helpers/bytes.mjs'
+import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { canMap, isCopied, isMapped } from '../helpers/data-placement.mjs'
 import { thrownBy } from '../helpers/errors.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
@@ -54,7 +54,7 @@ for (const [dtype, [spelling, Class, ratio = 1]] of Object.entries(ARRAYS)) {
       t.is(array.length, elements * ratio)
       t.is(array.byteLength, bytes.length)
     }
-    t.deepEqual(Buffer.from(tensor.components.get('data').data.slice().buffer), Buffer.from(tensor.data.slice().buffer))
+    t.deepEqual(littleEndian(tensor.components.get('data').data.slice()), littleEndian(tensor.data.slice()))
     isMapped(t, tensor, Class.BYTES_PER_ELEMENT)
     file.close()
   })
@@ -67,7 +67,7 @@ test('complex128 is a Float64Array, interleaved', (t) => {
         shape: [1],
         format: 'dense',
         components: {
-          data: { dtype: 'f64', type: 'complex128', bytes: Buffer.from(new Float64Array([1, -2]).buffer) },
+          data: { dtype: 'f64', type: 'complex128', bytes: littleEndian(new Float64Array([1, -2])) },
         },
       },
     }),
@@ -218,7 +218,7 @@ test('a file of more than 4,096 tensors: small ones share buffers, large ones do
   for (let i = 0; i < count; i++) {
     // one of 96 KiB among many of 12 bytes
     const length = i === 2500 ? 24_576 : 3
-    const bytes = Buffer.from(Float32Array.from({ length }, (_, j) => i + j / 4).buffer)
+    const bytes = littleEndian(Float32Array.from({ length }, (_, j) => i + j / 4))
     tensors[`t${i}`] = { dtype: 'F32', shape: [length], data_offsets: [at, at + bytes.length] }
     parts.push(bytes)
     at += bytes.length

@@ -10,6 +10,7 @@ import { append, compact, convert, openSync } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { u64s, zt10, zt12 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { factsAt } from '../helpers/editing.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { everyPlace, everyTarget } from '../helpers/read-and-convert.mjs'
@@ -266,7 +267,7 @@ for (const version of ['1.0', '1.2']) {
 }
 
 test('an odd number of elements of 4 bits: the padding is none of them', async (t) => {
-  const u32s = (...numbers) => Buffer.from(Uint32Array.from(numbers).buffer)
+  const u32s = (...numbers) => littleEndian(Uint32Array.from(numbers))
   const values = { dtype: 'u8', type: 'f4_e2m1', bytes: Buffer.of(0x21, 0x03) }
   const indices = { dtype: 'u32', bytes: u32s(1, 5, 7) }
   const files = {

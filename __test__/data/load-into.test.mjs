@@ -2,6 +2,7 @@
 import { truncateSync } from 'node:fs'
 import test from 'ava'
 import { openSync, saveFile, ZTensorError } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
@@ -14,7 +15,7 @@ const hashed = scratchPath('into.zt')
 const compressed = scratchPath('packed.zt')
 // A tensor between others, and at an odd place.
 const tensors = { a: new Uint8Array([1, 2, 3]), bytes, floats, z: new Uint8Array([9]) }
-const same = (one, other) => Buffer.compare(Buffer.from(one.buffer, one.byteOffset, one.byteLength), Buffer.from(other.buffer, other.byteOffset, other.byteLength)) === 0 // biome-ignore format: one claim
+const same = (one, other) => Buffer.compare(littleEndian(one), littleEndian(other)) === 0 // biome-ignore format: one claim
 
 test.before(async () => {
   await saveFile(path, tensors)

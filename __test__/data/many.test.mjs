@@ -4,7 +4,7 @@ import { inspect } from 'node:util'
 import test from 'ava'
 import { compare, convert, open, openSync } from 'ztensor'
 import { binding } from '../helpers/binding.mjs'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -363,7 +363,7 @@ test('what is loaded from memory is what is loaded from the file, whatever the t
     t.deepEqual([...loaded.keys()], [...expected.keys()])
     for (const [name, array] of loaded) {
       if (name === 'sparse') t.deepEqual([...array.values], [1, 2])
-      else t.true(viewBytes(array.data).equals(viewBytes(expected.get(name).data)), name)
+      else t.true(littleEndian(array.data).equals(littleEndian(expected.get(name).data)), name)
     }
   }
   const told = []

@@ -4,7 +4,7 @@ import { finished } from 'node:stream/promises'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { safetensors, write } from '../helpers/command.mjs'
 import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
@@ -32,8 +32,8 @@ for (const [kind, make] of Object.entries(KINDS)) {
   test(`${kind}: a stream gives the bytes of data`, async (t) => {
     const file = await make()
     const tensor = file.tensor('x')
-    t.true((await bytesOf(tensor.createReadStream(SMALL))).equals(viewBytes(ROWS)))
-    t.true((await bytesOf(tensor.createReadStream())).equals(viewBytes(ROWS)))
+    t.true((await bytesOf(tensor.createReadStream(SMALL))).equals(littleEndian(ROWS)))
+    t.true((await bytesOf(tensor.createReadStream())).equals(littleEndian(ROWS)))
     file.close()
   })
 
@@ -52,7 +52,7 @@ for (const [kind, make] of Object.entries(KINDS)) {
       t.is(chunk.byteLength, 4096)
       break
     }
-    t.true((await bytesOf(tensor.createReadStream(SMALL))).equals(viewBytes(ROWS)))
+    t.true((await bytesOf(tensor.createReadStream(SMALL))).equals(littleEndian(ROWS)))
     file.close()
   })
 
@@ -97,7 +97,7 @@ test('a worker streams a file that it was sent', async (t) => {
   const ztensor = new URL('../../dist/index.js', import.meta.url).pathname
   const worker = new Worker(program, { eval: true, workerData: { shared: file.share(), ztensor } })
   const [bytes] = await once(worker, 'message')
-  t.true(viewBytes(ROWS).equals(Buffer.from(bytes)))
+  t.true(littleEndian(ROWS).equals(Buffer.from(bytes)))
   await worker.terminate()
   file.close()
 })

@@ -3,6 +3,7 @@ import { closeSync, ftruncateSync, openSync as openFile, readFileSync, writeSync
 import test from 'ava'
 import { create, openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const GIB = 2 ** 30
@@ -23,7 +24,7 @@ function rowFile(rows, row, pad = 0) {
   writeSync(descriptor, head)
   ftruncateSync(descriptor, head.length + length)
   const values = Float32Array.from({ length: COLUMNS }, (_, at) => at)
-  writeSync(descriptor, new Uint8Array(values.buffer), 0, values.byteLength, head.length + row * values.byteLength)
+  writeSync(descriptor, littleEndian(values), 0, values.byteLength, head.length + row * values.byteLength)
   closeSync(descriptor)
   return path
 }
@@ -98,7 +99,7 @@ test.serial(
   (t) => {
     const data = Float32Array.from({ length: 24 }, (_, at) => at)
     const header = JSON.stringify({ x: { dtype: 'F32', shape: [4, 6], data_offsets: [0, 96] } })
-    const bytes = safetensors(header.padEnd(Math.ceil(header.length / 8) * 8 + 1), Buffer.from(data.buffer))
+    const bytes = safetensors(header.padEnd(Math.ceil(header.length / 8) * 8 + 1), littleEndian(data))
     for (const source of [bytes, scratchFile(bytes)]) {
       const file = openSync(source)
       const x = file.tensor('x')

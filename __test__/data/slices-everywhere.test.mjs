@@ -12,7 +12,7 @@ import { archive, dict, pickle, text, tensor as torchTensor } from '../corpus/py
 import { frame, seekable } from '../corpus/zstd.mjs'
 import { zt01, zt10 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
-import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { json } from '../helpers/command.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
@@ -71,9 +71,9 @@ const entriesOf = (shape) =>
 async function agrees(t, tensor, whole, entries, what) {
   const { dtype, shape } = tensor
   const bits = (whole.byteLength * 8) / product(shape) || 8
-  const expected = sliced(viewBytes(whole), shape, entries, bits)
+  const expected = sliced(littleEndian(whole), shape, entries, bits)
   const where = `${what}: ${tensor.name} ${dtype} [${shape}] ${JSON.stringify(entries)}`
-  const same = (view, call) => sameBytes(t, viewBytes(view), viewBytes(expected.bytes), `${call} of ${where}`)
+  const same = (view, call) => sameBytes(t, littleEndian(view), littleEndian(expected.bytes), `${call} of ${where}`)
   const isLocal = tensor.copyReason !== 'remote'
   if (isLocal) {
     const cut = tensor.slice(entries)
@@ -134,13 +134,13 @@ async function takesAgree(t, tensor, whole, floats, wanted, what) {
   const where = `take ${JSON.stringify(wanted)} of ${what}: ${tensor.name} [${tensor.shape}]`
   const width = whole && whole.byteLength / (product(tensor.shape) || 1)
   if (whole !== undefined && !/^float[46]/.test(tensor.dtype)) {
-    const bytes = Buffer.concat(flat.map((at) => viewBytes(whole).subarray(at * width, (at + 1) * width)))
-    sameBytes(t, viewBytes(await tensor.take(indices, { axis })), viewBytes(bytes), where)
+    const bytes = Buffer.concat(flat.map((at) => littleEndian(whole).subarray(at * width, (at + 1) * width)))
+    sameBytes(t, littleEndian(await tensor.take(indices, { axis })), littleEndian(bytes), where)
     const into = new whole.constructor(bytes.length / whole.BYTES_PER_ELEMENT)
     sameBytes(
       t,
-      viewBytes(await tensor.take(Int32Array.from(indices), { axis, into })),
-      viewBytes(bytes),
+      littleEndian(await tensor.take(Int32Array.from(indices), { axis, into })),
+      littleEndian(bytes),
       `${where}, into`,
     )
   }
@@ -160,7 +160,7 @@ async function property(t, source, what, { numRuns = 40, elements, options } = {
     const whole = await tensor.load().catch(() => undefined)
     // A tensor that refuses its values has no slices, and packed elements have slices between bytes alone.
     if (whole === undefined || whole.byteLength < product(tensor.shape)) continue
-    if (elements) sameBytes(t, viewBytes(whole), viewBytes(elements), what)
+    if (elements) sameBytes(t, littleEndian(whole), littleEndian(elements), what)
     await fc.assert(
       fc.asyncProperty(entriesOf(tensor.shape), async (entries) => agrees(t, tensor, whole, entries, what)),
       { numRuns: rounds(numRuns, Math.ceil(numRuns / 4)), seed: 33 },
@@ -186,12 +186,12 @@ async function decodedProperty(t, source, what) {
     if (floats === undefined || floats.length === 0) continue
     await fc.assert(
       fc.asyncProperty(entriesOf(tensor.shape), async (entries) => {
-        const { flat } = sliced(viewBytes(floats), tensor.shape, entries, 32)
+        const { flat } = sliced(littleEndian(floats), tensor.shape, entries, 32)
         const where = `${what}: ${tensor.name} ${tensor.layout} [${tensor.shape}] ${JSON.stringify(entries)}`
         for (const into of [undefined, new Float32Array(flat.length)]) {
           const found = await tensor.load({ slice: entries, as: 'float32', into }).catch((error) => error)
           if (found instanceof Error) t.regex(found.message, /starts or ends a run inside a byte|packed/, where)
-          else sameBytes(t, viewBytes(found), viewBytes(Float32Array.from(flat, (at) => floats[at])), where)
+          else sameBytes(t, littleEndian(found), littleEndian(Float32Array.from(flat, (at) => floats[at])), where)
         }
       }),
       { numRuns: rounds(12, 4), seed: 33 },
@@ -208,7 +208,7 @@ async function decodedProperty(t, source, what) {
 
 const SHAPE = [7, 5, 6]
 const ELEMENTS = Int32Array.from({ length: product(SHAPE) }, (_, at) => at * 257 - 9000)
-const RAW = Buffer.from(viewBytes(ELEMENTS))
+const RAW = Buffer.from(littleEndian(ELEMENTS))
 const swapped = Buffer.from(RAW).swap32()
 /** The elements as they stand when the strides of the dimensions rise, or with gaps between them. */
 const arranged = (strides, length) => {

@@ -4,6 +4,7 @@ import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import { open, openSync, saveFile } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
@@ -102,7 +103,7 @@ test('rows that are near each other are one read, and only what is asked for is 
   const padded = Buffer.from(header.padEnd(Math.ceil(header.length / 8) * 8))
   const length = Buffer.alloc(8)
   length.writeBigUInt64LE(BigInt(padded.length))
-  const whole = Buffer.concat([length, padded, Buffer.from(large.buffer)])
+  const whole = Buffer.concat([length, padded, littleEndian(large)])
   const reads = []
   const read = async (offset, length) => {
     reads.push([offset, length])

@@ -3,7 +3,7 @@ import { lstatSync, readFileSync, statSync, symlinkSync, truncateSync, writeFile
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { append, compact, create, openSync, TensorEditor, TensorWriter, ZTensorError } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { edited, factsAt, MODES, valuesAt } from '../helpers/editing.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import {
@@ -81,7 +81,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         }
       }
       await edited(path, add, { inPlace })
-      for (const { dtype, data } of given) t.is(valuesAt(path, dtype).compare(viewBytes(data)), 0, dtype)
+      for (const { dtype, data } of given) t.is(valuesAt(path, dtype).compare(littleEndian(data)), 0, dtype)
     })
 
     test(`${label}: digests and compression are as asked`, async (t) => {

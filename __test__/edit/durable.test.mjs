@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { appendFileSync, copyFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { edited, MODES } from '../helpers/editing.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
@@ -306,7 +306,7 @@ if (process.platform !== 'win32') {
     ['2', rounds(60, 16)],
   ])
     test(`${version}: killed at any moment, an edit or a compaction leaves the old file or the new one`, async (t) => {
-      const steps = viewBytes(noise(ROUNDS, Date.now() % 1e6))
+      const steps = littleEndian(noise(ROUNDS, Date.now() % 1e6))
       t.log(`steps: ${steps.toString('hex')}`)
       const seen = new Set()
       for (let round = 0; round < ROUNDS; round += 4) {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { append, compact, openSync } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { noise, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -88,7 +88,7 @@ function isModel(t, path, model, sorted) {
   t.deepEqual([...file.keys()], order(model.tensors.map((tensor) => tensor.name)))
   t.deepEqual(Object.entries(file.attributes), order(model.attributes))
   for (const { name, bytes, attributes } of model.tensors) {
-    t.is(Buffer.compare(viewBytes(file.tensor(name).data), bytes), 0)
+    t.is(Buffer.compare(littleEndian(file.tensor(name).data), bytes), 0)
     t.deepEqual(Object.entries(file.tensor(name).attributes), order(attributes))
   }
   file.close()

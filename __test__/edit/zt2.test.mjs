@@ -4,7 +4,7 @@ import test from 'ava'
 import { append, compact, create, open, openSync } from 'ztensor'
 import { float16 } from '../corpus/cbor.mjs'
 import { file as container, deterministic, part, digestOf as xxh3Of } from '../corpus/zt2.mjs'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { edited, factsAt, MODES, valuesAt } from '../helpers/editing.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import {
@@ -149,7 +149,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
         },
         { inPlace },
       )
-      for (const { dtype, data } of given) t.is(valuesAt(path, dtype).compare(viewBytes(data)), 0, dtype)
+      for (const { dtype, data } of given) t.is(valuesAt(path, dtype).compare(littleEndian(data)), 0, dtype)
     })
 
     test(`${label}: digests, compression and alignment are as asked`, async (t) => {
@@ -238,8 +238,8 @@ test('shards stay where they are; what is added goes into the root', async (t) =
   const check = () =>
     opened(path('m.zt'), async (file) => {
       t.deepEqual([...file.keys()], ['t2', 't3', 'renamed', 'new false'])
-      t.is(Buffer.compare(viewBytes(file.tensor('renamed').data), noise(50_000, 0)), 0)
-      t.is(Buffer.compare(viewBytes(file.tensor('new false').data), noise(70_000, 9)), 0)
+      t.is(Buffer.compare(littleEndian(file.tensor('renamed').data), noise(50_000, 0)), 0)
+      t.is(Buffer.compare(littleEndian(file.tensor('new false').data), noise(70_000, 9)), 0)
       t.true((await file.verify()).ok)
     })
   await check()

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { chunked, ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
-import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
+import { canMap } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -42,7 +43,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
     for (const tensor of typed) {
       const found = to.tensor(tensor.name)
       t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-      sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      sameBytes(t, littleEndian(await found.load()), littleEndian(await tensor.load()), tensor.name)
     }
     from.close()
     to.close()
@@ -128,7 +129,7 @@ test('chunks: several are put together, one is read where it is', (t) => {
 
 test('chunks of any length are the same array', async (t) => {
   const values = Float32Array.from({ length: 24 }, (_, at) => at / 8)
-  const bytes = Buffer.from(values.buffer)
+  const bytes = littleEndian(values)
   for (let length = 1; length <= 24; length++) {
     const chunks = []
     for (let at = 0; at < 24; at += length) {
@@ -150,11 +151,11 @@ test('chunks of any length are the same array', async (t) => {
 test('data is aliased where it happens to be aligned', (t) => {
   using('dtypes.msgpack', (file) => {
     for (const tensor of file.values()) {
-      if (tensor.dtype === undefined) continue
+      if (tensor.dtype === undefined || !canMap(tensor.data.BYTES_PER_ELEMENT)) continue
       t.is(tensor.copyReason, tensor.mapped ? undefined : 'misaligned', tensor.name)
     }
     t.true(file.tensor('int8').mapped)
-    t.true([...file.values()].some(({ copyReason }) => copyReason === 'misaligned'))
+    if (canMap(4)) t.true([...file.values()].some(({ copyReason }) => copyReason === 'misaligned'))
   })
 })
 

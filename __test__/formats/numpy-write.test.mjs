@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { convert, create, diff, open, openSync } from 'ztensor'
-import { fingerprint, sameBytes } from '../helpers/bytes.mjs'
+import { fingerprint, numbersOf, sameBytes } from '../helpers/bytes.mjs'
+import { isMapped, reasonHere } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { readings } from '../helpers/readings.mjs'
 import { DTYPES, noise } from '../helpers/sample-files.mjs'
@@ -31,7 +32,7 @@ function tensorOf(dtype, shape, seed = 1) {
   const [Class, bits] = DTYPES[dtype]
   const bytes = Uint8Array.from(noise((shape.reduce((a, b) => a * b, 1) * bits) / 8, seed))
   if (dtype === 'bool') for (const at of bytes.keys()) bytes[at] &= 1
-  return { dtype, shape, data: new Class(bytes.buffer) }
+  return { dtype, shape, data: numbersOf(Class, bytes) }
 }
 
 async function written(path, options, tensors) {
@@ -50,7 +51,7 @@ test('npz: every dtype comes back as it was, aliased', async (t) => {
     t.is(tensor.dtype, dtype)
     t.deepEqual([...tensor.shape], shape)
     t.deepEqual(fingerprint(tensor.data), fingerprint(data), name)
-    t.is(tensor.copyReason, process.env.ZTENSOR_NO_EXTERNAL === '1' ? 'runtime' : undefined, name)
+    isMapped(t, tensor, data.BYTES_PER_ELEMENT, name)
   }
   t.deepEqual([...file.keys()], [...Object.keys(tensors), 'größe'])
   const { ok, undigested } = await file.verify()
@@ -72,7 +73,11 @@ test('npz: nothing, and the same tensors as the same bytes', async (t) => {
 })
 
 /** Bytes of few values, as elements. */
-const few = (length, Class) => new Class(Uint8Array.from(noise(length, 5), (byte) => byte & 3).buffer)
+const few = (length, Class) =>
+  numbersOf(
+    Class,
+    noise(length, 5).map((byte) => byte & 3),
+  )
 
 test('npz: deflated where that saves space, and the rest is aliased', async (t) => {
   const tensors = {
@@ -93,8 +98,7 @@ test('npz: deflated where that saves space, and the rest is aliased', async (t) 
       t.deepEqual(fingerprint(await tensor.load()), fingerprint(data), name)
       const { encoding } = tensor.components.get('data')
       t.is(encoding, ['rows', 'größe'].includes(name) ? 'deflate' : 'raw', name)
-      const external = process.env.ZTENSOR_NO_EXTERNAL === '1' ? 'runtime' : undefined
-      t.is(tensor.copyReason, encoding === 'raw' ? external : 'encoded', name)
+      t.is(tensor.copyReason, reasonHere(encoding === 'raw' ? undefined : 'encoded', data.BYTES_PER_ELEMENT), name)
     }
     const { ok, undigested } = await file.verify()
     t.deepEqual([ok, undigested], [true, 0])

@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSyn
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { thrownBy } from '../helpers/errors.mjs'
 import { differences, expectedIn } from '../helpers/expected-files.mjs'
 import { constant, model } from '../helpers/openvino-writer.mjs'
@@ -198,7 +199,7 @@ test('very many constants of the same bytes open, and are each read', async (t) 
   mkdirSync(own)
   const layers = Array.from({ length: 20_000 }, (_, index) => constant({ name: `w${index}` }))
   writeFileSync(join(own, 'many.xml'), model(layers))
-  writeFileSync(join(own, 'many.bin'), Buffer.from(Float32Array.of(1, 2).buffer))
+  writeFileSync(join(own, 'many.bin'), littleEndian(Float32Array.of(1, 2)))
   const file = await open(own)
   t.teardown(() => file.close())
   t.is(file.size, layers.length)

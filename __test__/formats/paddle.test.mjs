@@ -5,7 +5,7 @@ import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { ndarray, saved } from '../corpus/paddle.mjs'
 import { bytes, call, dict, text } from '../corpus/pytorch.mjs'
-import { sameBytes, viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { differences, expectedIn } from '../helpers/expected-files.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
@@ -50,7 +50,7 @@ for (const name of [
     for (const tensor of from.values()) {
       const found = to.tensor(tensor.name)
       t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
-      sameBytes(t, viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      sameBytes(t, littleEndian(await found.load()), littleEndian(await tensor.load()), tensor.name)
     }
     from.close()
     to.close()

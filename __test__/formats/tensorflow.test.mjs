@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, trunc
 import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { differences, expectedIn } from '../helpers/expected-files.mjs'
 import { f32s } from '../helpers/onnx-writer.mjs'
@@ -194,7 +195,7 @@ const swapped = (bytes, width) => {
 test('big-endian data, whose checksums are of what is stored', async (t) => {
   const floats = swapped(f32s(1, -2.5), 4)
   const complex = swapped(f32s(1, 2), 4)
-  const shorts = swapped(Buffer.from(Int16Array.of(1, 2, 3, 4, 5, 6).buffer), 2)
+  const shorts = swapped(littleEndian(Int16Array.of(1, 2, 3, 4, 5, 6)), 2)
   // Columns 0 and 1 to 2 of two rows.
   const [left, right] = [shorts.subarray(0, 4), shorts.subarray(4)]
   const slices = [

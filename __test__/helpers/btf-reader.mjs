@@ -1,5 +1,6 @@
 // Reads BTF by its specification alone, strictly: to hold what we write against something other than our own reader.
 import { ok, strictEqual } from 'node:assert/strict'
+import { numbersOf } from './bytes.mjs'
 
 const DTYPES = { 0: Int8Array, 1: Int16Array, 2: Int32Array, 3: BigInt64Array, 4: Float32Array, 5: Float64Array }
 
@@ -7,8 +8,7 @@ const DTYPES = { 0: Int8Array, 1: Int16Array, 2: Int32Array, 3: BigInt64Array, 4
 export function readBtf(bytes) {
   const u64 = (at) => Number(bytes.readBigUInt64LE(at))
   const u64s = (at, count) => Array.from({ length: count }, (_, i) => u64(at + 8 * i))
-  const elements = (Class, at, count) =>
-    new Class(Uint8Array.from(bytes.subarray(at, at + count * Class.BYTES_PER_ELEMENT)).buffer)
+  const elements = (Class, at, count) => numbersOf(Class, bytes.subarray(at, at + count * Class.BYTES_PER_ELEMENT))
   const count = u64(0)
   const offsets = u64s(8, count)
   let end = 8 + 8 * count

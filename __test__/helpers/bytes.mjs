@@ -2,18 +2,26 @@
 import { createHash } from 'node:crypto'
 import { endianness } from 'node:os'
 
-const BIG_ENDIAN_HOST = endianness() === 'BE'
+export const BIG_ENDIAN_HOST = endianness() === 'BE'
 
-/** The bytes that a view shows, as the host keeps them: no copy. */
-export const viewBytes = (view) => Buffer.from(view.buffer, view.byteOffset, view.byteLength)
+function swap(bytes, width) {
+  if (width === 2) return bytes.swap16()
+  return width === 4 ? bytes.swap32() : bytes.swap64()
+}
 
-/** The elements' little-endian bytes, whatever the host's order. */
+/** An array's elements as in a file, little-endian: over the same memory, or swapped into a copy. The elements of a DataView are bytes. */
 export function littleEndian(view) {
-  const bytes = viewBytes(view)
-  if (!BIG_ENDIAN_HOST || view.BYTES_PER_ELEMENT === 1) return bytes
-  const copy = Buffer.from(bytes)
-  if (view.BYTES_PER_ELEMENT === 2) return copy.swap16()
-  return view.BYTES_PER_ELEMENT === 4 ? copy.swap32() : copy.swap64()
+  const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength)
+  const width = view.BYTES_PER_ELEMENT ?? 1
+  return BIG_ENDIAN_HOST && width > 1 ? swap(Buffer.from(bytes), width) : bytes
+}
+
+/** The typed array, of a class, whose elements a file would hold as these bytes: a copy. */
+export function numbersOf(Class, bytes) {
+  const copy = Uint8Array.from(bytes)
+  const width = Class.BYTES_PER_ELEMENT
+  if (BIG_ENDIAN_HOST && width > 1) swap(Buffer.from(copy.buffer), width)
+  return new Class(copy.buffer)
 }
 
 /** Length and hash of a typed array's little-endian bytes: how the sidecars state a component. */
@@ -33,7 +41,7 @@ export function arrayBufferOf(bytes) {
 export function sameBytes(t, actual, expected, message = '') {
   t.is(actual.constructor, expected.constructor, message)
   t.is(actual.length, expected.length, message)
-  const [one, other] = [viewBytes(actual), viewBytes(expected)]
+  const [one, other] = [littleEndian(actual), littleEndian(expected)]
   if (one.equals(other)) t.pass()
   else t.fail(`${message} differ from byte ${one.findIndex((byte, at) => byte !== other[at])} on`.trim())
 }

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { littleEndian } from './bytes.mjs'
 import { turns } from './turns.mjs'
 
 export const main = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
@@ -88,7 +89,7 @@ export function safetensors(tensors, metadata) {
   let end = 0
   for (const [name, [dtype, shape, values]] of Object.entries(tensors)) {
     const length = shape.reduce((product, extent) => product * extent, widths[dtype])
-    const bytes = values === undefined ? Buffer.alloc(length) : Buffer.from(values.buffer, values.byteOffset, length)
+    const bytes = values === undefined ? Buffer.alloc(length) : littleEndian(values).subarray(0, length)
     data.push(bytes)
     entries.push(`${JSON.stringify(name)}:${JSON.stringify({ dtype, shape, data_offsets: [end, end + length] })}`)
     end += length

@@ -1,7 +1,7 @@
 // What the tests of editing share: what a file says and holds, and edits of it.
 import { readFileSync } from 'node:fs'
 import { append, openSync } from 'ztensor'
-import { viewBytes } from './bytes.mjs'
+import { littleEndian } from './bytes.mjs'
 
 export const MODES = [
   { mode: 'on a clone', inPlace: false },
@@ -51,7 +51,7 @@ export function factsAt(path, options) {
 /** The values of a tensor of the file at a path. */
 export function valuesAt(path, name) {
   const file = openSync(path)
-  const bytes = Buffer.from(viewBytes(file.tensor(name).data))
+  const bytes = Buffer.from(littleEndian(file.tensor(name).data))
   file.close()
   return bytes
 }

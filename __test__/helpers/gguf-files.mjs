@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inflateSync } from 'node:zlib'
+import { numbersOf } from './bytes.mjs'
 
 /** The tensors of types.gguf in a folder: [{ name, type, shape, expected: Float32Array }]. */
 export function decoded(folder) {
@@ -10,8 +11,8 @@ export function decoded(folder) {
   const payload = inflateSync(file.subarray(end + 1))
   let at = 0
   return JSON.parse(file.subarray(0, end).toString()).files['types.gguf'].map((one) => {
-    const bytes = Uint8Array.from(payload.subarray(at, at + one.elements * 4))
+    const bytes = payload.subarray(at, at + one.elements * 4)
     at += bytes.length
-    return { ...one, expected: new Float32Array(bytes.buffer) }
+    return { ...one, expected: numbersOf(Float32Array, bytes) }
   })
 }

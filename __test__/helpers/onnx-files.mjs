@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inflateSync } from 'node:zlib'
+import { littleEndian } from './bytes.mjs'
 
 /** The tensors of each file in a folder: Map of names to { name, dtype, shape, data: Uint8Array }. */
 export function expectedOf(folder) {
@@ -28,8 +29,7 @@ export const UNTYPED = new Set(['int4', 'uint4', 'int2', 'uint2'])
 /** What is wrong with the tensors of an open file, beside those that the onnx package read. */
 export async function differences(file, expected) {
   const wrong = []
-  const same = (found, { data }) =>
-    Buffer.compare(Buffer.from(found.buffer, found.byteOffset, found.byteLength), data) === 0
+  const same = (found, { data }) => Buffer.compare(littleEndian(found), data) === 0
   for (const one of expected) {
     const tensor = file.get(one.name)
     if (tensor === undefined) {

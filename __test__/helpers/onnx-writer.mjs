@@ -1,5 +1,6 @@
 // ONNX models made by hand, field by field, wrong ones too: what the onnx package will not write.
 import { Buffer } from 'node:buffer'
+import { littleEndian } from './bytes.mjs'
 
 /** A number in groups of seven bits; negative ones have 64 bits. */
 export function varint(value) {
@@ -30,7 +31,7 @@ export function double(number, value) {
   return Buffer.concat([tag(number, 1), body])
 }
 export const packed = (number, values) => bytes(number, values.map(varint))
-export const f32s = (...values) => Buffer.from(Float32Array.from(values).buffer)
+export const f32s = (...values) => littleEndian(Float32Array.from(values))
 
 export const TYPES = {
   float: 1,

@@ -1,6 +1,7 @@
 // The quantized tensors of fixtures/quantized.py, and how to write them.
 import { readFileSync } from 'node:fs'
 import { inflateSync } from 'node:zlib'
+import { numbersOf } from './bytes.mjs'
 import { DTYPES } from './sample-files.mjs'
 
 /** [{ layout, shape, attributes, components: { role: { dtype, data } }, expected: Float32Array }] */
@@ -11,7 +12,7 @@ export function quantizedCases(path) {
   let at = 0
   const take = (Class, length) => {
     at += length
-    return new Class(Uint8Array.from(payload.subarray(at - length, at)).buffer)
+    return numbersOf(Class, payload.subarray(at - length, at))
   }
   return JSON.parse(file.subarray(0, end).toString()).cases.map((one) => {
     const components = Object.fromEntries(

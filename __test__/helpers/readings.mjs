@@ -2,7 +2,7 @@
 // finds nothing wrong with has to load.
 import { createHash } from 'node:crypto'
 import { compare, ZTensorError } from 'ztensor'
-import { viewBytes } from './bytes.mjs'
+import { littleEndian, numbersOf } from './bytes.mjs'
 import { pick, shardRanges, sliceIndices } from './reference-implementations.mjs'
 import { DTYPES } from './sample-files.mjs'
 
@@ -11,9 +11,9 @@ const ROLES = { dense: ['data'], sparse_csr: ['values', 'indices', 'indptr'], sp
 export const ownRoles = ({ layout, components }) =>
   Object.hasOwn(ROLES, layout) ? ROLES[layout] : Array.from(components.keys())
 
-const equal = (a, b) => a.constructor === b.constructor && Buffer.compare(viewBytes(a), viewBytes(b)) === 0
+const equal = (a, b) => a.constructor === b.constructor && Buffer.compare(littleEndian(a), littleEndian(b)) === 0
 const product = (shape) => shape.reduce((total, size) => total * size, 1)
-const digest = (view) => createHash('sha1').update(viewBytes(view)).digest('hex')
+const digest = (view) => createHash('sha1').update(littleEndian(view)).digest('hex')
 const shown = (value) =>
   value instanceof Error
     ? (value.code ?? value.stack)
@@ -91,7 +91,7 @@ async function stats(judge, tensor, floats) {
 /** What createReadStream() gives, in an array as `loaded` is; the error where that is one. */
 async function streamed(tensor, loaded) {
   const bytes = Buffer.concat(await tensor.createReadStream({ highWaterMark: 7 }).toArray())
-  return new (isError(loaded) ? Uint8Array : loaded.constructor)(new Uint8Array(bytes).buffer)
+  return numbersOf(isError(loaded) ? Uint8Array : loaded.constructor, bytes)
 }
 
 /** Whole elements, by all ways that give them. `loaded` is what load() gives. */
@@ -105,7 +105,7 @@ async function wholes(judge, file, tensor, loaded) {
   judge.same(await outcome(() => tensor.load({ into })), loaded, 'load({ into })')
   const data = await outcome(() => tensor.data)
   judge.same(await outcome(async () => streamed(tensor, loaded)), loaded, 'createReadStream()')
-  if (!isError(data)) judge.same(new Class(tensor.bytes.slice().buffer), data, 'bytes')
+  if (!isError(data)) judge.same(numbersOf(Class, tensor.bytes), data, 'bytes')
   judge.same(await outcome(() => component.data), data, 'component.data')
   // What need not be decoded is not hashed.
   if (isError(loaded)) return

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { create } from 'ztensor'
+import { numbersOf } from './bytes.mjs'
 import { scratchPath } from './scratch.mjs'
 
 /** dtype -> the array of its data and the bits of an element. */
@@ -64,7 +65,7 @@ export function sample(dtype, shape, seed, period) {
   const bytes = noise(length, seed)
   if (period !== undefined) for (let i = period; i < length; i++) bytes[i] = bytes[i - period]
   if (dtype === 'bool') for (let i = 0; i < bytes.length; i++) bytes[i] &= 1
-  return new Class(bytes.buffer)
+  return numbersOf(Class, bytes)
 }
 
 /** Whatever was written under the options, at a path of its own. */

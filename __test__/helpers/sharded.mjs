@@ -1,6 +1,7 @@
 // Sharded checkpoints for the tests: files of float32 tensors, and the index that Hugging Face's libraries write.
 import { writeFileSync } from 'node:fs'
 import { safetensors } from '../corpus/safetensors.mjs'
+import { littleEndian } from './bytes.mjs'
 import { scratchFolder } from './sample-files.mjs'
 
 /** The bytes of a safetensors file of these tensors: name -> array of numbers. */
@@ -15,7 +16,7 @@ export function shard(tensors, metadata = { format: 'pt' }) {
   const data = Float32Array.from(Object.values(tensors).flat())
   // Padded as the reference implementation pads it, so that the data is aligned.
   const text = JSON.stringify(header)
-  return safetensors(text.padEnd(Math.ceil(text.length / 8) * 8), Buffer.from(data.buffer))
+  return safetensors(text.padEnd(Math.ceil(text.length / 8) * 8), littleEndian(data))
 }
 
 /** The text of an index, its keys sorted as transformers sorts them. */

@@ -5,28 +5,27 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
+import { endianness, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { convert, create, open, openSync, TensorFile, toFloat32, verify, ZTensorError } from '../../dist/index.mjs'
+import { littleEndian } from './bytes.mjs'
+import { unsupported } from './emulator.mjs'
 
 const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url))
 const vectors = readdirSync(fixtures).filter((name) => /\.(zt|safetensors|btf)$/.test(name))
 const scratch = mkdtempSync(join(tmpdir(), 'ztensor-smoke-'))
 const elements = 2 ** 18
-const aliases = process.env.ZTENSOR_NO_EXTERNAL !== '1'
+const aliases = process.env.ZTENSOR_NO_EXTERNAL !== '1' && endianness() === 'LE'
 
 const header = (end) => JSON.stringify({ w: { dtype: 'F32', shape: [elements], data_offsets: [0, end] } }).padEnd(120)
 function ones(name) {
-  const data = Buffer.from(new Float32Array(elements).fill(1).buffer)
+  const data = littleEndian(new Float32Array(elements).fill(1))
   const text = header(data.length)
   const path = join(scratch, name)
-  writeFileSync(
-    path,
-    Buffer.concat([Buffer.from(new BigUint64Array([BigInt(text.length)]).buffer), Buffer.from(text), data]),
-  )
+  writeFileSync(path, Buffer.concat([littleEndian(BigUint64Array.of(BigInt(text.length))), Buffer.from(text), data]))
   return path
 }
 const sum = (array) => array.reduce((total, value) => total + value, 0)
@@ -134,7 +133,9 @@ const cases = {
     await worker.terminate()
   },
 }
-if (aliases && process.platform !== 'win32') {
+const cannotLose = aliases ? unsupported('the address of a SIGBUS') : undefined
+if (cannotLose !== undefined) console.log(`- a file truncated below its views: ${cannotLose}`)
+else if (aliases && process.platform !== 'win32') {
   cases['a file truncated below its views is survived and told of'] = () => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...runs(), fileURLToPath(import.meta.url), 'cut'], {
       encoding: 'utf8',

@@ -3,14 +3,16 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import test from 'ava'
+import { needing, unsupported } from './emulator.mjs'
 import { scratchPath } from './scratch.mjs'
 
 const works = process.platform === 'linux' && spawnSync('strace', ['-o', '/dev/null', 'true']).status === 0
 
 /** A test that needs strace; its title says so where there is none. */
-export const traceTest = works
-  ? test
-  : (title) => test(`not run, since strace does not work on this machine: ${title}`, (t) => t.pass())
+export const traceTest =
+  works || unsupported('ptrace()')
+    ? needing(test, 'ptrace()')
+    : (title) => test(`not run, since strace does not work on this machine: ${title}`, (t) => t.pass())
 
 /**
  * Runs a module that imports `ztensor` and finds `args` in `process.argv.slice(1)`, with strace's own options. Resolves with its

@@ -1,5 +1,6 @@
 // Checkpoints of TensorFlow made by hand, block by block, wrong ones too: what TensorFlow will not write.
 import { Buffer } from 'node:buffer'
+import { littleEndian } from './bytes.mjs'
 import { bytes, f32s, int, varint } from './onnx-writer.mjs'
 import { crc32c } from './sample-files.mjs'
 
@@ -23,7 +24,7 @@ export function masked(of) {
   const crc = crc32c(of)
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0
 }
-const u32 = (value) => Buffer.from(Uint32Array.of(value).buffer)
+const u32 = (value) => littleEndian(Uint32Array.of(value))
 const fixed32 = (number, value) => Buffer.concat([varint(number * 8 + 5), u32(value)])
 export const handle = ({ offset, size }) => Buffer.concat([varint(offset), varint(size)])
 

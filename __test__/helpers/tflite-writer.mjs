@@ -1,4 +1,5 @@
 // Models of TensorFlow Lite as no tool writes them: tables of FlatBuffers, each field as it is given.
+import { littleEndian } from './bytes.mjs'
 
 /** A table: { number of a field: a number of bytes, or what is to be led to }. */
 export const table = (fields) => ({ fields })
@@ -6,12 +7,12 @@ export const table = (fields) => ({ fields })
 export const tables = (...items) => ({ items })
 export const vector = (bytes, count = bytes.length) => ({ bytes: Buffer.from(bytes), count })
 export const text = (value) => vector(Buffer.from(`${value}\0`), Buffer.byteLength(value))
-export const ints = (...values) => vector(Buffer.from(Int32Array.from(values).buffer), values.length)
-export const floats = (...values) => vector(Buffer.from(Float32Array.from(values).buffer), values.length)
-export const longs = (...values) => vector(Buffer.from(BigInt64Array.from(values, BigInt).buffer), values.length)
+export const ints = (...values) => vector(littleEndian(Int32Array.from(values)), values.length)
+export const floats = (...values) => vector(littleEndian(Float32Array.from(values)), values.length)
+export const longs = (...values) => vector(littleEndian(BigInt64Array.from(values, BigInt)), values.length)
 export const u8 = (value) => Buffer.of(value)
-export const u32 = (value) => Buffer.from(Uint32Array.of(value).buffer)
-export const u64 = (value) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer)
+export const u32 = (value) => littleEndian(Uint32Array.of(value))
+export const u64 = (value) => littleEndian(BigUint64Array.of(BigInt(value)))
 
 /** A model of one subgraph: each tensor leads to the buffer of its `buffer`. */
 export const model = (tensors, buffers, more = {}) =>

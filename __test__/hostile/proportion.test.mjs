@@ -7,6 +7,7 @@ import { encode, raw } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { f32s, zt10 } from '../corpus/zt.mjs'
 import { dense, digestOf, file as zt2 } from '../corpus/zt2.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { constant, element, holder, model as openvino } from '../helpers/openvino-writer.mjs'
 import { checkpoint } from '../helpers/sharded.mjs'
@@ -16,7 +17,7 @@ const entry = (name, start, end) => `"${name}":{"dtype":"U8","shape":[${end - st
 const st = (entries, bytes = 0) => safetensors(`{${entries.join()}}`, Buffer.alloc(bytes))
 const lone = (shape) => safetensors(`{"a":{"dtype":"U8","shape":[${shape}],"data_offsets":[0,1]}}`, Buffer.alloc(1))
 /** The head of a CBOR item of up to 2^32 - 1 entries or bytes. */
-const head = (major, count) => Buffer.from([(major << 5) | 26, ...Buffer.from(Uint32Array.of(count).buffer).reverse()])
+const head = (major, count) => Buffer.from([(major << 5) | 26, ...littleEndian(Uint32Array.of(count)).reverse()])
 const map = (entries) => raw(Buffer.concat([head(5, entries.length), ...entries.flat().map(encode)]))
 const attributes = (entries) => zt10({}, { root: { attributes: map(entries) } })
 const text = (chunks, chunk) =>

@@ -5,6 +5,7 @@ import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, sparse10, square10, zt10 } from '../corpus/zt.mjs'
+import { BIG_ENDIAN_HOST } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { canMap } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
@@ -96,7 +97,7 @@ test('a source in memory is never detached', (t) => {
   source.set(BYTES)
   const file = openSync(source)
   const { data } = file.tensor('a')
-  t.is(data.buffer, source.buffer)
+  t.is(data.buffer === source.buffer, !BIG_ENDIAN_HOST)
   t.deepEqual([...data], [1, 2, 3, 4])
   file.close()
   t.is(source.length, BYTES.length)

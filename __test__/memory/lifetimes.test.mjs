@@ -7,13 +7,14 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { safetensors } from '../corpus/safetensors.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { canMap } from '../helpers/data-placement.mjs'
 import { canBeSparse, endlessFile } from '../helpers/endless.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const ELEMENTS = 2 ** 18
-const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)
+const ones = littleEndian(new Float32Array(ELEMENTS).fill(1))
 const header = `{"w":{"dtype":"F32","shape":[${ELEMENTS}],"data_offsets":[0,${ones.length}]}}`
 const BYTES = safetensors(header.padEnd(88), ones)
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -7,12 +7,13 @@ import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { convert, openSync, verify, ZTensorError } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { canMap } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const ELEMENTS = 2 ** 20
-const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)
+const ones = littleEndian(new Float32Array(ELEMENTS).fill(1))
 const header = `{"w":{"dtype":"F32","shape":[${ELEMENTS}],"data_offsets":[0,${ones.length}]}}`
 const BYTES = safetensors(header.padEnd(88), ones)
 /** What is left of the file. */
@@ -228,7 +229,7 @@ if (canMap(4) && process.platform !== 'win32') {
   test('a cut inside the last page, of which the system says nothing, shows at the next read and at the next view', async (t) => {
     const header =
       '{"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}'
-    const bytes = safetensors(header, Buffer.from(new Float32Array(6).fill(1).buffer))
+    const bytes = safetensors(header, littleEndian(new Float32Array(6).fill(1)))
     for (const call of ["file.tensor('w').load()", 'file.load()', 'file.verify()', "file.tensor('v').data"]) {
       const ended = await child(
         `

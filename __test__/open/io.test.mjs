@@ -1,7 +1,7 @@
 // open({ io }), prefetch() and evict(): how bytes come into memory, and that they are the same however they do.
 import test from 'ava'
 import { create, open, openSync } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { isMapped } from '../helpers/data-placement.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -19,9 +19,9 @@ async function written() {
 
 /** Every way of reading gives the bytes that were written. */
 async function readsRight(t, file) {
-  t.true(Buffer.from(WORDS.buffer).equals(viewBytes(await file.tensor('words').load())))
+  t.true(littleEndian(WORDS).equals(littleEndian(await file.tensor('words').load())))
   t.deepEqual([...(await file.load()).get('odd').data], [1, 2, 3])
-  t.true(Buffer.from(WORDS.buffer).equals(viewBytes(file.tensor('words').data)))
+  t.true(littleEndian(WORDS).equals(littleEndian(file.tensor('words').data)))
   t.deepEqual(
     [
       ...(await file.tensor('words').load({
@@ -57,7 +57,7 @@ test('io: read copies and says so', async (t) => {
     t.true(['io', 'runtime', 'byte-order'].includes(words.copyReason), words.copyReason)
     const rows = words.slice([[1, 2]])
     t.false(rows.mapped)
-    t.true(viewBytes(WORDS.subarray(1 << 20, 2 << 20)).equals(viewBytes(rows.data)))
+    t.true(littleEndian(WORDS.subarray(1 << 20, 2 << 20)).equals(littleEndian(rows.data)))
     await file.prefetch()
     file.evict()
     words.data[0] = 77

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
-import { arrayBufferOf } from '../helpers/bytes.mjs'
+import { arrayBufferOf, BIG_ENDIAN_HOST } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
@@ -62,9 +62,12 @@ test('data of a source in memory aliases it, where it is aligned', (t) => {
   const source = viewAt(64)
   const file = openSync(source)
   const { data } = file.tensor('w')
-  t.is(data.buffer, source.buffer)
-  data[0] = 42
-  t.is(new Float32Array(source.buffer, 64 + 64, 1)[0], 42)
+  if (BIG_ENDIAN_HOST) t.is(file.tensor('w').copyReason, 'byte-order')
+  else {
+    t.is(data.buffer, source.buffer)
+    data[0] = 42
+    t.is(new Float32Array(source.buffer, 64 + 64, 1)[0], 42)
+  }
   file.close()
   const odd = openSync(viewAt(5))
   t.false(odd.tensor('w').mapped)

@@ -22,6 +22,7 @@ import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { canMap } from '../helpers/data-placement.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
@@ -42,13 +43,13 @@ function model(count, seed = 1) {
     { dtype: 'F32', shape: [length], data_offsets: [at * length * 4, (at + 1) * length * 4] },
   ])
   const text = JSON.stringify(Object.fromEntries(entries))
-  return safetensors(text.padEnd(Math.ceil(text.length / 8) * 8), Buffer.from(numbers.buffer))
+  return safetensors(text.padEnd(Math.ceil(text.length / 8) * 8), littleEndian(numbers))
 }
 
 const BYTES = model(10)
 const local = openSync(BYTES)
 const NAMES = [...local.keys()]
-const bytesOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength)
+const bytesOf = (array) => littleEndian(array)
 const isRight = (name, array, of = local) => bytesOf(array).equals(bytesOf(of.tensor(name).data))
 
 /** Serves files by their names: name -> bytes, or a function of none. Counts the bytes that were asked for. */

@@ -4,6 +4,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import test from 'ava'
 import { open, serveReport } from 'ztensor'
+import { numbersOf } from '../helpers/bytes.mjs'
 import { ended, safetensors, start, write } from '../helpers/command.mjs'
 import { dataOf, policyOf } from '../helpers/report-page.mjs'
 
@@ -176,8 +177,7 @@ test('there is no tensor of a number that is none', async (t) => {
 
 function cells(body) {
   const { values, ...rest } = JSON.parse(body)
-  const bytes = Buffer.from(values, 'base64')
-  return { ...rest, cells: [...new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)] }
+  return { ...rest, cells: [...numbersOf(Float32Array, Buffer.from(values, 'base64'))] }
 }
 
 test('gives the last two dimensions of a tensor as cells', async (t) => {

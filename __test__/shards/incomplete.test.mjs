@@ -3,6 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync, verify } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
@@ -15,7 +16,7 @@ const part = (no, count, total) => [
   ['split.count', 'u16', count],
   ['split.tensors.count', 'i32', total],
 ]
-const FLOATS = Buffer.from(Float32Array.of(1, 2).buffer)
+const FLOATS = littleEndian(Float32Array.of(1, 2))
 const file = (no, count, total, name) =>
   gguf({ metadata: part(no, count, total), tensors: [{ name, shape: [2], data: FLOATS }] })
 const nameOf = (number, count) => `m-0000${number}-of-0000${count}.gguf`

@@ -4,6 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, create, open, openSync, verify } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
@@ -28,7 +29,7 @@ function links(files) {
   return { folder: repository, path: (name) => join(repository, name) }
 }
 
-const FLOATS = Buffer.from(Float32Array.of(1, 2).buffer)
+const FLOATS = littleEndian(Float32Array.of(1, 2))
 const part = (no, name) =>
   gguf({
     metadata: [
@@ -82,7 +83,7 @@ for (const [what, make] of Object.entries(SETS)) {
 }
 
 linked('raw data that is a link out of its folder: refused, and read with followLinks', async (t) => {
-  const raw = Buffer.from(Float32Array.of(1, 2).buffer)
+  const raw = littleEndian(Float32Array.of(1, 2))
   const bytes = onnx({
     tensors: [onnxTensor({ name: 'w', more: [...external({ location: 'w.data', offset: '0', length: '8' })] })],
   })
@@ -125,7 +126,7 @@ linked('raw data in a store of blobs that the model is linked into as well: read
   })
   for (const [name, blob, data] of [
     ['m.onnx', 'aa', bytes],
-    ['w.data', 'bb', Buffer.from(Float32Array.of(1, 2).buffer)],
+    ['w.data', 'bb', littleEndian(Float32Array.of(1, 2))],
   ]) {
     writeFileSync(join(blobs, blob), data)
     symlinkSync(join('../../blobs', blob), join(snapshot, name))

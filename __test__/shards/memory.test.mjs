@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'no
 import { basename, dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, create, open, openSync } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
@@ -47,9 +48,9 @@ async function contents(file) {
     found[tensor.name] = [tensor.dtype, [...tensor.shape]]
     if (tensor.dtype === undefined || tensor.layout !== 'dense') continue
     const { data } = tensor
-    found[tensor.name].push(Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex'))
+    found[tensor.name].push(littleEndian(data).toString('hex'))
     const loaded = await tensor.load()
-    found[tensor.name].push(Buffer.from(loaded.buffer, loaded.byteOffset, loaded.byteLength).toString('hex'))
+    found[tensor.name].push(littleEndian(loaded).toString('hex'))
   }
   return found
 }

@@ -4,12 +4,13 @@ import { copyFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'n
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { dense, digestOf, file, footer, MAGIC } from '../corpus/zt2.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { isMapped } from '../helpers/data-placement.mjs'
 import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 
 const PAGE = 4096
-const floats = (...numbers) => Buffer.from(Float32Array.from(numbers).buffer)
+const floats = (...numbers) => littleEndian(Float32Array.from(numbers))
 const sha256 = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 
 /** A data shard: magic, one blob on the first page, a footer without a manifest. */

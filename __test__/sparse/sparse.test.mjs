@@ -5,6 +5,7 @@ import { CooTensor, CsrTensor, openSync, ZTensorError } from 'ztensor'
 import { btf, coo as btfCoo } from '../corpus/btf.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { toCoo, toCsr } from '../helpers/reference-implementations.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
@@ -27,7 +28,7 @@ const KINDS = {
 }
 const make = (Class, numbers) =>
   Class === BigInt64Array || Class === BigUint64Array ? Class.from(numbers, BigInt) : Class.from(numbers)
-const bytesOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength)
+const bytesOf = (array) => littleEndian(array)
 
 const csrFile = (dtype, shape, { values, indices, indptr }, packed) =>
   zt10({

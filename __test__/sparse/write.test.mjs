@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { openSync } from 'ztensor'
 import { f32s, u64s } from '../corpus/zt.mjs'
 import { readBtf } from '../helpers/btf-reader.mjs'
-import { littleEndian, viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { toCoo, toCsr } from '../helpers/reference-implementations.mjs'
 import { DIALECTS, digestOf, sample, written } from '../helpers/sample-files.mjs'
 
@@ -30,7 +30,7 @@ const STORED = [
 const productOf = (shape) => shape.reduce((a, b) => a * b, 1)
 const same = (t, actual, expected, what) => {
   t.is(actual.constructor, expected.constructor, what)
-  t.true(viewBytes(actual).equals(viewBytes(expected)), what)
+  t.true(littleEndian(actual).equals(littleEndian(expected)), what)
 }
 const indexArray = (Class, numbers) =>
   Class.BYTES_PER_ELEMENT === 8 ? Class.from(numbers, BigInt) : Class.from(numbers)

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { sameBytes } from '../helpers/bytes.mjs'
+import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -14,7 +14,7 @@ test('the shape may stand in the options, and the dtype in the array', async (t)
     await w.add('options', F, { shape: [2, 3] })
     await w.add('array', { data: BigInt64Array.of(1n) })
     await w.add('both', { shape: [3, 2], data: F }, { shape: [3, 2] })
-    await w.add('bytes', { dtype: 'float32', data: new Uint8Array(F.buffer) })
+    await w.add('bytes', { dtype: 'float32', data: littleEndian(F) })
     await w.add('complex', { dtype: 'complex64', data: F })
   })
   const file = openSync(path)

@@ -5,7 +5,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from 'node:path'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { DIALECTS, noise, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
@@ -249,7 +249,7 @@ if (process.platform !== 'win32') {
 
   test('killed at any moment, a writer leaves the old file or the new one', async (t) => {
     const kills = rounds(120, 24)
-    const waits = viewBytes(noise(kills, Date.now() % 1e6))
+    const waits = littleEndian(noise(kills, Date.now() % 1e6))
     t.log(`waits: ${waits.toString('hex')}`)
     for (let round = 0; round < kills; round += 4) {
       await Promise.all(

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { DIALECTS, DTYPES, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -160,7 +161,7 @@ for (const dialect of DIALECTS) {
         const calls = [
           () => writer.add('1', { dtype, shape: [4], data: values }),
           () => writer.addCoo('1', { dtype, shape: [9], values, coords: Int32Array.of(0, 1, 2, 3) }),
-          () => streamed(writer.stream('1', { dtype, shape: [4] }), [new Uint8Array(values.buffer)]),
+          () => streamed(writer.stream('1', { dtype, shape: [4] }), [littleEndian(values)]),
         ]
         const layouts = dialect.name === 'safetensors' ? ['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE'] : ['ZT_BAD_DTYPE']
         for (const call of calls) t.true(layouts.includes((await rejectionOf(call))?.code))

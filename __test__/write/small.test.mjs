@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { DTYPES, noise, sample, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -33,7 +33,7 @@ for (const length of [0, 1, 24, 4096, 4104, 40_000]) {
     shared.set(bytes)
     const views = KINDS.map((Kind) => {
       const view = new Kind(Math.floor(length / Kind.BYTES_PER_ELEMENT))
-      viewBytes(view).set(bytes.subarray(0, view.byteLength))
+      new Uint8Array(view.buffer).set(bytes.subarray(0, view.byteLength))
       return view
     })
     const padded = new Uint8Array([1, 2, 3, ...bytes, 4])
@@ -47,7 +47,7 @@ for (const length of [0, 1, 24, 4096, 4104, 40_000]) {
     })
     const file = opened(path)
     for (const [at, data] of views.entries()) {
-      t.true(viewBytes(file.tensor(`v${at}`).data).equals(Buffer.from(viewBytes(data))), `view ${at}`)
+      t.true(littleEndian(file.tensor(`v${at}`).data).equals(Buffer.from(littleEndian(data))), `view ${at}`)
     }
     file.close()
   })
@@ -63,7 +63,10 @@ test('every dtype, by its bits', async (t) => {
   t.true(file.size >= 15)
   for (const tensor of file.values()) {
     t.is(tensor.dtype, tensor.name)
-    t.true(Buffer.from(viewBytes(tensor.data)).equals(Buffer.from(viewBytes(arrays.get(tensor.name)))), tensor.name)
+    t.true(
+      Buffer.from(littleEndian(tensor.data)).equals(Buffer.from(littleEndian(arrays.get(tensor.name)))),
+      tensor.name,
+    )
   }
   file.close()
 })

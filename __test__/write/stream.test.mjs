@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import test from 'ava'
 import fc from 'fast-check'
 import { create, openSync, ZTensorError } from 'ztensor'
-import { viewBytes } from '../helpers/bytes.mjs'
+import { littleEndian } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { DIALECTS, noise, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
@@ -35,12 +35,12 @@ test('any tensor in any pieces, compressed or not', async (t) => {
     const data = sample(dtype, shape, which, 64)
     const options = dialect.zt ? { ...dialect.options, compression, digest } : dialect.options
     const path = await written(options, async (writer) => {
-      await streamed(writer.stream('0', { dtype, shape }), cut(viewBytes(data), lengths))
+      await streamed(writer.stream('0', { dtype, shape }), cut(littleEndian(data), lengths))
     })
     const file = openSync(path, { format: dialect.options.format ?? 'zt' })
     t.is(file.tensor('0').dtype, dtype)
     t.deepEqual([...file.tensor('0').shape], shape)
-    t.true(viewBytes(await file.tensor('0').load()).equals(viewBytes(data)))
+    t.true(littleEndian(await file.tensor('0').load()).equals(littleEndian(data)))
     file.close()
   }
   await fc.assert(fc.asyncProperty(cases, body), { numRuns: 150 })
@@ -60,8 +60,8 @@ test('it is a Writable, and a pipeline ends in it', async (t) => {
       )
     })
     const file = openSync(path)
-    t.is(viewBytes(file.tensor('0').data).compare(bytes), 0)
-    t.is(viewBytes(file.tensor('1').data).toString(), 'abcd')
+    t.is(littleEndian(file.tensor('0').data).compare(bytes), 0)
+    t.is(littleEndian(file.tensor('1').data).toString(), 'abcd')
     file.close()
   }
 })
@@ -69,7 +69,7 @@ test('it is a Writable, and a pipeline ends in it', async (t) => {
 test('typed arrays are their bytes, and attributes go with the tensor', async (t) => {
   const path = await written({}, async (writer) => {
     const stream = writer.stream('0', { dtype: 'float32', shape: [3] }, { attributes: { a: [1n, 'b'] } })
-    await streamed(stream, [viewBytes(Float32Array.of(1.5)), new Uint8Array(Float32Array.of(2.5, 3.5).buffer)])
+    await streamed(stream, [littleEndian(Float32Array.of(1.5)), littleEndian(Float32Array.of(2.5, 3.5))])
   })
   const file = openSync(path)
   t.deepEqual([...file.tensor('0').data], [1.5, 2.5, 3.5])

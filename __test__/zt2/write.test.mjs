@@ -2,6 +2,7 @@
 // in which they are added; and what a file looks like that is not canonical.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
+import { littleEndian, numbersOf } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 
@@ -100,7 +101,7 @@ test('rows are sorted, and the type of indices is that of their arrays', async (
     indices: Uint32Array.of(299, 1, 7),
     indptr: Uint32Array.of(0, 2, 3),
   })
-  t.deepEqual([...new Uint32Array(narrow.buffer.slice(KIB64, KIB64 + 12))], [1, 299, 7])
+  t.deepEqual([...numbersOf(Uint32Array, narrow.subarray(KIB64, KIB64 + 12))], [1, 299, 7])
 })
 
 test('equal content is stored once only if all of it is equal', async (t) => {
@@ -131,7 +132,7 @@ test('without canonical form blobs come as they are added, at any multiple of 40
   const bytes = await file({ alignment: 12288, digest: false })
   t.is(bytes.length, 3 * 12288 + Number(bytes.readBigUInt64LE(bytes.length - 32)) + 40)
   for (const at of [1, 2])
-    t.deepEqual([...new Int16Array(bytes.buffer.slice(at * 12288, at * 12288 + 8))], [...numbers])
+    t.deepEqual([...numbersOf(Int16Array, bytes.subarray(at * 12288, at * 12288 + 8))], [...numbers])
   t.false(bytes.includes('digest'))
   t.true((await file({ digest: 'sha256' })).includes('sha256:'))
   t.is((await file({})).readBigUInt64LE((await file({})).length - 40), BigInt(3 * KIB64))
@@ -144,8 +145,8 @@ test('compression is seekable, and the same with any number of pieces', async (t
   const pieces = readFileSync(
     await written(options, (w) =>
       streamed(w.stream('a', { dtype: 'uint32', shape: [1 << 18] }), [
-        new Uint8Array(data.buffer, 0, 777),
-        new Uint8Array(data.buffer, 777),
+        littleEndian(data).subarray(0, 777),
+        littleEndian(data).subarray(777),
       ]),
     ),
   )

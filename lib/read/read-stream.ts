@@ -1,7 +1,8 @@
-// A tensor's bytes as a Node Readable, read on demand in pieces, off the event loop.
+// A tensor's bytes, little-endian, as a Node Readable, read on demand in pieces, off the event loop.
 import type { Readable } from 'node:stream'
 import { builtins } from '../native/builtins.js'
-import { bytesOf, type TypedArray } from '../values/dtype.js'
+import { fileBytes } from '../values/byte-order.js'
+import type { TypedArray } from '../values/dtype.js'
 
 /** How to read a tensor as a stream. */
 export interface ReadStreamOptions {
@@ -53,7 +54,7 @@ async function* pieces(
   load: (part: Box | undefined) => Promise<TypedArray>,
 ): AsyncGenerator<Uint8Array> {
   for (const part of parts) {
-    const bytes = bytesOf(await load(part))
+    const bytes = fileBytes(await load(part))
     for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size)
   }
 }

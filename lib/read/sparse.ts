@@ -3,6 +3,7 @@ import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { optional, readOptions, validateInteger, wrongType } from '../values/arguments.js'
+import { fileBytes } from '../values/byte-order.js'
 import {
   bytesOf,
   type DType,
@@ -65,7 +66,7 @@ export function checkCsr(
   strict = false,
 ): void {
   const codes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
-  rethrowNative(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
+  rethrowNative(() => binding.checkCsr(shape, codes, fileBytes(values), fileBytes(indices), fileBytes(indptr), strict))
 }
 
 /** Throws ZT_BAD_SPARSE if the arrays are not a valid COO tensor; with `strictly`, also if coordinates are duplicated. */
@@ -77,7 +78,7 @@ export function checkCoo(
   strictly = false,
 ): void {
   const codes = [dtype.code, indexCode('coords', coords)]
-  rethrowNative(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
+  rethrowNative(() => binding.checkCoo(shape, codes, fileBytes(values), fileBytes(coords), strictly))
 }
 
 /** The values as float32, without the padding after the last value. */
@@ -155,7 +156,7 @@ export class CsrTensor<D extends DType = DType> {
   #parts() {
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
     const codes = [dtype.code, indexCode('indices', this.indices), indexCode('indptr', this.indptr)]
-    return [this.shape, codes, bytesOf(this.values), bytesOf(this.indices), bytesOf(this.indptr)] as const
+    return [this.shape, codes, fileBytes(this.values), fileBytes(this.indices), fileBytes(this.indptr)] as const
   }
 
   /** @internal Throws ZT_BAD_SPARSE if the arrays are not a valid CSR matrix. */
@@ -254,7 +255,7 @@ export class CooTensor<D extends DType = DType> {
 
   #parts() {
     const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, indexCode('coords', this.coords)]
-    return [this.shape, codes, bytesOf(this.values), bytesOf(this.coords)] as const
+    return [this.shape, codes, fileBytes(this.values), fileBytes(this.coords)] as const
   }
 
   /** @internal Throws ZT_BAD_SPARSE if the arrays are not a valid COO tensor. */

@@ -24,6 +24,7 @@ import {
   validateOneOf,
 } from '../values/arguments.js'
 import { type Attributes, thaw } from '../values/attributes.js'
+import { fileBytes, toFileOrder } from '../values/byte-order.js'
 import {
   type ArrayOf,
   bytesOf,
@@ -61,7 +62,10 @@ export interface LoadOptions {
   slice?: readonly Range[] | undefined
   /** Load only one rank's share of a dimension. */
   shard?: Shard | undefined
-  /** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
+  /**
+   * An array to fill: of the type of the result, or a Uint8Array for its bytes, little-endian, and with exactly the byte length of the
+   * result.
+   */
   into?: ArrayBufferView | undefined
   /**
    * Whether the array can be transferred to another thread: `postMessage(array, [array.buffer])`. Other arrays have external memory,
@@ -77,7 +81,10 @@ export interface TakeOptions {
   axis?: number | undefined
   /** Widen the elements to float32. Quantized tensors need this. */
   as?: 'float32' | undefined
-  /** An array to fill: of the type of the result or a Uint8Array, and with exactly the byte length of the result. */
+  /**
+   * An array to fill: of the type of the result, or a Uint8Array for its bytes, little-endian, and with exactly the byte length of the
+   * result.
+   */
   into?: ArrayBufferView | undefined
   /** Whether the array can be transferred to another thread, as for `load`. */
   transferable?: boolean | undefined
@@ -250,8 +257,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The bytes of `data`, over the same memory: for HTTP, hashes and other libraries. It also works for a dense tensor of an unknown
-   * type.
+   * The bytes of `data` as in a file, little-endian, over the same memory: for HTTP, hashes and other libraries. It also works for a dense
+   * tensor of an unknown type. On a big-endian machine they are a copy, a new one at each access.
    *
    * @example response.end(tensor.bytes)
    *
@@ -259,7 +266,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   get bytes(): OwnArrays['uint8'] {
-    if (this.layout !== 'dense' || this.#dtype !== undefined) return bytesOf(this.data) as OwnArrays['uint8']
+    if (this.layout !== 'dense' || this.#dtype !== undefined) return fileBytes(this.data) as OwnArrays['uint8']
     this.#store.throwIfClosed()
     return bytesOf(this.#dataComponent().data) as OwnArrays['uint8']
   }
@@ -388,6 +395,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       }
       const data = target ?? ownArray(dtype, length)
       if (this.#loadedSmall(quantized, request, data)) {
+        toFileOrder(data, dtype)
         // As on another thread: the caller may abort, or close the file, right after this call.
         await undefined
         this.#store.check(signal)
@@ -500,6 +508,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const check = () => this.#store.check(signal)
     if (target !== undefined) {
       await copyInto(memory, target, check, sole)
+      toFileOrder(target, dtype)
       return target as TypedArray
     }
     const buffer = await toBuffer(memory, check, sole)
@@ -536,6 +545,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     )
     if (target === undefined) return array(FLOAT32, toBufferSync(memory), 0, this.size * 4) as Float32Array
     copyIntoSync(memory, target)
+    toFileOrder(target, FLOAT32)
     return target
   }
 
@@ -631,7 +641,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * Returns the bytes of a dense tensor as a Readable, the same as `load()`. They are read on demand in chunks, off the event loop.
+   * Returns the bytes of a dense tensor as a Readable, the elements that `load()` returns, little-endian. They are read on demand in chunks, off the event loop.
    * Compressed data without frames is decoded as a whole first, and its digest is checked. The digest of raw data is not checked.
    *
    * @example await pipeline(tensor.createReadStream(), response)

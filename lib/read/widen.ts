@@ -3,7 +3,8 @@ import { allocate, filled } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { arrayKind } from '../native/realm.js'
 import { optional, readOptions, validateInto, validateTypedArray, withArticle, wrongType } from '../values/arguments.js'
-import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from '../values/dtype.js'
+import { fileBytes, toFileOrder } from '../values/byte-order.js'
+import { type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
 import { array } from './store.js'
 
@@ -50,7 +51,7 @@ const STEP = 2 ** 27
 export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: Float32Array | undefined): Float32Array {
   const target = optional(into, (value) => validateInto(value, FLOAT32, size) as Float32Array)
   if (target === undefined && size <= STEP) {
-    const bytes = bytesOf(input).subarray(0, Math.ceil((size * dtype.bits) / 8))
+    const bytes = fileBytes(input, 0, Math.ceil((size * dtype.bits) / 8))
     const buffer = filled(size * 4, {
       into: (output) => binding.toFloat32(dtype.code, bytes, output),
       block: () => binding.toFloat32Block(dtype.code, size, bytes),
@@ -62,13 +63,10 @@ export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: F
     throw invalid(TypeError, 'into must not share its buffer with the values')
   for (let at = 0; at < size; at += STEP) {
     const count = Math.min(STEP, size - at)
-    const from = new Uint8Array(
-      input.buffer,
-      input.byteOffset + (at * dtype.bits) / 8,
-      Math.ceil((count * dtype.bits) / 8),
-    )
+    const from = fileBytes(input, (at * dtype.bits) / 8, Math.ceil(((at + count) * dtype.bits) / 8))
     const to = new Uint8Array(output.buffer, output.byteOffset + at * 4, count * 4)
     rethrowNative(() => binding.toFloat32(dtype.code, from, to))
   }
+  toFileOrder(output, FLOAT32)
   return output
 }

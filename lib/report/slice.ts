@@ -4,6 +4,7 @@ import { invalid } from '../native/errors.js'
 import type { Range } from '../read/slice.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { validateInteger } from '../values/arguments.js'
+import { fileBytes } from '../values/byte-order.js'
 import type { SliceFound } from './data.js'
 
 /** Maximum cells along a side: a screen cannot show more. */
@@ -11,8 +12,7 @@ const SIDE = 256
 
 const stepOf = (size: number): number => Math.max(1, Math.ceil(size / SIDE))
 
-const encoded = (values: Float32Array): string =>
-  Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('base64')
+const encoded = (values: Float32Array): string => Buffer.from(fileBytes(values)).toString('base64')
 
 /** Wraps a vector into rows of cells. The last row is padded with NaN. */
 function folded(values: Float32Array, step: number, size: number): SliceFound {

@@ -139,18 +139,17 @@ export function dtypeInfo(name: string): DTypeInfo | undefined {
 export const uint8 = dtypes[11] as DTypeInfo
 
 /**
- * Returns the bytes of an array, over the same memory.
+ * Returns the bytes of an array, or those of a range, over the same memory.
  *
  * @throws ZTensorError ZT_LIMIT if the runtime does not support a Uint8Array of this length
  */
-export function bytesOf(array: ArrayBufferView): Uint8Array {
-  const { buffer, byteOffset, byteLength } = array
+export function bytesOf(array: ArrayBufferView, start = 0, end = array.byteLength): Uint8Array {
   // A detached buffer allows no view, not even an empty one.
-  if (byteLength === 0) return new Uint8Array(0)
+  if (start >= end) return new Uint8Array(0)
   try {
-    return new Uint8Array(buffer, byteOffset, byteLength)
+    return new Uint8Array(array.buffer, array.byteOffset + start, end - start)
   } catch (cause) {
-    throw tooLarge(`${byteLength} bytes`, cause)
+    throw tooLarge(`${end - start} bytes`, cause)
   }
 }
 

@@ -5,7 +5,8 @@ import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { arrayKind } from '../native/realm.js'
 import { validateInteger, withArticle, wrongType } from './arguments.js'
-import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray } from './dtype.js'
+import { fileBytes } from './byte-order.js'
+import { type DType, type DTypeInfo, dtypeInfo, dtypeOfArray } from './dtype.js'
 import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
 
 /** The elements of an array to write. */
@@ -90,7 +91,7 @@ export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInf
 
 function rounded(array: ArrayBufferView, from: DTypeInfo, to: DTypeInfo): Uint8Array {
   const output = new Uint8Array(allocate((array.byteLength / from.bits) * to.bits))
-  rethrowNative(() => binding.castElements(from.code, to.code, bytesOf(array), output))
+  rethrowNative(() => binding.castElements(from.code, to.code, fileBytes(array), output))
   return output
 }
 

@@ -14,7 +14,7 @@ import {
   wrongType,
 } from '../values/arguments.js'
 import { type AttributeInput, freezeMap } from '../values/attributes.js'
-import { bytesOf, type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
+import { type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
 import {
   type DenseElements,
   denseElements,
@@ -32,8 +32,8 @@ export interface TensorInput {
   /** The shape; one dimension by default. */
   readonly shape?: readonly number[] | undefined
   /**
-   * The elements: a typed array of the dtype (float16 and bfloat16 as bits in a Uint16Array), or their bytes as a Uint8Array. For
-   * float16, bfloat16, float8_e4m3fn and float8_e5m2 also numbers in a Float32Array, Float64Array or Float16Array, which are rounded
+   * The elements: a typed array of the dtype (float16 and bfloat16 as bits in a Uint16Array), or their little-endian bytes as a
+   * Uint8Array. For float16, bfloat16, float8_e4m3fn and float8_e5m2 also numbers in a Float32Array, Float64Array or Float16Array, which are rounded
    * to nearest, ties to even.
    */
   readonly data: ArrayBufferView
@@ -83,19 +83,10 @@ export interface AddDenseOptions extends AddOptions {
   readonly shape?: readonly number[] | undefined
 }
 
-/** A component and its bytes. */
-export interface Part {
-  role: string
-  dtype: DTypeInfo | undefined
-  bytes: Uint8Array
-  /** The dtype of the bytes, if they are rounded while they are written. */
-  from: DTypeInfo | undefined
-  /** Size of the component as it is written, in bytes. */
-  byteLength: number
-}
-
-export function partOf(role: string, dtype: DTypeInfo | undefined, { data, from, byteLength }: Elements): Part {
-  return { role, dtype, bytes: bytesOf(data), from, byteLength }
+/** A component and its elements. */
+export interface Part extends Elements {
+  readonly role: string
+  readonly dtype: DTypeInfo | undefined
 }
 
 /** Rejects unknown keys of a plain object. Instances of classes may have other properties. */
@@ -203,7 +194,7 @@ export function objectInput(name: string, object: ObjectInput): Composed {
     const data = validateView(`components.${role}.data`, component.data)
     const plain = { data, from: undefined, byteLength: data.byteLength }
     const elements = dtype === undefined ? plain : elementsOf(`components.${role}.data`, data, dtype)
-    return partOf(validateText('a role of components', role), dtype, elements)
+    return { ...elements, role: validateText('a role of components', role), dtype }
   })
   const dtype = optional(object.dtype, (value) => validateDType('dtype', value))
   const layout = validateText('layout', object.layout)

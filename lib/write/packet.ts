@@ -4,7 +4,8 @@
 
 import { binding, type NativeWriter } from '../native/native.js'
 import { arrayKind, ofTypedArrays } from '../native/realm.js'
-import { bytesOf, type DTypeInfo } from '../values/dtype.js'
+import { BIG_ENDIAN, fileBytes } from '../values/byte-order.js'
+import type { DTypeInfo } from '../values/dtype.js'
 
 // The layout of the block, as in src/packet.rs: numbers, the shape as float64, the name in UTF-8, the elements.
 const NUMBERS = 6
@@ -17,6 +18,7 @@ const LARGEST = 4096
 /** The index of the writer's number. */
 const WRITER = 4
 
+/** The arrays that are copied as they are: in the byte order of a file. */
 const kinds = [
   Float64Array,
   Float32Array,
@@ -29,7 +31,7 @@ const kinds = [
   Int8Array,
   Uint8Array,
   Uint8ClampedArray,
-]
+].filter((Kind) => !BIG_ENDIAN || Kind.BYTES_PER_ELEMENT === 1)
 
 // The built-in getter, which own properties cannot override: a wrong array kind would convert the elements.
 const lengthOf = ofTypedArrays('byteLength')
@@ -69,7 +71,7 @@ class Block {
     numbers[1] = shape.length
     numbers[2] = dtype.code
     numbers[3] = Math.max(bytes, 0)
-    return bytes < 0 ? bytesOf(data) : true
+    return bytes < 0 ? fileBytes(data) : true
   }
 
   #putName(name: string): number {
@@ -96,7 +98,7 @@ class Block {
       if (byteLength > 0) area.set(data as ArrayBufferView & ArrayLike<unknown>)
       return byteLength
     }
-    const bytes = bytesOf(data)
+    const bytes = fileBytes(data)
     if (bytes.byteLength > LARGEST) return -1
     this.bytes.set(bytes, ELEMENTS)
     return bytes.byteLength

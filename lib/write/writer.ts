@@ -12,7 +12,8 @@ import {
 } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
 import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
-import { bytesOf, type DType, type DTypeInfo, type TypedArray } from '../values/dtype.js'
+import { fileBytes } from '../values/byte-order.js'
+import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import { shown } from '../values/inspect.js'
@@ -29,7 +30,6 @@ import {
   type ObjectInput,
   objectInput,
   type Part,
-  partOf,
   type Sparse,
   streamInput,
   type TensorInput,
@@ -213,7 +213,7 @@ export class TensorWriter {
     this.#outlet?.throwIfFailed()
   }
 
-  #begin(tensor: Omit<Composed, 'parts'>, parts: Omit<Part, 'bytes' | 'from'>[]): void {
+  #begin(tensor: Omit<Composed, 'parts'>, parts: Omit<Part, 'data' | 'from'>[]): void {
     const { name, shape, layout, dtype, attributes } = tensor
     this.#check()
     for (const { byteLength: length } of parts) {
@@ -240,18 +240,19 @@ export class TensorWriter {
     })
   }
 
-  /** Writes bytes, or numbers of a dtype rounded to another one. */
-  async #push(bytes: Uint8Array, rounded?: { from: DTypeInfo; to: DTypeInfo }): Promise<void> {
+  /** Writes elements, or numbers of a dtype rounded to another one. */
+  async #push(data: ArrayBufferView, rounded?: { from: DTypeInfo; to: DTypeInfo }): Promise<void> {
     const cast = rounded && Uint32Array.of(rounded.from.code, rounded.to.code)
-    if (cast === undefined && bytes.byteLength <= SMALL && !this.#compresses) {
-      await this.#pass(this.#native.push(bytes))
+    const { byteLength } = data
+    if (cast === undefined && byteLength <= SMALL && !this.#compresses) {
+      await this.#pass(this.#native.push(fileBytes(data)))
       return
     }
-    const { byteLength } = bytes
     for (let at = 0; at < byteLength; at += PIECE) {
       this.#signal?.throwIfAborted()
-      if (bytes.byteLength !== byteLength) throw detached()
-      await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE), cast, this.#control))
+      if (data.byteLength !== byteLength) throw detached()
+      const piece = fileBytes(data, at, Math.min(at + PIECE, byteLength))
+      await this.#pass(await this.#native.pushAsync(piece, cast, this.#control))
     }
   }
 
@@ -277,12 +278,12 @@ export class TensorWriter {
     const parts = this.#writing?.canonical
       ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role)))
       : given
-    const lengths = parts.map((part) => part.bytes.byteLength)
+    const lengths = parts.map((part) => part.data.byteLength)
     await this.#next(async () => {
       this.#begin(tensor, parts)
       try {
-        if (parts.some((part, at) => part.bytes.byteLength !== lengths[at])) throw detached()
-        for (const { bytes, from, dtype: to } of parts) await this.#push(bytes, from && to && { from, to })
+        if (parts.some((part, at) => part.data.byteLength !== lengths[at])) throw detached()
+        for (const { data, from, dtype: to } of parts) await this.#push(data, from && to && { from, to })
         this.#native.end()
       } catch (thrown) {
         await this.#fail(thrown)
@@ -315,7 +316,7 @@ export class TensorWriter {
     const atOnce = attributes === undefined && from === undefined
     const pending = atOnce ? this.#addAtOnce(checked, shape, dtype, data) : undefined
     if (pending === undefined) {
-      const parts = [partOf('data', dtype, elements)]
+      const parts = [{ ...elements, role: 'data' }]
       return this.#write({ name: checked, shape, layout: 'dense', dtype, attributes, parts })
     }
     return pending < FULL ? undefined : this.#next(() => this.#native.flush(this.#control))
@@ -346,13 +347,13 @@ export class TensorWriter {
 
   /** Adds a sparse tensor in one native call, plus one for each MiB that is written to a stream. */
   async #addSparse({ spec, arrays }: Sparse): Promise<void> {
-    const given = arrays.map((array) => bytesOf(array))
-    const lengths = given.map((bytes) => bytes.byteLength)
+    const lengths = arrays.map((array) => array.byteLength)
     await this.#next(async () => {
       this.#check()
-      if (given.some((bytes, at) => bytes.byteLength !== lengths[at])) throw detached()
+      if (arrays.some((array, at) => array.byteLength !== lengths[at])) throw detached()
       let begun = false
       try {
+        const given = arrays.map((array) => fileBytes(array))
         let step = await this.#native.addSparse(spec, given, this.#control)
         begun = true
         await this.#pass(step.pending)
@@ -405,7 +406,7 @@ export class TensorWriter {
   }
 
   /**
-   * Returns a Writable for the bytes of a dense tensor. Write exactly as many bytes as the shape takes. Other calls of the writer wait
+   * Returns a Writable for the bytes of a dense tensor, little-endian. Write exactly as many bytes as the shape takes. Other calls of the writer wait
    * until the stream has ended. `finish()` rejects with an error of the stream or of a source that is piped into it; it is never an
    * uncaught exception.
    *

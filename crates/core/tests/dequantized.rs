@@ -63,16 +63,17 @@ fn cases() -> Vec<Case> {
             shape: field(case, "shape").as_array().unwrap().iter().map(number).collect(),
             attributes: field(case, "attributes").as_map().unwrap().clone(),
             components,
-            expected: bits(&take(4 * number(field(case, "elements")))),
+            expected: bits(&take(4 * number(field(case, "elements"))), f32::from_le_bytes),
         });
     }
     all
 }
 
-/// The bits of float32 numbers; any NaN is as good as another.
-fn bits(bytes: &[u8]) -> Vec<u32> {
+/// The bits of float32 numbers; any NaN is as good as another. `from`: the order of the bytes, which is little-endian in a file and that of
+/// the host in a result of `dequantize`.
+fn bits(bytes: &[u8], from: fn([u8; 4]) -> f32) -> Vec<u32> {
     let number = |bytes: &[u8; 4]| {
-        let number = f32::from_le_bytes(*bytes);
+        let number = from(*bytes);
         if number.is_nan() { f32::NAN.to_bits() } else { number.to_bits() }
     };
     bytes.as_chunks::<4>().0.iter().map(number).collect()
@@ -119,7 +120,7 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
         assert!(verify::verify(reading, &[0]).unwrap().failures.is_empty());
         let tensor = catalog.tensor(0).unwrap();
         let what = format!("{nth} {} {:?}", case.layout, case.shape);
-        assert!(bits(&reading.dequantize(tensor, None).unwrap()) == case.expected, "{what}");
+        assert!(bits(&reading.dequantize(tensor, None).unwrap(), f32::from_ne_bytes) == case.expected, "{what}");
         // Without the first and the last of the outermost dimension, and of the innermost only the middle.
         let cut = |(at, &dim): (usize, &u64)| {
             let inner = at + 1 == case.shape.len();
@@ -137,7 +138,7 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
         }
         if !expected.is_empty() {
             let found = reading.dequantize(tensor, Some(&ranges)).unwrap();
-            assert!(bits(&found) == expected, "{what} {ranges:?}");
+            assert!(bits(&found, f32::from_ne_bytes) == expected, "{what} {ranges:?}");
         }
     }
     std::fs::remove_file(path).unwrap();
@@ -157,7 +158,8 @@ fn pieces_of_a_large_tensor_are_decoded_alike() {
     let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
     let (limits, watch) = (Limits::default(), Watch::default());
     let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
-    let found = bits(&reading.dequantize(catalog.tensor(0).unwrap(), None).unwrap());
+    let found = reading.dequantize(catalog.tensor(0).unwrap(), None).unwrap();
+    let found = bits(&found, f32::from_ne_bytes);
     assert!(found.len() > PIECE && found == case.expected.repeat(times));
     std::fs::remove_file(path).unwrap();
 }

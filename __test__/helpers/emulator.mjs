@@ -1,0 +1,34 @@
+// Builds for other machines are tested under qemu-user, which runs their programs on the kernel of this one. What it cannot do is named
+// here, and the tests that need it are skipped by name.
+import { readlinkSync } from 'node:fs'
+
+/** The emulator's own program, which it hides behind /proc/self but not behind /proc/thread-self. */
+function emulator() {
+  try {
+    return /\/(qemu-[\w-]+)$/.exec(readlinkSync('/proc/thread-self/exe'))?.[1]
+  } catch {
+    return undefined
+  }
+}
+
+const EMULATOR = emulator()
+
+/** What the emulator cannot do, and on which machines (all: undefined). */
+const LIMITS = {
+  // si_addr is an address of the host (arm), or has its halves swapped (s390x): nobody can know which page is gone.
+  'the address of a SIGBUS': ['arm', 's390x'],
+  'ptrace()': undefined,
+}
+
+/** Why a test that needs this cannot run here; undefined if it can. */
+export function unsupported(need) {
+  const machines = LIMITS[need]
+  const isMissing = EMULATOR !== undefined && (machines === undefined || machines.includes(process.arch))
+  return isMissing ? `${EMULATOR} cannot give ${need}` : undefined
+}
+
+/** `test` of ava, or where the machine cannot run the test one that skips it and says why in the title. */
+export function needing(test, need) {
+  const why = unsupported(need)
+  return why === undefined ? test : (title, ...rest) => test.skip(`${title} (${why})`, ...rest)
+}

@@ -1,0 +1,213 @@
+// The same tensors are the same file on every machine, big-endian ones included: each file that is written has the SHA-256 of a table.
+// The arrays hold numbers, not bytes, so that nothing here depends on the byte order.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { append, convert, loadFile, open, saveFile } from 'ztensor'
+import { DIALECTS, DTYPES, streamed, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
+
+const all = Object.keys(DTYPES)
+const FORMATS = [
+  ...DIALECTS.filter(({ name }) => name !== '1.0'),
+  { name: '1.0', options: { version: '1.0', generator: 'g' }, dtypes: DIALECTS[1].dtypes, zt: true },
+  { name: '2', options: { version: '2' }, dtypes: all.filter((dtype) => !dtype.startsWith('float6')), zt: true },
+  {
+    name: 'npz',
+    options: { format: 'npz' },
+    dtypes: [...all.slice(0, 3), ...all.slice(4, 13), 'complex64', 'complex128'],
+  },
+]
+
+/** Elements of a dtype: numbers that differ, of which every byte matters. Booleans are 0 and 1. */
+function elements(dtype, length) {
+  const [Class, bits] = DTYPES[dtype]
+  const count = (length * bits) / 8 / Class.BYTES_PER_ELEMENT
+  const value = (at) => {
+    if (dtype === 'bool') return at & 1
+    if (Class === Float32Array || Class === Float64Array) return (at - 7) / 3
+    return Class === BigInt64Array || Class === BigUint64Array
+      ? BigInt(at) * 0x0102030405060708n
+      : Math.imul(at, 0x01020304 >>> (32 - 8 * Class.BYTES_PER_ELEMENT))
+  }
+  return Class.from({ length: count }, (_, at) => value(at))
+}
+
+const sha256 = (path) => createHash('sha256').update(readFileSync(path)).digest('hex')
+
+/** The little-endian bytes of float32 numbers. */
+const bytesOf = (numbers) => {
+  const bytes = new Uint8Array(numbers.length * 4)
+  for (const [at, number] of numbers.entries()) new DataView(bytes.buffer).setFloat32(at * 4, number, true)
+  return bytes
+}
+
+/** Adds numbers in every way that the format has. */
+async function everything(writer, { name: format, dtypes, zt }) {
+  let count = 0
+  const named = (name) => (format === 'btf' ? String(count++) : name)
+  // Small tensors are passed in one block, larger ones by themselves, and then in pieces.
+  for (const size of [24, 2400, 24_000]) {
+    for (const dtype of dtypes)
+      await writer.add(named(`${dtype} ${size}`), { dtype, shape: [size], data: elements(dtype, size) })
+  }
+  const numbers = elements('float32', 24_000)
+  const shape = [24_000]
+  await writer.add(named('in pieces'), elements('int32', 3 * 2 ** 20))
+  await writer.add(named('bytes'), { dtype: 'float32', shape: [24], data: bytesOf(numbers.subarray(0, 24)) })
+  await writer.add(named('more bytes'), { dtype: 'float32', shape, data: new DataView(bytesOf(numbers).buffer) })
+  await streamed(writer.stream(named('stream'), { dtype: 'float32', shape }), [bytesOf(numbers)])
+  for (const dtype of ['float16', 'bfloat16', 'float8_e4m3fn']) {
+    if (!dtypes.includes(dtype)) continue
+    for (const size of [24, 24_000]) {
+      await writer.add(named(`${dtype} of float32 ${size}`), { dtype, data: numbers.subarray(0, size) })
+      await writer.add(named(`${dtype} of float64 ${size}`), { dtype, data: elements('float64', size) })
+    }
+  }
+  const values = Float32Array.of(1.5, -2.5, 3)
+  if (zt) {
+    const [indices, indptr] = [Int32Array.of(300, 1, 7), Uint16Array.of(0, 1, 3)]
+    await writer.addCsr('csr', { shape: [2, 400], values, indices: indices.slice(), indptr })
+    const wide = [BigUint64Array.of(3n, 1n, 7n), BigInt64Array.of(0n, 1n, 3n)]
+    await writer.addCsr('wide csr', {
+      shape: [2, 400],
+      dtype: 'bfloat16',
+      values: Uint16Array.of(1, 0x3f80, 3),
+      indices: wide[0],
+      indptr: wide[1],
+    })
+  }
+  if (zt || format === 'btf') {
+    await writer.addCoo(named('coo'), { shape: [2, 400], values, coords: BigUint64Array.of(0n, 1n, 1n, 300n, 1n, 7n) })
+  }
+  if (format === '1.2' || format === '2') {
+    await writer.addObject('quantized', {
+      layout: 'zt.quant_group/1',
+      shape: [2, 8],
+      attributes: {
+        ...{ bits: 4, group_size: 4, axis: 1, packing: { word: 'u32', order: 'lsb_first', per_word: 8 } },
+        ...{ scale_form: 'f32_factors', zero_point: { form: 'implied', value: 8 } },
+      },
+      components: {
+        scales: { dtype: 'float32', data: Float32Array.of(1, 2, 3, 4) },
+        data: { dtype: 'uint32', data: Uint32Array.of(0x76543210, 0xfedcba98) },
+      },
+    })
+  }
+}
+
+/** Name of a file -> its digest. */
+const EXPECTED = {
+  '2, compressed: every way to add': '0b58f8751aad946d8f1515cbf0ef0890deecdf28c60251d3fa50648a8ead32b3',
+  '0.1, compressed: every way to add': '443863010b0dfd667f04eedae29020972effbce1e92c25a0a0edee3aed2f9031',
+  '0.1: conversion of a cast': '597578e3f3244618115bc670c0844a6132b104e9dea03801299e72c4f2cacf99',
+  '0.1: conversion of dequantized blocks': '095b88b43321f35d69b50671ef87d29fbe24a2086accff30b731af465a274dd2',
+  '0.1: conversion of dequantized groups as bfloat16':
+    'b31ade97ebf42f13b0d890587c4f3413a97423a0f615a34755f9f3b3ff4c4a6f',
+  '0.1: conversion of sparse tensors': '21556d6c206ceefbecdf29ab42497dbc70945daa19c1b6d0fd8a6d03c1cab0ea',
+  '0.1: every way to add': '1faa7ae95f1a913daa9693e9fb069f8b89b5d408b5a959935915bd23b42f7b0d',
+  '1.0, compressed: every way to add': '0da875e65a31fc67cd2711f74391e91da87fd19f9301da3f39bcc068398213c2',
+  '1.0: conversion of a cast': '244b09051cd947d9594228d5ef60dbfdc6493a59428f2c2fdf5263856f9409d2',
+  '1.0: conversion of dequantized blocks': 'c424f9c00c9f34114dd644e0cf20a89b05c93eb63274c8e132c0fb68ed5a15c6',
+  '1.0: conversion of dequantized groups as bfloat16':
+    '1b744202345c037a45975b8a3791932ef351dd15bf8d0b22a0f758f78234a098',
+  '1.0: conversion of sparse tensors': 'ccdc3b7912aa0f3a38070ce968a67b1a4d6c9a5a172d8d9649bc0802d515305a',
+  '1.0: every way to add': '97448ba31fcaf122234990cf3833a17e7c8b14387c19360e37abc7855c1237f3',
+  '1.0: tensors that are added later': '9d71b6daf91efb4c2a884738eab6c8bdddd32c1554d6025861865c2d90e3a187',
+  '1.2, compressed: every way to add': '5b99f87deb9e4c5cc26eb6e2743f7e4534a35a3fa3773816d634c9cb3769483c',
+  '1.2: conversion of a cast': 'cce0b73d1e4066a89a8b2ccfb18064d6f5ae2c6d051d84c3c9b58dc7c9122a3a',
+  '1.2: conversion of dequantized blocks': '3e28357e5dd5f307c56a3d3216e1d1ec4fe4bf09baffc430f6727624d6b680b9',
+  '1.2: conversion of dequantized groups as bfloat16':
+    '2077ec28dce6c0e01ef93ceefab567ca29e8b915fe92909348da1f2e796f589a',
+  '1.2: conversion of sparse tensors': '64734db84af988f191bb42dede3c35093a816f430631e8a324fa08aa1221b7c3',
+  '1.2: every way to add': '60b0c4d60d1f8b5390a32cac5bdd165932b426c1bba27bade222880fc2629c59',
+  '1.2: tensors that are added later': '6560016c94e8631a8152b5066958c09b62081807c7ef9eb490af06cbe4e62554',
+  '2: conversion of a cast': '2e9f29cd0513591e6736f01b625373a4e706084dce720a1d4098cdc0dd4630fc',
+  '2: conversion of dequantized blocks': 'fd6e1927aeed9087c51678ba66c96b94c18c5a7a88a5a7c9bc5584bdb38e50ee',
+  '2: conversion of dequantized groups as bfloat16': '7bf691c17b2d25b5a25449834a60faccbf6b31c8687512e3ec08f30969439f32',
+  '2: conversion of sparse tensors': 'eb9cc2aca902da08653256d1afb9573c41758944d3f97c0580cdd0994d886025',
+  '2: every way to add': 'b2c81d00e6e62fff16c8e9f48e85b154aa2bc4e8e79dbc96b622d53ddc337c13',
+  '2: tensors that are added later': 'fdb6a4be1810e3a79810597c07ba0ea4ad675d210e42721f03f95904edb595af',
+  'btf: every way to add': '9bf393961b080e02c715eb78dacbe377f9d72c34649acec1fa8d20d66d304b01',
+  'npy: large': '55662009d5816e72c2fb32c4688e7fe9df785584f224ca67be0f228ba5f24f95',
+  'npy: small': '62ce7c72960d9fd467d0ee8b98389abcb29fcb6a919cd2b3e1eb27776c852a28',
+  'npz: conversion of a cast': 'f3b12b90f6bbb867dbf6491271e03621f3dddbd65eb5ad4d47d5d74465786d29',
+  'npz: conversion of dequantized blocks': 'edbf3c4925492b52e4e8e829de9f68915c5c164fbf26bb40ced796489a586267',
+  'npz: conversion of dequantized groups as bfloat16':
+    'c6599d0cacfcc74b5877dd2964e85bb33dcef0fef80d736e3c2a4936ae892c66',
+  'npz: every way to add': 'e392636b3674f8565d0962e616f66f8915013e92c46379cb2fc741d406cb716e',
+  'safetensors: conversion of a cast': 'dafe30c8b41d2657f41d7dff31e0c6aeca5fc7b22bbc85da7370542499602517',
+  'safetensors: conversion of dequantized blocks': '0128e0495500aa19b92e1cfd51cf7f6aaa94e8e9b31eaaea52b085f6a410f654',
+  'safetensors: conversion of dequantized groups as bfloat16':
+    '67df9759994df227fda2accb61b0adc12849f98f358e26e87acb5fe4ea804b66',
+  'safetensors: every way to add': 'd3457a1c59a138771c02ca2ba3f3820c0fa8af4124f9e5e01fd7074e0ffccea7',
+  'tensors of an open file and of loadFile(), saved':
+    'f3d0db00cbe42aac17c31240e696dea7f660c81397e5811abd9c80eac6a2dedf',
+}
+
+const same = (title, write) => test(title, async (t) => t.is(sha256(await write()), EXPECTED[title]))
+
+for (const format of FORMATS) {
+  for (const compression of format.zt ? [false, { level: 3 }] : [false]) {
+    same(`${format.name}${compression ? ', compressed' : ''}: every way to add`, () =>
+      written(
+        { ...format.options, compression, ...(format.name === '2' && compression ? { canonical: false } : {}) },
+        (writer) => everything(writer, format),
+      ),
+    )
+  }
+}
+
+for (const [name, tensor] of Object.entries({
+  small: elements('float64', 24),
+  large: { dtype: 'complex64', shape: [4000], data: elements('complex64', 4000) },
+}))
+  same(`npy: ${name}`, () => written({ format: 'npy' }, (writer) => writer.add('x', tensor), scratchPath('x.npy')))
+
+for (const version of ['1.0', '1.2', '2']) {
+  same(`${version}: tensors that are added later`, async () => {
+    const options = { version, ...(version === '1.0' ? { generator: 'g' } : {}) }
+    const path = await written(options, (writer) => writer.add('a', Float32Array.of(1, 2)))
+    const editor = await append(path)
+    await editor.add('b', Int16Array.of(-2, 515))
+    await editor.add('c', elements('float64', 12_000))
+    await editor.finish()
+    return path
+  })
+}
+
+const GGUF = fixturePath('gguf/types.gguf')
+const QUANTIZED = fixturePath('zt2-quantized.zt')
+const SPARSE = fixturePath('zt2-sparse.zt')
+
+for (const format of FORMATS.filter(({ name }) => name !== 'btf')) {
+  for (const [what, source, how] of [
+    ['dequantized blocks', GGUF, { dequantize: 'float32', attributes: false }],
+    [
+      'dequantized groups as bfloat16',
+      QUANTIZED,
+      { dequantize: format.name === 'npz' ? 'float16' : 'bfloat16', attributes: false },
+    ],
+    ['a cast', fixturePath('zt2-dtypes.zt'), { cast: { float64: 'float32' }, attributes: false }],
+    ...(format.zt ? [['sparse tensors', SPARSE, { attributes: false }]] : []),
+  ]) {
+    same(`${format.name}: conversion of ${what}`, async () => {
+      const to = scratchPath(`converted.${format.options.format ?? 'zt'}`)
+      await convert(source, to, { ...format.options, ...how, skip: true, overwrite: true })
+      return to
+    })
+  }
+}
+
+same('tensors of an open file and of loadFile(), saved', async () => {
+  const path = scratchPath('saved.zt')
+  const file = await open(fixturePath('zt2-sparse.zt'))
+  const other = await open(QUANTIZED)
+  const loaded = await loadFile(fixturePath('zt2-dtypes.zt'))
+  const opened = [...file, ...other].map(([name, tensor]) => [`open ${name}`, tensor])
+  await saveFile(path, [...loaded, ...opened], { version: '2' })
+  file.close()
+  other.close()
+  return path
+})
