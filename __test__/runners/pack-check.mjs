@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { capture, npm, root } from '../../scripts/command.mjs'
 import { createMainPackage } from '../../scripts/main-package.mjs'
-import { binaryOf, hostPlatform, manifest, packageOf } from '../../scripts/platform.mjs'
+import { binaryOf, hostPlatform, packageOf } from '../../scripts/platform.mjs'
 import { addAddon, platformPackages } from '../../scripts/platform-packages.mjs'
 import { serveRegistry } from './local-registry.mjs'
 
