@@ -6,7 +6,7 @@ import { binding } from '../native/native.js'
 import { arrayKind } from '../native/realm.js'
 import { validateInteger, withArticle, wrongType } from './arguments.js'
 import { fileBytes } from './byte-order.js'
-import { type DType, type DTypeInfo, dtypeInfo, dtypeOfArray } from './dtype.js'
+import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray } from './dtype.js'
 import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
 
 /** The elements of an array to write. */
@@ -58,6 +58,11 @@ export function validateView(name: string, value: unknown): ArrayBufferView {
   return value
 }
 
+/** Returns a typed array unchanged, and the bytes of a DataView, whose length cannot be read once its buffer is detached. */
+export function typedArrayOf(view: ArrayBufferView): ArrayBufferView {
+  return arrayKind(view) === undefined ? bytesOf(view) : view
+}
+
 /** Array classes that can hold the bits of any dtype. */
 const BYTES = new Set([undefined, 'Uint8Array', 'Uint8ClampedArray'])
 /** Array classes whose numbers are rounded to a narrower float, and the dtypes that they are rounded to. */
@@ -74,7 +79,7 @@ const MANY = 2 ** 12
 export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInfo): Elements {
   const kind = arrayKind(array)
   if (kind === dtype.array.name || BYTES.has(kind) || (kind === 'Float16Array' && dtype.name === 'float16'))
-    return { data: array, from: undefined, byteLength: array.byteLength }
+    return { data: typedArrayOf(array), from: undefined, byteLength: array.byteLength }
   if (NUMBERS.has(kind) && ROUNDED.has(dtype.name)) {
     const from = dtypeInfo(dtypeOfArray(array) as DType) as DTypeInfo
     const byteLength = (array.byteLength / from.bits) * dtype.bits

@@ -20,6 +20,7 @@ import {
   denseElements,
   type Elements,
   elementsOf,
+  typedArrayOf,
   validateDType,
   validateShape,
   validateView,
@@ -192,7 +193,7 @@ export function objectInput(name: string, object: ObjectInput): Composed {
     refuseOthers(`components.${role}`, given, ['dtype', 'data'])
     const dtype = optional(given.dtype, (value) => validateDType(`components.${role}.dtype`, value))
     const data = validateView(`components.${role}.data`, component.data)
-    const plain = { data, from: undefined, byteLength: data.byteLength }
+    const plain = { data: typedArrayOf(data), from: undefined, byteLength: data.byteLength }
     const elements = dtype === undefined ? plain : elementsOf(`components.${role}.data`, data, dtype)
     return { ...elements, role: validateText('a role of components', role), dtype }
   })
