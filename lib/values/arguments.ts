@@ -54,6 +54,17 @@ export function validateFunction(name: string, value: unknown): void {
 }
 
 /**
+ * Throws if a function of the caller returned a promise: calls use the value at once, and a promise is always truthy. `name` is the option.
+ */
+export function refusePromise(name: string, returned: unknown): void {
+  const { then } = (returned ?? {}) as Partial<PromiseLike<unknown>>
+  if (typeof then !== 'function') return
+  // Nobody else handles its rejection, which would end the process.
+  then.call(returned, undefined, () => {})
+  throw invalid(TypeError, `${name} must not be async: it returned a promise, but its value is used at once`)
+}
+
+/**
  * Reads an options object. Each option is read once, so that getters cannot return different values. Rejects options that are not
  * `known`, because a misspelled option would be ignored silently.
  */
