@@ -150,6 +150,8 @@ test('a result that lists a tensor outside the globs of skip, or a shard that wa
     t.is(error.code, 'ZT_BAD_LAYOUT', String(skip))
     t.is(error.tensor, 'odd')
   }
+  const { message } = await rejectionOf(() => planJob('convert', source, to.path('n.zt'), { onProgress: () => {} }))
+  t.is(message, 'options has the key onProgress: pass it to runTask instead')
   for (const bad of [{ dequantize: 'int8' }, { dequantize: true }, { skip: 1 }, { skip: [1] }]) {
     const error = await rejectionOf(() => planJob('convert', source, to.path('n.safetensors'), { ...plan, ...bad }))
     t.is(error.code, 'ZT_INVALID_ARG', JSON.stringify(bad))

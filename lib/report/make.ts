@@ -63,15 +63,14 @@ export async function reportData(
 ): Promise<ReportData> {
   const read = statistics ?? !TensorFile.storeOf(file).isRemote
   const data = await columns(file, chosen, filter, live, signal)
-  const shown = (): AnyTensor[] => Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal))
-  const own: [number, number] = read ? [bytesOf(shown()), chosen.length] : [0, 0]
-  const others = against === undefined ? [] : othersOf(file, shown(), against, filter)
-  const compared: [number, number] =
-    against === undefined ? [0, 0] : [bytesOf(shown()) + bytesOf(others), chosen.length]
+  const { names } = data.tensors
+  const bytes = bytesOf(Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal)))
+  const own: [number, number] = read ? [bytes, chosen.length] : [0, 0]
+  const others = against === undefined ? [] : othersOf(file, names, against, filter)
+  const compared: [number, number] = against === undefined ? [0, 0] : [bytes + bytesOf(others), chosen.length]
   const passes = new Passes(onProgress, [own, compared])
   const found = read ? await allFound(file, chosen, passes.listen, signal) : undefined
   passes.ended(...own)
-  const names = data.tensors.names
   const diff = against === undefined ? undefined : await diffFacts(file, names, against, others, passes.listen, signal)
   passes.ended(...compared)
   return {
@@ -81,18 +80,18 @@ export async function reportData(
   }
 }
 
-/** The tensors of the other file that a report compares: those with the names of the shown ones, and others that the filter selects. */
+/** The tensors of the other file that a report compares: those with these names, and others that the filter selects. */
 function othersOf(
   file: TensorFile,
-  shown: readonly AnyTensor[],
+  names: readonly string[],
   against: TensorFile,
   filter: ReportOptions['filter'],
 ): AnyTensor[] {
   const matches = tensorFilter(filter)
   if (matches === undefined) return Array.from(against.values())
-  const names = new Set(shown.map(({ name }) => name))
+  const shown = new Set(names)
   return Array.from(against.values()).filter((tensor) =>
-    file.has(tensor.name) ? names.has(tensor.name) : matches(tensor),
+    file.has(tensor.name) ? shown.has(tensor.name) : matches(tensor),
   )
 }
 

@@ -160,6 +160,8 @@ interface Plan {
   readonly unfit: ReadonlySet<string>
 }
 
+const maySkip = ({ skip }: ConvertTask['options']): boolean => skip !== undefined && skip !== false
+
 /** Determines what the tasks of a job must have written. Throws the same errors as `planConvert`. */
 async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?: AbortSignal): Promise<Plan> {
   const [{ options }] = tasks as [ConvertTask]
@@ -167,7 +169,7 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
   const catalog = await TensorFile.ready(source, signal)
   const unfit = new Set<string>()
   const skips = skipping(options.skip)
-  if (options.skip) {
+  if (maySkip(options)) {
     const { writeFormat } = writeRequest({ ...options, attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
     const selection = newSelection(casts, options, false)
@@ -385,7 +387,7 @@ export async function finishConvert(
     path: filePathOf(task),
     remote,
   }))
-  const dishonest = common.skip ? undefined : dones.find(({ result }) => result.skipped.length > 0)
+  const dishonest = maySkip(common) ? undefined : dones.find(({ result }) => result.skipped.length > 0)
   if (dishonest !== undefined)
     throw invalid(TypeError, `the result of task ${dishonest.task.task} lists skipped tensors, but the job has no skip: run it again`) // biome-ignore format: one message
   const last = lastPathOf(target, common.format, count)

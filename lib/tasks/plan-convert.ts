@@ -135,7 +135,7 @@ export async function planConvert(
   target: string | URL,
   options?: PlanConvertOptions,
 ): Promise<ConvertJob> {
-  const read = readOptions<PlanConvertOptions>(options, PLAN_OPTIONS)
+  const read = readOptions<PlanConvertOptions>(options, PLAN_OPTIONS, 'options', { onProgress: 'runTask' })
   const named = jobTarget(target, read.format)
   const path = isStored(named) ? named : resolve(named)
   tensorFilter(read.filter)

@@ -66,18 +66,19 @@ export function refusePromise(name: string, returned: unknown): void {
 
 /**
  * Reads an options object. Each option is read once, so that getters cannot return different values. Rejects options that are not
- * `known`, because a misspelled option would be ignored silently.
+ * `known`, because a misspelled option would be ignored silently. `takenBy`: the calls that take other options.
  */
 export function readOptions<T extends object>(
   value: T | undefined,
   known: readonly (keyof T & string)[],
   name = 'options',
+  takenBy: Readonly<Record<string, string>> = {},
 ): Partial<T> {
   if (value === undefined) return {}
   if (typeof value !== 'object' || value === null || isIterable(value)) {
     throw wrongType(name, `an object with any of ${known.join(', ')}`, value)
   }
-  validateKeys(name, value, known)
+  validateKeys(name, value, known, takenBy)
   const read: Partial<T> = {}
   for (const key of known) {
     const option = value[key]

@@ -173,8 +173,7 @@ mod tests {
     fn paths_are_expanded_as_python_does() {
         let variables = [("HOME", "/home/me"), ("A", "a"), ("A_2", "b$A"), ("EMPTY", ""), ("TILDE", "~")];
         let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let options =
-            Options { environment: Some(environment.into_iter().collect()), ..Options::default() };
+        let options = Options { environment: Some(environment.into_iter().collect()), ..Options::default() };
         for (text, expected) in [
             ("~/x", "/home/me/x"),
             ("~", "/home/me"),
