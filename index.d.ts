@@ -373,8 +373,8 @@ export declare class CooTensor<D extends DType = DType> {
 	 */
 	toFloat32(): CooTensor<"float32">;
 }
-/** Which statistics to compute. */
-export interface StatsOptions {
+/** Which statistics to compute. The progress counts the bytes of each pass, and those that are decoded before. */
+export interface StatsOptions extends JobOptions {
 	/** Number of histogram bins, up to 4096. Without it there is no histogram. */
 	bins?: number | undefined;
 	/**
@@ -385,7 +385,6 @@ export interface StatsOptions {
 		first: number,
 		last: number
 	] | undefined;
-	signal?: AbortSignal | undefined;
 }
 /** A histogram of the finite elements, as NumPy's `histogram` computes it. */
 export interface Histogram {
@@ -1195,6 +1194,8 @@ export interface ReportOptions extends JobOptions {
 	 * file.
 	 */
 	statistics?: boolean | undefined;
+	/** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
+	filter?: Filter<AnyTensor> | undefined;
 }
 /** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */
 export interface ServeReportOptions extends ReportOptions {
@@ -1557,10 +1558,7 @@ export interface TaskError {
 	readonly offset?: number;
 	readonly rule?: string;
 }
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "cast" | "dtype" | "strictAttributes"> & {
-	readonly attributes?: AttributeInput | undefined;
-	readonly skip?: boolean | undefined;
-};
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "dtype" | "dequantize" | "strictAttributes" | "skip">;
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
 	readonly kind: "convert";
@@ -1628,11 +1626,7 @@ interface TaskSourceOptions {
 	checkModified?: boolean | undefined;
 }
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress" | "attributes" | "dequantize" | "skip">, TaskSourceOptions {
-	/** The file attributes to write instead of the source's. */
-	attributes?: AttributeInput | undefined;
-	/** Skip tensors that the target format cannot represent, instead of failing. */
-	skip?: boolean | undefined;
+export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
 	/** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
 	maxShardBytes?: number | undefined;
 	/** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */

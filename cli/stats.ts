@@ -1,18 +1,19 @@
 // `ztensor stats`: prints statistics of tensors.
-import type { AnyTensor, TensorFile, TensorStats } from '../index.js'
+import type { AnyTensor, StatsOptions, TensorFile, TensorStats } from '../index.js'
 import { namesMatching } from '../lib/values/filter.js'
 import { painter } from './color.js'
 import { shortDtype } from './dtype.js'
 import { errorCode, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonFloat, jsonLines } from './json.js'
+import { followProgress, type ProgressOptions } from './progress.js'
 import { showCount, showMeasured } from './quantity.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
 import { lineWidth, type OptionalColumn, table, withoutAlike } from './table.js'
 import { parseName, printable, showName } from './text.js'
 
-export interface StatsCommandOptions extends SourceOptions {
+export interface StatsCommandOptions extends SourceOptions, ProgressOptions {
   filter?: string[]
   shortDtypes?: boolean
   bins?: string
@@ -116,19 +117,45 @@ function chosen(file: TensorFile, names: readonly string[], filter: readonly str
   return some
 }
 
+/** Combines the progress of tensors, one after the other. Returns the options for each. */
+function listener(tensors: readonly AnyTensor[], onProgress: StatsOptions['onProgress']) {
+  const totalBytes = tensors.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  const totalTensors = tensors.length
+  let [before, count] = [0, 0]
+  return ({ byteLength }: AnyTensor): Pick<StatsOptions, 'onProgress'> => {
+    const [start, done] = [before, count++]
+    before += byteLength
+    if (onProgress === undefined) return {}
+    return {
+      onProgress: ({ bytes, totalBytes: whole, tensors }) => {
+        // A histogram reads the elements twice.
+        const share = whole === 0 ? 0 : bytes / whole
+        onProgress({ bytes: start + Math.round(share * byteLength), totalBytes, tensors: done + tensors, totalTensors })
+      },
+    }
+  }
+}
+
 /** Prints statistics of the named tensors, or of all tensors. */
 export async function stats(path: string, names: readonly string[], options: StatsCommandOptions): Promise<void> {
   const bins = binCount(options.bins)
   await withFile(path, options, async (file) => {
     const rows: Row[] = []
-    for (const tensor of chosen(file, names, options.filter)) {
-      try {
-        rows.push({ tensor, stats: await tensor.stats({ bins }), code: undefined })
-      } catch (error) {
-        const code = errorCode(error)
-        if (names.length > 0 || !nothingToFind.has(code ?? '')) throw error
-        rows.push({ tensor, stats: undefined, code })
+    const tensors = chosen(file, names, options.filter)
+    const progress = await followProgress(path, options)
+    const listen = listener(tensors, progress.listen.onProgress)
+    try {
+      for (const tensor of tensors) {
+        try {
+          rows.push({ tensor, stats: await tensor.stats({ bins, ...listen(tensor) }), code: undefined })
+        } catch (error) {
+          const code = errorCode(error)
+          if (names.length > 0 || !nothingToFind.has(code ?? '')) throw error
+          rows.push({ tensor, stats: undefined, code })
+        }
       }
+    } finally {
+      progress.stop()
     }
     await printLines(options.json ? jsonLines(rows.map(rowJson)) : rowLines(rows, options.shortDtypes))
   })

@@ -62,13 +62,9 @@ function printJob(job: Job): void {
 /** Prints the job of a conversion. */
 export async function planConversion(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
   const from = await shared(source, target)
-  const { canonical: _canonical, attributes, dequantize, ...given } = convertOptions(options, target)
-  const { skip, ...rest } = given
-  if (typeof skip !== 'boolean') throw new UsageError('--plan takes --skip without patterns')
-  if (attributes === false || dequantize !== undefined)
-    throw new UsageError('--plan takes neither --no-attributes nor --dequantize')
+  const { canonical: _canonical, ...given } = convertOptions(options, target)
   await checkFilter(from, options, new AbortController().signal)
-  printJob(await planJob('convert', from, target, { ...rest, skip }))
+  printJob(await planJob('convert', from, target, given))
 }
 
 async function only(files: readonly string[]): Promise<string | URL> {

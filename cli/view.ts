@@ -4,7 +4,8 @@ import { open as openFile, rename, rm, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { open, report, type TensorFile } from '../index.js'
-import { exitCodes, UsageError } from './failure.js'
+import { namesMatching } from '../lib/values/filter.js'
+import { exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
@@ -15,6 +16,7 @@ import { printWarnings } from './warnings.js'
 
 export interface ReportCommandOptions extends SourceOptions, ProgressOptions {
   against?: string
+  filter?: string[]
   stats?: boolean
   open?: boolean
 }
@@ -98,7 +100,7 @@ export async function withReportFiles(
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort())
   // Otherwise an abort would wait for the program that writes to standard input.
   stop.signal.addEventListener('abort', () => process.stdin.destroy(), { once: true })
-  const { against, ...opening } = options
+  const { against, filter, ...opening } = options
   if (path === STANDARD && against === STANDARD) throw new UsageError('only one of the files can be standard input')
   const files: TensorFile[] = []
   try {
@@ -107,6 +109,8 @@ export async function withReportFiles(
       const { format: _, ...others } = openOptions(opening)
       files.push(await open(await sourceOf(against), { ...others, signal: stop.signal }))
     }
+    if (filter !== undefined && !Array.from((files[0] as TensorFile).keys()).some(namesMatching(filter)))
+      throw new NothingMatches(filter)
     const names = files.length > 1 ? [path, against] : []
     for (const [at, file] of files.entries()) printWarnings(file.warnings, names[at])
     await work(files[0] as TensorFile, files[1], stop.signal)
@@ -120,12 +124,12 @@ export async function withReportFiles(
 
 /** Writes a report of the file at `path`. */
 export async function view(path: string, options: ViewOptions): Promise<void> {
-  const { output, overwrite, stats } = options
+  const { output, overwrite, stats, filter } = options
   if (output === STANDARD && options.open) throw new UsageError('--open needs a file: name one with -o')
   if (output !== STANDARD && !overwrite) await refuseOther(output)
   await withReportFiles(path, options, async (file, against, signal) => {
     const progress = await followProgress(file.path ?? '', options)
-    const how = { against, statistics: stats, signal, ...progress.listen }
+    const how = { against, statistics: stats, filter, signal, ...progress.listen }
     const html = await report(file, how).finally(() => progress.stop())
     if (output === STANDARD) return print(html)
     await write(output, html)

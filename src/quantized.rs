@@ -20,6 +20,13 @@ use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
 
+/// Whether tensors of a layout can be dequantized.
+#[napi(catch_unwind)]
+#[allow(clippy::needless_pass_by_value)] // napi
+pub fn can_dequantize(layout: String) -> bool {
+    ztensor_core::kernels::dequantize::can_dequantize(&layout)
+}
+
 #[napi]
 impl NativeFile {
     /// A quantized tensor as float32, or a slice of it: `[start, stop, step]` of each dimension, flat. `deferred`: decode while the memory

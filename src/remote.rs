@@ -141,6 +141,10 @@ impl Filesystem for Several {
         self.of(folder)?.list(folder, most, stop)
     }
 
+    fn list_warning(&self, folder: &Path) -> Option<String> {
+        self.of(folder).ok()?.list_warning(folder)
+    }
+
     fn is_file(&self, path: &Path) -> bool {
         self.of(path).is_ok_and(|filesystem| filesystem.is_file(path))
     }

@@ -26,7 +26,7 @@ const REASONS: Readonly<Record<string, string>> = {
 const LINES = 12
 const LINE = 22
 
-const KINDS = ['tensor', 'shared', 'padding', 'hole', 'before', 'behind'] as const
+const KINDS = ['tensor', 'shared', 'padding', 'hole', 'before', 'behind', 'other'] as const
 
 /** The file as rows of equal size on a canvas: there may be 100,000 segments. */
 function Lines({

@@ -98,6 +98,11 @@ function Page({ model }: { model: Model }): VNode {
     },
   }
   const { file } = model.data
+  const { filter } = file
+  const count =
+    filter === undefined
+      ? counted(model.size, 'tensor')
+      : `${showCount(model.size)} of ${counted(filter.tensors, 'tensor')}`
   const shown = { overview: Overview, bytes: Treemap, map: FileMap, values: Values, diff: Diff }[view]
   return html`<${Context.Provider} value=${state}>
     <a class="skip" href="#main" onClick=${(event: Event) => {
@@ -108,7 +113,7 @@ function Page({ model }: { model: Model }): VNode {
       <div class="title">
         <p class="brand">ztensor</p>
         <h1><${Name} text=${file.name} short=${baseName(file.name)} /></h1>
-        <p class="summary">${visible(file.format)} · ${counted(model.size, 'tensor')} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
+        <p class="summary">${visible(file.format)} · ${count} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
       </div>
       <div class="tools">
         <input
@@ -127,6 +132,13 @@ function Page({ model }: { model: Model }): VNode {
         ${views.map((one) => html`<a key=${one} href=${`#${one}`} aria-current=${one === view ? 'page' : undefined}>${TITLES[one]}</a>`)}
       </nav>
     </header>
+    ${
+      filter === undefined
+        ? null
+        : html`<p class="filter">
+            <span>This report shows only the tensors that ${filter.globs.length === 0 ? 'a filter selects' : html`match <bdi>${visible(filter.globs.join(' '))}</bdi>`}.</span>
+          </p>`
+    }
     ${
       rows === undefined
         ? null

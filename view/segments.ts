@@ -1,7 +1,7 @@
 // Divides a file into segments: the index, tensors, and gaps.
 import type { Model, Part } from './model.js'
 
-export type SegmentKind = 'tensor' | 'padding' | 'hole' | 'before' | 'behind' | 'shared'
+export type SegmentKind = 'tensor' | 'padding' | 'hole' | 'before' | 'behind' | 'shared' | 'other'
 
 export interface Segment {
   readonly kind: SegmentKind
@@ -20,6 +20,7 @@ export const MEANING: Readonly<Record<SegmentKind, string>> = {
   hole: 'unused space',
   before: 'header and index',
   behind: 'index and footer',
+  other: 'not in this report: other tensors, index, padding',
 }
 
 /** The segments of a file, by offset. */
@@ -31,12 +32,14 @@ export function segmentsOf(model: Model, file: number): Segment[] {
   }
   parts.sort((a, b) => a.offset - b.offset || b.stored - a.stored)
   const { byteLength } = model.data.file.files[file] ?? model.data.file
+  // With a filter, other tensors are in the gaps.
+  const isPart = model.data.file.filter !== undefined
   const found: Segment[] = []
   let end = 0
   for (const part of parts) {
     const gap = part.offset - end
     if (gap > 0) {
-      const kind = end === 0 ? 'before' : gap < MOST_PADDING ? 'padding' : 'hole'
+      const kind = isPart ? 'other' : end === 0 ? 'before' : gap < MOST_PADDING ? 'padding' : 'hole'
       found.push({ kind, offset: end, length: gap, part: undefined })
     }
     const kind = part.offset < end && part.stored > 0 ? 'shared' : 'tensor'
@@ -44,7 +47,12 @@ export function segmentsOf(model: Model, file: number): Segment[] {
     end = Math.max(end, part.offset + part.stored)
   }
   if (byteLength > end) {
-    found.push({ kind: end === 0 ? 'before' : 'behind', offset: end, length: byteLength - end, part: undefined })
+    found.push({
+      kind: isPart ? 'other' : end === 0 ? 'before' : 'behind',
+      offset: end,
+      length: byteLength - end,
+      part: undefined,
+    })
   }
   return found
 }

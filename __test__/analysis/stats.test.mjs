@@ -197,3 +197,24 @@ test('a file in memory, an abort, a closed file, bad arguments, complex numbers'
   file.close()
   t.is((await rejectionOf(() => tensor.stats()))?.code, 'ZT_CLOSED')
 })
+
+test('progress counts the bytes of each pass, and ends complete', async (t) => {
+  for (const options of [{ version: '1.2' }, { version: '1.2', compression: { level: 1 } }]) {
+    const file = await opened({ w: { dtype: 'float32', shape: [count], data: tensors.float32.data } }, options)
+    const tensor = file.tensor('w')
+    for (const [given, passes] of [
+      [{}, 1],
+      [{ bins: 4 }, 2],
+      [{ bins: 4, range: [0, 1] }, 1],
+    ]) {
+      const seen = []
+      const plain = await tensor.stats(given)
+      t.deepEqual(await tensor.stats({ ...given, onProgress: (progress) => seen.push(progress) }), plain)
+      const { copyReason, storedLength } = tensor.components.get('data')
+      const bytes = passes * tensor.byteLength + (copyReason === undefined ? 0 : storedLength)
+      t.deepEqual(seen.at(-1), { bytes, totalBytes: bytes, tensors: 1, totalTensors: 1 })
+    }
+    isArgumentError(t, await rejectionOf(() => tensor.stats({ onProgress: 1 })), 'onProgress')
+    file.close()
+  }
+})

@@ -91,6 +91,30 @@ export const checks = {
     })
   },
 
+  'a report of some tensors says so, and its file map shows the rest as others': async (browser, path) => {
+    const filter = { filter: ['model.layers.0.*', '!*.bias'] }
+    writeFileSync(path('part.html'), await report(path('tuned.safetensors'), filter))
+    await withReport(browser, path('part.html'), {}, async (page) => {
+      assert.match(await page.locator('.summary').innerText(), / \d+ of 75 tensors /)
+      assert.match(
+        (await texts(page, '.filter')).join(),
+        /shows only the tensors that match model\.layers\.0\.\* !\*\.bias/,
+      )
+      await goTo(page, 'map')
+      const rows = await texts(page, '.grid tbody tr')
+      assert.match(rows[0], /^0\s+.*not in this report/)
+      assert.ok(!rows.some((row) => /unused space|padding or headers|header and index/.test(row)), rows.join('\n'))
+    })
+    const server = await serveReport(path('tuned.safetensors'), filter)
+    try {
+      await withReport(browser, server.url, {}, async (page) => {
+        assert.match(await page.locator('.summary').innerText(), / of 75 tensors .*live/)
+      })
+    } finally {
+      await server.close()
+    }
+  },
+
   'the treemap zooms by mouse and keyboard, and its table has the same': async (browser, path) => {
     await withReport(browser, path('llama.html'), { view: 'bytes' }, async (page) => {
       const names = () => page.locator('.area').evaluateAll((areas) => areas.map((area) => area.ariaLabel))

@@ -43,10 +43,12 @@ const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--vers
 const inATerminal = hasTerminal ? test : test.skip
 
 inATerminal('--quiet shows no progress', (t) => {
-  const shown = (...options) => {
-    const words = [process.execPath, main, 'verify', fixture('zt12-crc32c.zt'), ...options].map((word) => `'${word}'`)
-    return spawnSync('script', ['-qec', words.join(' '), '/dev/null'], { encoding: 'utf8' }).stdout
+  for (const command of ['verify', 'stats']) {
+    const shown = (...options) => {
+      const words = [process.execPath, main, command, fixture('zt12-crc32c.zt'), ...options].map((word) => `'${word}'`)
+      return spawnSync('script', ['-qec', words.join(' '), '/dev/null'], { encoding: 'utf8' }).stdout
+    }
+    t.regex(shown(), /100%/, command)
+    t.notRegex(shown('--quiet'), /%/, command)
   }
-  t.regex(shown(), /100%/)
-  t.notRegex(shown('--quiet'), /%/)
 })

@@ -1,8 +1,8 @@
 // `--plan`, `ztensor task` and `ztensor finish`.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
-import { run } from '../helpers/command.mjs'
+import { fixture, run } from '../helpers/command.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model } from '../helpers/tasks.mjs'
 
@@ -36,6 +36,22 @@ test('convert: plan, tasks and finish give what one command gives', async (t) =>
   t.deepEqual(filesOf(to), filesOf(whole))
   const json = await run(['finish', job, ...results, '--json'])
   t.like(JSON.parse(json.stdout), { event: 'done', path: to.path('m.safetensors.index.json'), skipped: [] })
+})
+
+test('convert --plan takes --dequantize, --no-attributes and patterns of --skip', async (t) => {
+  const [to, whole, work] = Array.from({ length: 3 }, scratchFolder)
+  const source = fixture('gguf/types.gguf')
+  const all = await run(['convert', source, whole.path('m.safetensors'), '--dequantize', '--skip'])
+  const left = Array.from(all.stdout.matchAll(/tensor "([^"]+)"/g), ([, name]) => name)
+  for (const name of whole.names()) rmSync(whole.path(name))
+  const options = ['--dequantize', 'f32', '--no-attributes', '--max-shard-size', '4000']
+  for (const name of left) options.push('--skip', name)
+  const { job, results } = await planned(t, work, ['convert', source, to.path('m.safetensors'), ...options, '--plan'])
+  t.true(results.length > 1)
+  const done = await run(['finish', job, ...results, '--verify'])
+  t.is(done.code, 0, done.stderr)
+  t.is((await run(['convert', source, whole.path('m.safetensors'), ...options])).code, 0)
+  t.deepEqual(filesOf(to), filesOf(whole))
 })
 
 test('verify and stats: in tasks', async (t) => {

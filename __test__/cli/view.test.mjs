@@ -69,3 +69,19 @@ onPosix('Ctrl-C leaves no file', async (t) => {
   t.true(code === 0 || code === 130 || signal === 'SIGINT')
   t.is(existsSync(path), code === 0)
 })
+
+test('--filter shows some tensors, and fails if it matches none', async (t) => {
+  const { code, stdout } = await run(['view', MODEL, '-o', '-', '--filter', 'lm_head.*', '--filter', '*.h.0.ln_1.*'])
+  t.is(code, 0)
+  const { tensors, file } = dataOf(stdout)
+  t.deepEqual(tensors.names, ['lm_head.weight', 'transformer.h.0.ln_1.bias', 'transformer.h.0.ln_1.weight'])
+  t.deepEqual(file.filter.globs, ['lm_head.*', '*.h.0.ln_1.*'])
+  for (const args of [
+    ['view', MODEL, '-o', scratchPath('never.html'), '--filter', 'none'],
+    ['serve', MODEL, '--filter', 'none'],
+  ]) {
+    const none = await run(args)
+    t.is(none.code, 1)
+    t.regex(none.stderr, /--filter 'none' matches no tensor/)
+  }
+})

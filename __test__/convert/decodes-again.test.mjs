@@ -188,6 +188,19 @@ test('what is no record of dtypes is an attribute like any other', async (t) => 
     t.deepEqual([dtype, attributes], ['float32', { 'ztensor:dtypes': value, b: 1 }], JSON.stringify(value))
     file.close()
   }
+  // Elements that do not fill the bytes would leave out the last ones.
+  const bytes = Buffer.from([1, 2, 3, 4, 5])
+  const uneven = { dtype: 'uint8', shape: [1], format: 'x.y/1', components: { data: { bytes }, whole: { bytes: bytes.subarray(1) } } } // biome-ignore format: one tensor
+  const types = { components: { data: 'int32', whole: 'int32' } }
+  const odd = await open(zt10({ u: { ...uneven, attributes: { 'ztensor:dtypes': types } } }))
+  const [data, whole] = ['data', 'whole'].map((role) => odd.tensor('u').components.get(role))
+  t.deepEqual([data.dtype, data.data, whole.dtype], [undefined, Uint8Array.from(bytes), 'int32'])
+  t.like(
+    odd.warnings.find(({ code }) => code === 'ZT_WARN_UNKNOWN_TYPE'),
+    { tensor: 'u', component: 'data' },
+  )
+  t.regex(odd.warnings.map(({ message }) => message).join(), /5 bytes are not a whole number of int32 elements/)
+  odd.close()
   // Of a known layout it says nothing that the layout does not.
   const dense = { dtype: 'float32', shape: [1], format: 'dense', components: { data: { bytes: Buffer.alloc(4) } } }
   const recorded = { tensor: 'none', components: { data: 'int32', none: 'int8' } }

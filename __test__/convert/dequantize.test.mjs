@@ -1,6 +1,6 @@
 // `dequantize` stores what load({ as: 'float32' }) gives, rounded once.
 import test from 'ava'
-import { convert, open } from 'ztensor'
+import { convert, create, open } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -83,4 +83,54 @@ test('without the option, a refusal comes before anything is written, and names 
 test('the dtype is one of three', async (t) => {
   for (const dequantize of ['float64', 'uint8', 1, true])
     t.is((await rejectionOf(() => convert(GGUF, scratchPath('a.zt'), { dequantize }))).code, 'ZT_INVALID_ARG')
+})
+
+/** A quantized tensor whose attributes are its parameters and others. */
+async function annotated() {
+  const path = scratchPath('annotated.zt')
+  const writer = await create(path, { version: '1.2' })
+  await writer.addObject('q', {
+    layout: 'gguf.q8_0/1',
+    shape: [1, 32],
+    attributes: { note: 'kept', elems_per_block: 32, block_bytes: 34, scale: [1, { x: null }] },
+    components: { data: { dtype: 'uint8', data: new Uint8Array(34).fill(1) } },
+  })
+  await writer.finish()
+  return path
+}
+
+test('attributes stay, except for the parameters of the layout', async (t) => {
+  const source = await annotated()
+  for (const options of [{ version: '1.0' }, { version: '1.2' }, { version: '2' }]) {
+    const path = scratchPath('floats.zt')
+    const { skipped } = await convert(source, path, { ...options, dequantize: 'float32' })
+    t.deepEqual(skipped, [])
+    const file = await open(path)
+    const { layout, attributes } = file.tensor('q')
+    t.deepEqual([layout, attributes], ['dense', { note: 'kept', scale: [1, { x: null }] }], options.version)
+    file.close()
+    await convert(source, path, { ...options, dequantize: 'float32', attributes: false, overwrite: true })
+    const bare = await open(path)
+    t.deepEqual(bare.tensor('q').attributes, {})
+    bare.close()
+  }
+})
+
+test('attributes that the target cannot store are named, unless they are parameters', async (t) => {
+  const source = await annotated()
+  const dequantize = 'float32'
+  for (const ending of ['safetensors', 'npz', 'btf']) {
+    const { tensors, skipped } = await convert(source, scratchPath(`floats.${ending}`), { dequantize, skip: true })
+    t.is(tensors, 1, ending)
+    t.deepEqual(
+      skipped.map(({ tensor, code }) => [tensor, code]),
+      [['q', 'ZT_INVALID_ARG']],
+    )
+    t.regex(skipped[0].message, /has no attributes of a tensor/)
+  }
+  const strict = { dequantize, strictAttributes: true }
+  const error = await rejectionOf(() => convert(source, scratchPath('strict.safetensors'), strict))
+  t.regex(error.message, /tensor "q": safetensors has no attributes of a tensor/)
+  const { skipped } = await convert(GGUF, scratchPath('plain.safetensors'), { dequantize, attributes: {}, skip: true })
+  t.false(skipped.some(({ message }) => /attributes of a tensor/.test(message)))
 })

@@ -1,6 +1,6 @@
 // `filter` is a glob, a list of globs or a function, in every call that has it.
 import test from 'ava'
-import { convert, diff, open } from 'ztensor'
+import { convert, diff, open, planJob, report, serveReport } from 'ztensor'
 import { run } from '../helpers/command.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
@@ -68,4 +68,42 @@ test('skip with globs skips these tensors alone', async (t) => {
     [['--skip', 'a.*'], 2],
   ])
     t.is((await run(['convert', mixed, target(), ...args])).code, code, args.join(' '))
+})
+
+/** Calls with a function of the caller, whose value they use at once. */
+const CALLING = {
+  load: (file, filter) => file.load({ filter }),
+  prefetch: (file, filter) => file.prefetch({ filter }),
+  evict: async (file, filter) => file.evict({ filter }),
+  verify: (file, filter) => file.verify({ filter }),
+  convert: (file, filter) => convert(file, scratchPath('never.zt'), { filter }),
+  diff: (file, filter) => diff(file, file, { filter }),
+  report: (file, filter) => report(file, { filter }),
+  serveReport: (file, filter) => serveReport(file, { filter }),
+  planJob: ({ path }, filter) => planJob('convert', path, scratchPath('never.zt'), { filter }),
+  rename: (file, rename) => convert(file, scratchPath('never.zt'), { rename }),
+}
+
+for (const [call, run] of Object.entries(CALLING)) {
+  test(`${call}: a function that is async is refused, also if it rejects`, async (t) => {
+    const file = await open(await sample())
+    const option = call === 'rename' ? /^rename must not be async/ : /^filter must not be async/
+    // biome-ignore lint/suspicious/noThenProperty: a promise of another library
+    const later = { then: (_resolve, reject) => reject?.(new Error('late')) }
+    for (const given of [async () => true, () => Promise.reject(new Error('mine')), () => later]) {
+      const error = await rejectionOf(() => run(file, given))
+      t.is(error.code, 'ZT_INVALID_ARG')
+      t.regex(error.message, option)
+    }
+    file.close()
+  })
+}
+
+test('any other value of a filter is true or false', async (t) => {
+  const source = await sample()
+  const file = await open(source)
+  t.is((await file.load({ filter: () => 1 })).size, NAMES.length)
+  t.is((await file.load({ filter: () => undefined })).size, 0)
+  t.is((await file.load({ filter: ({ name }) => name.match(/head/) })).size, 2)
+  file.close()
 })

@@ -180,3 +180,18 @@ test('a small tensor is checked as a large one is', async (t) => {
   t.is(error.tensor, 'w')
   file.close()
 })
+
+test('rows of a file in memory: the same as of a file on disk, and the memory is not needed afterwards', async (t) => {
+  const bytes = new Uint8Array(readFileSync(path))
+  for (const source of [bytes, readFileSync(compressed)]) {
+    const file = openSync(source)
+    const tensor = file.tensor('table')
+    for (const indices of [[4999, 0, 17, -1, 17], [3, 4, 5], [], [100, 2000, 101]]) {
+      t.deepEqual(await tensor.take(indices), rowsOf(indices), String(indices))
+      t.deepEqual(await tensor.take(indices, { as: 'float32' }), rowsOf(indices))
+    }
+    const column = Float32Array.from({ length: ROWS }, (_, at) => row(at)[7])
+    t.deepEqual(await tensor.take([7], { axis: 1 }), column)
+    file.close()
+  }
+})

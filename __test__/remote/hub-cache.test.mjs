@@ -76,7 +76,8 @@ test.serial(
     write('refs/main', COMMIT)
     await withVariables(variables, async () => {
       for (const [url, remote, requests] of [
-        [`hf://o/r@${COMMIT}`, undefined, 0],
+        [`hf://o/r@${COMMIT}`, undefined, 1],
+        [`hf://o/r@${COMMIT}`, { offline: true }, 0],
         [`hf://o/r@${COMMIT}/model.safetensors.index.json`, undefined, 0],
         ['hf://o/r', undefined, 1],
         ['hf://o/r', { offline: true }, 0],
@@ -89,6 +90,14 @@ test.serial(
         t.is(b.slice([[1]]).data[0], -1)
         t.is(hub.asked.length, requests, url)
         t.regex(file.path, new RegExp(`^hf://o/r@${COMMIT}`))
+        // Without the hub, its list of files is not known.
+        const isUnsure = remote?.offline === true
+        t.deepEqual(
+          file.warnings.map(({ code }) => code),
+          isUnsure ? ['ZT_WARN_INCOMPLETE_SET'] : [],
+          url,
+        )
+        if (isUnsure) t.regex(file.warnings[0].message, /HF_HUB_OFFLINE.*may not have all files/)
         file.close()
       }
       const remote = await open(`hf://o/r@${COMMIT}`, { remote: { cache: false } })
@@ -146,4 +155,42 @@ test.serial('another commit, no commit and options that are none', async (t) => 
     for (const remote of [{ offline: 1 }, { cache: true }, { cache: 0 }])
       t.is((await rejectionOf(() => open('hf://o/r', { remote }))).code, 'ZT_INVALID_ARG')
   })
+})
+
+test.serial('a folder by its commit: all files that the hub lists, or those in the cache with a warning', async (t) => {
+  const { files, names, keep, hub, variables } = await cached(t)
+  // The index is not cached: without the list there are only two shards, which look like a set.
+  for (const name of names.slice(1)) keep(COMMIT, name, files[name])
+  const url = `hf://o/r@${COMMIT}`
+  await withVariables(variables, async () => {
+    const file = await open(url)
+    t.is(file.path, `hf://o/r@${COMMIT}`)
+    t.deepEqual([file.warnings, [...file.keys()].sort()], [[], ['a', 'b']])
+    t.true(
+      hub.asked.some(({ url }) => url.endsWith(names[0])),
+      'the index is read from the hub',
+    )
+    file.close()
+  })
+  await withVariables({ ...variables, HF_ENDPOINT: 'http://127.0.0.1:9' }, async () => {
+    const file = await open(url, { remote: { retries: 0 } })
+    t.deepEqual([...file.keys()].sort(), ['a', 'b'])
+    t.like(file.warnings[0], { code: 'ZT_WARN_INCOMPLETE_SET' })
+    t.regex(file.warnings[0].message, /the hub did not list the files of this commit: .*may not have all files/)
+    file.close()
+  })
+})
+
+test.serial('the cache is found by variables in its path', async (t) => {
+  const { files, names, keep, variables } = await cached(t)
+  for (const name of names) keep(COMMIT, name, files[name])
+  const [folder, last] = [dirname(variables.HF_HUB_CACHE), 'cache']
+  for (const value of ['$ZT_TEST_FOLDER/$ZT_TEST_LAST', '~/$ZT_TEST_LAST']) {
+    const named = { ...variables, HF_HUB_CACHE: value, HOME: folder, ZT_TEST_FOLDER: folder, ZT_TEST_LAST: last } // biome-ignore format: one list
+    await withVariables(named, async () => {
+      const file = await open(`hf://o/r@${COMMIT}`, { remote: { offline: true } })
+      t.is(file.size, 2, value)
+      file.close()
+    })
+  }
 })

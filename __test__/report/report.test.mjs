@@ -1,6 +1,7 @@
 // What a report says of a file, and what hostile files cannot make of it.
 import test from 'ava'
 import { create, diff, open, report } from 'ztensor'
+import { square10, zt10 } from '../corpus/zt.mjs'
 import { fixture, safetensors, write } from '../helpers/command.mjs'
 import { dataOf, HOSTILE, hashOf, numbersOf, policyOf, shellOf } from '../helpers/report-page.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -260,4 +261,38 @@ test('refuses options that it does not have', async (t) => {
   for (const options of [{ stats: true }, { statistics: 1 }, { onProgress: 1 }, { against: 7 }]) {
     await t.throwsAsync(report('examples/model.safetensors', options), { code: 'ZT_INVALID_ARG' })
   }
+})
+
+test('a filter: only these tensors, everywhere, and the page says so', async (t) => {
+  const { base, tuned } = await pair()
+  const data = dataOf(await report(tuned, { against: base, filter: ['*o*', '!new'] }))
+  t.deepEqual(data.tensors.names, ['moved'])
+  t.deepEqual(data.file.filter, { globs: ['*o*', '!new'], tensors: 4 })
+  t.is(data.file.parameters, 4)
+  t.deepEqual(data.parts.tensor, { all: 0 })
+  t.deepEqual(data.found.max, [4.5])
+  t.is(data.diff.changed.length, 1)
+  t.is(data.diff.changed[0].tensor, 0)
+  t.deepEqual([data.diff.added, data.diff.unchanged, data.diff.tensors], [[], 0, 2])
+  t.deepEqual(data.diff.removed, [{ name: 'gone', dtype: 'float32', shape: [1] }])
+  // A function sees the tensors of this file; a tensor that both have is compared if it is shown.
+  const wide = dataOf(await report(tuned, { against: base, filter: ({ dtype }) => dtype === 'float64' }))
+  t.deepEqual([wide.tensors.names, wide.file.filter.globs, wide.diff.removed], [['cast'], [], []])
+  t.is(wide.diff.changed[0].dtype, 'float32')
+  const none = dataOf(await report(tuned, { against: base, filter: 'nothing' }))
+  t.deepEqual([none.tensors.names, none.found.max, none.diff.tensors], [[], [], 0])
+  t.false('filter' in dataOf(await report(tuned)).file)
+})
+
+test('a filter leaves out the warnings of other tensors, and progress ends at its tensors', async (t) => {
+  const path = write('many.safetensors', safetensors({ a: ['F32', [2], floats(1, 2)], b: ['F32', [2], floats(3, 4)] }))
+  const seen = []
+  await report(path, { filter: 'b', onProgress: (progress) => seen.push(progress) })
+  t.like(seen.at(-1), { bytes: 8, totalBytes: 8, tensors: 1, totalTensors: 1 })
+  const odd = { dtype: 'uint8', shape: [4], format: 'x.y/1', components: { data: { bytes: Buffer.from([1, 2]) } } }
+  const bytes = zt10({ w: square10(), odd })
+  const warned = async (filter) => dataOf(await report(bytes, { filter })).file.warnings.map(({ tensor }) => tensor)
+  t.deepEqual(await warned(undefined), ['odd'])
+  t.deepEqual(await warned('odd'), ['odd'])
+  t.deepEqual(await warned('w'), [])
 })

@@ -53,6 +53,20 @@ test('gives the page of the report, live and without values', async (t) => {
   t.false('found' in data)
 })
 
+test('with a filter, a request names a tensor of the report', async (t) => {
+  const path = write('three.safetensors', safetensors({ a: ['F32', [1], Float32Array.of(1)], b: ['F32', [2, 1], Float32Array.of(2, 3)], c: ['F32', [1], Float32Array.of(4)] })) // biome-ignore format: one file
+  const { url } = await served(t, path, { filter: '!a' })
+  const { names } = dataOf((await ask(url)).body).tensors
+  t.deepEqual(names, ['b', 'c'])
+  for (const [at, max] of [3, 4].entries()) {
+    const { body } = await ask(new URL(`stats?tensor=${at}`, url))
+    t.is(JSON.parse(body).max, max, names[at])
+  }
+  const { body } = await ask(new URL('slice?tensor=0', url))
+  t.deepEqual(JSON.parse(body).of, [2, 1])
+  t.is((await ask(new URL('stats?tensor=2', url))).status, 404)
+})
+
 test('each server has a token of its own', async (t) => {
   const [one, other] = [await served(t), await served(t)]
   t.not(new URL(one.url).pathname, new URL(other.url).pathname)

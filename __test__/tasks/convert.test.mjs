@@ -75,6 +75,90 @@ for (const [title, options] of [
   })
 }
 
+/** Quantized tensors, each with an attribute that is no parameter, and one tensor that the targets cannot store. */
+async function quantized() {
+  const path = scratchFolder().path('quantized.zt')
+  const writer = await create(path, { version: '1.2', attributes: { license: 'MIT' } })
+  for (const [at, rows] of [40, 3, 200, 1, 90].entries()) {
+    await writer.addObject(`q.${at}`, {
+      layout: 'gguf.q8_0/1',
+      shape: [rows, 32],
+      attributes: { elems_per_block: 32, block_bytes: 34, note: at },
+      components: {
+        data: { dtype: 'uint8', data: new Uint8Array(rows * 34).map((_, byte) => (byte % 34 === 1 ? 0x3c : byte)) },
+      },
+    })
+    await writer.add(`w.${at}`, { shape: [rows], dtype: 'float32', data: new Float32Array(rows).fill(at) })
+  }
+  await writer.addObject('odd', { layout: 'x.y/1', shape: [1], components: { data: { data: Uint8Array.of(1) } } })
+  await writer.finish()
+  return path
+}
+
+for (const [title, options] of [
+  ['dequantized', { dequantize: 'float32' }],
+  ['dequantized and cast', { dequantize: 'bfloat16', dtype: 'float16' }],
+  ['dequantized, without attributes', { dequantize: 'float16', attributes: false }],
+]) {
+  test(`${title}: what convert writes, and what globs of skip name`, async (t) => {
+    const source = await quantized()
+    for (const ending of ['safetensors', 'zt']) {
+      const [to, whole] = [scratchFolder(), scratchFolder()]
+      const skip = ending === 'zt' ? false : ['odd', 'none.*']
+      const given = { maxShardBytes: ending === 'zt' ? 300_000 : 9000, ...options, skip }
+      const job = sent(await planJob('convert', source, to.path(`m.${ending}`), given))
+      t.true(job.tasks.length > 2, ending)
+      const done = await finishJob(job, await runAll(job), { verify: true })
+      const result = await convert(source, whole.path(`m.${ending}`), {
+        ...given,
+        ...(ending === 'zt' ? { version: '2' } : {}),
+      })
+      t.deepEqual(
+        done.skipped.map(({ tensor }) => tensor),
+        ending === 'zt' ? [] : ['odd'],
+      )
+      t.is(done.tensors, result.tensors)
+      if (ending === 'safetensors') {
+        t.deepEqual(filesOf(to), filesOf(whole))
+        continue
+      }
+      const [one, other] = [openSync(done.path), openSync(whole.path('m.zt'))]
+      t.is(await one.contentDigest(), await other.contentDigest(), 'digests, shapes, dtypes and attributes')
+      t.is(one.tensor('q.2').dtype, options.dequantize)
+      t.deepEqual(one.tensor('q.2').attributes, options.attributes === false ? {} : { note: 2 })
+      one.close()
+      other.close()
+    }
+  })
+}
+
+test('a result that lists a tensor outside the globs of skip, or a shard that was not dequantized, is refused', async (t) => {
+  const source = await quantized()
+  const to = scratchFolder()
+  const plan = { maxShardBytes: 9000, dequantize: 'float32', skip: 'odd' }
+  const job = sent(await planJob('convert', source, to.path('m.safetensors'), plan))
+  const results = await runAll(job)
+  const claimed = results.map((result) => ({
+    ...result,
+    skipped: [...result.skipped, { code: 'ZT_BAD_LAYOUT', message: 'no', tensor: 'w.2' }],
+  }))
+  t.regex((await rejectionOf(() => finishJob(job, claimed))).message, /lists as skipped|has no tensor/)
+  for (const skip of [['w.*'], '!odd']) {
+    const error = await rejectionOf(() =>
+      planJob('convert', source, scratchFolder().path('m.safetensors'), { ...plan, skip }),
+    )
+    t.is(error.code, 'ZT_BAD_LAYOUT', String(skip))
+    t.is(error.tensor, 'odd')
+  }
+  const { message } = await rejectionOf(() => planJob('convert', source, to.path('n.zt'), { onProgress: () => {} }))
+  t.is(message, 'options has the key onProgress: pass it to runTask instead')
+  for (const bad of [{ dequantize: 'int8' }, { dequantize: true }, { skip: 1 }, { skip: [1] }]) {
+    const error = await rejectionOf(() => planJob('convert', source, to.path('n.safetensors'), { ...plan, ...bad }))
+    t.is(error.code, 'ZT_INVALID_ARG', JSON.stringify(bad))
+  }
+  await finishJob(job, results)
+})
+
 test('what fits into one file is one file, and one task', async (t) => {
   for (const ending of ['zt', 'safetensors']) {
     const { source, job, to, target } = await planned({ maxShardBytes: 1e9 }, ending)

@@ -154,6 +154,8 @@ export declare class NativeFile {
   /** A stage for tensors, given by their ordinals, from the one at `from` on, as many as are processed together. */
   stageNext(ordinals: Uint32Array, from: number): StageBatch
   stats(ordinal: number, request: StatsRequest, control: Control, stage?: Stage | undefined | null): Promise<TensorStats>
+  /** A stage for what `take` reads of a file in the caller's memory. */
+  stageTaken(ordinal: number, component: number | undefined | null, widen: boolean, axis: number, indices: Float64Array): StageBuilder
   /**
    * Loads the elements at `indices` of dimension `axis`: of a component as stored or with `widen` as float32, or without a component
    * those of a quantized tensor as float32.
@@ -317,6 +319,9 @@ export declare function armFaultHandler(): void
 
 /** Why a format cannot hold attributes of a file; null if it can. */
 export declare function attributeRefusal(writeFormat: string, canonical: boolean, attributes: unknown): NativeError | null
+
+/** Whether tensors of a layout can be dequantized. */
+export declare function canDequantize(layout: string): boolean
 
 /** Casts elements to another type, like `convert`; `output` must have exactly the right size. */
 export declare function castElements(from: number, to: number, input: Uint8Array, output: Uint8Array): void

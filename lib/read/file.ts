@@ -38,6 +38,9 @@ import {
   withCanonical,
 } from './verify.js'
 
+/** Tensors for which the caller's function is called before a yield to the event loop. */
+const CALLED = 2000
+
 /** Which tensors a call is for: all of them by default. */
 export interface TensorSelection {
   /** Names of tensors, in the order of the result. A glob stands for the names that it matches (`*`: any characters, `?`: one). */
@@ -125,6 +128,15 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** @internal The index. A large one is flattened off this thread. */
   static async ready(file: TensorFile, signal?: AbortSignal): Promise<Catalog> {
     return file.#ready(signal)
+  }
+
+  /** @internal The ordinals of the tensors that a filter selects. */
+  static filtered(
+    file: TensorFile,
+    matches: (tensor: AnyTensor) => boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Uint32Array> {
+    return file.#filtered(matches, signal)
   }
 
   /** @internal The tensor of an ordinal. */
@@ -337,9 +349,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   async #filtered(matches: (tensor: AnyTensor) => boolean, signal: AbortSignal | undefined): Promise<Uint32Array> {
     await this.#ready(signal)
     const chosen: number[] = []
-    for (let from = 0; from < this.size; from += TURN) {
+    for (let from = 0; from < this.size; from += CALLED) {
       if (from > 0) await nextTurn()
-      for (const ordinal of this.#where(matches, from, Math.min(from + TURN, this.size))) chosen.push(ordinal)
+      for (const ordinal of this.#where(matches, from, Math.min(from + CALLED, this.size))) chosen.push(ordinal)
     }
     return Uint32Array.from(chosen)
   }

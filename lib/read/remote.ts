@@ -135,12 +135,26 @@ function validateFolder(name: string, value: unknown): string {
 const VARIABLES =
   /^((AWS|AZURE|GOOGLE|HF|MSI)_.*|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_HUB_CACHE|SERVICE_ACCOUNT|STORAGE_EMULATOR_HOST|(HTTPS?|ALL|NO)_PROXY|REQUEST_METHOD|NODE_EXTRA_CA_CERTS|HOME|USERPROFILE|XDG_CACHE_HOME)$/i
 
-/** These variables, as alternating names and values. A worker may have its own `process.env`. Empty if it may not be read. */
+/** The variables with paths, which may name other variables: `$SCRATCH/hub`. */
+const PATHS = ['HF_HOME', 'HF_HUB_CACHE', 'HUGGINGFACE_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME']
+const NAMED = /\$(\w+)|\$\{([^}]*)\}|%([^%]+)%/g
+
+/**
+ * These variables and those that they name, as alternating names and values. A worker may have its own `process.env`. Empty if it may not
+ * be read.
+ */
 function environment(): string[] {
   try {
-    return Object.entries(process.env).flatMap(([name, value]) =>
-      value !== undefined && VARIABLES.test(name) ? [name, value] : [],
-    )
+    const { env } = process
+    const names = new Set(Object.keys(env).filter((name) => VARIABLES.test(name)))
+    for (const path of PATHS) {
+      for (const [, plain, braced, percent] of (env[path] ?? '').matchAll(NAMED))
+        names.add((plain ?? braced ?? percent) as string)
+    }
+    return Array.from(names).flatMap((name) => {
+      const value = env[name]
+      return value === undefined ? [] : [name, value]
+    })
   } catch {
     return []
   }

@@ -1,10 +1,11 @@
 import { invalid } from '../native/errors.js'
-import { run } from '../native/job.js'
-import { optional, readOptions, validateAbortSignal, validateInteger, wrongType } from '../values/arguments.js'
+import { type JobOptions, run } from '../native/job.js'
+import { optional, readOptions, validateInteger, wrongType } from '../values/arguments.js'
 import type { TensorRef } from './store.js'
+import { jobOptions } from './verify.js'
 
-/** Which statistics to compute. */
-export interface StatsOptions {
+/** Which statistics to compute. The progress counts the bytes of each pass, and those that are decoded before. */
+export interface StatsOptions extends JobOptions {
   /** Number of histogram bins, up to 4096. Without it there is no histogram. */
   bins?: number | undefined
   /**
@@ -12,7 +13,6 @@ export interface StatsOptions {
    * second pass over the data.
    */
   range?: readonly [first: number, last: number] | undefined
-  signal?: AbortSignal | undefined
 }
 
 /** A histogram of the finite elements, as NumPy's `histogram` computes it. */
@@ -70,13 +70,15 @@ export function statsRequest({ bins, range }: Pick<StatsOptions, 'bins' | 'range
 
 /** Computes the statistics of a tensor. */
 export async function stats({ store, ordinal }: TensorRef, options?: StatsOptions): Promise<TensorStats> {
-  const { bins, range, signal } = readOptions(options, ['bins', 'range', 'signal'])
+  const { bins, range, ...job } = readOptions(options, ['bins', 'range', 'onProgress', 'signal'])
   const request = statsRequest({ bins, range })
-  optional(signal, validateAbortSignal)
+  const { onProgress, signal } = jobOptions(job)
   signal?.throwIfAborted()
   store.throwIfClosed()
   const stage = await store.stage(ordinal, undefined, signal)
-  const found = await run(store, { signal }, (control) => store.native.stats(ordinal, request, control, stage))
+  const found = await run(store, { onProgress, signal }, (control) =>
+    store.native.stats(ordinal, request, control, stage),
+  )
   const { edges, counts, ...rest } = found
   return { ...rest, histogram: edges === undefined || counts === undefined ? undefined : { edges, counts } }
 }

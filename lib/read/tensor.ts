@@ -459,11 +459,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const list = await readIndices(indices, shape[dim] as number, check)
     const length = shape.reduce((size, extent, at) => size * (at === dim ? list.length : extent), 1)
     const target = movable ? ownArray(dtype, length) : optional(into, (value) => validateInto(value, dtype, length))
-    const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const component = quantized ? undefined : this.#dataOrdinal()
-    const memory = await run(this.#store, { signal }, (control) =>
-      this.#store.native.take(this.#ordinal, component, as !== undefined, dim, list, control, stage),
-    )
+    const { native } = this.#store
+    const taken = [this.#ordinal, component, as !== undefined, dim, list] as const
+    const stage = await this.#store.fill(() => native.stageTaken(...taken), signal)
+    const memory = await run(this.#store, { signal }, (control) => native.take(...taken, control, stage))
     return this.#deliver(memory, dtype, target, signal)
   }
 

@@ -6,6 +6,7 @@ import { inTurns } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import type { Attributes } from '../values/attributes.js'
 import type { AttributeRow, Column, FileFacts, PartColumns, ReportData, TensorColumns } from './data.js'
+import type { ReportOptions } from './report.js'
 
 /** Limits of a page: an attribute may be a vocabulary of megabytes, and a file may have a thousand warnings. */
 const MOST_ATTRIBUTES = 2000
@@ -75,14 +76,19 @@ export function nameOf(file: TensorFile): string {
   return only?.path === undefined ? (only?.name ?? 'a file in memory') : shortName(only.path)
 }
 
-function parameters(file: TensorFile): number | string {
+function parameters(file: TensorFile, chosen: Uint32Array): number | string {
   let total = 0n
-  for (const { size } of file.values()) total += BigInt(size)
+  for (const ordinal of chosen) total += BigInt(TensorFile.at(file, ordinal).size)
   return total <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(total) : total.toString()
 }
 
-function facts(file: TensorFile): FileFacts {
-  const { attributes, warnings } = file
+const namesOf = (file: TensorFile, chosen: Uint32Array): string[] =>
+  Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal).name)
+
+function facts(file: TensorFile, chosen: Uint32Array, filter: ReportOptions['filter']): FileFacts {
+  const { attributes } = file
+  const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
+  const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
   const keys = isMap(attributes) ? attributes.size : Object.keys(attributes).length
   return {
     name: nameOf(file),
@@ -90,7 +96,7 @@ function facts(file: TensorFile): FileFacts {
     version: file.version ?? null,
     generator: file.generator ?? null,
     byteLength: file.byteLength,
-    parameters: parameters(file),
+    parameters: parameters(file, chosen),
     files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? shortName(path ?? ''), byteLength })),
     attributes: attributeRows(attributes),
     moreAttributes: Math.max(0, keys - MOST_ATTRIBUTES),
@@ -100,6 +106,9 @@ function facts(file: TensorFile): FileFacts {
       ...(tensor === undefined ? {} : { tensor }),
     })),
     moreWarnings: Math.max(0, warnings.length - MOST_WARNINGS),
+    ...(filter === undefined
+      ? {}
+      : { filter: { globs: typeof filter === 'function' ? [] : [filter].flat(), tensors: file.size } }),
   }
 }
 
@@ -107,9 +116,9 @@ function facts(file: TensorFile): FileFacts {
  * Reads `copyReason` of the smallest tensor first: if the runtime does not support external buffers, the first tensor is copied, and all
  * others are then known to be copies.
  */
-function probe(file: TensorFile): void {
+function probe(file: TensorFile, chosen: Uint32Array): void {
   let [least, bytes] = [-1, Number.POSITIVE_INFINITY]
-  for (let at = 0; at < file.size; at++) {
+  for (const at of chosen) {
     const { layout, byteLength } = TensorFile.at(file, at)
     if (layout === 'dense' && byteLength > 0 && byteLength < bytes) [least, bytes] = [at, byteLength]
   }
@@ -117,8 +126,14 @@ function probe(file: TensorFile): void {
   for (const component of TensorFile.at(file, least).components.values()) void component.copyReason
 }
 
-/** Collects the parts of a report that come from the index. */
-export async function columns(file: TensorFile, live: boolean, signal: AbortSignal | undefined): Promise<ReportData> {
+/** Collects the parts of a report that come from the index, for the tensors of these ordinals. */
+export async function columns(
+  file: TensorFile,
+  chosen: Uint32Array,
+  filter: ReportOptions['filter'],
+  live: boolean,
+  signal: AbortSignal | undefined,
+): Promise<ReportData> {
   await TensorFile.ready(file, signal)
   const [dtypes, layouts, roles] = [new Table<string>(), new Table<string>(), new Table<string>()]
   const [encodings, digests, reasons] = [new Table<string>(), new Table<string>(), new Table<string>()]
@@ -132,10 +147,10 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
   }
   reasons.number('')
   digests.number('')
-  probe(file)
-  await inTurns(file.size, TURN, (ordinal) => {
+  probe(file, chosen)
+  await inTurns(chosen.length, TURN, (at) => {
     signal?.throwIfAborted()
-    const tensor = TensorFile.at(file, ordinal)
+    const tensor = TensorFile.at(file, chosen[at] as number)
     tensors.names.push(tensor.name)
     tensors.dtype.push(dtypes.number(tensor.storageType))
     // The catalog has one array for each distinct shape.
@@ -143,7 +158,7 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
     tensors.layout.push(layouts.number(tensor.layout))
     bytes.push(tensor.byteLength)
     for (const component of tensor.components.values()) {
-      parts.tensor.push(ordinal)
+      parts.tensor.push(at)
       parts.role.push(roles.number(component.role))
       parts.file.push(paths.get(component.path) ?? 0)
       parts.offset.push(component.offset ?? -1)
@@ -165,7 +180,7 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
   return {
     ztensor: 1,
     live,
-    file: facts(file),
+    file: facts(file, chosen, filter),
     dtypes: dtypes.values,
     shapes: shapes.values,
     layouts: layouts.values,

@@ -32,9 +32,11 @@ export interface FileFacts {
   readonly moreAttributes: number
   readonly warnings: readonly { readonly code: string; readonly message: string; readonly tensor?: string }[]
   readonly moreWarnings: number
+  /** The filter of the report: its globs, none for a function, and the number of all tensors of the file. */
+  readonly filter?: { readonly globs: readonly string[]; readonly tensors: number }
 }
 
-/** The tensors, in the order of the file. dtype, shape and layout are indices into the tables of the report. */
+/** The tensors of the report, in the order of the file. Everything else refers to them by their positions here. dtype, shape and layout are indices into the tables of the report. */
 export interface TensorColumns {
   readonly names: readonly string[]
   readonly dtype: Column
@@ -97,7 +99,7 @@ export interface FoundColumns {
 
 /** A tensor of both files whose values, dtype, shape or layout differ. */
 export interface ChangedTensor {
-  /** Its ordinal in the file of the report. */
+  /** Its position among the tensors of the report. */
   readonly tensor: number
   /** The properties in the other file, if they differ. */
   readonly dtype?: string
@@ -128,7 +130,7 @@ export interface DiffFacts {
   readonly against: string
   readonly format: string
   readonly tensors: number
-  /** Ordinals of the tensors that the other file does not have. */
+  /** Positions of the tensors that the other file does not have. */
   readonly added: readonly number[]
   /** Tensors that only the other file has. */
   readonly removed: readonly {

@@ -4,7 +4,7 @@ import { diff, type TensorChange } from '../compare/diff.js'
 import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import type { Progress } from '../native/job.js'
-import { TensorFile } from '../read/file.js'
+import type { TensorFile } from '../read/file.js'
 import { boxes } from '../read/read-stream.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { nameOf } from './columns.js'
@@ -121,17 +121,20 @@ async function changedTensor(
   }
 }
 
-/** Finds how `file` differs from `against`. `progress` gets the bytes read of both sides, some of which are read twice. */
+/** Finds how the tensors of `file` with these names differ from `others`, tensors of `against`. `progress` gets the bytes read of both sides, some of which are read twice. */
 export async function diffFacts(
   file: TensorFile,
+  names: readonly string[],
   against: TensorFile,
+  others: readonly AnyTensor[],
   progress: ((done: Pick<Progress, 'bytes' | 'tensors'>) => void) | undefined,
   signal: AbortSignal | undefined,
 ): Promise<DiffFacts> {
-  const found = await diff(against, file, { onProgress: progress, signal })
-  const ordinals = new Map<string, number>()
-  for (let at = 0; at < file.size; at++) ordinals.set(TensorFile.at(file, at).name, at)
-  const numberOf = (name: string): number => ordinals.get(name) as number
+  const positions = new Map(names.map((name, at) => [name, at]))
+  const compared = new Set([...names, ...others.map(({ name }) => name)])
+  const filter = ({ name }: AnyTensor): boolean => compared.has(name)
+  const found = await diff(against, file, { filter, onProgress: progress, signal })
+  const numberOf = (name: string): number => positions.get(name) as number
   const changed: ChangedTensor[] = []
   for (const change of found.changed) {
     signal?.throwIfAborted()
@@ -141,7 +144,7 @@ export async function diffFacts(
   return {
     against: nameOf(against),
     format: against.format,
-    tensors: against.size,
+    tensors: others.length,
     added: found.added.map(({ name }) => numberOf(name)),
     removed: found.removed.map(({ name, dtype, shape }) => ({ name, dtype: dtype ?? null, shape })),
     changed,

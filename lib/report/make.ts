@@ -1,11 +1,14 @@
 // Makes a report: opens the files and collects the data.
 
 import type { Progress } from '../native/job.js'
+import { everything } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import { open } from '../read/open.js'
 import type { Source } from '../read/source.js'
+import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
+import { tensorFilter } from '../values/filter.js'
 import { columns } from './columns.js'
 import type { ReportData } from './data.js'
 import { diffFacts } from './diff.js'
@@ -38,33 +41,58 @@ class Passes {
   }
 }
 
-function bytesOf(file: TensorFile): number {
+function bytesOf(tensors: Iterable<AnyTensor>): number {
   let bytes = 0
-  for (const tensor of file.values()) bytes += tensor.byteLength
+  for (const tensor of tensors) bytes += tensor.byteLength
   return bytes
 }
 
-/** Collects the data of a report of an open file. */
+/** The ordinals of the tensors that a report shows. */
+export async function chosenIn(file: TensorFile, { filter, signal }: ReportOptions): Promise<Uint32Array> {
+  const matches = tensorFilter(filter)
+  return matches === undefined ? everything(file.size) : TensorFile.filtered(file, matches, signal)
+}
+
+/** Collects the data of a report of an open file, with the tensors of these ordinals. */
 export async function reportData(
   file: TensorFile,
+  chosen: Uint32Array,
   against: TensorFile | undefined,
-  { statistics, onProgress, signal }: Omit<ReportOptions, 'against'>,
+  { statistics, filter, onProgress, signal }: Omit<ReportOptions, 'against'>,
   live = false,
 ): Promise<ReportData> {
   const read = statistics ?? !TensorFile.storeOf(file).isRemote
-  const data = await columns(file, live, signal)
-  const own: [number, number] = [read ? bytesOf(file) : 0, read ? file.size : 0]
-  const compared: [number, number] = against === undefined ? [0, 0] : [bytesOf(file) + bytesOf(against), file.size]
+  const data = await columns(file, chosen, filter, live, signal)
+  const { names } = data.tensors
+  const bytes = bytesOf(Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal)))
+  const own: [number, number] = read ? [bytes, chosen.length] : [0, 0]
+  const others = against === undefined ? [] : othersOf(file, names, against, filter)
+  const compared: [number, number] = against === undefined ? [0, 0] : [bytes + bytesOf(others), chosen.length]
   const passes = new Passes(onProgress, [own, compared])
-  const found = read ? await allFound(file, passes.listen, signal) : undefined
+  const found = read ? await allFound(file, chosen, passes.listen, signal) : undefined
   passes.ended(...own)
-  const diff = against === undefined ? undefined : await diffFacts(file, against, passes.listen, signal)
+  const diff = against === undefined ? undefined : await diffFacts(file, names, against, others, passes.listen, signal)
   passes.ended(...compared)
   return {
     ...data,
     ...(found === undefined ? {} : { found: foundColumns(found) }),
     ...(diff === undefined ? {} : { diff }),
   }
+}
+
+/** The tensors of the other file that a report compares: those with these names, and others that the filter selects. */
+function othersOf(
+  file: TensorFile,
+  names: readonly string[],
+  against: TensorFile,
+  filter: ReportOptions['filter'],
+): AnyTensor[] {
+  const matches = tensorFilter(filter)
+  if (matches === undefined) return Array.from(against.values())
+  const shown = new Set(names)
+  return Array.from(against.values()).filter((tensor) =>
+    file.has(tensor.name) ? shown.has(tensor.name) : matches(tensor),
+  )
 }
 
 /** Opens the files of a report. `close()` closes those that were not open before. */
@@ -91,14 +119,17 @@ export async function openSides(
 
 /** `report` of lib/lazy.ts. */
 export async function makeReport(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
-  const read = readOptions(options, ['against', 'statistics', 'onProgress', 'signal'])
+  const read = readOptions(options, ['against', 'statistics', 'filter', 'onProgress', 'signal'])
   const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
+  tensorFilter(read.filter)
   read.signal?.throwIfAborted()
   const { sides, close } = await openSides([source, read.against], read.signal)
   try {
     const [file, against] = sides as [TensorFile, TensorFile | undefined]
-    const data = await reportData(file, against, { statistics, ...job })
+    const { filter } = read
+    const chosen = await chosenIn(file, read)
+    const data = await reportData(file, chosen, against, { statistics, filter, ...job })
     return (await pageOf(data, "'none'")).html
   } finally {
     close()

@@ -63,30 +63,31 @@ export async function tensorFound(
   }
 }
 
-/** Computes the statistics of all tensors, several concurrently. */
+/** Computes the statistics of the tensors of these ordinals, several concurrently. */
 export async function allFound(
   file: TensorFile,
+  chosen: Uint32Array,
   progress: ((done: Pick<Progress, 'bytes' | 'tensors'>) => void) | undefined,
   signal: AbortSignal | undefined,
 ): Promise<TensorFound[]> {
-  const bins = file.size <= MOST_HISTOGRAMS ? BINS : undefined
-  const found: TensorFound[] = new Array(file.size)
+  const bins = chosen.length <= MOST_HISTOGRAMS ? BINS : undefined
+  const found: TensorFound[] = new Array(chosen.length)
   // The first failure stops the others.
   const failed = new AbortController()
   const signals = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
   let [next, bytes, tensors] = [0, 0, 0]
   const work = async () => {
-    while (next < file.size) {
-      const ordinal = next++
-      const tensor = TensorFile.at(file, ordinal)
-      found[ordinal] = await tensorFound(tensor, bins, signals)
+    while (next < chosen.length) {
+      const at = next++
+      const tensor = TensorFile.at(file, chosen[at] as number)
+      found[at] = await tensorFound(tensor, bins, signals)
       bytes += tensor.byteLength
       tensors += 1
       progress?.({ bytes, tensors })
     }
   }
   try {
-    await Promise.all(Array.from({ length: Math.min(AT_ONCE, file.size) }, work))
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, chosen.length) }, work))
   } catch (error) {
     failed.abort()
     throw signal?.aborted ? signal.reason : error

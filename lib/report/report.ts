@@ -3,6 +3,8 @@
 import type { JobOptions } from '../native/job.js'
 import type { TensorFile } from '../read/file.js'
 import type { Source } from '../read/source.js'
+import type { AnyTensor } from '../read/tensor.js'
+import type { Filter } from '../values/filter.js'
 
 /** What a report shows. */
 export interface ReportOptions extends JobOptions {
@@ -13,6 +15,8 @@ export interface ReportOptions extends JobOptions {
    * file.
    */
   statistics?: boolean | undefined
+  /** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
+  filter?: Filter<AnyTensor> | undefined
 }
 
 /** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */

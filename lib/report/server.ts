@@ -8,8 +8,9 @@ import { TensorFile } from '../read/file.js'
 import type { Source } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean, validateInteger, validateString } from '../values/arguments.js'
+import { tensorFilter } from '../values/filter.js'
 import { type Page, pageOf } from './html.js'
-import { openSides, reportData } from './make.js'
+import { chosenIn, openSides, reportData } from './make.js'
 import { BINS, tensorFound } from './numbers.js'
 import type { ReportServer, ServeReportOptions } from './report.js'
 import { sliceOf } from './slice.js'
@@ -60,9 +61,9 @@ function checkRequest(request: IncomingMessage, host: string, port: number): voi
 }
 
 /** The tensor that a request asks for. */
-function tensorOf(file: TensorFile, given: string | null) {
-  const ordinal = /^\d{1,10}$/.test(given ?? '') ? Number(given) : Number.NaN
-  if (!(ordinal < file.size)) throw new Refusal(404, 'no such tensor')
+function tensorOf({ file, chosen }: Served, given: string | null) {
+  const ordinal = /^\d{1,10}$/.test(given ?? '') ? chosen[Number(given)] : undefined
+  if (ordinal === undefined) throw new Refusal(404, 'no such tensor')
   return TensorFile.at(file, ordinal)
 }
 
@@ -79,11 +80,11 @@ interface Answer {
 }
 
 /** Handles a request with a valid token. */
-async function answer(url: URL, path: string, file: TensorFile, page: Page, signal: AbortSignal): Promise<Answer> {
+async function answer(url: URL, path: string, served: Served, signal: AbortSignal): Promise<Answer> {
   const { searchParams } = url
-  if (path === '') return { type: 'text/html; charset=utf-8', body: page.html }
+  if (path === '') return { type: 'text/html; charset=utf-8', body: served.page.html }
   if (path !== 'stats' && path !== 'slice') throw new Refusal(404, 'not found')
-  const tensor = tensorOf(file, searchParams.get('tensor'))
+  const tensor = tensorOf(served, searchParams.get('tensor'))
   const found =
     path === 'stats'
       ? await tensorFound(tensor, BINS, signal)
@@ -117,6 +118,8 @@ function send(response: ServerResponse, policy: string, status: number, { type, 
 
 interface Served {
   readonly file: TensorFile
+  /** The ordinals of the tensors of the report. */
+  readonly chosen: Uint32Array
   readonly page: Page
   readonly token: string
   readonly host: string
@@ -124,7 +127,7 @@ interface Served {
 }
 
 async function handle(request: IncomingMessage, response: ServerResponse, served: Served): Promise<void> {
-  const { file, page, token, host, port } = served
+  const { page, token, host, port } = served
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   const bare = request.method === 'HEAD'
@@ -136,7 +139,7 @@ async function handle(request: IncomingMessage, response: ServerResponse, served
     const [, given = '', path, ...more] = url.pathname.split('/')
     // A wrong token and a wrong path get the same response, so that a token cannot be probed.
     if (!isToken(given, token) || path === undefined || more.length > 0) throw new Refusal(404, 'not found')
-    send(response, page.policy, 200, await answer(url, path, file, page, gone.signal), bare)
+    send(response, page.policy, 200, await answer(url, path, served, gone.signal), bare)
   } catch (error) {
     if (gone.signal.aborted) return
     const { status, message } = refusalOf(error)
@@ -161,21 +164,24 @@ function validatePort(value: unknown): number {
 
 /** `serveReport` of lib/lazy.ts. */
 export async function startServer(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
-  const known = ['against', 'statistics', 'onProgress', 'signal', 'port', 'host'] as const
+  const known = ['against', 'statistics', 'filter', 'onProgress', 'signal', 'port', 'host'] as const
   const read = readOptions<ServeReportOptions>(options, known)
   const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value)) ?? false
   const host = optional(read.host, (value) => validateString('host', value)) ?? LOCAL
   const wanted = optional(read.port, validatePort) ?? 0
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
+  tensorFilter(read.filter)
   read.signal?.throwIfAborted()
   const { sides, close: closeFiles } = await openSides([source, read.against], read.signal)
   try {
     const [file, against] = sides as [TensorFile, TensorFile | undefined]
-    const data = await reportData(file, against, { statistics, ...job }, true)
+    const { filter } = read
+    const chosen = await chosenIn(file, read)
+    const data = await reportData(file, chosen, against, { statistics, filter, ...job }, true)
     const page = await pageOf(data, "'self'")
     const token = randomBytes(18).toString('base64url')
     let port = wanted
-    const served: Served = { file, page, token, host, port: () => port }
+    const served: Served = { file, chosen, page, token, host, port: () => port }
     const server = createServer((request, response) => void handle(request, response, served))
     port = await listening(server, wanted, host)
     const close = async () => {

@@ -1,7 +1,6 @@
 // The tasks of a distributed conversion, and the files that they write.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
 import { validateKeys, validateObject, validateString, validateText, wrongType } from '../values/arguments.js'
-import type { AttributeInput } from '../values/attributes.js'
 import type { ConvertOptions } from '../write/convert.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
@@ -19,8 +18,19 @@ import { isStored } from './stored.js'
 /** The options of `convert` that a task contains, as JSON. */
 export type ConvertTaskOptions = Pick<
   ConvertOptions,
-  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'cast' | 'dtype' | 'strictAttributes'
-> & { readonly attributes?: AttributeInput | undefined; readonly skip?: boolean | undefined }
+  | 'format'
+  | 'version'
+  | 'canonical'
+  | 'digest'
+  | 'compression'
+  | 'alignment'
+  | 'attributes'
+  | 'cast'
+  | 'dtype'
+  | 'dequantize'
+  | 'strictAttributes'
+  | 'skip'
+>
 
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
@@ -62,6 +72,7 @@ const OPTIONS = [
   'attributes',
   'cast',
   'dtype',
+  'dequantize',
   'strictAttributes',
   'skip',
 ] as const
@@ -137,8 +148,8 @@ export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
 }
 
 /** Validates attributes that are stored in a job. */
-export function jsonAttributes(attributes: AttributeInput | undefined): AttributeInput | undefined {
-  if (attributes === undefined) return undefined
+export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
+  if (attributes === undefined || attributes === false) return attributes
   return plainJson('attributes', attributes, (_key, item) => {
     const other = ['bigint', 'function', 'symbol', 'undefined'].includes(typeof item)
     if (

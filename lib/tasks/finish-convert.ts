@@ -16,8 +16,8 @@ import { optional, readOptions, validateAbortSignal, validateBoolean } from '../
 import { Casts } from '../values/cast.js'
 import { writingOf } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
-import { castOf, castTensors, needsCatalog } from '../write/casts.js'
-import { newSelection, refusalsOf } from '../write/convert.js'
+import { castOf, castTensors, dequantizedAs, needsCatalog } from '../write/casts.js'
+import { newSelection, refusalsOf, skipping } from '../write/convert.js'
 import { writeRequest } from '../write/options.js'
 import { readersOf } from '../write/readers.js'
 import { TensorWriter } from '../write/writer.js'
@@ -160,13 +160,16 @@ interface Plan {
   readonly unfit: ReadonlySet<string>
 }
 
+const maySkip = ({ skip }: ConvertTask['options']): boolean => skip !== undefined && skip !== false
+
 /** Determines what the tasks of a job must have written. Throws the same errors as `planConvert`. */
 async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?: AbortSignal): Promise<Plan> {
   const [{ options }] = tasks as [ConvertTask]
   const casts = new Casts(options.cast, options.dtype)
   const catalog = await TensorFile.ready(source, signal)
   const unfit = new Set<string>()
-  if (options.skip) {
+  const skips = skipping(options.skip)
+  if (maySkip(options)) {
     const { writeFormat } = writeRequest({ ...options, attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
     const selection = newSelection(casts, options, false)
@@ -178,9 +181,13 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
     await run(store, { signal }, (control) =>
       selection.look(store.native, writeFormat, false, options.strictAttributes ?? false, control),
     )
-    for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
+    const refused = (await refusalsOf(selection, false)).map(({ tensor }) => tensor)
     // For other tensors it depends on the data, so they may be skipped too.
-    for (const ordinal of rethrowNative(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))
+    const judged = Array.from(
+      rethrowNative(() => selection.judgedOrdinals()),
+      (ordinal) => catalog.name(ordinal),
+    )
+    for (const tensor of [...refused, ...judged]) if (tensor !== undefined && skips({ tensor })) unfit.add(tensor)
   }
   return { catalog, casts, unfit }
 }
@@ -208,9 +215,11 @@ async function checkTensors({ task, result, path }: Done, file: TensorFile, plan
     }
     held++
     if (skipped.has(own)) throw wrong(`has the tensor ${JSON.stringify(name)}, which its result lists as skipped`, name)
-    const [layout, shape] = [source.layout(ordinal), source.shape(ordinal)]
+    const floats = dequantizedAs(task.options.dequantize, source, ordinal)
+    const layout = floats === undefined ? source.layout(ordinal) : 'dense'
+    const shape = source.shape(ordinal)
     const numbers = layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
-    const dtype = (castOf(casts, source, ordinal) ?? source.dtype(ordinal))?.code
+    const dtype = (floats ?? castOf(casts, source, ordinal) ?? source.dtype(ordinal))?.code
     const planned = [layout, shape, numbers ? dtype : undefined]
     const found = [made.layout(written), made.shape(written), numbers ? made.dtype(written)?.code : undefined]
     if (JSON.stringify(found) !== JSON.stringify(planned))
@@ -264,8 +273,9 @@ async function writeRoot(
   signal?: AbortSignal,
 ): Promise<void> {
   const [{ task }] = dones as [Done]
-  const { attributes, skip: _skip, cast: _cast, dtype: _dtype, ...options } = task.options
-  const request = writeRequest({ ...options, attributes, overwrite: true })
+  const { attributes } = task.options
+  const own = attributes === false ? {} : attributes
+  const request = writeRequest({ ...task.options, attributes: own, overwrite: true })
   const writer = await TensorWriter.make(path, request, signal)
   try {
     const { native } = TensorWriter.partsOf(writer)
@@ -377,7 +387,7 @@ export async function finishConvert(
     path: filePathOf(task),
     remote,
   }))
-  const dishonest = common.skip ? undefined : dones.find(({ result }) => result.skipped.length > 0)
+  const dishonest = maySkip(common) ? undefined : dones.find(({ result }) => result.skipped.length > 0)
   if (dishonest !== undefined)
     throw invalid(TypeError, `the result of task ${dishonest.task.task} lists skipped tensors, but the job has no skip: run it again`) // biome-ignore format: one message
   const last = lastPathOf(target, common.format, count)
@@ -402,7 +412,7 @@ export async function finishConvert(
       })
     }
     const writing = writingOf(common.format ?? 'zt', common.version)
-    const attributes = common.attributes ?? source.attributes
+    const attributes = common.attributes === false ? {} : (common.attributes ?? source.attributes)
     return {
       path: last,
       files: count > 1 ? dones.map(({ path }) => path) : [],

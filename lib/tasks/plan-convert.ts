@@ -6,14 +6,14 @@ import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import type { RemoteOptions } from '../read/remote.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean, validateInteger } from '../values/arguments.js'
-import type { AttributeInput, AttributeValue } from '../values/attributes.js'
+import type { AttributeValue } from '../values/attributes.js'
 import { Casts } from '../values/cast.js'
 import { tensorFilter } from '../values/filter.js'
 import { shardedVersion, type Writing, writingOfId } from '../values/formats.js'
 import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
-import { castOf, castTensors, needsCatalog } from '../write/casts.js'
+import { castOf, castTensors, dequantizedAs, needsCatalog } from '../write/casts.js'
 import {
   bareOf,
   CONVERT_OPTIONS,
@@ -22,6 +22,9 @@ import {
   newSelection,
   refusal,
   refusalsOf,
+  type Skips,
+  skipping,
+  validateDequantize,
 } from '../write/convert.js'
 import { cannotStore, fitAttributes } from '../write/fitted-attributes.js'
 import { withFormat, writeRequest } from '../write/options.js'
@@ -40,13 +43,7 @@ import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source
 import { isStored, isThere } from './stored.js'
 
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions
-  extends Omit<ConvertOptions, 'source' | 'onProgress' | 'attributes' | 'dequantize' | 'skip'>,
-    TaskSourceOptions {
-  /** The file attributes to write instead of the source's. */
-  attributes?: AttributeInput | undefined
-  /** Skip tensors that the target format cannot represent, instead of failing. */
-  skip?: boolean | undefined
+export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onProgress'>, TaskSourceOptions {
   /** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
   maxShardBytes?: number | undefined
   /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
@@ -56,10 +53,7 @@ export interface PlanConvertOptions
 /** The default of `maxShardBytes`, as on the Hugging Face hub. */
 const SHARD = 5e9
 
-const PLAN_OPTIONS = [
-  ...CONVERT_OPTIONS.filter((name) => name !== 'onProgress' && name !== 'dequantize'),
-  'checkModified',
-] as const
+const PLAN_OPTIONS = [...CONVERT_OPTIONS.filter((name) => name !== 'onProgress'), 'checkModified'] as const
 
 /** Upper bounds for the manifest of zTensor 2, in bytes: for each tensor in addition to its name, and for the manifest itself. */
 const ENTRY = 512
@@ -86,9 +80,10 @@ function alignedMeasure(most: number, alignment: number): Measure {
 }
 
 /** Returns a function for the written size of a tensor, after a cast. */
-function sizes(catalog: Catalog, casts: Casts): (ordinal: number) => number {
+function sizes(catalog: Catalog, casts: Casts, dequantize: ConvertOptions['dequantize']): (ordinal: number) => number {
   return (ordinal) => {
-    const bits = catalog.layout(ordinal) === 'dense' ? castOf(casts, catalog, ordinal)?.bits : undefined
+    const cast = catalog.layout(ordinal) === 'dense' ? castOf(casts, catalog, ordinal) : undefined
+    const bits = (cast ?? dequantizedAs(dequantize, catalog, ordinal))?.bits
     return bits === undefined ? catalog.byteLength(ordinal) : Math.ceil((catalog.elements(ordinal) * bits) / 8)
   }
 }
@@ -140,20 +135,22 @@ export async function planConvert(
   target: string | URL,
   options?: PlanConvertOptions,
 ): Promise<ConvertJob> {
-  const read = readOptions<PlanConvertOptions>(options, PLAN_OPTIONS)
+  const read = readOptions<PlanConvertOptions>(options, PLAN_OPTIONS, 'options', { onProgress: 'runTask' })
   const named = jobTarget(target, read.format)
   const path = isStored(named) ? named : resolve(named)
   tensorFilter(read.filter)
   const rename = optional(read.rename, validateRenaming)
   optional(read.signal, validateAbortSignal)
-  const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
+  optional(read.dequantize, validateDequantize)
+  const skips = skipping(read.skip)
   const overwrite = optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false
   const most = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
   const version = formatted.version ?? shardedVersion(format)
-  const given = { ...formatted, format, version, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
-  const request = writeRequest(given)
+  const own = jsonAttributes(read.attributes)
+  const given = { ...formatted, format, version, maxShardBytes: most, attributes: own }
+  const request = writeRequest({ ...given, attributes: own === false ? {} : own })
   if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
   const casts = new Casts(read.cast, read.dtype)
   const { signal } = read
@@ -162,12 +159,17 @@ export async function planConvert(
     const catalog = await TensorFile.ready(file, signal)
     const taken = new Taken(catalog)
     await choose(file, (ordinals, names) => taken.take(ordinals, names), { ...read, rename })
-    const { attributes, leftOut } = await check(file, taken, casts, given, skip)
+    const { attributes, leftOut } = await check(file, taken, casts, given, skips)
     const zt2 = format === 'zt'
     const measure = zt2 ? alignedMeasure(most, request.alignment) : plainMeasure(most)
     const name = (ordinal: number) => taken.name(ordinal)
-    const parts = await divide(zt2 ? taken.byName() : taken.ordinals, measure, sizes(catalog, casts), name)
-    const { digest, compression, alignment, cast, dtype } = read
+    const parts = await divide(
+      zt2 ? taken.byName() : taken.ordinals,
+      measure,
+      sizes(catalog, casts, read.dequantize),
+      name,
+    )
+    const { digest, compression, alignment, cast, dtype, dequantize } = read
     const common = {
       format,
       version,
@@ -177,8 +179,9 @@ export async function planConvert(
       alignment,
       cast,
       dtype,
+      dequantize,
     }
-    const { strictAttributes } = read
+    const { strictAttributes, skip = false } = read
     const taskOptions = plain({
       ...common,
       attributes: jsonAttributes(attributes),
@@ -219,8 +222,8 @@ async function check(
   taken: Taken,
   casts: Casts,
   given: ConvertOptions,
-  skip: boolean,
-): Promise<{ attributes: AttributeInput | undefined; leftOut: readonly string[] }> {
+  skips: Skips,
+): Promise<{ attributes: ConvertOptions['attributes']; leftOut: readonly string[] }> {
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
   const store = TensorFile.storeOf(file)
   const selection = newSelection(casts, given, false)
@@ -234,9 +237,10 @@ async function check(
   const own = given.attributes === undefined
   const refused = await refusalsOf(selection, own && strict)
   const writing = writingOfId(writeFormat) as Writing
-  if (refused.length > 0 && !skip) throw refusal(refused, writing.title)
+  const failed = refused.filter((error) => !skips(error))
+  if (failed.length > 0) throw refusal(failed, writing.title)
   const bare = await bareOf(selection)
-  if (!own || selected.attributes) return { attributes: given.attributes || undefined, leftOut: summary(bare) }
+  if (!own || selected.attributes) return { attributes: given.attributes, leftOut: summary(bare) }
   // `skip` leaves out what `strictAttributes` refuses.
   if (strict) return { attributes: {}, leftOut: summary(refused.filter(({ tensor }) => tensor === undefined)) }
   const fitted = fitAttributes(file.attributes, writing, canonical)

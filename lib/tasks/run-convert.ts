@@ -7,7 +7,7 @@ import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
 import { type RemoteOptions, remoteRequest } from '../read/remote.js'
-import { convertFile } from '../write/convert.js'
+import { convertFile, skipping } from '../write/convert.js'
 import { algorithmOf, type ConvertTask, type ConvertTaskResult, filePathOf, lastPathOf } from './convert-tasks.js'
 import { ordinalsOf } from './divide.js'
 import { TASK_VERSION, type TaskError } from './format.js'
@@ -81,8 +81,8 @@ export async function runConvert(
     const ordinals = checkOrdinals(task.ordinals, source.size)
     const names = namesOf(task, ordinals, await TensorFile.ready(source, signal))
     // In sharded zTensor 2, only the root has attributes.
-    const shard = count > 1 && options.format === 'zt' ? { ...options, attributes: {} } : options
-    const skip = options.skip ?? false
+    const isShard = count > 1 && options.format === 'zt'
+    const shard = isShard && options.attributes !== false ? { ...options, attributes: {} } : options
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...shard, overwrite: count > 1 }
     const { refused } = await convertFile(
@@ -90,7 +90,7 @@ export async function runConvert(
       { begin: async () => path, remote },
       writing,
       { onProgress, signal },
-      () => skip,
+      skipping(options.skip),
       (take) => take(ordinals, names),
     )
     await checkSource(source, task.source, signal)

@@ -64,7 +64,7 @@ export interface FinishStatsResult {
 /** `planJob` of statistics. */
 export async function planStats(source: RemoteSource, options?: PlanStatsOptions): Promise<StatsJob> {
   const known = ['maxTaskBytes', 'signal', 'source', 'checkModified', 'bins', 'range'] as const
-  const { bins, range, ...read } = readOptions<PlanStatsOptions>(options, known)
+  const { bins, range, ...read } = readOptions<PlanStatsOptions>(options, known, 'options', { onProgress: 'runTask' })
   statsRequest({ bins, range })
   const taskOptions = JSON.parse(JSON.stringify({ bins, range })) as StatsTask['options']
   return planReading<StatsTask>('stats', source, read, { options: taskOptions })

@@ -79,7 +79,8 @@ export async function planReading<T extends Task>(
 
 /** `planJob` of a verification. */
 export async function planVerify(source: RemoteSource, options?: PlanReadingOptions): Promise<VerifyJob> {
-  const read = readOptions<PlanReadingOptions>(options, ['maxTaskBytes', 'signal', 'source', 'checkModified'])
+  const known = ['maxTaskBytes', 'signal', 'source', 'checkModified'] as const
+  const read = readOptions<PlanReadingOptions>(options, known, 'options', { onProgress: 'runTask' })
   return planReading<VerifyTask>('verify', source, read, {})
 }
 

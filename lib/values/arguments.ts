@@ -54,19 +54,31 @@ export function validateFunction(name: string, value: unknown): void {
 }
 
 /**
+ * Throws if a function of the caller returned a promise: calls use the value at once, and a promise is always truthy. `name` is the option.
+ */
+export function refusePromise(name: string, returned: unknown): void {
+  const { then } = (returned ?? {}) as Partial<PromiseLike<unknown>>
+  if (typeof then !== 'function') return
+  // Nobody else handles its rejection, which would end the process.
+  then.call(returned, undefined, () => {})
+  throw invalid(TypeError, `${name} must not be async: it returned a promise, but its value is used at once`)
+}
+
+/**
  * Reads an options object. Each option is read once, so that getters cannot return different values. Rejects options that are not
- * `known`, because a misspelled option would be ignored silently.
+ * `known`, because a misspelled option would be ignored silently. `takenBy`: the calls that take other options.
  */
 export function readOptions<T extends object>(
   value: T | undefined,
   known: readonly (keyof T & string)[],
   name = 'options',
+  takenBy: Readonly<Record<string, string>> = {},
 ): Partial<T> {
   if (value === undefined) return {}
   if (typeof value !== 'object' || value === null || isIterable(value)) {
     throw wrongType(name, `an object with any of ${known.join(', ')}`, value)
   }
-  validateKeys(name, value, known)
+  validateKeys(name, value, known, takenBy)
   const read: Partial<T> = {}
   for (const key of known) {
     const option = value[key]

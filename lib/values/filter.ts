@@ -1,5 +1,5 @@
 // Selects tensors by name or by a function, as every option `filter` does.
-import { validateString, wrongType } from './arguments.js'
+import { refusePromise, validateString, wrongType } from './arguments.js'
 import { globMatcher } from './glob.js'
 
 /**
@@ -21,11 +21,21 @@ export function namesMatching(globs: string | readonly string[]): (name: string)
     !excluded.some((matches) => matches(name))
 }
 
-/** Returns a function that tests tensors; undefined if all are selected. */
+/**
+ * Returns a function that tests tensors; undefined if all are selected. It throws TypeError ZT_INVALID_ARG for a function that returns a
+ * promise.
+ */
 export function tensorFilter<T extends { readonly name: string }>(
   filter: Filter<T> | undefined,
 ): ((tensor: T) => boolean) | undefined {
-  if (filter === undefined || typeof filter === 'function') return filter
+  if (filter === undefined) return undefined
+  if (typeof filter === 'function') {
+    return (tensor) => {
+      const isSelected: unknown = filter(tensor)
+      refusePromise('filter', isSelected)
+      return Boolean(isSelected)
+    }
+  }
   if (typeof filter !== 'string' && !Array.isArray(filter))
     throw wrongType('filter', 'a glob, a list of globs, or a function', filter)
   const matches = namesMatching(filter)

@@ -1,11 +1,12 @@
 // The casts of a conversion, for the binding.
 import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import type { NativeSelection } from '../native/native.js'
+import { binding, type NativeSelection } from '../native/native.js'
 import { TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
 import { Casts } from '../values/cast.js'
 import type { DTypeInfo } from '../values/dtype.js'
+import { validateDType } from '../values/elements.js'
 
 /** Tensors that are cast from one dtype to another. */
 interface Group {
@@ -63,6 +64,17 @@ export async function castTensors(
 
 /** Whether the elements of a layout have the tensor's dtype. Those of other layouts are not cast. */
 const isNumbers = (layout: string): boolean => layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
+
+/** The dtype that the elements of a quantized tensor get with the option `dequantize`; undefined if it stays as it is. */
+export function dequantizedAs(
+  dequantize: string | undefined,
+  catalog: Catalog,
+  ordinal: number,
+): DTypeInfo | undefined {
+  const layout = catalog.layout(ordinal)
+  if (dequantize === undefined || isNumbers(layout)) return undefined
+  return rethrowNative(() => binding.canDequantize(layout)) ? validateDType('dequantize', dequantize) : undefined
+}
 
 /** The dtype that a tensor is cast to; undefined if it is not. */
 export function castOf(casts: Casts, catalog: Catalog, ordinal: number): DTypeInfo | undefined {

@@ -10,14 +10,22 @@ import {
   type NativeWriter,
   type Selected,
 } from '../native/native.js'
-import { everything, inBatches, TURN } from '../read/batches.js'
+import { everything, inBatches } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, withOpen } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import type { Store } from '../read/store.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
-import { optional, readOptions, validateBoolean, validateOneOf, validateText, wrongType } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  refusePromise,
+  validateBoolean,
+  validateOneOf,
+  validateText,
+  wrongType,
+} from '../values/arguments.js'
 import type { AttributeInput } from '../values/attributes.js'
 import { type CastRules, Casts } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
@@ -94,6 +102,11 @@ export const CONVERT_OPTIONS = [
 
 const DEQUANTIZED = ['float32', 'float16', 'bfloat16'] as const
 
+/** Validates the option `dequantize`. */
+export function validateDequantize(value: unknown): (typeof DEQUANTIZED)[number] {
+  return validateOneOf('dequantize', DEQUANTIZED, value)
+}
+
 /** The result of a conversion. */
 export interface ConvertResult {
   /** Number of tensors written. */
@@ -137,7 +150,7 @@ export async function convert(
   const to = validateTarget('target', target, read)
   const creating = withFormat(read, to.path)
   optional(read.strictAttributes, (value) => validateBoolean('strictAttributes', value))
-  optional(read.dequantize, (value) => validateOneOf('dequantize', DEQUANTIZED, value))
+  optional(read.dequantize, validateDequantize)
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   const rename = optional(read.rename, validateRenaming)
@@ -149,9 +162,10 @@ export async function convert(
 }
 
 /** Whether a refusal skips its tensor, instead of failing the conversion. Refusals of attributes have no tensor. */
-type Skips = (refused: Pick<ZTensorError, 'tensor'>) => boolean
+export type Skips = (refused: Pick<ZTensorError, 'tensor'>) => boolean
 
-function skipping(skip: ConvertOptions['skip']): Skips {
+/** Validates the option `skip`. */
+export function skipping(skip: ConvertOptions['skip']): Skips {
   if (skip === undefined || typeof skip === 'boolean') return () => skip === true
   if (typeof skip !== 'string' && !Array.isArray(skip))
     throw wrongType('skip', 'a boolean, a glob or a list of globs', skip)
@@ -159,8 +173,8 @@ function skipping(skip: ConvertOptions['skip']): Skips {
   return ({ tensor }) => tensor !== undefined && matches(tensor)
 }
 
-/** Tensors for which the caller's functions are called before a yield to the event loop. */
-const CALLED = 2000
+/** Names that are made before a yield to the event loop. */
+const RENAMED = 2000
 
 /** Adds tensors to a selection, by ordinal. `names` has their new names; it is empty if they keep their names. */
 export type Take = (ordinals: Uint32Array, names: string[]) => void
@@ -172,24 +186,17 @@ export async function choose(
   { filter: given, rename, signal }: Pick<ConvertOptions, 'filter' | 'rename' | 'signal'>,
 ): Promise<void> {
   const filter = tensorFilter(given)
-  if (filter === undefined && rename === undefined) {
-    take(everything(file.size), [])
-    return
-  }
+  const chosen = filter === undefined ? everything(file.size) : await TensorFile.filtered(file, filter, signal)
+  if (rename === undefined) return rethrowNative(() => take(chosen, []))
   const catalog = await TensorFile.ready(file, signal)
-  const names = rename === undefined ? undefined : new NewNames(rename)
-  for (let from = 0; from < file.size; from += TURN) {
-    const [ordinals, renamed]: [number[], string[]] = [[], []]
-    for (let ordinal = from; ordinal < Math.min(from + TURN, file.size); ordinal++) {
-      if (ordinal % CALLED === CALLED - 1) await nextTurn()
-      // Tensor objects are only created for `filter`.
-      if (filter !== undefined && !filter(TensorFile.at(file, ordinal))) continue
-      ordinals.push(ordinal)
-      if (names !== undefined) renamed.push(names.of(catalog.name(ordinal)))
-    }
-    rethrowNative(() => take(Uint32Array.from(ordinals), renamed))
+  const names = new NewNames(rename)
+  for (let from = 0; from < chosen.length; from += RENAMED) {
+    if (from > 0) await nextTurn()
+    const some = chosen.subarray(from, from + RENAMED)
+    const renamed = Array.from(some, (ordinal) => names.of(catalog.name(ordinal)))
+    rethrowNative(() => take(some, renamed))
   }
-  names?.check()
+  names.check()
 }
 
 /** Gives tensors new names, and rejects a name that two tensors would get. */
@@ -205,7 +212,9 @@ class NewNames {
   }
 
   of(name: string): string {
-    const renamed = validateText('the return value of rename', this.#rename(name))
+    const returned: unknown = this.#rename(name)
+    refusePromise('rename', returned)
+    const renamed = validateText('the return value of rename', returned)
     const owner = this.#owners.get(renamed)
     if (owner !== undefined) {
       const [first, second, both] = [owner, name, renamed].map((one) => JSON.stringify(one))

@@ -21,7 +21,7 @@ pub use refusal::{Wanted, attribute_refusal, refusal};
 use crate::checked;
 use crate::error::Result;
 use crate::inject;
-use crate::model::{Component, DType, Label, Layout, Tensor};
+use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::read::{Reading, Stored};
 use crate::sources::owned;
 use crate::write::{Spec, Writer};
@@ -35,7 +35,8 @@ pub fn copy(
     writer: &mut Writer,
 ) -> Result<()> {
     inject::panic_at("convert");
-    let spec = spec(tensor, name, casts);
+    let attributes = casts.attributes(tensor);
+    let spec = spec(tensor, name, casts, attributes.as_deref());
     if let Some(dtype) = casts.dequantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
         dequantize::copy(reading, tensor, dtype, writer)?;
@@ -83,7 +84,7 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
         let parts: Vec<&Component> = tensor.components().iter().collect();
         plan.add(Spec {
             components: &announced(reading, tensor, &parts, casts)?,
-            ..spec(tensor, &chosen.name(at, tensor), casts)
+            ..spec(tensor, &chosen.name(at, tensor), casts, casts.attributes(tensor).as_deref())
         })?;
     }
     let order = plan.lay_out()?;
@@ -92,13 +93,18 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
 }
 
 /// Returns the announcement of a tensor to the writer, without its components.
-fn spec<'a>(tensor: Tensor<'a>, name: &'a str, casts: &Casts) -> Spec<'a> {
+fn spec<'a>(
+    tensor: Tensor<'a>,
+    name: &'a str,
+    casts: &Casts,
+    attributes: Option<&'a Attributes>,
+) -> Spec<'a> {
     Spec {
         name,
         shape: tensor.shape(),
         layout: if casts.dequantized(tensor).is_some() { "dense" } else { tensor.layout_name() },
         dtype: casts.tensor(tensor),
-        attributes: casts.attributes(tensor),
+        attributes,
         components: &[],
     }
 }

@@ -141,11 +141,21 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
 }
 
 fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
-    match folder::look(folder, request)? {
+    let found = folder::look(folder, request);
+    let warning = request.filesystem.list_warning(folder);
+    let found = found.map_err(|error| match &warning {
+        Some(warning) => Error::new(error.code(), format!("{} ({warning})", error.message())),
+        None => error,
+    })?;
+    let mut opened = match found {
         Found::Index(path) => open_index(&path, request),
         Found::Set(paths) => open_all(&paths, request),
         Found::One(path) => open(&path, request),
+    }?;
+    if let Some(warning) = warning {
+        warn(&mut opened.catalog, "ZT_WARN_INCOMPLETE_SET", warning);
     }
+    Ok(opened)
 }
 
 /// Returns the names of the files that an index or a shard table refers to; none if the path has neither.

@@ -64,6 +64,11 @@ impl Watch {
         self.counts[3].store(tensors, Ordering::Relaxed);
     }
 
+    /// Expects `bytes` in addition to those processed so far, for work whose size is known only after its data was decoded.
+    pub fn expect_more(&self, bytes: u64, tensors: u64) {
+        self.expect(self.progress().bytes.saturating_add(bytes), tensors);
+    }
+
     /// Returns a watch with the same stop flag, whose progress nobody reads.
     #[must_use]
     pub fn silent(&self) -> Self {

@@ -10,7 +10,7 @@ use ciborium::Value;
 use common::settings;
 use flate2::read::ZlibDecoder;
 use ztensor_core::formats::Formats;
-use ztensor_core::kernels::dequantize::PIECE;
+use ztensor_core::kernels::dequantize::{PIECE, without_parameters};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::slice::Range;
 use ztensor_core::model::{Attributes, DType};
@@ -79,6 +79,11 @@ fn bits(bytes: &[u8], from: fn([u8; 4]) -> f32) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(number).collect()
 }
 
+/// An attribute that is not a parameter of any layout.
+fn note() -> (Value, Value) {
+    (Value::from("note"), Value::from("kept"))
+}
+
 /// What is written of a case where the version has its types and its layout.
 fn written(path: &Path, case: &Case) {
     // Version 2 registers no name for these, and 1.2 no word for some types.
@@ -89,7 +94,8 @@ fn written(path: &Path, case: &Case) {
     let parts = case.components.iter();
     let components: Vec<_> =
         parts.map(|(role, dtype, bytes)| (&role[..], Some(*dtype), bytes.len() as u64)).collect();
-    let attributes = Attributes::from(case.attributes.clone());
+    let attributes = case.attributes.iter().cloned().chain([note()]);
+    let attributes = Attributes::from(attributes.collect::<Vec<_>>());
     let spec = Spec {
         name: "t",
         shape: &case.shape,
@@ -121,6 +127,7 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
         let tensor = catalog.tensor(0).unwrap();
         let what = format!("{nth} {} {:?}", case.layout, case.shape);
         assert!(bits(&reading.dequantize(tensor, None).unwrap(), f32::from_ne_bytes) == case.expected, "{what}");
+        assert_eq!(*without_parameters(tensor).unwrap().values().unwrap(), [note()], "{what}");
         // Without the first and the last of the outermost dimension, and of the innermost only the middle.
         let cut = |(at, &dim): (usize, &u64)| {
             let inner = at + 1 == case.shape.len();

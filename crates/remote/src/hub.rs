@@ -14,7 +14,7 @@ use ztensor_core::work::Stop;
 
 use crate::client::Client;
 use crate::hub_api::{self, Described, Files};
-use crate::hub_cache::{HubCache, Lookup, home, is_commit};
+use crate::hub_cache::{HubCache, Lookup, expanded, home, is_commit};
 use crate::options::Options;
 use crate::origin::{Credentials, Target};
 use crate::{errors, opening, web};
@@ -192,7 +192,8 @@ impl Hub {
 fn token(options: &Options) -> Option<String> {
     let given = options.variable("HF_TOKEN").or_else(|| options.variable("HUGGING_FACE_HUB_TOKEN"));
     let read = || {
-        let path = options.path("HF_TOKEN_PATH").or_else(|| Some(home(options)?.join("token")))?;
+        let given = options.path("HF_TOKEN_PATH").map(|path| expanded(&path, options));
+        let path = given.or_else(|| Some(home(options)?.join("token")))?;
         // A token has some 40 bytes.
         path.metadata().ok().filter(|file| file.is_file() && file.len() <= 4096)?;
         std::fs::read_to_string(path).ok()
@@ -247,12 +248,6 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
             commit
         };
     }
-    if described.get().is_none()
-        && let Some(files) = cache.as_ref().and_then(|cache| cache.files(&address.revision))
-    {
-        // The cached files answer what a request would.
-        let _ = described.set(Described::cached(address.revision.clone(), files));
-    }
     let path = address.text().into();
     let repository = Repository { hub, blocks: Arc::default(), address, described, cache, is_offline };
     Ok((Arc::new(repository), path))
@@ -278,17 +273,32 @@ fn with_cached_commit(error: Error, address: &Address, cache: Option<&HubCache>)
 }
 
 impl Repository {
-    /// Returns the hub's description of the commit, which is requested once.
+    /// Returns the hub's description of the commit, which is requested once. If that fails, the files in the cache are known at least.
     fn described(&self, stop: &Stop) -> Result<&Described> {
         if let Some(described) = self.described.get() {
             return Ok(described);
         }
-        if self.is_offline {
-            return Err(not_cached(&self.address));
-        }
-        let found =
-            hub_api::describe(&self.hub, &Address { inner: Vec::new(), ..self.address.clone() }, stop)?;
+        let asked = if self.is_offline {
+            Err(not_cached(&self.address))
+        } else {
+            hub_api::describe(&self.hub, &Address { inner: Vec::new(), ..self.address.clone() }, stop)
+        };
+        let found = asked.or_else(|error| {
+            stop.check()?;
+            self.cached(&error).ok_or(error)
+        })?;
         Ok(self.described.get_or_init(|| found))
+    }
+
+    /// Returns a description of the commit by its files in the cache, if there are any. `error`: why the hub gave none.
+    fn cached(&self, error: &Error) -> Option<Described> {
+        let files = self.cache.as_ref()?.files(&self.address.revision)?;
+        let why = match self.is_offline {
+            true => "the hub is not accessed (HF_HUB_OFFLINE, or the option offline)".to_owned(),
+            false => format!("the hub did not list the files of this commit: {}", error.message()),
+        };
+        let warning = format!("{why}; its cache may not have all files of the folder");
+        Some(Described::cached(self.address.revision.clone(), files, warning))
     }
 
     /// Returns the files of the commit at an address, if they are known.
@@ -362,6 +372,12 @@ impl Filesystem for Repository {
             None => hub_api::list(&self.hub, &address, most, stop)?,
         };
         Ok(names.into_iter().map(OsString::from).collect())
+    }
+
+    fn list_warning(&self, folder: &Path) -> Option<String> {
+        let described =
+            self.described.get().filter(|_| parsed(folder).is_ok_and(|it| it.is_in(&self.address)));
+        described?.warning.clone()
     }
 
     fn is_file(&self, path: &Path) -> bool {

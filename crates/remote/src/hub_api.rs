@@ -35,13 +35,15 @@ pub struct Described {
     pub commit: String,
     /// `None` if the response lists none, or may be incomplete.
     pub files: Option<Files>,
+    /// Why only the files in the cache are listed.
+    pub warning: Option<String>,
 }
 
 impl Described {
-    /// Creates the description of a commit whose files are cached.
-    pub fn cached(commit: String, files: BTreeSet<String>) -> Self {
+    /// Creates the description of a commit by its files in the cache.
+    pub fn cached(commit: String, files: BTreeSet<String>, warning: String) -> Self {
         let files = files.into_iter().map(|path| (path, None)).collect();
-        Self { commit, files: Some(Files(files)) }
+        Self { commit, files: Some(Files(files)), warning: Some(warning) }
     }
 }
 
@@ -121,7 +123,7 @@ fn parse(body: &str) -> Result<Described> {
     let commit = commit
         .filter(|text| is_commit(text))
         .ok_or_else(|| Error::new(Code::BadIndex, "the response has no commit (sha)"))?;
-    Ok(Described { commit, files })
+    Ok(Described { commit, files, warning: None })
 }
 
 /// Returns whether a path has only plain components. Others are ignored and never requested.

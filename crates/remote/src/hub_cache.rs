@@ -24,19 +24,53 @@ fn user(options: &Options) -> Option<PathBuf> {
     options.path("HOME").or_else(|| options.path("USERPROFILE"))
 }
 
-/// Replaces `~` by the user's folder, as Python does: in some places no shell has done so.
-fn expanded(path: PathBuf, options: &Options) -> PathBuf {
-    match (path.strip_prefix("~").map(Path::to_path_buf), user(options)) {
+/// Replaces `~` by the user's folder, and then the names of variables, as `os.path.expanduser` and `os.path.expandvars` of Python do: in
+/// some places no shell has done so.
+pub fn expanded(path: &Path, options: &Options) -> PathBuf {
+    let path = match (path.strip_prefix("~"), user(options)) {
         (Ok(rest), Some(user)) => user.join(rest),
-        _ => path,
+        _ => path.to_path_buf(),
+    };
+    path.to_str().map(|text| with_variables(text, options).into()).unwrap_or(path)
+}
+
+/// Replaces `$NAME` and `${NAME}`, and on Windows `%NAME%`. Unknown variables stay as they are, and values are not expanded again.
+fn with_variables(text: &str, options: &Options) -> String {
+    let (mut found, mut rest) = (String::new(), text);
+    let marks: &[char] = if cfg!(windows) { &['$', '%'] } else { &['$'] };
+    while let Some((before, after)) = rest.find(marks).and_then(|at| rest.split_at_checked(at)) {
+        found.push_str(before);
+        let (mark, after) = after.split_at(1);
+        let (name, length) = if let Some(inner) = after.strip_prefix('{').filter(|_| mark == "$") {
+            let end = inner.find('}').unwrap_or_default();
+            (inner.get(..end).unwrap_or_default(), end + 2)
+        } else if mark == "$" {
+            let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
+            (after.get(..end).unwrap_or_default(), end)
+        } else {
+            let end = after.find('%').unwrap_or_default();
+            (after.get(..end).unwrap_or_default(), end + 1)
+        };
+        match options.raw_variable(name).filter(|_| !name.is_empty()) {
+            Some(value) => {
+                found.push_str(&value);
+                rest = after.get(length..).unwrap_or_default();
+            }
+            None => {
+                found.push_str(mark);
+                rest = after;
+            }
+        }
     }
+    found.push_str(rest);
+    found
 }
 
 /// The folder of `hf auth login` and of the cache.
 pub fn home(options: &Options) -> Option<PathBuf> {
     let caches = || options.path("XDG_CACHE_HOME").or_else(|| Some(user(options)?.join(".cache")));
     let home = options.path("HF_HOME").or_else(|| Some(caches()?.join("huggingface")))?;
-    Some(expanded(home, options))
+    Some(expanded(&home, options))
 }
 
 /// Returns whether a commit hash is well-formed.
@@ -65,7 +99,7 @@ impl HubCache {
         }
         let given = options.path("HF_HUB_CACHE").or_else(|| options.path("HUGGINGFACE_HUB_CACHE"));
         let root = given.or_else(|| Some(home(options)?.join("hub")))?;
-        let folder = expanded(root, options).join(address.cache_folder());
+        let folder = expanded(&root, options).join(address.cache_folder());
         folder.is_dir().then_some(Self { folder })
     }
 
@@ -129,4 +163,35 @@ fn inner<'n>(names: impl Iterator<Item = &'n str>) -> Option<PathBuf> {
         path.push(name);
     }
     (!path.as_os_str().is_empty()).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_expanded_as_python_does() {
+        let variables = [("HOME", "/home/me"), ("A", "a"), ("A_2", "b$A"), ("EMPTY", ""), ("TILDE", "~")];
+        let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options = Options { environment: Some(environment.into_iter().collect()), ..Options::default() };
+        for (text, expected) in [
+            ("~/x", "/home/me/x"),
+            ("~", "/home/me"),
+            ("/x/~/y", "/x/~/y"),
+            ("~other/x", "~other/x"),
+            ("$A/x", "a/x"),
+            ("/x/$A_2.y", "/x/b$A.y"),
+            ("/x/${A}b/${A_2}", "/x/ab/b$A"),
+            ("$HOME/x$A$A", "/home/me/xaa"),
+            ("/x$EMPTY/y", "/x/y"),
+            ("$TILDE/x", "~/x"),
+            ("$NONE/${NONE}/x", "$NONE/${NONE}/x"),
+            ("/x/$/$$A/${A", "/x/$/$a/${A"),
+            ("/ä$A/é", "/äa/é"),
+        ] {
+            assert_eq!(expanded(Path::new(text), &options), Path::new(expected), "{text}");
+        }
+        #[cfg(windows)]
+        assert_eq!(expanded(Path::new("%A%/%NONE%/x%"), &options), Path::new("a/%NONE%/x%"));
+    }
 }

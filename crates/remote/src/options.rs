@@ -108,13 +108,17 @@ const OWN: [&str; 17] = [
 ];
 
 impl Options {
-    /// Returns a nonempty environment variable.
-    pub(crate) fn variable(&self, name: &str) -> Option<String> {
-        let value = match &self.environment {
+    /// Returns an environment variable, which may be empty.
+    pub(crate) fn raw_variable(&self, name: &str) -> Option<String> {
+        match &self.environment {
             Some(variables) => variables.get(name).cloned(),
             None => std::env::var(name).ok(),
-        };
-        value.filter(|value| !value.is_empty())
+        }
+    }
+
+    /// Returns a nonempty environment variable.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.raw_variable(name).filter(|value| !value.is_empty())
     }
 
     /// Returns whether a variable is set to a word for true.

@@ -299,18 +299,30 @@ fn cached_files_are_opened_from_the_cache() {
     let at_commit = |name: &str| format!("hf://o/r@{COMMIT}/{name}");
     let variables = [("HF_HUB_CACHE", cache.text())];
     let options = at(&hub, &variables);
-    // By commit without a request.
+    // By commit without a request, except for the list of a folder.
     let (filesystem, path) = opened(&at_commit("config.json"), &options).unwrap();
     assert!(is_local(&filesystem, &path));
     let folder = PathBuf::from(format!("hf://o/r@{COMMIT}"));
     assert!(filesystem.is_folder(&folder, Stop::never()));
-    assert_eq!(filesystem.list(&folder, 10, Stop::never()).unwrap(), ["config.json", "sub"]);
     assert_eq!(hub.count(), 0);
+    assert_eq!(filesystem.list(&folder, 10, Stop::never()).unwrap(), ["config.json", "sub", "x.bin"]);
+    assert_eq!((hub.count(), filesystem.list_warning(&folder)), (3, None));
+    // The cache alone, with a warning.
+    let offline = Options { offline: true, ..at(&hub, &variables) };
+    let closed = Server::new(|_: &Request, _: &mut TcpStream| false);
+    let unreachable = Options { retries: 0, ..at(&closed, &variables) };
+    for options in [offline, unreachable] {
+        let (filesystem, _) = opened(&at_commit("config.json"), &options).unwrap();
+        assert_eq!(filesystem.list_warning(&folder), None);
+        assert_eq!(filesystem.list(&folder, 10, Stop::never()).unwrap(), ["config.json", "sub"]);
+        assert!(filesystem.list_warning(&folder).unwrap().contains("its cache may not have all files"));
+    }
+    let before = hub.count();
     // By branch with one.
     let (filesystem, path) = opened("hf://o/r/sub/a b.bin", &options).unwrap();
     assert!(is_local(&filesystem, &path));
-    assert_eq!(hub.count(), 1);
-    assert!(hub.requests()[0].path.ends_with("/revision/main?blobs=true"));
+    assert_eq!(hub.count(), before + 1);
+    assert!(hub.requests()[before].path.ends_with("/revision/main?blobs=true"));
     // What is not there is requested.
     let model = PathBuf::from(at_commit("model.safetensors"));
     assert!(!is_local(&filesystem, &model));

@@ -161,7 +161,7 @@ pub fn compare(
         let message = format!("{} cannot be compared with {}", a.dtype.name(), b.dtype.name());
         return Err(Error::new(Code::BadDtype, message));
     }
-    watch.expect(a.byte_length().saturating_add(b.byte_length()), 1);
+    watch.expect_more(a.byte_length().saturating_add(b.byte_length()), 1);
     let found = stretches_of(STRETCH, a.count, watch, |first, count| {
         let (mut buffer_a, mut buffer_b) = (Vec::new(), Vec::new());
         let mut numbers = Pair::default();

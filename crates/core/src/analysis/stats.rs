@@ -24,6 +24,7 @@ use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::model::{DType, Tensor};
 use crate::read::Reading;
+use crate::read::staging::stored_bytes;
 
 /// What to compute in addition to the moments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +56,8 @@ impl Reading<'_> {
     /// `BadDtype` for complex and 6-bit types.
     pub fn stats(&self, tensor: Tensor<'_>, request: &Request) -> Result<Stats> {
         inject::panic_at("stats");
+        // An estimate, while encoded data is decoded.
+        self.watch.expect(stored_bytes(tensor).saturating_add(tensor.byte_length()), 1);
         let elements = Elements::stored_of_tensor(self, tensor)?;
         self.stats_of(&elements, request).map_err(|error| error.tensor(tensor.name()))
     }
@@ -71,7 +74,7 @@ impl Reading<'_> {
         }
         let (bins, range) = (request.bins, request.range);
         let passes = if bins > 0 && range.is_none() { 2 } else { 1 };
-        self.watch.expect(elements.byte_length().saturating_mul(passes), 1);
+        self.watch.expect_more(elements.byte_length().saturating_mul(passes), 1);
 
         let early = range.filter(|_| bins > 0).map(|range| Bins::new(bins, range));
         let found = self.pass(elements, |stretch: &mut (Moments, Vec<u64>), numbers| {
@@ -108,7 +111,7 @@ impl Reading<'_> {
     }
 
     fn stats_by_pattern(&self, elements: &Elements<'_>, bits: u32, request: &Request) -> Result<Stats> {
-        self.watch.expect(elements.byte_length(), 1);
+        self.watch.expect_more(elements.byte_length(), 1);
         let sum = Mutex::new(Sum::new(bits));
         stretches(elements.count, self.watch, |first, count| {
             let mut patterns = Patterns::new(bits);

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
-use crate::kernels::dequantize::can_dequantize;
+use crate::kernels::dequantize::{can_dequantize, without_parameters};
 use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
 use crate::write::sparse::Array;
@@ -21,7 +21,7 @@ pub struct Casts {
     singles: HashMap<u32, (DType, DType)>,
     /// The dtype that the elements of quantized tensors get.
     dequantized: Option<DType>,
-    /// Ordinals of dense and sparse tensors that lose their attributes.
+    /// Ordinals of tensors that lose their attributes, except for parameters of their layouts.
     bare: HashSet<usize>,
     /// Whether all of them do.
     all_bare: bool,
@@ -80,14 +80,20 @@ impl Casts {
 
     /// Returns the dtype that the elements of a quantized tensor get if it becomes dense.
     pub fn dequantized(&self, tensor: Tensor<'_>) -> Option<DType> {
-        self.dequantized.filter(|_| can_dequantize(tensor))
+        self.dequantized.filter(|_| can_dequantize(tensor.layout_name()))
     }
 
-    /// Returns the attributes that a tensor keeps. Those of a quantized tensor are parameters of its layout.
-    pub fn attributes<'a>(&self, tensor: Tensor<'a>) -> Option<&'a Attributes> {
-        let is_other = matches!(tensor.layout(), Layout::Other(_));
-        let is_bare = (self.all_bare || self.bare.contains(&tensor.ordinal())) && !is_other;
-        tensor.attributes().filter(|_| !is_bare && self.dequantized(tensor).is_none())
+    /// Returns the attributes that a tensor keeps. If it is dequantized, the parameters of its layout are not among them.
+    pub fn attributes<'a>(&self, tensor: Tensor<'a>) -> Option<Cow<'a, Attributes>> {
+        let is_dequantized = self.dequantized(tensor).is_some();
+        let has_parameters = matches!(tensor.layout(), Layout::Other(_)) && !is_dequantized;
+        if (self.all_bare || self.bare.contains(&tensor.ordinal())) && !has_parameters {
+            None
+        } else if is_dequantized {
+            without_parameters(tensor)
+        } else {
+            tensor.attributes().map(Cow::Borrowed)
+        }
     }
 
     /// Returns the dtype that elements of `dtype` of a tensor are converted to.

@@ -48,7 +48,7 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     } else if tensor.components().iter().any(|part| !part.is_decodable()) {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
     } else if attributes.is_some() && !format.tensor_attributes {
-        Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", format.title)))
+        Some(no_attributes(format))
     } else if let Err(error) = announced(catalog, tensor, name, wanted) {
         Some(error)
     } else if let Some(error) = reserved(name, format) {
@@ -70,6 +70,10 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     problem.map(|error| error.tensor(tensor.name()))
 }
 
+fn no_attributes(format: &WriteFormat) -> Error {
+    Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", format.title))
+}
+
 /// Rejects a name that a format reserves.
 fn reserved(name: &str, format: &WriteFormat) -> Option<Error> {
     let is_reserved = matches!(format.names, Names::Except(reserved) if reserved == name);
@@ -80,7 +84,11 @@ fn reserved(name: &str, format: &WriteFormat) -> Option<Error> {
 
 /// Returns advice for a tensor with an unsupported layout, if it can be stored as floats.
 fn advice(tensor: Tensor<'_>) -> &'static str {
-    if can_dequantize(tensor) { " (option dequantize stores its elements as floats)" } else { "" }
+    if can_dequantize(tensor.layout_name()) {
+        " (option dequantize stores its elements as floats)"
+    } else {
+        ""
+    }
 }
 
 /// Fails if a quantized tensor cannot be held as a dense tensor of `dtype`.
@@ -91,7 +99,7 @@ fn dequantized(
     dtype: DType,
     wanted: Wanted<'_>,
 ) -> Result<()> {
-    let Wanted { format, canonical, .. } = wanted;
+    let Wanted { format, canonical, casts } = wanted;
     if !(format.holds)(dtype) {
         return Err(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())));
     }
@@ -102,13 +110,17 @@ fn dequantized(
         return Err(error);
     }
     dequantize::check(tensor)?;
-    let role = catalog.label(Label::DATA);
-    let announced = Announced { name, layout: "dense", attributes: None, roles: &[role], canonical };
+    let kept = casts.attributes(tensor);
+    if kept.is_some() && !format.tensor_attributes {
+        return Err(no_attributes(format));
+    }
+    let (role, attributes) = (catalog.label(Label::DATA), kept.as_deref());
+    let announced = Announced { name, layout: "dense", attributes, roles: &[role], canonical };
     (format.check_announced)(&announced)?;
     let (shape, layout) = (tensor.shape(), Layout::Dense);
     let components = vec![Component::raw(Label::DATA, Some(dtype), 0, dequantize::length(tensor, dtype)?)];
     let mut written = NewTensor { name, shape, layout, dtype: Some(dtype), components, attributes: None };
-    check::entry(format, "dense", None, &mut written)
+    check::entry(format, "dense", attributes, &mut written)
 }
 
 /// Rejects components other than those of the layout if the target does not support them.
@@ -144,7 +156,7 @@ fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'
     (wanted.format.check_announced)(&Announced {
         name,
         layout: tensor.layout_name(),
-        attributes: wanted.casts.attributes(tensor),
+        attributes: wanted.casts.attributes(tensor).as_deref(),
         roles: &roles,
         canonical: wanted.canonical,
     })
@@ -181,7 +193,7 @@ fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result
     let (name, shape, layout) = (tensor.name(), tensor.shape(), tensor.layout());
     let dtype = casts.tensor(tensor);
     let mut written = NewTensor { name, shape, layout, dtype, components, attributes: None };
-    check::entry(format, tensor.layout_name(), casts.attributes(tensor), &mut written)
+    check::entry(format, tensor.layout_name(), casts.attributes(tensor).as_deref(), &mut written)
 }
 
 /// Returns the dtypes that the target must support. Excludes those of index arrays, which become unsigned integers that

@@ -15,6 +15,9 @@ mod mx;
 mod quant_group;
 
 use affine::Affine;
+use std::borrow::Cow;
+
+use ciborium::Value;
 pub use ggml::BlockType;
 use mx::Mx;
 use quant_group::QuantGroup;
@@ -102,11 +105,29 @@ impl Quantized {
     }
 }
 
-/// Returns whether the layout of a tensor can be decoded here, whatever its parameters.
-pub fn can_dequantize(tensor: Tensor<'_>) -> bool {
-    match tensor.layout_name() {
-        "zt.mx/1" | "zt.quant_group/1" | "tflite.quantized/1" => true,
-        layout => blocks::of_layout(layout).is_some(),
+/// Returns whether a layout can be decoded here, whatever the parameters of a tensor.
+pub fn can_dequantize(layout: &str) -> bool {
+    parameters(layout).is_some()
+}
+
+/// Returns the attributes that still hold when a tensor is decoded: all but the parameters of its layout. Returns `None`
+/// if there are none. Attributes that cannot be read are returned as they are, so that the caller reports the error.
+pub fn without_parameters(tensor: Tensor<'_>) -> Option<Cow<'_, Attributes>> {
+    let attributes = tensor.attributes()?;
+    let Ok(values) = attributes.values() else { return Some(Cow::Borrowed(attributes)) };
+    let parameters = parameters(tensor.layout_name()).unwrap_or_default();
+    let is_parameter = |key: &Value| key.as_text().is_some_and(|key| parameters.contains(&key));
+    let others: Vec<_> = values.iter().filter(|(key, _)| !is_parameter(key)).cloned().collect();
+    (!others.is_empty()).then(|| Cow::Owned(Attributes::from(others)))
+}
+
+/// The names of the attributes that are parameters of a layout; `None` if it cannot be decoded here.
+fn parameters(layout: &str) -> Option<&'static [&'static str]> {
+    match layout {
+        "zt.mx/1" => Some(&layouts::mx::PARAMETERS),
+        "zt.quant_group/1" => Some(&layouts::quant_group::PARAMETERS),
+        "tflite.quantized/1" => Some(&layouts::affine::PARAMETERS),
+        layout => blocks::of_layout(layout).map(|_| &layouts::gguf::PARAMETERS[..]),
     }
 }
 

@@ -6,6 +6,9 @@ use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::model::{Attributes, Component, DType, Label};
 
+/// The attributes that are parameters of the layout.
+pub const PARAMETERS: [&str; 2] = ["type", "quantized_dimension"];
+
 const RULE: &str = "TFLite: QuantizationParameters";
 
 /// The packing of codes in `data`.

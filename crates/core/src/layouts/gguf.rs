@@ -6,6 +6,9 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::model::{Attributes, Component, DType, Label};
 
+/// The attributes that are parameters of the layout.
+pub const PARAMETERS: [&str; 2] = ["elems_per_block", "block_bytes"];
+
 /// A tensor's parameters, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gguf {

@@ -6,6 +6,9 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::model::{Attributes, Component, DType, Label};
 
+/// The attributes that are parameters of the layout.
+pub const PARAMETERS: [&str; 3] = ["scale_form", "block_size", "axis"];
+
 /// A tensor's parameters, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mx {

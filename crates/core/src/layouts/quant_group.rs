@@ -6,6 +6,9 @@ use crate::checked::{bytes_of, product};
 use crate::error::{Code, Result};
 use crate::model::{Attributes, Component, DType, Label};
 
+/// The attributes that are parameters of the layout.
+pub const PARAMETERS: [&str; 6] = ["bits", "group_size", "axis", "packing", "scale_form", "zero_point"];
+
 const ATTRIBUTES: &str = "zt.quant_group/1 Attributes";
 const SIZES: &str = "zt.quant_group/1 Sizes";
 const VALIDATION: &str = "zt.quant_group/1 Validation";

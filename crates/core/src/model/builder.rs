@@ -291,10 +291,25 @@ impl Builder {
         };
         names.push_str(name);
         entries.push(entry);
+        for part in &mut new.components {
+            // The layout's own rules are checked by `layouts::check`.
+            if new.layout.roles().is_none_or(|roles| !roles.contains(&part.role)) {
+                self.check_elements(name, part);
+            }
+        }
         self.follow(&new.components);
         self.catalog.components.append(&mut new.components);
         self.unused = new.components;
         Ok(())
+    }
+
+    /// Removes the dtype of a component whose bytes are not whole elements: as elements, the last bytes would be left out.
+    fn check_elements(&mut self, name: &str, part: &mut Component) {
+        let Some(what) = part.partial_element() else { return };
+        part.dtype = None;
+        let (message, role) =
+            (format!("{what}; the component is readable as bytes"), self.label(part.role).to_owned());
+        self.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), Some(&role));
     }
 
     pub fn finish(mut self) -> Catalog {

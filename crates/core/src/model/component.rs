@@ -241,6 +241,14 @@ impl Component {
         self.byte_order == ByteOrder::Big && self.dtype.is_some_and(|dtype| dtype.element_bytes() > 1)
     }
 
+    /// Returns a description of the problem if the bytes are known not to be whole elements of the dtype. Elements of less than a byte
+    /// may end with padding.
+    pub fn partial_element(&self) -> Option<String> {
+        let dtype = self.dtype.filter(|dtype| dtype.bits() > 8)?;
+        let bytes = self.byte_length().filter(|bytes| !bytes.is_multiple_of(dtype.element_bytes() as u64))?;
+        Some(format!("{bytes} bytes are not a whole number of {} elements", dtype.name()))
+    }
+
     /// Returns the location of the component's elements in the file, if they are little-endian and in order: `(absolute offset, bytes)`.
     pub fn plain_range(&self) -> Option<(u64, u64)> {
         if self.signs.are_changed() {

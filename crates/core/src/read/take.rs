@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::planner::{Aim, Near};
+use super::planner::{self, Aim, Near};
 use super::{Reading, claimable, turn};
 use crate::checked::{self, index, product};
 use crate::error::{Code, Error, Result};
@@ -12,15 +12,18 @@ use crate::kernels::dequantize::{BlockType, Quantized};
 use crate::kernels::widen;
 use crate::layouts::elements;
 use crate::model::slice::TensorSlice;
-use crate::model::{Component, DType, Data, DataRule, Encoding, Label, Tensor, View};
+use crate::model::{Component, DType, Data, DataRule, Encoding, Label, Span, Tensor, View};
 use crate::sources::owned::Owned;
-use crate::sources::{ReadAt, file, scratch};
+use crate::sources::{Costs, ReadAt, file, scratch};
 use crate::work;
 
 /// Bytes that are read at a time along an axis that is not the first.
 const BLOCK: u64 = 16 << 20;
 /// Bytes of rows for which one more thread is worth starting.
 const SHARE: usize = 512 << 10;
+
+/// Maximum number of indices whose rows are staged one by one. That takes the JavaScript thread 5 ms.
+const STAGED: usize = 1 << 16;
 
 /// The form in which elements are returned.
 #[derive(Clone, Copy)]
@@ -97,6 +100,61 @@ impl<'i> Wanted<'i> {
     }
 }
 
+/// Where rows are stored one after the other, unencoded.
+struct Stored<'c> {
+    component: &'c Component,
+    /// Offset and length of all rows.
+    range: (u64, u64),
+    /// Bytes of a row.
+    row: u64,
+}
+
+impl<'c> Stored<'c> {
+    /// Returns `None` if the rows are encoded, or elements of a row are not adjacent.
+    fn of(tensor: Tensor<'c>, form: Form<'c>, wanted: &Wanted<'_>) -> Result<Option<Self>> {
+        let Some(component) = form.component() else {
+            if Quantized::new(tensor)?.is_some() {
+                return Ok(None);
+            }
+            let block = BlockType::of_tensor(tensor)?;
+            let has_whole_blocks = wanted.outer == 1 && wanted.inner.is_multiple_of(block.elements);
+            let data = tensor.component(Label::DATA).filter(|_| has_whole_blocks);
+            let row = wanted.inner / block.elements * block.bytes;
+            return Ok(data
+                .and_then(|component| component.plain_range().map(|range| Self { component, range, row })));
+        };
+        let Ok(row) = wanted.row(bits(component)) else { return Ok(None) };
+        let range = component.plain_range().or(match &component.data {
+            // In the other byte order.
+            Data::Blob(blob) if component.view == View::Whole && blob.encoding == Encoding::RAW => {
+                Some((blob.offset, blob.stored))
+            }
+            _ => None,
+        });
+        Ok(range.map(|range| Self { component, range, row }))
+    }
+}
+
+/// Returns the ranges of a file in the caller's memory that [`Reading::take`] reads: offsets and lengths. Returns `None` if it reads all of
+/// a component, for very many indices, or if `take` fails.
+pub fn ranges(tensor: Tensor<'_>, form: Form<'_>, axis: usize, indices: &[u64]) -> Option<Vec<(u64, u64)>> {
+    let is_few = indices.len() <= STAGED;
+    let wanted =
+        Wanted::new(tensor.shape(), axis, indices).ok().filter(|wanted| is_few && wanted.outer == 1)?;
+    let Stored { component, range: (start, length), row } = Stored::of(tensor, form, &wanted).ok()??;
+    // Data in other files is rejected when it is read.
+    if component.blob()?.file != 0 || wanted.dim.checked_mul(row)? > length {
+        return None;
+    }
+    let mut rows = indices.to_vec();
+    rows.sort_unstable();
+    rows.dedup();
+    // These products are within the length.
+    let spans = rows.into_iter().map(|at| Span { file: 0, offset: start + at * row, length: row });
+    let reads = planner::reads(spans, |_| Aim::CUT.on(Costs::LOCAL), |_| true);
+    Some(reads.into_iter().map(|read| (read.span.offset, read.span.length)).collect())
+}
+
 /// A wanted row: its index along the axis, and its part of the output.
 type Row<'o> = (u64, &'o mut [u8]);
 
@@ -164,36 +222,22 @@ impl Reading<'_> {
 
     fn method<'m>(&'m self, tensor: Tensor<'m>, form: Form<'m>, wanted: &Wanted<'_>) -> Result<Method<'m>> {
         let is_first = wanted.outer == 1;
-        let Some(component) = form.component() else {
-            if Quantized::new(tensor)?.is_some() {
-                return Ok(Method::Whole);
-            }
-            let block = BlockType::of_tensor(tensor)?;
-            let component = self.component_of(tensor, Label::DATA)?;
-            let has_whole_blocks = is_first && wanted.inner.is_multiple_of(block.elements);
-            return match component.plain_range().filter(|_| has_whole_blocks) {
-                Some(range) => {
-                    self.direct(component, range, wanted, wanted.inner / block.elements * block.bytes)
-                }
-                None => Ok(Method::Whole),
-            };
-        };
-        let Ok(row) = wanted.row(bits(component)) else { return Ok(Method::Whole) };
-        self.not_spread(component, row)?;
-        if let Some(range) = component.plain_range() {
+        if let Some(component) = form.component()
+            && let Ok(row) = wanted.row(bits(component))
+        {
+            self.not_spread(component, row)?;
+        }
+        if let Some(Stored { component, range, row }) = Stored::of(tensor, form, wanted)? {
             return self.direct(component, range, wanted, row);
         }
-        if component.view != View::Whole {
+        let Some(component) = form.component().filter(|component| component.view == View::Whole) else {
             return Ok(Method::Whole);
-        }
+        };
+        let Ok(row) = wanted.row(bits(component)) else { return Ok(Method::Whole) };
         Ok(match &component.data {
             Data::Grid(_, grid) => {
                 let chunk = grid.chunk.get(wanted.axis).copied().unwrap_or(1).max(1);
                 Method::Slices(Box::new(move |at| at / chunk))
-            }
-            // In the other byte order.
-            Data::Blob(blob) if blob.encoding == Encoding::RAW => {
-                return self.direct(component, (blob.offset, blob.stored), wanted, row);
             }
             Data::Blob(blob) if blob.encoding == Encoding::ZSTD_SEEKABLE && is_first => {
                 let frames = self.seek_table(blob)?;
@@ -477,4 +521,45 @@ fn bool_rule(component: &Component) -> Option<DataRule> {
 
 fn too_large() -> Error {
     Error::new(Code::Limit, "the elements do not match the shape, or exceed the memory")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::model::{Blob, Builder, Catalog, Container, Layout, NewTensor};
+
+    /// A tensor of 100,000 rows of 8 bytes at offset 64, raw or encoded.
+    fn table(encoding: Encoding) -> Catalog {
+        let mut builder = Builder::new(Container::named("zt"), &Limits::default());
+        let blob =
+            Blob { file: 0, encoding, offset: 64, stored: 800_000, decoded: Some(800_000), digest: None };
+        let components = vec![Component::new(Label::DATA, Some(DType::Float32), Data::Blob(blob))];
+        let (layout, dtype) = (Layout::Dense, Some(DType::Float32));
+        let tensor =
+            NewTensor { name: "t", shape: &[100_000, 2], layout, dtype, components, attributes: None };
+        builder.add_tensor(tensor).unwrap();
+        builder.finish()
+    }
+
+    #[test]
+    fn only_the_rows_and_small_gaps_between_them_are_staged() {
+        let catalog = table(Encoding::RAW);
+        let tensor = catalog.tensor(0).unwrap();
+        let form = Form::Stored(tensor.data().unwrap());
+        let of = |axis, indices: &[u64]| ranges(tensor, form, axis, indices);
+        assert_eq!(of(0, &[]), Some(vec![]));
+        assert_eq!(of(0, &[5, 0, 5]), Some(vec![(64, 48)]));
+        let far = 50_000;
+        assert_eq!(of(0, &[far, 99_999, 7]), Some(vec![(64 + 56, 8), (64 + 8 * far, 8), (64 + 799_992, 8)]));
+        assert_eq!(of(0, &vec![0; STAGED]), Some(vec![(64, 8)]));
+        assert_eq!(of(0, &vec![0; STAGED + 1]), None);
+        // Columns, indices that are refused, and encoded data: all of the component is needed.
+        assert_eq!(of(1, &[0]), None);
+        assert_eq!(of(0, &[100_000]), None);
+        let encoded = table(Encoding::ZSTD);
+        let tensor = encoded.tensor(0).unwrap();
+        assert_eq!(ranges(tensor, Form::Stored(tensor.data().unwrap()), 0, &[1]), None);
+    }
 }

@@ -22,6 +22,11 @@ pub trait Filesystem: Send + Sync {
     /// Returns the names in a folder, not recursively, up to `most` + 1.
     fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>>;
 
+    /// Returns a warning if the names in a folder that [`Filesystem::list`] has returned may be incomplete.
+    fn list_warning(&self, _folder: &Path) -> Option<String> {
+        None
+    }
+
     /// Returns whether a path is a file. Where this requires a request, it may return false: it is only used to improve messages.
     fn is_file(&self, path: &Path) -> bool;
 

@@ -77,6 +77,12 @@ impl Writer {
         let (name, shape, dtype) = (spec.name, spec.shape, spec.dtype);
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
         entry(format, spec.layout, spec.attributes, &mut tensor)?;
+        for part in &tensor.components {
+            if let Some(what) = part.partial_element() {
+                let role = self.builder.label(part.role);
+                return Err(Error::new(Code::BadShape, what).component(role));
+            }
+        }
         self.builder.check_shape(shape)?;
         let form = format.sparse;
         if layout != Layout::Dense && form.packs() {
