@@ -14,6 +14,7 @@ const shared = {
   charset: 'utf8',
   legalComments: 'inline',
   logLevel: 'warning',
+  define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
 }
 
 /** What a module of the sources exports, for scripts and tests; its path is that from the root. */
@@ -30,7 +31,7 @@ async function bundlePackage(dist) {
   const { outputFiles } = await build({
     ...shared,
     entryPoints: [join(root, 'index.ts'), { in: join(root, 'lib/deferred.ts'), out: 'deferred' }],
-    define: { require: 'requireLater' },
+    define: { ...shared.define, require: 'requireLater' },
     splitting: true,
     chunkNames: 'shared',
     outdir: dist,
@@ -59,7 +60,6 @@ export async function bundle(dist) {
     ],
     outdir: dist,
     plugins: [outside],
-    define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
     // V8 reads it sooner without the comments of the packages inside.
     minifyWhitespace: true,
     lineLimit: 140,

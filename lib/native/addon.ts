@@ -3,7 +3,10 @@
 import { closeSync, existsSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Binding from './binding.js'
-import { isError } from './realm.js'
+import { messageOf } from './realm.js'
+
+/** The version of this package, inserted by the build. */
+declare const PACKAGE_VERSION: string
 
 /** The suffix of this machine's platform package, as in the build. */
 function platform(): string {
@@ -45,8 +48,8 @@ function isMusl(): boolean {
   }
 }
 
-/** Loads the addon from the package of a platform. Returns the error if that fails. */
-function installed(name: string): { addon: unknown } | { failure: unknown } {
+/** Loads the addon from the package of a platform. Returns the error if that fails, and undefined if the platform has no package. */
+function installed(name: string): { addon: unknown } | { failure: unknown } | undefined {
   try {
     switch (name) {
       case 'linux-x64-gnu':
@@ -72,7 +75,7 @@ function installed(name: string): { addon: unknown } | { failure: unknown } {
       case 'win32-arm64-msvc':
         return { addon: require('@ztensor/win32-arm64-msvc') }
       default:
-        return { failure: Object.assign(new Error(`no package for ${name}`), { code: 'MODULE_NOT_FOUND' }) }
+        return undefined
     }
   } catch (failure) {
     return { failure }
@@ -93,7 +96,34 @@ function built(name: string): { addon: unknown } | { failure: unknown } | undefi
   }
 }
 
-/** Loads the addon. Throws an Error that says which package is missing and how to install it. */
+/** Whether an error says that a module is missing. An existing binary that does not load has another error. */
+const isMissing = (failure: unknown): boolean => (failure as { code?: unknown } | null)?.code === 'MODULE_NOT_FOUND'
+
+/** The message for a binary that cannot be loaded: the problem on the first line, then a remedy per line. */
+function message(name: string, failure: unknown): string {
+  const { platform, arch } = process
+  const build = 'To build it, run "npm ci && npm run build" in the repository.'
+  const packageName = `@ztensor/${name}`
+  const install = `npm install ${packageName}@${PACKAGE_VERSION}`
+  if (failure === undefined) return `ztensor has no prebuilt binary for ${name}.\n${build}`
+  if (!isMissing(failure)) {
+    return [
+      `the native binary of ztensor, ${packageName}, does not load: ${messageOf(failure).split('\n')[0]}`,
+      `If the file is damaged, delete node_modules/${packageName} and run "${install}".`,
+      `If this system is older than the binary supports (docs/reliability.md), update the system. ${build}`,
+    ].join('\n')
+  }
+  const libc = platform !== 'linux' ? '' : name.endsWith('-musl') ? ' --libc=musl' : ' --libc=glibc'
+  return [
+    `the native binary of ztensor is missing. Run "${install}".`,
+    'If npm ran with --omit=optional or --no-optional, run it without.',
+    'If package-lock.json was made on another operating system, delete it and node_modules, then run "npm install".',
+    `If node_modules is copied from another machine, install there with "npm install --os=${platform} --cpu=${arch}${libc}".`,
+    `In a bundle, leave ztensor and ${packageName} external (docs/guide/bundlers.md).`,
+  ].join('\n')
+}
+
+/** Loads the addon. Throws an Error with the code `ZT_NO_BINARY` that says which package is missing and how to install it. */
 export function loadAddon(): typeof Binding {
   const name = platform()
   const failures: unknown[] = []
@@ -103,14 +133,6 @@ export function loadAddon(): typeof Binding {
     if (found !== undefined) failures.push(found.failure)
   }
   // The error of a binary that exists but does not load is more useful than that of a missing one.
-  const loadError = failures.find((failure) => (failure as { code?: string }).code !== 'MODULE_NOT_FOUND')
-  const reason = isError(loadError) ? ` It exists but does not load: ${loadError.message.split('\n')[0]}.` : ''
-  throw new Error(
-    `ztensor has no native binary for ${name}: the package @ztensor/${name} cannot be loaded.${reason} ` +
-      `Run "npm install --include=optional ztensor" on this machine; if packages are copied between machines, ` +
-      `"npm install --os=${process.platform} --cpu=${process.arch} ztensor". In a bundle, leave the packages ztensor and ` +
-      `@ztensor/${name} external (docs/guide/bundlers.md). ` +
-      `On a platform without a prebuilt binary, build one from the repository with "npm ci && npm run build".`,
-    { cause: loadError ?? failures[0] },
-  )
+  const failure = failures.find((one) => !isMissing(one)) ?? failures[0]
+  throw Object.assign(new Error(message(name, failure), { cause: failure }), { code: 'ZT_NO_BINARY' })
 }
