@@ -5,17 +5,23 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './command.mjs'
 import { manifest } from './platform.mjs'
+import { platformPackages } from './platform-packages.mjs'
 
-/** Makes build/package anew for the platform packages of these names. Returns its path. */
-export function createMainPackage(platformNames) {
+/** The manifest that is published. */
+export function publishedManifest() {
+  const { scripts, devDependencies, overrides, ava, napi, ...published } = manifest
+  const optionalDependencies = Object.fromEntries(platformPackages.map(({ name }) => [name, manifest.version]))
+  return { ...published, optionalDependencies }
+}
+
+/** Makes build/package anew. Returns its path. */
+export function createMainPackage() {
   const folder = join(root, 'build/package')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   for (const name of [...manifest.files, 'README.md', 'LICENSE']) {
     cpSync(join(root, name), join(folder, name), { recursive: true })
   }
-  const { scripts, devDependencies, overrides, ava, napi, ...published } = manifest
-  const optionalDependencies = Object.fromEntries(platformNames.map((name) => [name, manifest.version]))
-  writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ ...published, optionalDependencies }, null, 2)}\n`)
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(publishedManifest(), null, 2)}\n`)
   return folder
 }

@@ -1,41 +1,55 @@
-// The packages @ztensor/<platform>, one for each target in package.json, as folders under npm/ (which git ignores).
-// `napi create-npm-dirs` writes the folders; it can only name a package `<packageName>-<platform>`, so the names are set here.
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { NapiCli } from '@napi-rs/cli'
+// The packages @ztensor/<platform>, one for each target in package.json: npm/<platform>/ has its manifest and its README, which are
+// committed. A release copies the addon and the license into it.
+//   node scripts/platform-packages.mjs   writes them again, after a change of package.json
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseTriple } from '@napi-rs/cli'
 import { root } from './command.mjs'
-import { binaryOf, manifest, packageOf } from './platform.mjs'
+import { binaryOf, GLIBC, manifest, packageOf } from './platform.mjs'
 
-const npm = join(root, 'npm')
+const SYSTEMS = { linux: 'Linux', darwin: 'macOS', win32: 'Windows' }
+const LIBRARIES = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl' }
 
-/** Makes the folders anew. Returns `[{ platform, name, folder }]`; none has its addon yet. */
-export async function createPlatformPackages() {
-  mkdirSync(npm, { recursive: true })
-  for (const entry of readdirSync(npm, { withFileTypes: true })) {
-    if (entry.isDirectory()) rmSync(join(npm, entry.name), { recursive: true })
+/** A package as it is committed: `{ target, platform, os, cpu, libc, name, folder, files }`, with `files` as text by name. */
+function packageFor(target) {
+  const { platform: os, arch: cpu, abi, platformArchABI: platform } = parseTriple(target)
+  const libc = LIBRARIES[abi]
+  const name = packageOf(platform)
+  const needs = libc === 'glibc' ? `, glibc ${GLIBC} or newer` : libc === 'musl' ? ', musl' : ''
+  const description = `The native binary of ${manifest.name} for ${SYSTEMS[os]} on ${cpu}${needs}`
+  const { version, license, repository, homepage, bugs, engines } = manifest
+  const main = binaryOf(platform)
+  const selection = { os: [os], cpu: [cpu], ...(libc === undefined ? {} : { libc: [libc] }) }
+  const made = {
+    ...{ name, version, description, license, repository, homepage, bugs },
+    ...{ main, files: [main], ...selection, engines },
   }
-  await new NapiCli().createNpmDirs({ cwd: root, npmDir: 'npm' })
-  const folders = readdirSync(npm, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-  return folders.map(({ name: platform }) => {
-    const folder = join(npm, platform)
-    const name = packageOf(platform)
-    const path = join(folder, 'package.json')
-    const made = JSON.parse(readFileSync(path, 'utf8'))
-    const description = `The native addon of ${manifest.name} for ${platform}`
-    writeFileSync(path, `${JSON.stringify({ ...made, name, description }, null, 2)}\n`)
-    writeFileSync(
-      join(folder, 'README.md'),
-      `# ${name}\n\n${description}. It is installed by the package \`${manifest.name}\`: depend on that one.\n`,
-    )
-    copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'))
-    return { platform, name, folder }
-  })
+  const readme = `# ${name}
+
+${description}.
+
+Do not install this package yourself. Install [\`${manifest.name}\`](https://www.npmjs.com/package/${manifest.name}): npm, pnpm, yarn and bun
+then install this one on the machines that need it.
+`
+  const files = { 'package.json': `${JSON.stringify(made, null, 2)}\n`, 'README.md': readme }
+  return { target, platform, os, cpu, libc, name, folder: join(root, 'npm', platform), files }
 }
 
-/** Puts the addon of one platform from the folder `from` into its package. False where there is none. */
+export const platformPackages = manifest.napi.targets.map(packageFor)
+
+/** Puts the license, and the addon of one platform from the folder `from`, into its package. False if there is no addon. */
 export function addAddon({ platform, folder }, from) {
   const addon = join(from, binaryOf(platform))
   if (!existsSync(addon)) return false
+  copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'))
   copyFileSync(addon, join(folder, binaryOf(platform)))
   return true
+}
+
+if (resolve(process.argv[1] ?? '') === fileURLToPath(import.meta.url)) {
+  for (const { folder, files } of platformPackages) {
+    mkdirSync(folder, { recursive: true })
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  }
 }

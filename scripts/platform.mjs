@@ -16,5 +16,8 @@ function abi() {
 /** The platform that this process runs on. */
 export const hostPlatform = `${process.platform}-${process.arch}${abi()}`
 
+/** The oldest glibc that the addons for it run on: that of Rust's own standard library. */
+export const GLIBC = '2.17'
+
 export const packageOf = (platform) => `@ztensor/${platform}`
 export const binaryOf = (platform) => `${manifest.napi.binaryName}.${platform}.node`

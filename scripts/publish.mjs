@@ -6,7 +6,7 @@ import { resolve } from 'node:path'
 import { npm, runOrExit } from './command.mjs'
 import { createMainPackage } from './main-package.mjs'
 import { manifest } from './platform.mjs'
-import { addAddon, createPlatformPackages } from './platform-packages.mjs'
+import { addAddon, platformPackages } from './platform-packages.mjs'
 
 const [folder] = process.argv.slice(2).filter((argument) => !argument.startsWith('--'))
 const dryRun = process.argv.includes('--dry-run')
@@ -25,13 +25,12 @@ function isPublished(name) {
 if (folder === undefined) stop('usage: node scripts/publish.mjs FOLDER [--dry-run]')
 if (!dryRun && tag !== `v${manifest.version}`) stop(`the tag is ${tag}, package.json says ${manifest.version}`)
 
-const platforms = await createPlatformPackages()
-const missing = platforms.filter((made) => !addAddon(made, resolve(folder)))
+const missing = platformPackages.filter((made) => !addAddon(made, resolve(folder)))
 if (missing.length > 0) stop(`no addon in ${folder} for ${missing.map(({ platform }) => platform).join(', ')}`)
-const main = { name: manifest.name, folder: createMainPackage(platforms.map(({ name }) => name)) }
+const main = { name: manifest.name, folder: createMainPackage() }
 
 const distTag = manifest.version.includes('-') ? 'next' : 'latest'
-for (const { name, folder: packageFolder } of [...platforms, main]) {
+for (const { name, folder: packageFolder } of [...platformPackages, main]) {
   if (dryRun) {
     runOrExit(...npm(['pack', '--dry-run', packageFolder]))
   } else if (isPublished(name)) {

@@ -2,8 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { parseTriple } from '@napi-rs/cli'
 import test from 'ava'
+import { publishedManifest } from '../../scripts/main-package.mjs'
+import { platformPackages } from '../../scripts/platform-packages.mjs'
 
-const read = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+const read = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8').replaceAll('\r\n', '\n')
 const manifest = JSON.parse(read('package.json'))
 
 test('each platform package stands in the loader as a literal, and no other', (t) => {
@@ -44,14 +46,51 @@ test('the campaigns run every fuzz target', (t) => {
 const DEVELOPMENT = ['scripts', 'devDependencies', 'overrides', 'ava', 'napi']
 
 test('nothing of our development is published', (t) => {
-  const source = read('scripts/main-package.mjs')
-  for (const key of DEVELOPMENT) {
-    if (key in manifest) t.regex(source, new RegExp(`\\{[^}]*\\b${key}\\b[^}]*\\.\\.\\.published`), key)
-  }
-  const known =
-    /^(name|version|description|homepage|bugs|license|keywords|sideEffects|repository|type|main|types|typesVersions|bin|exports|files|engines|dependencies)$/
+  const published = publishedManifest()
   t.deepEqual(
-    Object.keys(manifest).filter((key) => !known.test(key) && !DEVELOPMENT.includes(key)),
+    DEVELOPMENT.filter((key) => key in published),
     [],
   )
+  const known =
+    /^(name|version|description|homepage|bugs|license|keywords|sideEffects|repository|type|main|types|typesVersions|bin|exports|files|engines|dependencies|optionalDependencies)$/
+  t.deepEqual(
+    Object.keys(published).filter((key) => !known.test(key)),
+    [],
+  )
+})
+
+test('what is published asks for each platform package, at exactly its version', (t) => {
+  t.is(manifest.optionalDependencies, undefined)
+  const expected = manifest.napi.targets.map((target) => [
+    `@ztensor/${parseTriple(target).platformArchABI}`,
+    manifest.version,
+  ])
+  t.deepEqual(publishedManifest().optionalDependencies, Object.fromEntries(expected))
+})
+
+test('npm/ has a folder for each platform, as `npm run packages` writes it, and no other', (t) => {
+  t.deepEqual(
+    readdirSync(new URL('../../npm', import.meta.url)).sort(),
+    platformPackages.map(({ platform }) => platform).sort(),
+  )
+  for (const { platform, files } of platformPackages)
+    for (const [name, text] of Object.entries(files))
+      t.is(read(`npm/${platform}/${name}`), text, `npm/${platform}/${name}`)
+})
+
+test('a platform package is limited to its platform, and runs nothing at installation', (t) => {
+  for (const { platform, os, cpu, libc, files } of platformPackages) {
+    const made = JSON.parse(files['package.json'])
+    t.is(made.name, `@ztensor/${platform}`)
+    t.deepEqual([made.os, made.cpu, made.libc], [[os], [cpu], libc && [libc]])
+    t.is(libc !== undefined, os === 'linux', platform)
+    t.is(made.scripts, undefined)
+  }
+})
+
+test('one version is in package.json, Cargo.toml and every lock file', (t) => {
+  const [, version] = /^\[workspace\.package\]\nversion = "(.*)"/m.exec(read('Cargo.toml'))
+  t.is(version, manifest.version)
+  t.is(JSON.parse(read('package-lock.json')).version, manifest.version)
+  t.true(read('Cargo.lock').includes(`name = "ztensor-node"\nversion = "${version}"`))
 })

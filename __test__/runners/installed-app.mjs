@@ -5,24 +5,23 @@ import { join } from 'node:path'
 import { root } from '../../scripts/command.mjs'
 import { createMainPackage } from '../../scripts/main-package.mjs'
 import { hostPlatform, packageOf } from '../../scripts/platform.mjs'
-import { addAddon, createPlatformPackages } from '../../scripts/platform-packages.mjs'
+import { addAddon, platformPackages } from '../../scripts/platform-packages.mjs'
 
 /** The name of the package that has the addon of this machine. */
 export const addonPackage = packageOf(hostPlatform)
 
 let packages
 /** Makes the packages, once: those that ask for them later find them where they are. */
-async function createPackages() {
-  const platforms = await createPlatformPackages()
-  const host = platforms.find(({ platform }) => platform === hostPlatform)
+function createPackages() {
+  const host = platformPackages.find(({ platform }) => platform === hostPlatform)
   assert.ok(host !== undefined && addAddon(host, root), `no addon for ${hostPlatform}: run \`npm run build\``)
-  return { host, main: createMainPackage(platforms.map(({ name }) => name)) }
+  return { host, main: createMainPackage() }
 }
 
 /** Puts the packages as they are published into `app/node_modules`. */
 export async function installInto(app) {
   packages ??= createPackages()
-  const { host, main } = await packages
+  const { host, main } = packages
   mkdirSync(app, { recursive: true })
   cpSync(main, join(app, 'node_modules/ztensor'), { recursive: true })
   cpSync(host.folder, join(app, 'node_modules', addonPackage), { recursive: true })

@@ -18,8 +18,8 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { capture, npm, root } from '../../scripts/command.mjs'
 import { createMainPackage } from '../../scripts/main-package.mjs'
-import { binaryOf, hostPlatform, manifest, packageOf } from '../../scripts/platform.mjs'
-import { addAddon, createPlatformPackages } from '../../scripts/platform-packages.mjs'
+import { binaryOf, hostPlatform, packageOf } from '../../scripts/platform.mjs'
+import { addAddon, platformPackages } from '../../scripts/platform-packages.mjs'
 import { serveRegistry } from './local-registry.mjs'
 
 const KIB = 1024
@@ -83,42 +83,14 @@ process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 const consumer = join(work, 'consumer')
 mkdirSync(consumer)
 
-const platforms = await createPlatformPackages()
-const host = platforms.find(({ platform }) => platform === hostPlatform)
+const host = platformPackages.find(({ platform }) => platform === hostPlatform)
 if (host === undefined) throw new Error(`no package is made for ${hostPlatform}`)
 if (!addAddon(host, root)) throw new Error(`${binaryOf(hostPlatform)} is missing: run \`npm run build\``)
-const main = await pack(createMainPackage(platforms.map(({ name }) => name)), work)
+const main = await pack(createMainPackage(), work)
 const addon = await pack(host.folder, work)
 console.log(`${main.filename}: ${Math.ceil(main.size / KIB)} KiB, ${main.paths.length} files`)
 console.log(`${addon.filename}: ${Math.ceil(addon.size / KIB)} KiB, ${addon.paths.length} files\n`)
 
-const packed = JSON.parse(readFileSync(join(root, 'build/package/package.json'), 'utf8'))
-const packedAddon = JSON.parse(readFileSync(join(host.folder, 'package.json'), 'utf8'))
-
-await check('Cargo.toml and package.json carry one version', () => {
-  const [, version] = /^\[workspace\.package\]\nversion = "(.*)"/m.exec(readFileSync(join(root, 'Cargo.toml'), 'utf8'))
-  assert.equal(version, manifest.version)
-})
-await check('the committed manifest asks for no platform package', () => {
-  assert.equal(manifest.optionalDependencies, undefined)
-})
-await check('the packed manifest asks for each target, at exactly this version', () => {
-  const names = Object.keys(packed.optionalDependencies)
-  assert.equal(names.length, manifest.napi.targets.length)
-  for (const name of names) {
-    assert.match(name, /^@ztensor\/(linux|darwin|win32)-/)
-    assert.equal(packed.optionalDependencies[name], manifest.version)
-  }
-})
-await check('the platform package is named after the platform and limited to it', () => {
-  assert.equal(packedAddon.name, packageOf(hostPlatform))
-  assert.equal(packedAddon.version, manifest.version)
-  assert.deepEqual(packedAddon.os, [process.platform])
-  assert.deepEqual(packedAddon.cpu, [process.arch])
-})
-await check('nothing runs at installation', () => {
-  for (const { scripts = {} } of [packed, packedAddon]) assert.deepEqual(scripts, {})
-})
 await check('the main package holds the compiled wrapper, its types and its documents, and nothing else', () => {
   const tooOld = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
   const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'index.d.mts', 'index.d.ts', 'package.json', tooOld]
@@ -158,7 +130,7 @@ await check('the types resolve in every module system (attw)', () =>
 )
 
 const registry = await serveRegistry(
-  platforms.map((made) => (made === host ? { ...made, tarball: addon.tarball } : made)),
+  platformPackages.map((made) => (made === host ? { ...made, tarball: addon.tarball } : made)),
 )
 const env = { ...process.env, PATH: pathWithoutRust(join(work, 'bin')) }
 // What `npm run` says of this repository would make the npm below work here instead of in the consumer.

@@ -13,7 +13,7 @@ function platform(): string {
   const { platform, arch } = process
   if (platform === 'win32') return `win32-${arch}-msvc`
   if (platform !== 'linux') return `${platform}-${arch}`
-  if (arch === 'arm') return 'linux-arm-gnueabihf'
+  if (arch === 'arm') return isMusl() ? 'linux-arm-musleabihf' : 'linux-arm-gnueabihf'
   return `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`
 }
 
