@@ -1,25 +1,46 @@
 // `npm run build`: the addon (Rust), then the wrapper (TypeScript) and the page of reports into dist/.
 //   --debug     an unoptimized addon
 //   --release   the addon as it is published, which takes minutes longer to link
-//   --addon     the addon only; what else is on the command line goes to `napi build` (--target, -x, --use-napi-cross)
+//   --zig       compiled and linked by zig, which it installs from PyPI in build/zig: for the oldest glibc (platform.mjs), or for musl
+//   --addon     the addon only; what else is on the command line goes to `napi build` (--target)
 //   --wrapper   the wrapper only, around the addon that is already there
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { bundle } from './bundle.mjs'
 import { isInstalled, root, runOrExit } from './command.mjs'
-import { hostPlatform, manifest, packageOf } from './platform.mjs'
+import { GLIBC, hostPlatform, manifest, packageOf } from './platform.mjs'
 import { buildView } from './view.mjs'
 
 const require = createRequire(import.meta.url)
-const flags = new Set(['--debug', '--release', '--addon', '--wrapper'])
+const flags = new Set(['--debug', '--release', '--zig', '--addon', '--wrapper'])
 const given = new Set(process.argv.slice(2).filter((argument) => flags.has(argument)))
-const forNapi = process.argv.slice(2).filter((argument) => !flags.has(argument))
+const others = process.argv.slice(2).filter((argument) => !flags.has(argument))
 
 // The addon's types, generated from src/. They are committed, so that the wrapper compiles where there is no Rust.
 const types = 'lib/native/binding.d.ts'
 const readTypes = () => readFileSync(join(root, types), 'utf8').replaceAll('\r\n', '\n')
+
+/** Puts zig and cargo-zigbuild on the PATH, each at one version. */
+function zig() {
+  const folder = join(root, 'build/zig')
+  const packages = ['ziglang==0.17.1', 'cargo-zigbuild==0.24.1']
+  const note = join(folder, packages.join(' '))
+  if (!existsSync(note)) {
+    rmSync(folder, { recursive: true, force: true })
+    runOrExit('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, ...packages])
+    writeFileSync(note, '')
+  }
+  process.env.PATH = `${join(folder, 'bin')}${delimiter}${process.env.PATH}`
+  process.env.CARGO_ZIGBUILD_ZIG_PATH = join(folder, 'ziglang/zig')
+}
+
+/** The arguments of napi for zig: `-x`, and the oldest glibc at the end of a target of glibc. */
+function withZig(args) {
+  zig()
+  return ['-x', ...args.map((one) => (/-linux-gnu/.test(one) ? `${one}.${GLIBC}` : one))]
+}
 
 function installedAddon() {
   try {
@@ -34,6 +55,7 @@ function buildAddon() {
     // No loader is generated: lib/native/native.ts is the only one.
     const cli = join(root, 'node_modules/@napi-rs/cli/dist/cli.js')
     const committed = readTypes()
+    const forNapi = given.has('--zig') ? withZig(others) : others
     const profile = given.has('--debug') ? [] : given.has('--release') ? ['--release'] : ['--profile', 'quick']
     runOrExit(process.execPath, [cli, 'build', '--platform', ...profile, '--no-js', '--dts', types, ...forNapi])
     if (process.env.CI && readTypes() !== committed) {

