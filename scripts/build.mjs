@@ -8,6 +8,7 @@ import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node
 import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { parseTriple } from '@napi-rs/cli'
 import { bundle } from './bundle.mjs'
 import { isInstalled, root, runOrExit } from './command.mjs'
 import { GLIBC, hostPlatform, manifest, packageOf } from './platform.mjs'
@@ -36,10 +37,12 @@ function zig() {
   process.env.CARGO_ZIGBUILD_ZIG_PATH = join(folder, 'ziglang/zig')
 }
 
-/** The arguments of napi for zig: `-x`, and the oldest glibc at the end of a target of glibc. */
+/** The arguments of napi for zig: `-x`, and the oldest glibc at the end of a target of glibc. The target is this machine by default. */
 function withZig(args) {
   zig()
-  return ['-x', ...args.map((one) => (/-linux-gnu/.test(one) ? `${one}.${GLIBC}` : one))]
+  const host = manifest.napi.targets.find((target) => parseTriple(target).platformArchABI === hostPlatform)
+  const target = args.includes('--target') ? [] : ['--target', host]
+  return ['-x', ...target, ...args].map((one) => (/-linux-gnu/.test(one) ? `${one}.${GLIBC}` : one))
 }
 
 function installedAddon() {

@@ -17,7 +17,7 @@ function outcome(program, args) {
 }
 
 /** Checks the addon of one platform. Returns `{ platform, problem, found }`: `problem` is undefined if it may be published. */
-export function checkAddon({ platform, target }, folder) {
+export function checkAddon({ platform, target }, folder, maxBytes) {
   const file = join(folder, binaryOf(platform))
   const cargo = [
     'run',
@@ -28,7 +28,7 @@ export function checkAddon({ platform, target }, folder) {
     '--',
     target,
     GLIBC,
-    String(MAX_BYTES),
+    String(maxBytes),
     file,
   ]
   const read = outcome('cargo', cargo)
@@ -40,9 +40,11 @@ export function checkAddon({ platform, target }, folder) {
   return { platform, found: `${read.output}; loaded` }
 }
 
-/** Checks addons and prints what was found. Returns the platforms whose addon must not be published. */
-export function checkAddons(packages, folder) {
-  const results = packages.map((one) => checkAddon(one, folder))
+/** Checks addons, some of any size, and prints what was found. Returns the platforms whose addon must not be published. */
+export function checkAddons(packages, folder, ofAnySize = []) {
+  const results = packages.map((one) =>
+    checkAddon(one, folder, ofAnySize.includes(one.platform) ? Number.MAX_SAFE_INTEGER : MAX_BYTES),
+  )
   for (const { platform, problem, found } of results) {
     if (problem === undefined) console.log(`${platform}: ${found}`)
     else console.error(`${platform}: ${problem}`)

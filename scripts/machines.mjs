@@ -46,6 +46,44 @@ export function nodeOf(platform) {
   return platform === hostPlatform ? process.execPath : undefined
 }
 
+/** The folder of Debian's Rust, which builds a standard library for any target. For tests, never for releases. */
+function debianRust() {
+  const folder = join(machines, 'rust')
+  if (!existsSync(folder)) {
+    const wanted = ['rustc-web', 'cargo-web', 'rust-web-src']
+    const simulated = run('apt-get', ['install', '--simulate', '--no-install-recommends', ...wanted])
+    const names = [...simulated.matchAll(/^Inst (\S+)/gm)].map(([, name]) => name)
+    const debs = join(machines, 'debs')
+    mkdirSync(debs, { recursive: true })
+    run('apt-get', ['download', '-qq', ...names], { cwd: debs })
+    for (const name of readdirSync(debs)) run('dpkg', ['-x', join(debs, name), `${folder}.new`])
+    rmSync(debs, { recursive: true })
+    renameSync(`${folder}.new`, folder)
+  }
+  return join(folder, 'usr')
+}
+
+/**
+ * What `npm run build` needs to build for a target: variables, and arguments of cargo. Without a standard library for the target, which
+ * rustup installs if it can reach its server, Debian's Rust builds one.
+ */
+export function rustFor(target) {
+  const library = spawnSync('rustc', ['--print', 'target-libdir', '--target', target], { encoding: 'utf8' }).stdout
+  if (existsSync(library?.trim() ?? '')) return { env: {}, args: [] }
+  if (spawnSync('rustup', ['target', 'add', target], { stdio: 'ignore' }).status === 0) return { env: {}, args: [] }
+  const rust = debianRust()
+  const program = (name) => join(rust, 'bin', name)
+  const env = {
+    CARGO: program('cargo'),
+    RUSTC: program('rustc'),
+    LD_LIBRARY_PATH: join(rust, 'lib/x86_64-linux-gnu'),
+    // A stable compiler that may build its own standard library.
+    RUSTC_BOOTSTRAP: '1',
+    CARGO_TARGET_DIR: join(root, 'target/debian-rust'),
+  }
+  return { env, args: ['--', '-Zbuild-std'] }
+}
+
 /** What Debian a platform's program has, for reports. */
 export const suiteOf = (platform) => MACHINES[platform]?.suite
 

@@ -1,7 +1,8 @@
-// node scripts/publish.mjs FOLDER [--dry-run | --rehearse REGISTRY PLATFORM...]: publishes the platform packages with the addons in FOLDER,
-// then the main package, each with provenance. Every addon must be there and pass scripts/check-addons.mjs. A version that is already
-// published is skipped, so that a release that stopped halfway can be run again. CI calls this on a version tag, and with --dry-run on
-// every push. A rehearsal publishes to a registry on this machine, without provenance, and checks only the addons of these platforms.
+// node scripts/publish.mjs FOLDER [--dry-run | --rehearse REGISTRY [--any-size=PLATFORM] PLATFORM...]: publishes the platform packages with
+// the addons in FOLDER, then the main package, each with provenance. Every addon must be there and pass scripts/check-addons.mjs. A version
+// that is already published is skipped, so that a release that stopped halfway can be run again. CI calls this on a version tag, and with
+// --dry-run on every push. A rehearsal publishes to a registry on this machine, without provenance, and checks the addons of these
+// platforms only.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -12,7 +13,11 @@ import { createMainPackage } from './main-package.mjs'
 import { binaryOf, manifest } from './platform.mjs'
 import { addAddon, platformPackages } from './platform-packages.mjs'
 
-const options = { 'dry-run': { type: 'boolean' }, rehearse: { type: 'string' } }
+const options = {
+  'dry-run': { type: 'boolean' },
+  rehearse: { type: 'string' },
+  'any-size': { type: 'string', multiple: true },
+}
 const { values, positionals } = parseArgs({ options, allowPositionals: true })
 const [folder, ...platforms] = positionals
 const registry = values.rehearse
@@ -41,7 +46,7 @@ const from = resolve(folder)
 const missing = platformPackages.filter(({ platform }) => !existsSync(join(from, binaryOf(platform))))
 if (missing.length > 0) stop(`no addon in ${folder} for ${missing.map(({ platform }) => platform).join(', ')}`)
 const toCheck = platformPackages.filter(({ platform }) => registry === undefined || platforms.includes(platform))
-const wrong = checkAddons(toCheck, from)
+const wrong = checkAddons(toCheck, from, registry === undefined ? [] : values['any-size'])
 if (wrong.length > 0) stop(`nothing is published: the addon is wrong for ${wrong.join(', ')}`)
 
 for (const one of platformPackages) addAddon(one, from)

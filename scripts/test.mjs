@@ -89,7 +89,8 @@ if (words.length > 0) {
 }
 
 // CI tests what is published.
-runOrExit(node, ['scripts/build.mjs', ...(process.env.CI ? ['--release'] : [])])
+const published = process.platform === 'linux' ? ['--release', '--zig'] : ['--release']
+runOrExit(node, ['scripts/build.mjs', ...(process.env.CI ? published : [])])
 
 const rows = []
 const failed = []

@@ -1,5 +1,5 @@
 // What must work in every runtime, without a test framework: `node smoke.mjs`, `bun smoke.mjs`, `deno run -A smoke.mjs`. Ends with
-// `smoke: N passed, N failed`.
+// `smoke: N passed, N failed`. A copy in another folder tests the package `ztensor` that is installed there, with ZTENSOR_FIXTURES.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
@@ -10,9 +10,14 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { convert, create, open, openSync, TensorFile, toFloat32, verify, ZTensorError } from '../../dist/index.mjs'
 
-const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url))
+const installed = process.env.ZTENSOR_FIXTURES !== undefined
+const { convert, create, open, openSync, TensorFile, toFloat32, verify, ZTensorError } = await import(
+  installed ? 'ztensor' : '../../dist/index.mjs'
+)
+const commonJs = installed ? 'ztensor' : fileURLToPath(new URL('../../dist/index.js', import.meta.url))
+
+const fixtures = process.env.ZTENSOR_FIXTURES ?? fileURLToPath(new URL('../fixtures/', import.meta.url))
 const vectors = readdirSync(fixtures).filter((name) => /\.(zt|safetensors|btf)$/.test(name))
 const scratch = mkdtempSync(join(tmpdir(), 'ztensor-smoke-'))
 const elements = 2 ** 18
@@ -107,7 +112,7 @@ const cases = {
     )
     assert.throws(() => openSync(new Uint8Array(64)), { code: 'ZT_BAD_MAGIC' })
     assert.throws(() => openSync(7), { code: 'ZT_INVALID_ARG' })
-    assert.ok(createRequire(import.meta.url)('../../dist/index.js').TensorFile === TensorFile)
+    assert.ok(createRequire(import.meta.url)(commonJs).TensorFile === TensorFile)
   },
   'a signal stops a load': async () => {
     const file = openSync(ones('signal.safetensors'))
@@ -126,7 +131,7 @@ const cases = {
     const path = ones('worker.safetensors')
     const code = `
       const { parentPort } = require('node:worker_threads')
-      const { openSync } = require(${JSON.stringify(fileURLToPath(new URL('../../dist/index.js', import.meta.url)))})
+      const { openSync } = require(${JSON.stringify(createRequire(import.meta.url).resolve(commonJs))})
       parentPort.postMessage(openSync(${JSON.stringify(path)}).tensor('w').data[5])`
     const worker = new Worker(code, { eval: true })
     const value = await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))

@@ -1,0 +1,182 @@
+// `npm run rehearse [-- [--built] [--quick] PLATFORM...]`: a release, up to the registry. Builds the addons of these platforms, packs,
+// publishes to a registry on this machine, and installs from there into empty folders, where the package must work without Rust: by npm,
+// pnpm, yarn and bun, for every platform, and where an installation goes wrong. Addons for other platforms of Linux run under qemu.
+//   --built   the addons that are there (ztensor.<platform>.node): of this machine by default
+//   --quick   unoptimized addons, whose size is not checked
+// Without platforms: this machine's, and on Linux the one for musl. `all` is all that this machine can run.
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { capture, root } from '../../scripts/command.mjs'
+import { installMachine, runnable, rustFor, suiteOf } from '../../scripts/machines.mjs'
+import { binaryOf, hostPlatform } from '../../scripts/platform.mjs'
+import { platformPackages } from '../../scripts/platform-packages.mjs'
+import { createConsumer, pathWithoutRust } from './rehearsal/consumer.mjs'
+import { brokenInstallations, otherManagers, selection, usage } from './rehearsal/installations.mjs'
+import { checkPackages } from './rehearsal/packages.mjs'
+import { installTools, settingsFor, startRegistry } from './rehearsal/registry.mjs'
+
+const { values, positionals } = parseArgs({
+  options: { built: { type: 'boolean' }, quick: { type: 'boolean' } },
+  allowPositionals: true,
+})
+const defaults = values.built || hostPlatform !== 'linux-x64-gnu' ? [hostPlatform] : [hostPlatform, 'linux-x64-musl']
+const names = positionals.includes('all') ? runnable : positionals.length > 0 ? positionals : defaults
+const platforms = names.map((name) => {
+  const found = platformPackages.find(({ platform, target }) => [platform, target].includes(name))
+  if (found === undefined || !runnable.includes(found.platform))
+    throw new Error(`${name} cannot be rehearsed on this machine: choose of ${runnable.join(', ')}`)
+  return found
+})
+
+let passed = 0
+let failed = 0
+/** Runs one check and prints its result. */
+async function check(claim, prove) {
+  const started = performance.now()
+  try {
+    const detail = await prove()
+    passed += 1
+    const seconds = Math.round((performance.now() - started) / 1000)
+    console.log(
+      `ok     ${claim}${typeof detail === 'string' ? ` (${detail})` : ''}${seconds > 1 ? `, ${seconds} s` : ''}`,
+    )
+  } catch (error) {
+    failed += 1
+    console.log(`FAILED ${claim}\n${error.message}\n`)
+  }
+}
+
+async function succeed(program, args, options) {
+  const { status, output } = await capture(program, args, options)
+  assert.equal(status, 0, `${program} ${args.join(' ')} ended with ${status}:\n${output}`)
+  return output
+}
+
+const work = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-rehearsal-')))
+process.on('exit', () => rmSync(work, { recursive: true, force: true }))
+const addons = join(root, 'build/rehearsal/addons')
+rmSync(addons, { recursive: true, force: true })
+mkdirSync(addons, { recursive: true })
+
+const QUICK = {
+  CARGO_PROFILE_RELEASE_LTO: 'off',
+  CARGO_PROFILE_RELEASE_CODEGEN_UNITS: '16',
+  CARGO_PROFILE_RELEASE_OPT_LEVEL: '1',
+}
+/** The platforms whose addon is not built as a release builds it. */
+const quick = new Set()
+/** Builds the addon of a platform, or takes the one that is there, into `addons`. */
+async function buildAddon({ platform, target }) {
+  const built = join(root, binaryOf(platform))
+  if (!values.built || !existsSync(built)) {
+    const zig = platform.startsWith('linux-') ? ['--zig'] : []
+    const { env, args } = rustFor(target)
+    if (values.quick) quick.add(platform)
+    const build = ['scripts/build.mjs', '--release', '--addon', ...zig, '--target', target, ...args]
+    await succeed(process.execPath, build, {
+      env: { ...process.env, ...env, ...(values.quick ? QUICK : {}) },
+      echo: true,
+    })
+  }
+  copyFileSync(built, join(addons, binaryOf(platform)))
+}
+
+const tools = installTools()
+tools.catch(() => {})
+for (const one of platforms) await buildAddon(one)
+// What is published for the other platforms is never loaded.
+for (const { platform } of platformPackages)
+  if (!platforms.some((one) => one.platform === platform)) writeFileSync(join(addons, binaryOf(platform)), 'a stand-in')
+console.log()
+await checkPackages(check, platforms, addons, work, { quick })
+
+await tools
+const registry = await startRegistry(join(work, 'registry'))
+const env = { ...settingsFor(registry.url, join(work, 'home')), PATH: pathWithoutRust(join(work, 'bin')) }
+const publish = () => {
+  const size = Array.from(quick, (platform) => `--any-size=${platform}`)
+  const args = [
+    'scripts/publish.mjs',
+    addons,
+    '--rehearse',
+    registry.url,
+    ...size,
+    ...platforms.map(({ platform }) => platform),
+  ]
+  return succeed(process.execPath, args, { env: { ...process.env, npm_config_userconfig: env.npm_config_userconfig } })
+}
+const firstPackages = () => capture(process.execPath, ['scripts/first-packages.mjs', '--registry', registry.url])
+
+await check('before the first release, an owner learns what to publish by hand', async () => {
+  const { status, output } = await firstPackages()
+  assert.equal(status, 1, output)
+  for (const { platform } of platformPackages)
+    assert.ok(output.includes(`npm publish npm/${platform} --access`), output)
+})
+await check('all packages are published, after their addons were checked', async () => {
+  const output = await publish()
+  for (const { name } of platformPackages) assert.ok(output.includes(`+ ${name}@`), output)
+  assert.ok(output.includes('+ ztensor@'), output)
+})
+await check('a second run publishes nothing', async () => {
+  const output = await publish()
+  assert.equal(output.match(/is already published/g)?.length, platformPackages.length + 1, output)
+})
+await check('then all first packages exist', async () => {
+  const { status, output } = await firstPackages()
+  assert.equal(status, 0, output)
+})
+await check('there is no Rust on the PATH of what follows', async () => {
+  for (const name of ['cargo', 'rustc']) assert.equal((await capture(name, ['--version'], { env })).status, 127)
+})
+
+let made = 0
+const consumer = () => createConsumer(join(work, `consumer-${++made}`), env)
+const host = platforms.find(({ platform }) => platform === hostPlatform)
+let expected
+if (host !== undefined) {
+  await usage(check, consumer)
+  await otherManagers(check, consumer)
+  await brokenInstallations(check, consumer, registry)
+  const app = consumer()
+  await app.npm('install', 'ztensor')
+  expected = await app.values()
+}
+await selection(check, consumer)
+
+for (const { platform, name, os, cpu, libc } of platforms) {
+  const app = consumer()
+  const system = `--os=${os} --cpu=${cpu}${libc === undefined ? '' : ` --libc=${libc}`}`
+  await app.npm('install', 'ztensor', ...system.split(' '))
+  let node = process.execPath
+  const where = suiteOf(platform) === undefined ? 'this machine' : `the C library of Debian ${suiteOf(platform)}`
+  if (suiteOf(platform) !== undefined && process.platform === 'linux') {
+    try {
+      node = installMachine(platform)
+    } catch (error) {
+      if (platform !== hostPlatform) throw error
+      console.log(`not run: ${name} with an old C library: ${error.message.split('\n')[0]}`)
+    }
+  }
+  await check(`${name} works with ${where}`, async () => {
+    const { stdout } = await app.succeed(node, ['-p', 'process.version + " " + process.arch'])
+    return `smoke: ${await app.smoke(node)} passed, Node ${stdout.trim()}`
+  })
+  await check(`${name} gives the values and writes the bytes of ${hostPlatform}`, async () => {
+    const found = await app.values(node)
+    if (expected === undefined) return 'not compared: this machine is not rehearsed'
+    const different = Object.keys(expected).filter(
+      (path) => JSON.stringify(found[path]) !== JSON.stringify(expected[path]),
+    )
+    assert.deepEqual(different, [])
+    assert.equal(Object.keys(found).length, Object.keys(expected).length)
+    return `${Object.keys(found).length} files`
+  })
+}
+
+registry.close()
+console.log(`\nrehearsal: ${passed} passed, ${failed} failed`)
+process.exitCode = failed > 0 ? 1 : 0
