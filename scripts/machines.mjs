@@ -2,8 +2,18 @@
 // platform with its C library, under qemu if the processor is another. Everything comes from packages (Debian's, npm's and PyPI's) and is
 // unpacked there: nothing is installed.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { isAbsolute, join } from 'node:path'
 import { isInstalled, npm, root } from './command.mjs'
 import { hostPlatform } from './platform.mjs'
 
@@ -39,6 +49,7 @@ const programOf = (platform) => join(machines, platform, 'node')
 /** The platforms that this machine can run, by itself or with what `installMachine` brings. */
 export const runnable =
   process.platform === 'linux' && process.arch === 'x64' && isInstalled('dpkg') ? Object.keys(MACHINES) : [hostPlatform]
+const installable = runnable.length > 1
 
 /** The Node program of a platform. Undefined where there is none yet. */
 export function nodeOf(platform) {
@@ -84,8 +95,11 @@ export function rustFor(target) {
   return { env, args: ['--', '-Zbuild-std'] }
 }
 
-/** What Debian a platform's program has, for reports. */
-export const suiteOf = (platform) => MACHINES[platform]?.suite
+/** What a platform's program runs on, for reports. */
+export function describe(platform) {
+  const { suite, qemu } = MACHINES[platform]
+  return `${platform.endsWith('-musl') ? 'musl' : 'glibc'} of Debian ${suite}${qemu === undefined ? '' : ', under qemu'}`
+}
 
 function run(program, args, options) {
   const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', ...options })
@@ -168,12 +182,21 @@ function unpackNode({ node, wheel }, folder) {
 export function installMachine(platform) {
   if (nodeOf(platform) === programOf(platform)) return programOf(platform)
   const machine = MACHINES[platform]
-  if (machine === undefined) throw new Error(`Node for ${platform} does not run on this machine`)
+  if (!installable || machine === undefined) throw new Error(`Node for ${platform} needs Debian on x64`)
   const folder = join(machines, platform)
   rmSync(folder, { recursive: true, force: true })
   const files = join(folder, 'root')
   const musl = platform.endsWith('-musl')
   unpack(machine, musl ? ['musl'] : ['libstdc++6', ...(machine.debian === 'armhf' ? ['libatomic1'] : [])], files)
+  // Loaders are links to absolute paths.
+  for (const path of ['lib', 'lib64'].map((name) => join(files, name)))
+    for (const entry of existsSync(path) ? readdirSync(path, { withFileTypes: true }) : []) {
+      const link = join(path, entry.name)
+      const to = entry.isSymbolicLink() ? readlinkSync(link) : ''
+      if (!isAbsolute(to)) continue
+      rmSync(link)
+      symlinkSync(join(files, to), link)
+    }
   // Since Debian 13 packages have no /lib, which is a link there.
   if (!existsSync(join(files, 'lib'))) symlinkSync('usr/lib', join(files, 'lib'))
   const node = join(folder, 'files', unpackNode(machine, join(folder, 'files')))

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { capture, root } from '../../scripts/command.mjs'
-import { installMachine, runnable, rustFor, suiteOf } from '../../scripts/machines.mjs'
+import { describe, installMachine, runnable, rustFor } from '../../scripts/machines.mjs'
 import { binaryOf, hostPlatform } from '../../scripts/platform.mjs'
 import { platformPackages } from '../../scripts/platform-packages.mjs'
 import { createConsumer, pathWithoutRust } from './rehearsal/consumer.mjs'
@@ -152,16 +152,15 @@ for (const { platform, name, os, cpu, libc } of platforms) {
   const system = `--os=${os} --cpu=${cpu}${libc === undefined ? '' : ` --libc=${libc}`}`
   await app.npm('install', 'ztensor', ...system.split(' '))
   let node = process.execPath
-  const where = suiteOf(platform) === undefined ? 'this machine' : `the C library of Debian ${suiteOf(platform)}`
-  if (suiteOf(platform) !== undefined && process.platform === 'linux') {
-    try {
-      node = installMachine(platform)
-    } catch (error) {
-      if (platform !== hostPlatform) throw error
-      console.log(`not run: ${name} with an old C library: ${error.message.split('\n')[0]}`)
-    }
+  let where = 'this machine'
+  try {
+    node = installMachine(platform)
+    where = describe(platform)
+  } catch (error) {
+    if (platform !== hostPlatform) throw error
+    console.log(`not run: ${name} with an old C library: ${error.message.split('\n')[0]}`)
   }
-  await check(`${name} works with ${where}`, async () => {
+  await check(`${name} works on ${where}`, async () => {
     const { stdout } = await app.succeed(node, ['-p', 'process.version + " " + process.arch'])
     return `smoke: ${await app.smoke(node)} passed, Node ${stdout.trim()}`
   })
