@@ -27,10 +27,7 @@ test('the manifest says where the package comes from', (t) => {
 test('the workflow builds each target, those of Linux with zig', (t) => {
   const matrix = /\n {2}build:\n[\s\S]*?\n {4}runs-on:/.exec(read('.github/workflows/ci.yml'))[0]
   const rows = [...matrix.matchAll(/- \{ target: ([\w-]+), [^}]*\}/g)]
-  t.deepEqual(
-    rows.map(([, target]) => target).sort(),
-    [...manifest.napi.targets].sort(),
-  )
+  t.deepEqual(rows.map(([, target]) => target).sort(), [...manifest.napi.targets].sort())
   for (const [row, target] of rows) t.is(row.includes('options: --zig'), target.includes('-linux-'), target)
 })
 
