@@ -126,7 +126,10 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
         assert!(verify::verify(reading, &[0]).unwrap().failures.is_empty());
         let tensor = catalog.tensor(0).unwrap();
         let what = format!("{nth} {} {:?}", case.layout, case.shape);
-        assert!(bits(&reading.dequantize(tensor, None).unwrap(), f32::from_ne_bytes) == case.expected, "{what}");
+        assert!(
+            bits(&reading.dequantize(tensor, None).unwrap(), f32::from_ne_bytes) == case.expected,
+            "{what}"
+        );
         assert_eq!(*without_parameters(tensor).unwrap().values().unwrap(), [note()], "{what}");
         // Without the first and the last of the outermost dimension, and of the innermost only the middle.
         let cut = |(at, &dim): (usize, &u64)| {
