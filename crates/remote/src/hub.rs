@@ -293,9 +293,10 @@ impl Repository {
     /// Returns a description of the commit by its files in the cache, if there are any. `error`: why the hub gave none.
     fn cached(&self, error: &Error) -> Option<Described> {
         let files = self.cache.as_ref()?.files(&self.address.revision)?;
-        let why = match self.is_offline {
-            true => "the hub is not accessed (HF_HUB_OFFLINE, or the option offline)".to_owned(),
-            false => format!("the hub did not list the files of this commit: {}", error.message()),
+        let why = if self.is_offline {
+            "the hub is not accessed (HF_HUB_OFFLINE, or the option offline)".to_owned()
+        } else {
+            format!("the hub did not list the files of this commit: {}", error.message())
         };
         let warning = format!("{why}; its cache may not have all files of the folder");
         Some(Described::cached(self.address.revision.clone(), files, warning))

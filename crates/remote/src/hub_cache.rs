@@ -51,15 +51,12 @@ fn with_variables(text: &str, options: &Options) -> String {
             let end = after.find('%').unwrap_or_default();
             (after.get(..end).unwrap_or_default(), end + 1)
         };
-        match options.raw_variable(name).filter(|_| !name.is_empty()) {
-            Some(value) => {
-                found.push_str(&value);
-                rest = after.get(length..).unwrap_or_default();
-            }
-            None => {
-                found.push_str(mark);
-                rest = after;
-            }
+        if let Some(value) = options.raw_variable(name).filter(|_| !name.is_empty()) {
+            found.push_str(&value);
+            rest = after.get(length..).unwrap_or_default();
+        } else {
+            found.push_str(mark);
+            rest = after;
         }
     }
     found.push_str(rest);
