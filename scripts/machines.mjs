@@ -110,7 +110,10 @@ function run(program, args, options) {
 /** Debian's server, as this machine's own lists name it. */
 function mirror() {
   const args = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', 'Origin: Debian', 'Label: Debian']
-  const [first] = run('apt-get', args).split('\n').filter(Boolean)
+  const list = () => run('apt-get', args).split('\n').filter(Boolean)
+  // A new machine has no lists.
+  if (list().length === 0 && process.getuid() === 0) run('apt-get', ['update', '-qq'])
+  const [first] = list()
   if (first === undefined) throw new Error('this machine has no list of packages from Debian: run "apt-get update"')
   return first
 }
