@@ -61,6 +61,7 @@ export function nodeOf(platform) {
 function debianRust() {
   const folder = join(machines, 'rust')
   if (!existsSync(folder)) {
+    updateLists()
     const wanted = ['rustc-web', 'cargo-web', 'rust-web-src']
     const simulated = run('apt-get', ['install', '--simulate', '--no-install-recommends', ...wanted])
     const names = [...simulated.matchAll(/^Inst (\S+)/gm)].map(([, name]) => name)
@@ -107,10 +108,20 @@ function run(program, args, options) {
   return stdout
 }
 
-/** Debian's server, as this machine's own lists name it. */
-function mirror() {
+/** Debian's servers, as this machine's own lists name them. */
+function debianSources() {
   const args = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', 'Origin: Debian', 'Label: Debian']
-  const [first] = run('apt-get', args).split('\n').filter(Boolean)
+  return run('apt-get', args).split('\n').filter(Boolean)
+}
+
+/** Fetches apt's lists on a new machine, which has none. */
+function updateLists() {
+  if (debianSources().length === 0 && process.getuid() === 0) run('apt-get', ['update', '-qq'])
+}
+
+function mirror() {
+  updateLists()
+  const [first] = debianSources()
   if (first === undefined) throw new Error('this machine has no list of packages from Debian: run "apt-get update"')
   return first
 }

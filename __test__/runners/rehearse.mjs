@@ -85,6 +85,11 @@ async function buildAddon({ platform, target }) {
 const tools = installTools()
 tools.catch(() => {})
 for (const one of platforms) await buildAddon(one)
+const host = platforms.find(({ platform }) => platform === hostPlatform)
+// The build of the wrapper loads this machine's addon.
+if (host !== undefined && !(values.built && existsSync(join(root, 'dist'))))
+  await succeed(process.execPath, ['scripts/build.mjs', '--wrapper'])
+if (!existsSync(join(root, 'dist'))) throw new Error('there is no dist/: run `npm run build`')
 // What is published for the other platforms is never loaded.
 for (const { platform } of platformPackages)
   if (!platforms.some((one) => one.platform === platform)) writeFileSync(join(addons, binaryOf(platform)), 'a stand-in')
@@ -133,7 +138,6 @@ await check('there is no Rust on the PATH of what follows', async () => {
 
 let made = 0
 const consumer = () => createConsumer(join(work, `consumer-${++made}`), env)
-const host = platforms.find(({ platform }) => platform === hostPlatform)
 let expected
 if (host !== undefined) {
   await usage(check, consumer)
