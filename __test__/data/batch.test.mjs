@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
+import { BIG_ENDIAN_HOST, littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
@@ -71,7 +71,8 @@ test('small neighbours share a buffer that is the caller’s own; a large tensor
   const file = openSync(await many(100))
   const loaded = await file.load()
   const buffers = new Set([...loaded.values()].flatMap(({ data }) => data?.buffer ?? []))
-  t.true(buffers.size < 10, `${buffers.size} buffers`)
+  // Elements that must be swapped are not read together.
+  if (!BIG_ENDIAN_HOST) t.true(buffers.size < 10, `${buffers.size} buffers`)
   const large = loaded.get('large').data
   t.is(large.buffer.byteLength, large.byteLength)
   for (const [name, { data }] of loaded) if (name !== 'sparse') data.fill(0)
