@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url'
 import { parseTriple } from '@napi-rs/cli'
 import { bundle } from './bundle.mjs'
 import { isInstalled, root, runOrExit } from './command.mjs'
-import { GLIBC, hostPlatform, manifest, packageOf } from './platform.mjs'
+import { glibcOf, hostPlatform, manifest, packageOf } from './platform.mjs'
 import { buildView } from './view.mjs'
 
 const require = createRequire(import.meta.url)
@@ -42,7 +42,7 @@ function withZig(args) {
   zig()
   const host = manifest.napi.targets.find((target) => parseTriple(target).platformArchABI === hostPlatform)
   const target = args.includes('--target') ? [] : ['--target', host]
-  return ['-x', ...target, ...args].map((one) => (/-linux-gnu/.test(one) ? `${one}.${GLIBC}` : one))
+  return ['-x', ...target, ...args].map((one) => (/-linux-gnu/.test(one) ? `${one}.${glibcOf(one)}` : one))
 }
 
 function installedAddon() {

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { root } from './command.mjs'
 import { nodeOf } from './machines.mjs'
-import { binaryOf, GLIBC, MAX_BYTES } from './platform.mjs'
+import { binaryOf, glibcOf, MAX_BYTES } from './platform.mjs'
 import { platformPackages } from './platform-packages.mjs'
 
 const LOAD = 'const { formats } = require(process.argv[1]); if (!(formats().length > 0)) throw new Error("no formats")'
@@ -27,7 +27,7 @@ export function checkAddon({ platform, target }, folder, maxBytes) {
     'ztensor-binaries',
     '--',
     target,
-    GLIBC,
+    glibcOf(target),
     String(maxBytes),
     file,
   ]

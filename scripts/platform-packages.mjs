@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseTriple } from '@napi-rs/cli'
 import { root } from './command.mjs'
-import { binaryOf, GLIBC, manifest, packageOf } from './platform.mjs'
+import { binaryOf, glibcOf, manifest, packageOf } from './platform.mjs'
 
 const SYSTEMS = { linux: 'Linux', darwin: 'macOS', win32: 'Windows' }
 const LIBRARIES = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl' }
@@ -16,7 +16,7 @@ function packageFor(target) {
   const { platform: os, arch: cpu, abi, platformArchABI: platform } = parseTriple(target)
   const libc = LIBRARIES[abi]
   const name = packageOf(platform)
-  const needs = libc === 'glibc' ? `, glibc ${GLIBC} or newer` : libc === 'musl' ? ', musl' : ''
+  const needs = libc === 'glibc' ? `, glibc ${glibcOf(target)} or newer` : libc === 'musl' ? ', musl' : ''
   const description = `The native binary of ${manifest.name} for ${SYSTEMS[os]} on ${cpu}${needs}`
   const { version, license, repository, homepage, bugs, engines } = manifest
   const main = binaryOf(platform)

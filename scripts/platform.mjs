@@ -16,8 +16,8 @@ function abi() {
 /** The platform that this process runs on. */
 export const hostPlatform = `${process.platform}-${process.arch}${abi()}`
 
-/** The oldest glibc that the addons for it run on: that of Rust's own standard library. */
-export const GLIBC = '2.17'
+/** The oldest glibc that the addon of a target runs on: that of Rust's own standard library, or the oldest that zig has for ppc64le. */
+export const glibcOf = (target) => (target.startsWith('powerpc64le-') ? '2.19' : '2.17')
 
 /** The largest addon that is published. It has every format and the clients of servers; debug information makes it ten times as large. */
 export const MAX_BYTES = 12 * 1024 * 1024
