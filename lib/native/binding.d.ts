@@ -323,7 +323,7 @@ export declare function attributeRefusal(writeFormat: string, canonical: boolean
 /** Whether tensors of a layout can be dequantized. */
 export declare function canDequantize(layout: string): boolean
 
-/** Casts elements to another type, like `convert`; `output` must have exactly the right size. */
+/** Casts elements to another type, like `convert`; `output` must have exactly the right size, and is little-endian as well. */
 export declare function castElements(from: number, to: number, input: Uint8Array, output: Uint8Array): void
 
 /** Checks the data rules of COO; with `strictly`, also those of zTensor 2, which requires unique cells. */
