@@ -10,7 +10,7 @@ import {
   type NativeWriter,
   type Selected,
 } from '../native/native.js'
-import { everything, inBatches } from '../read/batches.js'
+import { everything, inBatches, TURN } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, withOpen } from '../read/open.js'
 import type { Source } from '../read/source.js'
@@ -190,10 +190,13 @@ export async function choose(
   if (rename === undefined) return rethrowNative(() => take(chosen, []))
   const catalog = await TensorFile.ready(file, signal)
   const names = new NewNames(rename)
-  for (let from = 0; from < chosen.length; from += RENAMED) {
-    if (from > 0) await nextTurn()
-    const some = chosen.subarray(from, from + RENAMED)
-    const renamed = Array.from(some, (ordinal) => names.of(catalog.name(ordinal)))
+  for (let from = 0; from < chosen.length; from += TURN) {
+    const some = chosen.subarray(from, from + TURN)
+    const renamed: string[] = []
+    for (const ordinal of some) {
+      if (renamed.length % RENAMED === RENAMED - 1) await nextTurn()
+      renamed.push(names.of(catalog.name(ordinal)))
+    }
     rethrowNative(() => take(some, renamed))
   }
   names.check()
