@@ -61,7 +61,7 @@ const addons = join(root, 'build/rehearsal/addons')
 rmSync(addons, { recursive: true, force: true })
 mkdirSync(addons, { recursive: true })
 
-/** Unoptimized addons are built in a third of the time. They are small enough to publish without what a debugger wants. */
+/** An unoptimized addon is small enough to publish if it has no debug information. */
 const QUICK = { CARGO_PROFILE_DEV_STRIP: 'symbols', CARGO_PROFILE_DEV_DEBUG: 'none' }
 /** The platforms whose addon is not built as a release builds it. */
 const quick = new Set()
