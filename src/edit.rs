@@ -80,6 +80,13 @@ pub fn compact_file<'env>(
     })
 }
 
+/// Attributes to set, and a map whose keys are removed.
+pub fn changes(set: Unknown<'_>, unset: Unknown<'_>) -> Result<AttributeChanges> {
+    let set = value::from_js_map(set)?.into_iter().map(|(key, value)| (key, Some(value)));
+    let unset = value::from_js_map(unset)?.into_iter().map(|(key, _)| (key, None));
+    Ok(set.chain(unset).collect())
+}
+
 #[napi]
 impl NativeWriter {
     /// The version that the file is written in.
@@ -107,9 +114,7 @@ impl NativeWriter {
         set: Unknown<'_>,
         unset: Unknown<'_>,
     ) -> Result<()> {
-        let set = value::from_js_map(set)?.into_iter().map(|(key, value)| (key, Some(value)));
-        let unset = value::from_js_map(unset)?.into_iter().map(|(key, _)| (key, None));
-        let changes: AttributeChanges = set.chain(unset).collect();
+        let changes = changes(set, unset)?;
         self.harmlessly(&env, |writer| writer.change_attributes(name.as_deref(), changes))
     }
 }

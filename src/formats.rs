@@ -59,6 +59,8 @@ pub struct AlignmentInfo {
     pub least: f64,
     pub usual: f64,
     pub powers_of_two: bool,
+    /// The attribute of the file that states it, if there is one.
+    pub attribute: Option<String>,
 }
 
 impl From<&Format> for FormatInfo {
@@ -78,6 +80,7 @@ impl From<&WriteFormat> for WriteFormatInfo {
             least: number(alignment.least),
             usual: number(alignment.usual),
             powers_of_two: alignment.powers_of_two,
+            attribute: alignment.attribute.map(str::to_owned),
         });
         Self {
             id: writing.id().to_owned(),

@@ -17,6 +17,7 @@ use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::write::{Compression, Finished, Settings, Spec, WriteFormat, Writer, shards};
 
 use crate::control::Control;
+use crate::edit;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::formats::FORMATS;
@@ -318,11 +319,19 @@ impl NativeWriter {
         throw(&env, taken).map(|bytes| Owned::from(bytes).into())
     }
 
-    /// Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number.
+    /// Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. Then sets those of
+    /// `set`, and removes those with keys in `unset`.
     #[napi(catch_unwind)]
-    pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
+    pub fn take_attributes(
+        &self,
+        env: Env,
+        file: &NativeFile,
+        set: Unknown<'_>,
+        unset: Unknown<'_>,
+    ) -> Result<()> {
         let attributes = file.with_catalog(&env, |catalog| catalog.attributes.clone())?;
-        throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(&attributes)))
+        let changes = edit::changes(set, unset)?;
+        throw(&env, with_writer(&self.slot, |writer| writer.take_attributes(&attributes, changes)))
     }
 
     /// Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies.

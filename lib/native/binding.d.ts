@@ -194,8 +194,11 @@ export declare class NativeWriter {
   pushAsync(bytes: Uint8Array, cast: Uint32Array | undefined | null, control: Control): Promise<number>
   /** The waiting bytes of a file that the wrapper writes. */
   take(): Memory
-  /** Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. */
-  takeAttributes(file: NativeFile): void
+  /**
+   * Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. Then sets those of
+   * `set`, and removes those with keys in `unset`.
+   */
+  takeAttributes(file: NativeFile, set: unknown, unset: unknown): void
   /** Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies. */
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   /** Ends the announced tensor. */
@@ -296,6 +299,8 @@ export interface AlignmentInfo {
   least: number
   usual: number
   powersOfTwo: boolean
+  /** The attribute of the file that states it, if there is one. */
+  attribute?: string
 }
 
 /** Options for editing a file. */

@@ -265,6 +265,8 @@ function indexOf(dones: readonly Done[], held: readonly Held[]): string {
   return `{\n  "metadata": {\n    "total_size": ${total}\n  },\n  "weight_map": {${lines.join(',')}\n  }\n}\n`
 }
 
+const NO_CHANGES = { map: [] }
+
 /** Writes the root of a zTensor 2 model, which refers to the shards by size and digest. */
 async function writeRoot(
   path: string,
@@ -279,7 +281,7 @@ async function writeRoot(
   const writer = await TensorWriter.make(path, request, signal)
   try {
     const { native } = TensorWriter.partsOf(writer)
-    if (attributes === undefined) rethrowNative(() => native.takeAttributes(TensorFile.storeOf(source).native))
+    if (attributes === undefined) rethrowNative(() => native.takeAttributes(TensorFile.storeOf(source).native, NO_CHANGES, NO_CHANGES))
     for (const done of dones) {
       const { task, result } = done
       const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }

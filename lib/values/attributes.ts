@@ -185,6 +185,26 @@ export type AttributeChanges =
   | { readonly [key: string]: AttributeValueInput | undefined }
   | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
 
+/** The attributes after the changes of option `metadata`, in their order, new ones last. */
+export function withMetadata(
+  attributes: AttributeInput | undefined,
+  metadata: AttributeChanges | undefined,
+): AttributeInput | undefined {
+  if (metadata === undefined) return attributes
+  const all = new Map(entriesOf('attributes', attributes ?? {}))
+  for (const [key, item] of entriesOf('metadata', metadata)) {
+    if (item === undefined) all.delete(key)
+    else all.set(key, item)
+  }
+  return all as ReadonlyMap<AttributeValueInput, AttributeValueInput>
+}
+
+/** The changes, and one more. */
+export function withChange(changes: AttributeChanges | undefined, key: string, value: AttributeValueInput): AttributeChanges {
+  const all = new Map(entriesOf('metadata', changes ?? {})).set(key, value)
+  return all as ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
+}
+
 /** Encodes changes for the binding: attributes to set, and a map whose keys are removed. */
 export function freezeChanges(name: string, value: unknown): { set: TaggedMap; unset: TaggedMap } {
   const entries = [...entriesOf(name, value)]

@@ -21,7 +21,7 @@ export type Format =
   | 'openvino'
 
 /** Those that can be written. */
-export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
+export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf'
 
 /** The versions that can be written. */
 export type WritableVersion = '0.1' | '1.0' | '1.2' | '2'
@@ -187,7 +187,28 @@ export const FORMATS: readonly FormatInfo[] = [
       },
     ],
   },
-  { name: 'gguf', title: 'GGUF', endings: ['gguf'], writes: [] },
+  {
+    name: 'gguf',
+    title: 'GGUF',
+    endings: ['gguf'],
+    writes: [
+      {
+        id: 'gguf',
+        usual: true,
+        title: 'GGUF',
+        readers: ['llama.cpp', 'gguf for Python', 'this package'],
+        digests: [],
+        attributes: 'any',
+        numbered: false,
+        canonical: false,
+        contentDigest: false,
+        shards: false,
+        generator: false,
+        padsPacked: false,
+        alignment: { least: 8, usual: 32, powersOfTwo: true, attribute: 'general.alignment' },
+      },
+    ],
+  },
   { name: 'onnx', title: 'ONNX', endings: ['onnx'], writes: [] },
   { name: 'pytorch', title: 'PyTorch', endings: ['pt', 'pth', 'bin', 'ckpt'], writes: [] },
   { name: 'hdf5', title: 'HDF5', endings: ['h5', 'hdf5'], writes: [] },

@@ -27,7 +27,7 @@ export interface Writing {
   /** The supported digests; the first is the default. */
   readonly digests: readonly string[]
   /** The supported alignments of blobs, if any. */
-  readonly alignment?: { readonly least: number; readonly usual: number; readonly powersOfTwo: boolean }
+  readonly alignment?: { readonly least: number; readonly usual: number; readonly powersOfTwo: boolean; readonly attribute?: string }
   /** The compression of blobs, if any: `zstd`, `zstd-seekable` (in frames) or `deflate`. */
   readonly compression?: string
   /** The supported file attributes: `none`, `text` or `any`. */
@@ -78,7 +78,7 @@ export function writingOfId(writeFormat: string): Writing | undefined {
 /** Extensions of other programs' files that no writable format has. */
 const FOREIGN = new Set(
   (
-    'arrow bin ckpt feather ggml gguf gz h5 hdf5 json keras mlmodel msgpack npy npz onnx onnx_data orbax parquet pb pdiparams ' +
+    'arrow bin ckpt feather ggml gz h5 hdf5 json keras mlmodel msgpack npy npz onnx onnx_data orbax parquet pb pdiparams ' +
     'pdparams pickle pkl pt pte pth tar tflite zip'
   ).split(' '),
 )

@@ -26,7 +26,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import type { AttributeInput } from '../values/attributes.js'
+import { type AttributeInput, freezeChanges } from '../values/attributes.js'
 import { type CastRules, Casts } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
@@ -37,7 +37,7 @@ import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
 import { castTensors, needsCatalog } from './casts.js'
 import { fitAttributes } from './fitted-attributes.js'
-import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
+import { CREATE_OPTIONS, type CreateOptions, metadataOf, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
 import { type Target, validateTarget } from './target.js'
@@ -357,7 +357,7 @@ export async function convertFile(
   const store = TensorFile.storeOf(file)
   const casts = new Casts(given.cast, given.dtype)
   // Validates the target's options without the source's attributes, which may be skipped.
-  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined })
+  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, metadata: undefined })
   const writing = writingOfId(writeFormat) as Writing
   const { numbered, generator: named } = writing
   const selection = newSelection(casts, given, numbered)
@@ -409,7 +409,10 @@ export async function convertFile(
     }
     // From here on an abort destroys the stream. Before, it is not changed.
     await TensorWriter.listen(writer)
-    if (own && selected.attributes) rethrowNative(() => native.takeAttributes(store.native))
+    if (own && selected.attributes) {
+      const { set, unset } = freezeChanges('metadata', metadataOf(writing, given) ?? {})
+      rethrowNative(() => native.takeAttributes(store.native, set, unset))
+    }
     const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
     signal?.throwIfAborted()

@@ -13,7 +13,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeInput, freezeMap } from '../values/attributes.js'
+import { type AttributeChanges, type AttributeInput, freezeMap, withChange, withMetadata } from '../values/attributes.js'
 import { FORMATS, type WritableFormat, type WritableVersion } from '../values/format-table.js'
 import {
   DIGESTS,
@@ -62,13 +62,21 @@ export interface CreateOptions {
       }
     | false
     | undefined
-  /** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. */
+  /** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. In GGUF they are its metadata. */
   attributes?: AttributeInput | undefined
+  /**
+   * Single attributes to set in addition to `attributes`, or to those of the source of a conversion. An undefined value removes one.
+   *
+   * GGUF stores the type of each value. A value can state it: `{ type: 'uint32', value: 4096 }`, or `{ type: 'float32', value: [0, 1] }`
+   * for a list. Otherwise numbers under the keys of the specification have the types that llama.cpp expects, and other numbers are int32
+   * if they are integers, and float32.
+   */
+  metadata?: AttributeChanges | undefined
   /** The program name that a zTensor 1.0 file records. */
   generator?: string | undefined
   /**
-   * zTensor: the alignment of blobs in bytes. A power of two from 64 to 2^24; in version 2 a multiple of 4096 up to 2^24, 65536 by
-   * default.
+   * zTensor and GGUF: the alignment of blobs in bytes. A power of two up to 2^24: from 64 in zTensor, from 8 in GGUF (32 by default). In
+   * zTensor 2 a multiple of 4096 up to 2^24, 65536 by default.
    */
   alignment?: number | undefined
   /**
@@ -98,6 +106,7 @@ export const CREATE_OPTIONS = [
   'digest',
   'compression',
   'attributes',
+  'metadata',
   'generator',
   'alignment',
   'overwrite',
@@ -138,7 +147,7 @@ export function writeRequest(read: CreateOptions): WriteRequest {
     ...compressionOf(writing, read.compression),
     canonical,
     overwrite: optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false,
-    attributes: fileAttributes(writing, read.attributes),
+    attributes: fileAttributes(writing, withMetadata(read.attributes, metadataOf(writing, read))),
   }
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
@@ -170,7 +179,7 @@ export function storage(
 ): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
   const digest =
     read.digest === undefined ? 'usual' : optional(read.digest === false ? undefined : read.digest, validateDigest)
-  const alignment = optional(read.alignment, validateAlignment)
+  const alignment = optional(read.alignment, (value) => validateAlignment(value))
   return {
     ...compressionOf({ title: 'zTensor', compression: 'zstd-seekable' }, read.compression, USUAL_FRAME),
     ...(digest === undefined ? {} : { digest }),
@@ -206,12 +215,25 @@ function compressionOf(
   }
 }
 
-function validateAlignment(value: unknown): number {
-  const alignment = validateInteger('alignment', value, 64)
+/** The smallest alignment of zTensor up to version 1.2. */
+const LEAST_ALIGNMENT = 64
+
+function validateAlignment(value: unknown, least = LEAST_ALIGNMENT): number {
+  const alignment = validateInteger('alignment', value, least)
   if (alignment > 2 ** 24 || !Number.isInteger(Math.log2(alignment))) {
-    throw invalid(RangeError, `alignment must be a power of two from 64 to 2^24, got ${alignment}`)
+    throw invalid(RangeError, `alignment must be a power of two from ${least} to 2^24, got ${alignment}`)
   }
   return alignment
+}
+
+/** The attributes to set and to remove. A format may state its alignment in an attribute. */
+export function metadataOf(
+  { alignment }: Pick<Writing, 'alignment'>,
+  read: Pick<CreateOptions, 'metadata' | 'alignment'>,
+): AttributeChanges | undefined {
+  if (alignment?.attribute === undefined || read.alignment === undefined) return read.metadata
+  const stated = { type: 'uint32', value: validateAlignment(read.alignment, alignment.least) }
+  return withChange(read.metadata, alignment.attribute, stated)
 }
 
 function alignmentOf({ id, title, alignment }: Writing, given: unknown): number {
@@ -220,7 +242,9 @@ function alignmentOf({ id, title, alignment }: Writing, given: unknown): number 
     return ANY_ALIGNMENT
   }
   const { least, usual, powersOfTwo } = alignment
-  const check = powersOfTwo ? validateAlignment : (value: unknown) => validateMultiple(value, least, title)
+  const check = powersOfTwo
+    ? (value: unknown) => validateAlignment(value, least)
+    : (value: unknown) => validateMultiple(value, least, title)
   return optional(given, check) ?? usual
 }
 

@@ -74,7 +74,7 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
             return true;
         }
         let [data] = tensor.components() else { return false };
-        tensor.layout() == Layout::Dense && data.byte_length().is_some()
+        !matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && data.byte_length().is_some()
     };
     if !chosen.tensors(reading.catalog).all(known) {
         return Ok(());

@@ -2,8 +2,10 @@
 //! multiples of the alignment. Both byte orders are read, as are sets of files, which are found by name.
 #![forbid(unsafe_code)]
 
+mod encode;
 mod metadata;
 mod split;
+pub mod value;
 mod value_types;
 mod window;
 
@@ -38,7 +40,7 @@ pub const FORMAT: Format = Format {
     missing: "no GGUF magic",
     detect,
     parse,
-    writes: &[],
+    writes: &[&encode::WRITE_FORMAT],
 };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -55,7 +57,9 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     if !metadata.is_empty() {
-        builder.set_attributes(Attributes::lazy(move |to| metadata.visit(to)));
+        let typed = Arc::clone(&metadata);
+        let attributes = Attributes::lazy(move |to| metadata.visit(to));
+        builder.set_attributes(attributes.with_types(move |to| typed.visit_typed(to)));
     }
     overlap::warn(&mut builder);
     Ok(builder.finish())

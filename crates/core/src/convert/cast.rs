@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
-use crate::kernels::dequantize::{can_dequantize, without_parameters};
+use crate::kernels::dequantize::{can_dequantize, only_parameters, without_parameters};
 use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
 use crate::write::sparse::Array;
@@ -87,8 +87,8 @@ impl Casts {
     pub fn attributes<'a>(&self, tensor: Tensor<'a>) -> Option<Cow<'a, Attributes>> {
         let is_dequantized = self.dequantized(tensor).is_some();
         let has_parameters = matches!(tensor.layout(), Layout::Other(_)) && !is_dequantized;
-        if (self.all_bare || self.bare.contains(&tensor.ordinal())) && !has_parameters {
-            None
+        if self.all_bare || self.bare.contains(&tensor.ordinal()) {
+            if has_parameters { only_parameters(tensor) } else { None }
         } else if is_dequantized {
             without_parameters(tensor)
         } else {

@@ -9,7 +9,7 @@ use super::dequantize;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, FileAttributes, Names, RecordedDtypes};
-use crate::kernels::dequantize::can_dequantize;
+use crate::kernels::dequantize::{can_dequantize, has_own};
 use crate::limits::ATTRIBUTE_VALUES;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
@@ -33,11 +33,11 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         return checked.err().map(|error| error.tensor(tensor.name()));
     }
     let attributes = casts.attributes(tensor);
-    let problem = if !(format.holds_layout)(tensor.layout()) {
+    let problem = if !(format.holds_layout)(tensor.layout_name()) {
         let (layout, help) = (tensor.layout_name(), advice(tensor));
         let message = format!("{} cannot hold the layout {layout:?}{help}", format.title);
         Some(Error::new(Code::BadLayout, message))
-    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !(format.holds)(dtype)) {
+    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !format.holds_in(tensor.layout())(dtype)) {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
     } else if let Some(error) = other_components(catalog, tensor, format) {
         Some(error)
@@ -47,7 +47,9 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         Some(Error::new(Code::BadDtype, "the type of its elements is unknown"))
     } else if tensor.components().iter().any(|part| !part.is_decodable()) {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
-    } else if attributes.is_some() && !format.tensor_attributes {
+    } else if !format.tensor_attributes
+        && attributes.as_deref().is_some_and(|own| has_own(tensor.layout_name(), own))
+    {
         Some(no_attributes(format))
     } else if let Err(error) = announced(catalog, tensor, name, wanted) {
         Some(error)
@@ -211,7 +213,7 @@ pub fn attribute_refusal(
     format: &'static WriteFormat,
     canonical: bool,
 ) -> Option<Error> {
-    let values = match attributes.values() {
+    let values = match format.values_of(attributes) {
         Ok(values) => values,
         Err(error) => return Some(error),
     };

@@ -31,7 +31,7 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     index: Index::First(btf_encode::put),
     sparse: SparseForm::Tuples,
     holds: |dtype| code_of(dtype).is_some(),
-    holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCoo),
+    holds_layout: |layout| matches!(layout, "dense" | "sparse_coo"),
     names: Names::Numbers,
     ..WriteFormat::DENSE
 };

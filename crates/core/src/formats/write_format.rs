@@ -1,6 +1,7 @@
 //! Defines what each format and version can store.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt;
 
 use ciborium::Value;
@@ -37,11 +38,15 @@ pub struct WriteFormat {
     pub sparse: SparseForm,
     /// Returns whether elements of a dtype can be stored.
     pub holds: fn(DType) -> bool,
-    /// Returns whether tensors of a layout can be stored.
-    pub holds_layout: fn(Layout) -> bool,
+    /// Returns whether components of a layout that is neither dense nor sparse can have a dtype.
+    pub holds_part: fn(DType) -> bool,
+    /// Returns whether tensors of a layout, given by its name, can be stored.
+    pub holds_layout: fn(&str) -> bool,
     pub names: Names,
     pub attributes: FileAttributes,
-    /// Whether tensors can have attributes.
+    /// Whether the attributes record the type of each number, as [`Attributes::typed_values`] does.
+    pub typed_attributes: bool,
+    /// Whether tensors can have attributes. The parameters of a layout count only if they are stored as attributes.
     pub tensor_attributes: bool,
     /// Whether a dense or sparse tensor can have components other than those of its layout.
     pub other_components: bool,
@@ -101,9 +106,11 @@ impl WriteFormat {
         index: Index::First(|_, _| Ok(())),
         sparse: SparseForm::Separate,
         holds: |_| true,
-        holds_layout: |layout| matches!(layout, Layout::Dense),
+        holds_part: |_| true,
+        holds_layout: |layout| layout == "dense",
         names: Names::Any,
         attributes: FileAttributes::None,
+        typed_attributes: false,
         tensor_attributes: false,
         other_components: false,
         dtypes: RecordedDtypes::OfComponents,
@@ -138,6 +145,16 @@ impl WriteFormat {
 
     pub fn index_first(&self) -> bool {
         matches!(self.index, Index::First(_))
+    }
+
+    /// Returns the test for dtypes of components of a layout.
+    pub fn holds_in(&self, layout: Layout) -> fn(DType) -> bool {
+        if matches!(layout, Layout::Other(_)) { self.holds_part } else { self.holds }
+    }
+
+    /// Returns attributes as this format takes them.
+    pub fn values_of<'a>(&self, attributes: &'a Attributes) -> Result<Cow<'a, [(Value, Value)]>> {
+        if self.typed_attributes { attributes.typed_values() } else { attributes.values() }
     }
 
     pub fn container(&self) -> Container {
@@ -311,6 +328,8 @@ pub struct Alignment {
     pub usual: u64,
     /// Whether alignments must be powers of two.
     pub powers_of_two: bool,
+    /// The attribute of the file that states it, if there is one: the writer then takes it from there.
+    pub attribute: Option<&'static str>,
 }
 
 /// How a blob is compressed.

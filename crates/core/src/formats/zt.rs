@@ -11,7 +11,7 @@ use super::{
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
-use crate::model::{Catalog, Container, DType, Layout};
+use crate::model::{Catalog, Container, DType};
 
 const NAME: &str = "zt";
 pub const CONTAINER: Container = Container::named(NAME);
@@ -37,12 +37,13 @@ const UP_TO_12: WriteFormat = WriteFormat {
     magic: MAGIC_1,
     index: Index::Last(zt1_encode::index_10),
     holds: |dtype| (dtype as u8) <= DType::Bool as u8,
+    holds_part: |dtype| (dtype as u8) <= DType::Bool as u8,
     holds_layout: |_| true,
     attributes: FileAttributes::Any,
     tensor_attributes: true,
     other_components: true,
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
-    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
+    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true, attribute: None }),
     compression: Some(Method::Zstd),
     edit: Some(zt1_edit::read),
     ..WriteFormat::DENSE
@@ -55,7 +56,7 @@ pub static ZT01: WriteFormat = WriteFormat {
     magic: MAGIC_01,
     index: Index::Last(zt01_encode::index),
     sparse: SparseForm::Entries,
-    holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
+    holds_layout: |layout| matches!(layout, "dense" | "sparse_csr" | "sparse_coo"),
     attributes: FileAttributes::None,
     other_components: false,
     check_entry: zt01_encode::check_entry,
@@ -83,6 +84,7 @@ pub static ZT11: WriteFormat = WriteFormat {
     title: "zTensor 1.1",
     any_indices: true,
     holds: |dtype| zt1_encode::primitive(dtype).is_some(),
+    holds_part: |dtype| zt1_encode::primitive(dtype).is_some(),
     ..UP_TO_12
 };
 
@@ -93,6 +95,7 @@ pub static ZT12: WriteFormat = WriteFormat {
     readers: &["ztensor for Python 1.0.2 to 1.2.3", "this package"],
     index: Index::Last(zt1_encode::index_12),
     holds: |dtype| zt1_encode::types(dtype).is_some(),
+    holds_part: |dtype| zt1_encode::types(dtype).is_some(),
     ..UP_TO_12
 };
 
@@ -104,12 +107,14 @@ pub static ZT2: WriteFormat = WriteFormat {
     index: Index::Aligned(zt2::encode::index),
     sparse: SparseForm::ByName,
     holds: |dtype| zt2::vocabulary::spelling(dtype).is_some(),
+    holds_part: |dtype| zt2::vocabulary::spelling(dtype).is_some(),
     other_components: false,
     digests: &[Algorithm::Xxh3, Algorithm::Sha256],
     alignment: Some(Alignment {
         least: zt2::LEAST_ALIGNMENT,
         usual: zt2::encode::CANONICAL_ALIGNMENT,
         powers_of_two: false,
+        attribute: None,
     }),
     compression: Some(Method::ZstdSeekable),
     canonical: Some(zt2::canonical::FORM),

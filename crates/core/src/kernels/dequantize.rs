@@ -121,6 +121,24 @@ pub fn without_parameters(tensor: Tensor<'_>) -> Option<Cow<'_, Attributes>> {
     (!others.is_empty()).then(|| Cow::Owned(Attributes::from(others)))
 }
 
+/// Returns the attributes that are parameters of the tensor's layout; all of them if its parameters are unknown here.
+pub fn only_parameters(tensor: Tensor<'_>) -> Option<Cow<'_, Attributes>> {
+    let attributes = tensor.attributes()?;
+    let Some(parameters) = parameters(tensor.layout_name()) else { return Some(Cow::Borrowed(attributes)) };
+    let Ok(values) = attributes.values() else { return Some(Cow::Borrowed(attributes)) };
+    let is_parameter = |key: &Value| key.as_text().is_some_and(|key| parameters.contains(&key));
+    let own: Vec<_> = values.iter().filter(|(key, _)| is_parameter(key)).cloned().collect();
+    Some(Cow::Owned(Attributes::from(own)))
+}
+
+/// Returns whether there are attributes other than the parameters of a layout. Attributes that cannot be read count as
+/// such.
+pub fn has_own(layout: &str, attributes: &Attributes) -> bool {
+    let parameters = parameters(layout).unwrap_or_default();
+    let is_own = |(key, _): &(Value, Value)| !key.as_text().is_some_and(|key| parameters.contains(&key));
+    attributes.values().map_or(true, |values| values.iter().any(is_own))
+}
+
 /// The names of the attributes that are parameters of a layout; `None` if it cannot be decoded here.
 fn parameters(layout: &str) -> Option<&'static [&'static str]> {
     match layout {

@@ -20,16 +20,20 @@ pub type Entries = Vec<(Value, Value)>;
 /// - as validated bytes and a closure that decodes them: [`Attributes::lazy`], for possibly many. Opening then only costs the validation,
 ///   and unused values are never created.
 #[derive(Clone, Default)]
-pub struct Attributes(Kind);
+pub struct Attributes {
+    kind: Kind,
+    /// The same with the types that the file records, if it records any.
+    typed: Option<Arc<Read>>,
+}
 
-type Tell = dyn Fn(&mut dyn Visit) -> Result<()> + Send + Sync;
+type Read = dyn Fn(&mut dyn Visit) -> Result<()> + Send + Sync;
 
 #[derive(Clone, Default)]
 enum Kind {
     #[default]
     None,
     Made(Arc<Entries>),
-    Lazy(Arc<Tell>),
+    Lazy(Arc<Read>),
 }
 
 impl Attributes {
@@ -55,46 +59,61 @@ impl Attributes {
     /// assert_eq!(attributes.values().unwrap()[0].1.as_array().unwrap().len(), 3);
     /// ```
     pub fn lazy(read: impl Fn(&mut dyn Visit) -> Result<()> + Send + Sync + 'static) -> Self {
-        Self(Kind::Lazy(Arc::new(read)))
+        Self { kind: Kind::Lazy(Arc::new(read)), typed: None }
+    }
+
+    /// Adds a second closure for a format that records the type of each value. It visits the same keys and values, but a number, or a list
+    /// of numbers, is a map `{ "type": "uint32", "value": … }`.
+    #[must_use]
+    pub fn with_types(self, read: impl Fn(&mut dyn Visit) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self { typed: Some(Arc::new(read)), ..self }
+    }
+
+    /// Returns all keys and values with the types that the file records, if it records any; see [`Attributes::with_types`].
+    pub fn typed_values(&self) -> Result<Cow<'_, [(Value, Value)]>> {
+        self.typed.as_ref().map_or_else(|| self.values(), |read| tree(read))
     }
 
     /// Returns whether there are none. Attributes not decoded yet count as some.
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Kind::None)
+        matches!(self.kind, Kind::None)
     }
 
     /// Visits all keys and values in order.
     pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::None => Ok(()),
             Kind::Made(entries) => visit_entries(entries, to),
-            Kind::Lazy(tell) => tell(to),
+            Kind::Lazy(read) => read(to),
         }
     }
 
     /// Returns all keys and values. They are created on each call, unless they were provided as values.
     pub fn values(&self) -> Result<Cow<'_, [(Value, Value)]>> {
-        Ok(match &self.0 {
-            Kind::None => Cow::Borrowed(&[]),
-            Kind::Made(entries) => Cow::Borrowed(entries),
-            Kind::Lazy(tell) => {
-                let mut tree = Tree::default();
-                tell(&mut tree)?;
-                Cow::Owned(tree.entries()?)
-            }
-        })
+        match &self.kind {
+            Kind::None => Ok(Cow::Borrowed(&[])),
+            Kind::Made(entries) => Ok(Cow::Borrowed(entries)),
+            Kind::Lazy(read) => tree(read),
+        }
     }
+}
+
+fn tree<'a>(read: &Arc<Read>) -> Result<Cow<'a, [(Value, Value)]>> {
+    let mut tree = Tree::default();
+    read(&mut tree)?;
+    Ok(Cow::Owned(tree.entries()?))
 }
 
 impl From<Entries> for Attributes {
     fn from(entries: Entries) -> Self {
-        Self(if entries.is_empty() { Kind::None } else { Kind::Made(Arc::new(entries)) })
+        let kind = if entries.is_empty() { Kind::None } else { Kind::Made(Arc::new(entries)) };
+        Self { kind, typed: None }
     }
 }
 
 impl fmt::Debug for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.kind {
             Kind::None => f.write_str("Attributes"),
             Kind::Made(entries) => f.debug_tuple("Attributes").field(entries).finish(),
             Kind::Lazy(_) => f.debug_struct("Attributes").finish_non_exhaustive(),

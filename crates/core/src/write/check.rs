@@ -5,6 +5,7 @@ use super::tensor::Open;
 use super::{Spec, WriteFormat, Writer};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, Names, SparseForm};
+use crate::kernels::dequantize::has_own;
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
 impl Writer {
@@ -15,7 +16,7 @@ impl Writer {
             return Err(Error::new(Code::BadIndex, "another tensor has this name already"));
         }
         let layout = Layout::from_label(self.builder.intern(spec.layout));
-        if !(format.holds_layout)(layout) {
+        if !(format.holds_layout)(spec.layout) {
             let message = format!("{} cannot hold the layout {:?}", format.title, spec.layout);
             return Err(Error::new(Code::BadLayout, message));
         }
@@ -35,11 +36,12 @@ impl Writer {
         let coords = |role: &str| format.sparse == SparseForm::Tuples && role == "coords";
         let parts =
             spec.components.iter().filter(|(role, ..)| !coords(role)).filter_map(|(_, dtype, _)| *dtype);
-        if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !(format.holds)(dtype)) {
+        let holds = format.holds_in(layout);
+        if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !holds(dtype)) {
             let message = format!("{} cannot hold {}", format.title, dtype.name());
             return Err(Error::new(Code::BadDtype, message));
         }
-        if spec.attributes.is_some_and(|list| !list.is_empty()) && !format.tensor_attributes {
+        if !format.tensor_attributes && spec.attributes.is_some_and(|own| has_own(spec.layout, own)) {
             let message = format!("{} has no attributes of a tensor", format.title);
             return Err(Error::new(Code::InvalidArg, message));
         }

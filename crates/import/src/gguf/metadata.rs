@@ -10,6 +10,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::syntax::values::{Event, Visit};
 
+use super::value::{self, ValueType};
 use super::window::{Spelling, Window};
 
 /// Maximum nesting of arrays. Writers use one level, and two for a list of pairs.
@@ -110,6 +111,25 @@ impl Metadata {
         for entry in self.entries.iter().filter(|entry| entry.is_listed) {
             to.visit(Event::Text(self.key(entry)))?;
             self.value(entry, to)?;
+        }
+        Ok(())
+    }
+
+    /// Visits all keys and values in order like [`Metadata::visit`], with the types that the file records.
+    pub fn visit_typed(&self, to: &mut dyn Visit) -> Result<()> {
+        for entry in self.entries.iter().filter(|entry| entry.is_listed) {
+            to.visit(Event::Text(self.key(entry)))?;
+            let items = self.bytes.get(entry.at..).and_then(|bytes| bytes.get(..4));
+            let kind = match (entry.kind, items) {
+                (ARRAY, Some(kind)) => self.spelling.u32(kind),
+                (kind, _) => kind,
+            };
+            match ValueType::of(kind) {
+                Some(kind) if kind != ValueType::Array => {
+                    value::typed(kind, to, |to| self.value(entry, to))?;
+                }
+                _ => self.value(entry, to)?,
+            }
         }
         Ok(())
     }

@@ -70,4 +70,17 @@ impl Type {
     pub fn of(number: u32) -> Option<Self> {
         TYPES.iter().find(|&&(known, _)| known == number).map(|&(_, kind)| kind)
     }
+
+    /// Returns the number of a type.
+    pub fn number_of(wanted: Self) -> Option<u32> {
+        TYPES.iter().find(|&&(_, kind)| kind == wanted).map(|&(number, _)| number)
+    }
+
+    /// Returns the block type with a name.
+    pub fn named(name: &str) -> Option<Blocks> {
+        TYPES.iter().find_map(|&(_, kind)| match kind {
+            Self::Blocks(blocks) if blocks.name == name => Some(blocks),
+            _ => None,
+        })
+    }
 }
