@@ -4,6 +4,7 @@
 pub mod cast;
 pub mod dequantize;
 mod pack;
+pub mod quantize;
 pub(crate) mod strided;
 pub mod swap;
 pub mod widen;

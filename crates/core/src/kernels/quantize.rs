@@ -1,0 +1,157 @@
+//! Quantization of float32 to ggml's blocks, bit for bit as llama.cpp does.
+#![forbid(unsafe_code)]
+
+mod lanes;
+mod numbers;
+mod plain;
+
+use multiversion::multiversion;
+
+use crate::error::{Code, Error, Result};
+
+/// A ggml block type that is written: a fixed-size record that encodes a fixed number of elements of one row.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    name: &'static str,
+    elements: usize,
+    bytes: usize,
+    widest: Functions,
+    baseline: Functions,
+}
+
+/// The functions of a type, compiled for one set of instructions.
+#[derive(Clone, Copy, Debug)]
+struct Functions {
+    plain: fn(&[f32], &mut [u8]),
+    /// `None` where the importance changes nothing.
+    weighted: Option<fn(&[f32], usize, &[f32], &mut [u8])>,
+}
+
+/// Builds the table. Each function is compiled for the baseline, AVX2 and AVX-512. They are called by name, because a closure would not
+/// be inlined and would not use wide vectors.
+macro_rules! kinds {
+    ($($name:literal $elements:literal $bytes:literal $plain:path $(, $weighted:path)?;)*) => {
+        const KINDS: &[Kind] = &[$(Kind {
+            name: $name,
+            elements: $elements,
+            bytes: $bytes,
+            widest: {
+                #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+                fn plain(source: &[f32], out: &mut [u8]) {
+                    $plain(source, out);
+                }
+                Functions { plain, weighted: kinds!(@widest $($weighted)?) }
+            },
+            baseline: {
+                fn plain(source: &[f32], out: &mut [u8]) {
+                    $plain(source, out);
+                }
+                Functions { plain, weighted: kinds!(@baseline $($weighted)?) }
+            },
+        }),*];
+    };
+    (@widest) => { None };
+    (@widest $weighted:path) => {{
+        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+        fn weighted(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
+            $weighted(source, row, importance, out);
+        }
+        Some(weighted)
+    }};
+    (@baseline) => { None };
+    (@baseline $weighted:path) => {{
+        fn weighted(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
+            $weighted(source, row, importance, out);
+        }
+        Some(weighted)
+    }};
+}
+
+kinds! {
+    "q4_0" 32 18 plain::q4_0;
+    "q4_1" 32 20 plain::q4_1;
+    "q5_0" 32 22 plain::q5_0;
+    "q5_1" 32 24 plain::q5_1;
+    "q8_0" 32 34 plain::q8_0;
+}
+
+impl Kind {
+    /// Returns the type with a lowercase ggml name, if it can be written.
+    pub fn of(name: &str) -> Option<Self> {
+        KINDS.iter().find(|known| known.name == name).copied()
+    }
+
+    /// Returns the names of all types that can be written.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KINDS.iter().map(|known| known.name)
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the number of elements of a block.
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// Returns the number of bytes of a block.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Encodes whole rows of `row` elements, which are whole blocks. `importance` has a weight for each element of a row; types that
+    /// have no use for it ignore it. `out` becomes the bytes that `ggml_quantize_chunk` writes.
+    ///
+    /// Fails with `ZT_INVALID_ARG` unless the lengths match.
+    pub fn quantize(
+        &self,
+        source: &[f32],
+        row: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.run(self.widest, source, row, importance, out)
+    }
+
+    /// Like `quantize`, without vectors that the baseline of the platform does not have. For tests, which compare both.
+    #[doc(hidden)]
+    pub fn quantize_baseline(
+        &self,
+        source: &[f32],
+        row: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.run(self.baseline, source, row, importance, out)
+    }
+
+    fn run(
+        &self,
+        functions: Functions,
+        source: &[f32],
+        row: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(Code::InvalidArg, message));
+        let Self { name, elements, bytes, .. } = *self;
+        if row == 0 || !row.is_multiple_of(elements) {
+            return invalid(format!("rows of {row} elements are not whole {name} blocks of {elements}"));
+        }
+        if !source.len().is_multiple_of(row) {
+            return invalid(format!("{} elements are not whole rows of {row}", source.len()));
+        }
+        if source.len() / elements * bytes != out.len() {
+            return invalid(format!("{} elements do not fill {} bytes of {name}", source.len(), out.len()));
+        }
+        match (functions.weighted, importance) {
+            (_, Some(importance)) if importance.len() != row => {
+                return invalid(format!("{} weights for rows of {row} elements", importance.len()));
+            }
+            (Some(weighted), Some(importance)) => weighted(source, row, importance, out),
+            _ => (functions.plain)(source, out),
+        }
+        Ok(())
+    }
+}

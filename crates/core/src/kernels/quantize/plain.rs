@@ -1,0 +1,181 @@
+//! ggml's blocks of 32 elements whose scale is computed from their extremes: a pass over the memory.
+#![forbid(unsafe_code)]
+#![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
+
+use super::numbers::{half, round_away, truncate};
+
+type Block = [f32; 32];
+
+/// Encodes each block with `encode`.
+#[inline(always)]
+pub(super) fn each<const ELEMENTS: usize, const BYTES: usize>(
+    source: &[f32],
+    out: &mut [u8],
+    encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]),
+) {
+    let blocks = source.as_chunks::<ELEMENTS>().0.iter();
+    for (block, out) in blocks.zip(out.as_chunks_mut::<BYTES>().0) {
+        encode(block, out);
+    }
+}
+
+/// Returns the largest magnitude as bits, which integers compare as floats do. NaN is above infinity.
+#[inline(always)]
+pub(super) fn magnitude(block: &[f32]) -> u32 {
+    block.iter().fold(0, |most, value| most.max(value.to_bits() & 0x7fff_ffff))
+}
+
+const INFINITY: u32 = f32::INFINITY.to_bits();
+
+/// Returns the largest magnitude. After a NaN, the reference starts again with what follows.
+#[inline(always)]
+pub(super) fn largest(block: &[f32]) -> f32 {
+    let bits = magnitude(block);
+    if bits > INFINITY { largest_of_some(block) } else { f32::from_bits(bits) }
+}
+
+#[cold]
+fn largest_of_some(block: &[f32]) -> f32 {
+    block.iter().fold(0.0, |most, value| if most > value.abs() { most } else { value.abs() })
+}
+
+/// Returns the first element with the largest magnitude, with its sign. Ignores NaN; 0 has no sign.
+#[inline(always)]
+fn extreme(block: &Block) -> f32 {
+    let bits = magnitude(block);
+    let most = f32::from_bits(bits);
+    let found = |value: f32| block.iter().fold(false, |found, &element| found | (element == value));
+    match (found(most), found(-most)) {
+        (true, false) => most,
+        (false, true) => -most,
+        _ => first_extreme(block),
+    }
+}
+
+#[cold]
+fn first_extreme(block: &Block) -> f32 {
+    block.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
+}
+
+/// Returns the smallest and the largest element, without NaN.
+#[inline(always)]
+fn range(block: &Block) -> (f32, f32) {
+    let (mut low, mut high) = ([f32::MAX; 8], [-f32::MAX; 8]);
+    for part in block.as_chunks::<8>().0 {
+        for (low, &value) in low.iter_mut().zip(part) {
+            *low = if value < *low { value } else { *low };
+        }
+        for (high, &value) in high.iter_mut().zip(part) {
+            *high = if value > *high { value } else { *high };
+        }
+    }
+    let low = low.into_iter().fold(f32::MAX, |low, value| if value < low { value } else { low });
+    let high = high.into_iter().fold(-f32::MAX, |high, value| if value > high { value } else { high });
+    // Of zeros, the first one decides on the sign.
+    let zero = || block.iter().copied().find(|&value| value == 0.0).unwrap_or_default();
+    match (low == 0.0, high == 0.0) {
+        (true, true) => (zero(), zero()),
+        (true, false) => (zero(), high),
+        _ => (low, high),
+    }
+}
+
+/// Returns 1 divided by a scale, and 0 for 0.
+#[inline(always)]
+fn inverse(scale: f32) -> f32 {
+    if scale == 0.0 { 0.0 } else { 1.0 / scale }
+}
+
+/// Returns the code of a number: without its fraction, the low byte, at most `most`.
+#[inline(always)]
+fn code(value: f32, most: i8) -> u8 {
+    (truncate(value) as i8).min(most).cast_unsigned()
+}
+
+/// Writes the low four bits of each code: of the first 16 elements in low halves of bytes, of the others in high halves.
+#[inline(always)]
+pub(super) fn nibbles(codes: &[u8; 32], out: &mut [u8]) {
+    let (low, high) = codes.split_at(16);
+    for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
+        *out = low & 15 | high << 4;
+    }
+}
+
+/// Returns the fifth bits of the codes.
+#[inline(always)]
+pub(super) fn fifths(codes: &[u8; 32]) -> [u8; 4] {
+    let mut bits = 0;
+    for (at, &code) in codes.iter().enumerate() {
+        bits |= u32::from(code >> 4 & 1) << at;
+    }
+    bits.to_le_bytes()
+}
+
+/// Returns the scale of a symmetric type with codes from 0 to `most`, and the codes.
+#[inline(always)]
+fn symmetric(block: &Block, most: u8) -> (f32, [u8; 32]) {
+    let lowest = -f32::from(most / 2 + 1);
+    let scale = extreme(block) / lowest;
+    let inverse = inverse(scale);
+    (scale, block.map(|value| code(value * inverse + (0.5 - lowest), most.cast_signed())))
+}
+
+/// Returns the scale and the smallest element of a type with codes from 0 to `most`, and the codes. `limit` bounds the codes of
+/// unusual blocks.
+#[inline(always)]
+fn asymmetric(block: &Block, most: u8, limit: i8) -> ([u16; 2], [u8; 32]) {
+    let (low, high) = range(block);
+    let scale = (high - low) / f32::from(most);
+    let inverse = inverse(scale);
+    ([half(scale), half(low)], block.map(|value| code((value - low) * inverse + 0.5, limit)))
+}
+
+#[inline(always)]
+pub(super) fn q4_0(source: &[f32], out: &mut [u8]) {
+    each(source, out, |block, out: &mut [u8; 18]| {
+        let (scale, codes) = symmetric(block, 15);
+        out[..2].copy_from_slice(&half(scale).to_le_bytes());
+        nibbles(&codes, &mut out[2..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn q4_1(source: &[f32], out: &mut [u8]) {
+    each(source, out, |block, out: &mut [u8; 20]| {
+        let (factors, codes) = asymmetric(block, 15, 15);
+        out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
+        nibbles(&codes, &mut out[4..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn q5_0(source: &[f32], out: &mut [u8]) {
+    each(source, out, |block, out: &mut [u8; 22]| {
+        let (scale, codes) = symmetric(block, 31);
+        out[..2].copy_from_slice(&half(scale).to_le_bytes());
+        out[2..6].copy_from_slice(&fifths(&codes));
+        nibbles(&codes, &mut out[6..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn q5_1(source: &[f32], out: &mut [u8]) {
+    each(source, out, |block, out: &mut [u8; 24]| {
+        let (factors, codes) = asymmetric(block, 31, i8::MAX);
+        out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
+        out[4..8].copy_from_slice(&fifths(&codes));
+        nibbles(&codes, &mut out[8..]);
+    });
+}
+
+#[inline(always)]
+pub(super) fn q8_0(source: &[f32], out: &mut [u8]) {
+    each(source, out, |block: &Block, out: &mut [u8; 34]| {
+        let scale = largest(block) / 127.0;
+        let inverse = inverse(scale);
+        out[..2].copy_from_slice(&half(scale).to_le_bytes());
+        for (out, &value) in out[2..].iter_mut().zip(block) {
+            *out = round_away(value * inverse) as u8;
+        }
+    });
+}
