@@ -2,11 +2,13 @@
 //! a frame of `zt.zstd-seekable/1`, which decodes to at most 16 MiB, is held whole. Uses `read` and `write`.
 #![forbid(unsafe_code)]
 
+mod batches;
 mod cast;
 mod chosen;
 mod column;
 mod dequantize;
 mod judge;
+pub mod quantize;
 mod refusal;
 mod sparse_tensor;
 mod spooled;
@@ -37,6 +39,13 @@ pub fn copy(
     inject::panic_at("convert");
     let attributes = casts.attributes(tensor);
     let spec = spec(tensor, name, casts, attributes.as_deref());
+    if let Some(target) = casts.quantized(tensor) {
+        writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
+        quantize::copy(reading, tensor, target.kind, writer)?;
+        writer.end()?;
+        owned::tidy();
+        return writer.flush_if_full();
+    }
     if let Some(dtype) = casts.dequantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
         dequantize::copy(reading, tensor, dtype, writer)?;
@@ -70,7 +79,7 @@ pub fn copy(
 /// twice. Call it before the first [`copy`].
 pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer: &mut Writer) -> Result<()> {
     let known = |(_, tensor): (usize, Tensor<'_>)| {
-        if casts.dequantized(tensor).is_some() {
+        if casts.dequantized(tensor).is_some() || casts.quantized(tensor).is_some() {
             return true;
         }
         let [data] = tensor.components() else { return false };
@@ -96,13 +105,18 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
 fn spec<'a>(
     tensor: Tensor<'a>,
     name: &'a str,
-    casts: &Casts,
+    casts: &'a Casts,
     attributes: Option<&'a Attributes>,
 ) -> Spec<'a> {
+    let layout = match casts.quantized(tensor) {
+        Some(target) => &target.layout,
+        None if casts.dequantized(tensor).is_some() => "dense",
+        None => tensor.layout_name(),
+    };
     Spec {
         name,
         shape: tensor.shape(),
-        layout: if casts.dequantized(tensor).is_some() { "dense" } else { tensor.layout_name() },
+        layout,
         dtype: casts.tensor(tensor),
         attributes,
         components: &[],
@@ -116,6 +130,10 @@ fn announced<'a>(
     parts: &[&Component],
     casts: &Casts,
 ) -> Result<Vec<(&'a str, Option<DType>, u64)>> {
+    if let Some(target) = casts.quantized(tensor) {
+        let length = quantize::length(tensor, target.kind)?;
+        return Ok(vec![(reading.catalog.label(Label::DATA), Some(DType::Uint8), length)]);
+    }
     if let Some(dtype) = casts.dequantized(tensor) {
         return Ok(vec![(
             reading.catalog.label(Label::DATA),

@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use super::quantize::Target;
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
@@ -21,6 +23,8 @@ pub struct Casts {
     singles: HashMap<u32, (DType, DType)>,
     /// The dtype that the elements of quantized tensors get.
     dequantized: Option<DType>,
+    /// The block types of tensors that are quantized, by their ordinals.
+    pub(super) quantized: HashMap<usize, Arc<Target>>,
     /// Ordinals of tensors that lose their attributes, except for parameters of their layouts.
     bare: HashSet<usize>,
     /// Whether all of them do.
@@ -80,11 +84,16 @@ impl Casts {
 
     /// Returns the dtype that the elements of a quantized tensor get if it becomes dense.
     pub fn dequantized(&self, tensor: Tensor<'_>) -> Option<DType> {
-        self.dequantized.filter(|_| can_dequantize(tensor.layout_name()))
+        let dequantized = self.dequantized.filter(|_| can_dequantize(tensor.layout_name()));
+        dequantized.filter(|_| !self.quantized.contains_key(&tensor.ordinal()))
     }
 
     /// Returns the attributes that a tensor keeps. If it is dequantized, the parameters of its layout are not among them.
-    pub fn attributes<'a>(&self, tensor: Tensor<'a>) -> Option<Cow<'a, Attributes>> {
+    pub fn attributes<'a>(&'a self, tensor: Tensor<'a>) -> Option<Cow<'a, Attributes>> {
+        if let Some(target) = self.quantized(tensor) {
+            let is_bare = self.all_bare || self.bare.contains(&tensor.ordinal());
+            return Some(target.attributes(tensor, !is_bare));
+        }
         let is_dequantized = self.dequantized(tensor).is_some();
         let has_parameters = matches!(tensor.layout(), Layout::Other(_)) && !is_dequantized;
         if self.all_bare || self.bare.contains(&tensor.ordinal()) {
@@ -118,6 +127,9 @@ impl Casts {
 
     /// Returns the dtype that a tensor is converted to.
     pub fn tensor(&self, tensor: Tensor<'_>) -> Option<DType> {
+        if self.quantized(tensor).is_some() {
+            return None;
+        }
         if let Some(dtype) = self.dequantized(tensor) {
             return Some(dtype);
         }

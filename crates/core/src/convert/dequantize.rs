@@ -3,8 +3,7 @@
 //! loaded whole.
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, PoisonError};
-
+use super::batches::Batches;
 use crate::checked::{bytes_of, index, product};
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::cast;
@@ -13,7 +12,6 @@ use crate::kernels::swap::swap_bytes;
 use crate::model::{DType, Label, Tensor};
 use crate::read::Reading;
 use crate::sources::scratch;
-use crate::work;
 use crate::write::Writer;
 
 /// The number of elements that one core decodes at a time. As float32 they fit into the second-level cache. A multiple
@@ -55,13 +53,13 @@ fn blocks(
     let (stored, elements) = (index(block.bytes, "a block")?, index(block.elements, "a block")?);
     let batch = BATCH / elements * stored;
     let component = reading.component_of(tensor, Label::DATA)?;
-    let mut batches = Batches::new(reading, dtype, writer);
+    let mut batches = Batches::new(reading, writer);
     let mut waiting = Vec::with_capacity(batch);
     let mut left = product(tensor.shape()).ok_or_else(too_large)?;
     let mut flush = |waiting: &[u8]| {
         let count = waiting.len() / stored * elements;
         left = left.checked_sub(count as u64).ok_or_else(too_many)?;
-        batches.add(STEP, count, |first, out| {
+        add(&mut batches, dtype, (STEP, count), |first, out| {
             let from = first / elements * stored;
             let input = waiting.get(from..from + out.len() / 4 / elements * stored);
             block.fill(input.unwrap_or_default(), out)
@@ -96,12 +94,12 @@ fn codes(
     writer: &mut Writer,
 ) -> Result<()> {
     let parts = reading.quantized_parts(tensor, quantized)?;
-    let mut batches = Batches::new(reading, dtype, writer);
+    let mut batches = Batches::new(reading, writer);
     let mut from = 0;
     while from < quantized.elements {
         let count = index((quantized.elements - from).min(BATCH as u64), "a batch")?;
         // `decode` starts at multiples of a piece.
-        batches.add(PIECE, count, |first, out| {
+        add(&mut batches, dtype, (PIECE, count), |first, out| {
             quantized.decode(&parts, from + first as u64, out.as_chunks_mut::<4>().0)
         })?;
         from += count as u64;
@@ -109,68 +107,31 @@ fn codes(
     batches.finish()
 }
 
-/// Decodes batches, and pushes each one while the next is decoded.
-struct Batches<'r, 'w> {
-    reading: Reading<'r>,
-    writer: &'w mut Writer,
+/// Adds a batch of `count` elements that `decode` produces as float32 in the byte order of the host. `decode` gets the index of the
+/// first element of a step, and the output buffer of the step.
+fn add(
+    batches: &mut Batches<'_, '_>,
     dtype: DType,
-    /// The batch to push next.
-    ready: Vec<u8>,
-    decoded: Vec<u8>,
-}
-
-impl<'r, 'w> Batches<'r, 'w> {
-    fn new(reading: Reading<'r>, dtype: DType, writer: &'w mut Writer) -> Self {
-        Self { reading, writer, dtype, ready: Vec::new(), decoded: Vec::new() }
-    }
-
-    /// Adds a batch of `count` elements that `decode` produces as float32 in the byte order of the host. `decode` gets
-    /// the index of the first element of a step, and the output buffer of the step.
-    fn add(
-        &mut self,
-        step: usize,
-        count: usize,
-        decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
-    ) -> Result<()> {
-        let Self { reading, writer, dtype, ready, decoded } = self;
-        let (dtype, width) = (*dtype, dtype.element_bytes());
-        decoded.resize(count * width, 0);
-        let steps: Vec<_> = decoded.chunks_mut(step * width).map(|out| Mutex::new(Some(out))).collect();
-        let float32 = |first: usize, out: &mut [u8]| {
-            decode(first, out)?;
-            if cfg!(target_endian = "big") {
-                swap_bytes(out, 4);
-            }
-            Ok(())
-        };
-        let writer = Mutex::new(writer);
-        work::try_each_on(work::cores(), 1 + steps.len(), |at| {
-            let Some(at) = at.checked_sub(1) else {
-                return push(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), ready);
-            };
-            reading.watch.stop.check()?;
-            let out = steps.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
-            if dtype == DType::Float32 {
-                return float32(at * step, out);
-            }
-            scratch::with((out.len() / width * 4) as u64, |floats| {
-                float32(at * step, floats)?;
-                cast(DType::Float32, dtype, floats, out)
-            })
-        })?;
-        drop(steps);
-        std::mem::swap(&mut self.ready, &mut self.decoded);
+    (step, count): (usize, usize),
+    decode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
+) -> Result<()> {
+    let width = dtype.element_bytes();
+    let float32 = |first: usize, out: &mut [u8]| {
+        decode(first, out)?;
+        if cfg!(target_endian = "big") {
+            swap_bytes(out, 4);
+        }
         Ok(())
-    }
-
-    fn finish(self) -> Result<()> {
-        push(self.writer, &self.ready)
-    }
-}
-
-fn push(writer: &mut Writer, bytes: &[u8]) -> Result<()> {
-    writer.push(bytes)?;
-    writer.flush_if_full()
+    };
+    batches.add(step * width, count * width, |at, out| {
+        if dtype == DType::Float32 {
+            return float32(at * step, out);
+        }
+        scratch::with((out.len() / width * 4) as u64, |floats| {
+            float32(at * step, floats)?;
+            cast(DType::Float32, dtype, floats, out)
+        })
+    })
 }
 
 fn too_many() -> Error {

@@ -22,7 +22,7 @@ fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<Data
 /// Returns whether the data determines if the target can hold a tensor. For dense tensors it does not, except for
 /// bools.
 pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
-    if wanted.casts.dequantized(tensor).is_some() {
+    if wanted.casts.dequantized(tensor).is_some() || wanted.casts.quantized(tensor).is_some() {
         return false;
     }
     matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo)

@@ -5,7 +5,7 @@ use ciborium::Value;
 
 use super::Casts;
 use super::cast::cast_length;
-use super::dequantize;
+use super::{dequantize, quantize};
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, FileAttributes, Names, RecordedDtypes};
@@ -28,6 +28,10 @@ pub struct Wanted<'a> {
 /// Returns why the target cannot hold a tensor under a name.
 pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
     let Wanted { format, casts, .. } = wanted;
+    if let Some(target) = casts.quantized(tensor) {
+        let checked = quantized(catalog, tensor, name, target, wanted);
+        return checked.err().map(|error| error.tensor(tensor.name()));
+    }
     if let Some(dtype) = casts.dequantized(tensor) {
         let checked = dequantized(catalog, tensor, name, dtype, wanted);
         return checked.err().map(|error| error.tensor(tensor.name()));
@@ -91,6 +95,53 @@ fn advice(tensor: Tensor<'_>) -> &'static str {
     } else {
         ""
     }
+}
+
+/// Fails if a tensor cannot be held as blocks of a type.
+fn quantized(
+    catalog: &Catalog,
+    tensor: Tensor<'_>,
+    name: &str,
+    target: &quantize::Target,
+    wanted: Wanted<'_>,
+) -> Result<()> {
+    let Wanted { format, canonical, casts } = wanted;
+    let layout = &*target.layout;
+    if !(format.holds_layout)(layout) {
+        let message = format!("{} cannot hold the layout {layout:?}", format.title);
+        return Err(Error::new(Code::BadLayout, message));
+    }
+    if tensor.components().iter().any(|part| !part.is_decodable()) {
+        return Err(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"));
+    }
+    if let Some(error) = reserved(name, format) {
+        return Err(error);
+    }
+    quantize::check(tensor, target.kind)?;
+    let attributes = casts.attributes(tensor);
+    let attributes = attributes.as_deref();
+    if !format.tensor_attributes && attributes.is_some_and(|own| has_own(layout, own)) {
+        return Err(no_attributes(format));
+    }
+    (format.check_announced)(&Announced {
+        name,
+        layout,
+        attributes,
+        roles: &[catalog.label(Label::DATA)],
+        canonical,
+    })?;
+    let length = quantize::length(tensor, target.kind)?;
+    let components = vec![Component::raw(Label::DATA, Some(DType::Uint8), 0, length)];
+    // The catalog of the source may not have the label of the layout; `layout` is its name.
+    let mut written = NewTensor {
+        name,
+        shape: tensor.shape(),
+        layout: Layout::Other(Label::DATA),
+        dtype: None,
+        components,
+        attributes: None,
+    };
+    check::entry(format, layout, attributes, &mut written)
 }
 
 /// Fails if a quantized tensor cannot be held as a dense tensor of `dtype`.

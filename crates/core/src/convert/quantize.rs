@@ -1,0 +1,184 @@
+//! Quantizes tensors to ggml's blocks: elements are widened to float32 and encoded in batches on all cores, as they are read.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use ciborium::Value;
+
+use super::batches::Batches;
+use super::cast::Casts;
+use crate::checked::{index, product};
+use crate::error::{Code, Error, Result};
+use crate::kernels::dequantize::{BlockType, too_large, without_parameters};
+use crate::kernels::quantize::Kind;
+use crate::kernels::widen::{float32_len, to_float32};
+use crate::model::{Attributes, DType, Label, Layout, Tensor};
+use crate::read::Reading;
+use crate::sources::scratch;
+use crate::write::Writer;
+
+/// The number of elements that one core encodes at a time, a multiple of every block size. As float32 they fit into the second-level cache.
+const STEP: usize = 1 << 15;
+/// The number of elements in a batch.
+const BATCH: usize = 64 * STEP;
+
+/// A block type that tensors are converted to, as the writer stores them.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub kind: Kind,
+    /// The name of the layout: `gguf.q4_k/1`.
+    pub layout: Arc<str>,
+    parameters: Attributes,
+}
+
+impl Target {
+    pub fn new(kind: Kind) -> Self {
+        let number = |key: &str, value: usize| (Value::Text(key.to_owned()), Value::from(value as u64));
+        let parameters =
+            vec![number("elems_per_block", kind.elements()), number("block_bytes", kind.bytes())];
+        Self { kind, layout: format!("gguf.{}/1", kind.name()).into(), parameters: parameters.into() }
+    }
+
+    /// Returns the attributes of the quantized tensor: the parameters of its layout, and with `own` those of the tensor that are not
+    /// parameters of another layout.
+    pub fn attributes(&self, tensor: Tensor<'_>, own: bool) -> Cow<'_, Attributes> {
+        let Some(others) = without_parameters(tensor).filter(|_| own) else {
+            return Cow::Borrowed(&self.parameters);
+        };
+        let (Ok(parameters), Ok(others)) = (self.parameters.values(), others.values()) else {
+            return Cow::Borrowed(&self.parameters);
+        };
+        Cow::Owned([parameters, others].concat().into())
+    }
+}
+
+/// Returns the size of the blocks of a tensor in bytes. Fails with `ZT_BAD_SHAPE` unless its rows are whole blocks.
+pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
+    let shape = tensor.shape();
+    let (row, block) = (shape.last().copied().unwrap_or(1), kind.elements() as u64);
+    if !row.is_multiple_of(block) {
+        let message = format!(
+            "rows of {row} elements cannot be quantized to {}, whose blocks have {block} elements",
+            kind.name()
+        );
+        return Err(Error::new(Code::BadShape, message));
+    }
+    let bytes = product(shape).and_then(|elements| (elements / block).checked_mul(kind.bytes() as u64));
+    bytes.ok_or_else(too_large)
+}
+
+/// Fails unless the elements of a tensor can be quantized.
+pub fn check(tensor: Tensor<'_>, kind: Kind) -> Result<()> {
+    Source::of(tensor)?;
+    length(tensor, kind).map(drop)
+}
+
+/// How the elements of a tensor are stored.
+#[derive(Clone, Copy)]
+enum Source {
+    Plain(DType),
+    Blocks(BlockType),
+}
+
+impl Source {
+    fn of(tensor: Tensor<'_>) -> Result<Self> {
+        let plain = tensor.dtype().filter(|dtype| {
+            matches!(tensor.layout(), Layout::Dense)
+                && float32_len(*dtype, 0).is_some()
+                && dtype.bits().is_multiple_of(8)
+        });
+        if let Some(dtype) = plain {
+            return Ok(Self::Plain(dtype));
+        }
+        BlockType::of_tensor(tensor).map(Self::Blocks).map_err(|_| {
+            let message = format!(
+                "{} cannot be quantized: supported are dense tensors of numbers, and ggml's blocks",
+                tensor.dtype().map_or(tensor.layout_name(), |dtype| dtype.name())
+            );
+            Error::new(Code::BadDtype, message)
+        })
+    }
+
+    /// Returns the number of elements that belong together, and their bytes.
+    fn unit(self) -> Result<(usize, usize)> {
+        match self {
+            Self::Plain(dtype) => Ok((1, dtype.element_bytes())),
+            Self::Blocks(block) => Ok((index(block.elements, "a block")?, index(block.bytes, "a block")?)),
+        }
+    }
+
+    fn widen(self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Plain(dtype) => to_float32(dtype, input, out),
+            Self::Blocks(block) => block.fill(input, out),
+        }
+    }
+}
+
+/// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component.
+pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, kind: Kind, writer: &mut Writer) -> Result<()> {
+    blocks(reading, tensor, kind, writer).map_err(|error| error.tensor(tensor.name()))
+}
+
+fn blocks(reading: Reading<'_>, tensor: Tensor<'_>, kind: Kind, writer: &mut Writer) -> Result<()> {
+    let source = Source::of(tensor)?;
+    let (elements, bytes) = source.unit()?;
+    let batch = BATCH / elements * bytes;
+    let (step_in, step_out) = (STEP / elements * bytes, STEP / kind.elements() * kind.bytes());
+    let component = reading.component_of(tensor, Label::DATA)?;
+    let mut left = product(tensor.shape()).ok_or_else(too_large)?;
+    let mut batches = Batches::new(reading, writer);
+    let mut flush = |waiting: &[u8]| {
+        let count = waiting.len() / bytes * elements;
+        left = left.checked_sub(count as u64).ok_or_else(wrong_size)?;
+        batches.add(step_out, count / kind.elements() * kind.bytes(), |at, out| {
+            let count = out.len() / kind.bytes() * kind.elements();
+            let from = at * step_in;
+            let input = waiting.get(from..from + count / elements * bytes).unwrap_or_default();
+            scratch::with(4 * count as u64, |widened| {
+                source.widen(input, widened)?;
+                let floats = widened.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes));
+                let floats: Vec<f32> = floats.collect();
+                // Without weights of columns, blocks do not depend on their row.
+                kind.quantize(&floats, count, None, out)
+            })
+        })
+    };
+    let mut waiting = Vec::with_capacity(batch);
+    reading.pieces(tensor, component, |piece| {
+        let mut piece = &*piece;
+        while !piece.is_empty() {
+            let (taken, rest) = piece.split_at(piece.len().min(batch - waiting.len()));
+            waiting.extend_from_slice(taken);
+            piece = rest;
+            if waiting.len() == batch {
+                flush(&waiting)?;
+                waiting.clear();
+            }
+        }
+        Ok(())
+    })?;
+    if !waiting.len().is_multiple_of(bytes) {
+        return Err(wrong_size());
+    }
+    flush(&waiting)?;
+    if left > 0 { Err(wrong_size()) } else { batches.finish() }
+}
+
+fn wrong_size() -> Error {
+    Error::new(Code::Decode, "the data does not have the size that the shape requires")
+}
+
+impl Casts {
+    /// Quantizes single tensors, which takes precedence over casts and over dequantization.
+    pub fn quantize(&mut self, ordinal: usize, target: &Arc<Target>) {
+        self.quantized.insert(ordinal, Arc::clone(target));
+    }
+
+    /// Returns the block type that a tensor is quantized to. A tensor that has this type already is copied.
+    pub fn quantized(&self, tensor: Tensor<'_>) -> Option<&Target> {
+        let target = self.quantized.get(&tensor.ordinal())?;
+        (tensor.layout_name() != &*target.layout).then_some(&**target)
+    }
+}
