@@ -19,6 +19,7 @@ use std::borrow::Cow;
 
 use ciborium::Value;
 pub use ggml::BlockType;
+pub(super) use ggml::float;
 use mx::Mx;
 use quant_group::QuantGroup;
 

@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod lanes;
+mod large;
 mod numbers;
 mod plain;
+mod search;
 
 use multiversion::multiversion;
 
@@ -73,6 +75,11 @@ kinds! {
     "q5_0" 32 22 plain::q5_0;
     "q5_1" 32 24 plain::q5_1;
     "q8_0" 32 34 plain::q8_0;
+    "q2_k" 256 84 large::q2_k;
+    "q3_k" 256 110 large::q3_k;
+    "q4_k" 256 144 large::q4_k;
+    "q5_k" 256 176 large::q5_k;
+    "q6_k" 256 210 large::q6_k;
 }
 
 impl Kind {
