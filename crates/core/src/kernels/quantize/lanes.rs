@@ -54,7 +54,7 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn map(self, each: impl Fn(f32) -> f32) -> Self {
+    pub(super) fn map(self, each: impl Fn(f32) -> f32) -> Self {
         let mut result = self;
         for lane in &mut result.0 {
             *lane = each(*lane);

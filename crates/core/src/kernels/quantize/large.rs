@@ -5,7 +5,7 @@
 use super::lanes::{LANES, Lanes, nearest, transpose};
 use super::numbers::half;
 use super::plain::each;
-use super::search::{Affine, NOTHING, Plan, affine, refined, symmetric};
+use super::search::{Affine, NOTHING, Plan, affine, first_extreme, refined, symmetric};
 use crate::kernels::dequantize::float;
 
 /// The elements of a block.
@@ -205,18 +205,11 @@ fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
     four_bits(codes, &mut out[48..]);
 }
 
-/// Returns the scale of the scales of a symmetric type: the first one with the largest magnitude, whose part is `lowest`.
-#[inline(always)]
-fn extreme(scales: &[f32; 16]) -> f32 {
-    let larger = |most: f32, &scale: &f32| if scale.abs() > most.abs() { scale } else { most };
-    scales.iter().fold(0.0, larger)
-}
-
 #[inline(always)]
 pub(super) fn q3_k(source: &[f32], out: &mut [u8]) {
     each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 110]| {
         let (scales, found) = refined(&transpose::<16>(block), 4);
-        let most = extreme(&scales.0);
+        let most = first_extreme(&scales.0);
         let (mut d, mut parts) = (half(0.0), [0; 16]);
         if most != 0.0 {
             let inverse = -32.0 / most;
@@ -271,7 +264,7 @@ pub(super) fn q6_k(source: &[f32], out: &mut [u8]) {
 #[inline(always)]
 fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &mut [u8; 210]) {
     let found = symmetric(x, weights, 32);
-    let most = extreme(&found.scale.0);
+    let most = first_extreme(&found.scale.0);
     if most.abs() < NOTHING {
         out.fill(0);
         return;

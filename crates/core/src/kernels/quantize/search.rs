@@ -191,6 +191,12 @@ pub(super) fn extreme<const LENGTH: usize>(x: &[Lanes; LENGTH]) -> (Lanes, Lanes
     (most, extreme)
 }
 
+/// Returns the first number with the largest magnitude. Ignores NaN; 0 has no sign.
+#[inline(always)]
+pub(super) fn first_extreme(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
+}
+
 #[inline(always)]
 fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     x: &[Lanes; LENGTH],
