@@ -19,6 +19,8 @@ use std::borrow::Cow;
 
 use ciborium::Value;
 pub use ggml::BlockType;
+pub(super) use ggml::float;
+pub(super) use ggml_four::{E2M1, IQ4, e4m3_halved};
 use mx::Mx;
 use quant_group::QuantGroup;
 

@@ -1,9 +1,13 @@
 //! Quantization of float32 to ggml's blocks, bit for bit as llama.cpp does.
 #![forbid(unsafe_code)]
 
+mod four;
 mod lanes;
+mod large;
 mod numbers;
 mod plain;
+mod search;
+mod ternary;
 
 use multiversion::multiversion;
 
@@ -73,6 +77,18 @@ kinds! {
     "q5_0" 32 22 plain::q5_0;
     "q5_1" 32 24 plain::q5_1;
     "q8_0" 32 34 plain::q8_0;
+    "q2_k" 256 84 large::q2_k;
+    "q3_k" 256 110 large::q3_k;
+    "q4_k" 256 144 large::q4_k;
+    "q5_k" 256 176 large::q5_k;
+    "q6_k" 256 210 large::q6_k;
+    "q8_k" 256 292 plain::q8_k;
+    "iq4_nl" 32 18 four::iq4_nl;
+    "iq4_xs" 256 136 four::iq4_xs;
+    "tq1_0" 256 54 ternary::tq1_0;
+    "tq2_0" 256 66 ternary::tq2_0;
+    "mxfp4" 32 17 four::mxfp4;
+    "nvfp4" 64 36 four::nvfp4;
 }
 
 impl Kind {

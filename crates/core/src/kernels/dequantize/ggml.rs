@@ -93,7 +93,7 @@ pub(super) fn half<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
 /// Converts float16 bits without branches or calls, which would prevent vectorization of the surrounding code. The
 /// exponent moves to its position in float32 and is corrected by a factor. That is exact, including subnormals.
 #[inline(always)]
-pub(super) fn float(bits: u16) -> f32 {
+pub(in crate::kernels) fn float(bits: u16) -> f32 {
     let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
     // Infinities and NaN have all exponent bits set.
     let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };

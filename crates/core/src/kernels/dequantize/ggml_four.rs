@@ -5,12 +5,12 @@
 use super::ggml::{Float, half};
 
 /// The numbers of `iq4_nl` and `iq4_xs` (`kvalues_iq4nl` of `ggml-common.h`).
-const IQ4: [f32; 16] = [
+pub(in crate::kernels) const IQ4: [f32; 16] = [
     -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0,
 ];
 
 /// The numbers of E2M1, doubled, as in ggml: the second zero has no sign.
-const E2M1: [f32; 16] =
+pub(in crate::kernels) const E2M1: [f32; 16] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 
 /// Decodes the low halves of `codes`, then the high ones.
@@ -57,7 +57,7 @@ pub(super) fn nvfp4(block: &[u8; 36], out: &mut [Float; 64]) {
 
 /// Returns half of an E4M3 scale. As in the reference, 0x7f, which is NaN, is read as zero, but 0xff is not.
 #[inline(always)]
-fn e4m3_halved(byte: u8) -> f32 {
+pub(in crate::kernels) fn e4m3_halved(byte: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(byte >> 3 & 15), f32::from(byte & 7));
     match (byte, exponent) {
         (0x7f, _) => 0.0,

@@ -54,7 +54,7 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn map(self, each: impl Fn(f32) -> f32) -> Self {
+    pub(super) fn map(self, each: impl Fn(f32) -> f32) -> Self {
         let mut result = self;
         for lane in &mut result.0 {
             *lane = each(*lane);
@@ -95,6 +95,11 @@ impl Lanes {
         self.compare(other, |a, b| a == b)
     }
 
+    #[inline(always)]
+    pub(super) fn differs(self, other: Self) -> Mask {
+        self.compare(other, |a, b| a != b)
+    }
+
     /// Returns the smaller number, and `other` where one is NaN or both are equal.
     #[inline(always)]
     pub(super) fn min(self, other: Self) -> Self {
@@ -110,6 +115,11 @@ impl Lanes {
     #[inline(always)]
     pub(super) fn abs(self) -> Self {
         self.map(f32::abs)
+    }
+
+    #[inline(always)]
+    pub(super) fn negative(self) -> Self {
+        self.map(|value| -value)
     }
 
     #[inline(always)]
@@ -137,6 +147,10 @@ impl Lanes {
 }
 
 impl Mask {
+    pub(super) fn of(&self, lane: usize) -> bool {
+        self.0[lane]
+    }
+
     #[inline(always)]
     pub(super) fn and(self, other: Self) -> Self {
         let mut mask = self;

@@ -35,3 +35,9 @@ pub(super) fn round_away(value: f32) -> i32 {
     // The largest float32 below 1/2: with 1/2, the number below 1/2 would become 1.
     truncate(value + 0.499_999_97_f32.copysign(value))
 }
+
+/// Returns 1 divided by a number, and 0 for 0.
+#[inline(always)]
+pub(super) fn inverse(value: f32) -> f32 {
+    if value == 0.0 { 0.0 } else { 1.0 / value }
+}

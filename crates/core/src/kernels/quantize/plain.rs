@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::numbers::{half, round_away, truncate};
+use super::lanes::nearest;
+use super::search::first_extreme;
+use super::numbers::{half, inverse, round_away, truncate};
 
 type Block = [f32; 32];
 
@@ -39,22 +41,29 @@ fn largest_of_some(block: &[f32]) -> f32 {
     block.iter().fold(0.0, |most, value| if most > value.abs() { most } else { value.abs() })
 }
 
+/// Returns the largest magnitude. Ignores NaN.
+#[inline(always)]
+pub(super) fn largest_number(block: &[f32]) -> f32 {
+    let bits = magnitude(block);
+    if bits > INFINITY { first_extreme_of_some(block).abs() } else { f32::from_bits(bits) }
+}
+
 /// Returns the first element with the largest magnitude, with its sign. Ignores NaN; 0 has no sign.
 #[inline(always)]
-fn extreme(block: &Block) -> f32 {
+fn extreme(block: &[f32]) -> f32 {
     let bits = magnitude(block);
     let most = f32::from_bits(bits);
     let found = |value: f32| block.iter().fold(false, |found, &element| found | (element == value));
     match (found(most), found(-most)) {
         (true, false) => most,
         (false, true) => -most,
-        _ => first_extreme(block),
+        _ => first_extreme_of_some(block),
     }
 }
 
 #[cold]
-fn first_extreme(block: &Block) -> f32 {
-    block.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
+fn first_extreme_of_some(block: &[f32]) -> f32 {
+    first_extreme(block)
 }
 
 /// Returns the smallest and the largest element, without NaN.
@@ -78,12 +87,6 @@ fn range(block: &Block) -> (f32, f32) {
         (true, false) => (zero(), high),
         _ => (low, high),
     }
-}
-
-/// Returns 1 divided by a scale, and 0 for 0.
-#[inline(always)]
-fn inverse(scale: f32) -> f32 {
-    if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
 /// Returns the code of a number: without its fraction, the low byte, at most `most`.
@@ -176,6 +179,28 @@ pub(super) fn q8_0(source: &[f32], out: &mut [u8]) {
         out[..2].copy_from_slice(&half(scale).to_le_bytes());
         for (out, &value) in out[2..].iter_mut().zip(block) {
             *out = round_away(value * inverse) as u8;
+        }
+    });
+}
+
+#[inline(always)]
+pub(super) fn q8_k(source: &[f32], out: &mut [u8]) {
+    each(source, out, |block: &[f32; 256], out: &mut [u8; 292]| {
+        let extreme = extreme(block);
+        if extreme == 0.0 {
+            out.fill(0);
+            return;
+        }
+        let inverse = -127.0 / extreme;
+        let (scale, rest) = out.split_at_mut(4);
+        let (codes, sums) = rest.split_at_mut(256);
+        scale.copy_from_slice(&(1.0 / inverse).to_le_bytes());
+        for (out, &value) in codes.iter_mut().zip(block) {
+            *out = nearest(inverse * value).min(127) as u8;
+        }
+        for (codes, sum) in codes.as_chunks::<16>().0.iter().zip(sums.as_chunks_mut::<2>().0) {
+            let total: i16 = codes.iter().map(|&code| i16::from(code.cast_signed())).sum();
+            *sum = total.to_le_bytes();
         }
     });
 }

@@ -1,0 +1,279 @@
+//! Searches for the scale of a sub-block with the least weighted error, one sub-block in each lane.
+//!
+//! Each search is compiled twice: for lanes whose quotients `Lanes::round` takes, and, where a lane has others (NaN, infinities, extreme
+//! ranges), again for all numbers.
+#![forbid(unsafe_code)]
+#![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
+
+use super::lanes::{Lanes, Mask, nearest};
+
+/// Below this magnitude a sub-block counts as 0.
+pub(super) const NOTHING: f32 = 1e-15;
+
+/// The candidates of a search for a scale and a minimum: in step `n`, the range is divided by `first + n * step + top`.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    /// The largest code. The smallest is 0.
+    pub top: i8,
+    pub first: f32,
+    pub step: f32,
+    pub steps: u8,
+}
+
+/// The best `scale * code - offset` of each lane.
+pub(super) struct Affine {
+    pub scale: Lanes,
+    pub offset: Lanes,
+    /// The inverse scale and the minimum from which the best codes were computed, or 0 and 0 for codes of 0.
+    inverse: Lanes,
+    low: Lanes,
+}
+
+impl Affine {
+    /// Returns the code that the search found for an element of a lane.
+    pub(super) fn code(&self, lane: usize, value: f32, top: u8) -> u8 {
+        let found = nearest(self.inverse.0[lane] * (value - self.low.0[lane]));
+        found.clamp(0, top.into()) as u8
+    }
+}
+
+/// Finds scales and offsets. With `ABSOLUTE`, errors are summed without being squared.
+#[inline(always)]
+pub(super) fn affine<const LENGTH: usize, const ABSOLUTE: bool>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    plan: Plan,
+) -> Affine {
+    let (found, rounded) = affine_of::<LENGTH, ABSOLUTE, false>(x, weights, plan);
+    if rounded { found } else { affine_of_any::<LENGTH, ABSOLUTE>(x, weights, plan) }
+}
+
+#[cold]
+#[inline(never)]
+fn affine_of_any<const LENGTH: usize, const ABSOLUTE: bool>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    plan: Plan,
+) -> Affine {
+    affine_of::<LENGTH, ABSOLUTE, true>(x, weights, plan).0
+}
+
+/// Returns also whether all quotients could be rounded, without which the result is of no use unless `ANY`.
+#[inline(always)]
+fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    plan: Plan,
+) -> (Affine, bool) {
+    let (mut lowest, mut high) = (x[0], x[0]);
+    let mut sum_w = weights[0];
+    let mut sum_x = weights[0] * x[0];
+    for (&x, &w) in x.iter().zip(weights).skip(1) {
+        lowest = x.min(lowest);
+        high = x.max(high);
+        sum_w = sum_w + w;
+        sum_x = sum_x + w * x;
+    }
+    let mut low = Lanes::ZERO.min(lowest);
+    let flat = high.equals(low);
+    // A NaN among the elements is in this sum, though not in the extremes.
+    let mut rounded = sum_w.equals(sum_w);
+    let error = |scale: Lanes, low: Lanes, code: Lanes, x: Lanes, w: Lanes| {
+        let difference = scale * code + low - x;
+        w * if ABSOLUTE { difference.abs() } else { difference * difference }
+    };
+
+    let mut inverse = Lanes::all(plan.top.into()) / (high - low);
+    let mut scale = Lanes::all(1.0) / inverse;
+    let mut best = Lanes::ZERO;
+    rounded = rounded.and((inverse * (high - low)).can_round());
+    for (&x, &w) in x.iter().zip(weights) {
+        let code = (inverse * (x - low)).round::<ANY>(0, plan.top);
+        best = best + error(scale, low, code, x, w);
+    }
+    let mut best_low = low;
+
+    let mut codes = [Lanes::ZERO; LENGTH];
+    for step in 0..=plan.steps {
+        let divisor = plan.first + plan.step * f32::from(step) + f32::from(plan.top);
+        let candidate = Lanes::all(divisor) / (high - low);
+        // The quotients of all elements are between those of the extremes.
+        let ends = (candidate * (high - low)).can_round().and((candidate * (lowest - low)).can_round());
+        rounded = rounded.and(ends);
+        let (mut sum_l, mut sum_l2, mut sum_xl) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        for (code, (&x, &w)) in codes.iter_mut().zip(x.iter().zip(weights)) {
+            *code = (candidate * (x - low)).round::<ANY>(0, plan.top);
+            let wl = w * *code;
+            sum_l = sum_l + wl;
+            sum_l2 = sum_l2 + wl * *code;
+            sum_xl = sum_xl + wl * x;
+        }
+        let determinant = sum_w * sum_l2 - sum_l * sum_l;
+        let new_scale = (sum_w * sum_xl - sum_x * sum_l) / determinant;
+        let new_low = (sum_l2 * sum_x - sum_l * sum_xl) / determinant;
+        let above = new_low.above(Lanes::ZERO);
+        let new_low = above.choose(Lanes::ZERO, new_low);
+        let new_scale = above.choose(sum_xl / sum_l2, new_scale);
+        let mut sum = Lanes::ZERO;
+        for (&code, (&x, &w)) in codes.iter().zip(x.iter().zip(weights)) {
+            sum = sum + error(new_scale, new_low, code, x, w);
+        }
+        let better = determinant.above(Lanes::ZERO).and(sum.below(best));
+        best = better.choose(sum, best);
+        scale = better.choose(new_scale, scale);
+        inverse = better.choose(candidate, inverse);
+        best_low = better.choose(low, best_low);
+        low = better.choose(new_low, low);
+    }
+    let found = Affine {
+        scale: flat.choose(Lanes::ZERO, scale),
+        offset: low.negative(),
+        inverse: flat.choose(Lanes::ZERO, inverse),
+        low: flat.choose(Lanes::ZERO, best_low),
+    };
+    (found, ANY || rounded.or(flat).all())
+}
+
+/// The best `scale * code` of each lane.
+pub(super) struct Symmetric {
+    pub scale: Lanes,
+    /// The inverse scale from which the best codes were computed.
+    inverse: Lanes,
+    nothing: Mask,
+}
+
+impl Symmetric {
+    /// Returns the code that the search found for an element of a lane, plus `top`. It is 0 in a lane of nothing.
+    pub(super) fn code(&self, lane: usize, value: f32, top: i8) -> u8 {
+        if self.nothing.of(lane) {
+            return 0;
+        }
+        let top = i32::from(top);
+        (top + nearest(self.inverse.0[lane] * value).clamp(-top, top - 1)) as u8
+    }
+}
+
+/// Finds scales for codes from `-top` to `top - 1`.
+#[inline(always)]
+pub(super) fn symmetric<const LENGTH: usize>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    top: i8,
+) -> Symmetric {
+    // The difference of an infinity or NaN with itself is NaN.
+    let sum = x.iter().fold(Lanes::ZERO, |sum, &x| sum + (x - x));
+    if sum.equals(Lanes::ZERO).all() {
+        symmetric_of::<LENGTH, false>(x, weights, top)
+    } else {
+        symmetric_of_any(x, weights, top)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn symmetric_of_any<const LENGTH: usize>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    top: i8,
+) -> Symmetric {
+    symmetric_of::<LENGTH, true>(x, weights, top)
+}
+
+/// Returns the largest magnitude, and the first element that has it.
+#[inline(always)]
+pub(super) fn extreme<const LENGTH: usize>(x: &[Lanes; LENGTH]) -> (Lanes, Lanes) {
+    let (mut most, mut extreme) = (Lanes::ZERO, Lanes::ZERO);
+    for &x in x {
+        let larger = x.abs().above(most);
+        most = larger.choose(x.abs(), most);
+        extreme = larger.choose(x, extreme);
+    }
+    (most, extreme)
+}
+
+/// Returns the first number with the largest magnitude. Ignores NaN; 0 has no sign.
+#[inline(always)]
+pub(super) fn first_extreme(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
+}
+
+#[inline(always)]
+fn symmetric_of<const LENGTH: usize, const ANY: bool>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    top: i8,
+) -> Symmetric {
+    let (most, extreme) = extreme(x);
+    let mut wx = *weights;
+    for (wx, &x) in wx.iter_mut().zip(x) {
+        *wx = *wx * x;
+    }
+    let sums = |inverse: Lanes| {
+        let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
+        for (&x, (&w, &wx)) in x.iter().zip(weights.iter().zip(&wx)) {
+            let code = (inverse * x).round::<ANY>(-top, top - 1);
+            sum_lx = sum_lx + wx * code;
+            sum_l2 = sum_l2 + w * code * code;
+        }
+        (sum_lx, sum_l2)
+    };
+    let mut inverse = Lanes::all(-f32::from(top)) / extreme;
+    let (sum_lx, sum_l2) = sums(inverse);
+    let mut scale = sum_l2.equals(Lanes::ZERO).choose(Lanes::ZERO, sum_lx / sum_l2);
+    let mut best = scale * sum_lx;
+    for step in (-9_i8..=9).filter(|&step| step != 0) {
+        let divisor = -(f32::from(top) + 0.1 * f32::from(step));
+        let candidate = Lanes::all(divisor) / extreme;
+        let (sum_lx, sum_l2) = sums(candidate);
+        let better = sum_l2.above(Lanes::ZERO).and((sum_lx * sum_lx).above(best * sum_l2));
+        scale = better.choose(sum_lx / sum_l2, scale);
+        best = better.choose(scale * sum_lx, best);
+        inverse = better.choose(candidate, inverse);
+    }
+    let nothing = most.below(Lanes::all(NOTHING));
+    Symmetric { scale: nothing.choose(Lanes::ZERO, scale), inverse, nothing }
+}
+
+/// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. Returns the codes plus
+/// `top`, too; they are 0 in a lane of nothing.
+#[inline(always)]
+pub(super) fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lanes, [Lanes; LENGTH]) {
+    let (most, extreme) = extreme(x);
+    let inverse = Lanes::all(-f32::from(top)) / extreme;
+    let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
+    let (mut weights, mut wx, mut codes) = (*x, *x, *x);
+    for (code, (w, wx)) in codes.iter_mut().zip(weights.iter_mut().zip(&mut wx)) {
+        let x = *code;
+        *w = x * x;
+        *wx = *w * x;
+        *code = (inverse * x).round::<true>(-top, top - 1);
+        sum_lx = sum_lx + *wx * *code;
+        sum_l2 = sum_l2 + *w * *code * *code;
+    }
+    for _ in 0..5 {
+        let mut changed = Lanes::ZERO.below(Lanes::ZERO);
+        for (code, (&x, (&w, &wx))) in codes.iter_mut().zip(x.iter().zip(weights.iter().zip(&wx))) {
+            let rest_lx = sum_lx - wx * *code;
+            let rest_l2 = sum_l2 - w * *code * *code;
+            let new = (x * rest_l2 / rest_lx).round::<true>(-top, top - 1);
+            let new_lx = rest_lx + wx * new;
+            let new_l2 = rest_l2 + w * new * new;
+            let smaller = (new_lx * new_lx * sum_l2).above(sum_lx * sum_lx * new_l2);
+            let possible = rest_lx.above(Lanes::ZERO).and(new.differs(*code)).and(new_l2.above(Lanes::ZERO));
+            let better = possible.and(smaller);
+            *code = better.choose(new, *code);
+            sum_lx = better.choose(new_lx, sum_lx);
+            sum_l2 = better.choose(new_l2, sum_l2);
+            changed = changed.or(better);
+        }
+        if !changed.any() {
+            break;
+        }
+    }
+    let nothing = most.below(Lanes::all(NOTHING));
+    let scale = sum_l2.above(Lanes::ZERO).choose(sum_lx / sum_l2, Lanes::ZERO);
+    for code in &mut codes {
+        *code = nothing.choose(Lanes::ZERO, *code + Lanes::all(top.into()));
+    }
+    (nothing.choose(Lanes::ZERO, scale), codes)
+}
