@@ -80,11 +80,11 @@ pub fn compact_file<'env>(
     })
 }
 
-/// Attributes to set, and a map whose keys are removed.
+/// Attributes to set, and a map whose keys are removed first: a key of both moves to the end.
 pub fn changes(set: Unknown<'_>, unset: Unknown<'_>) -> Result<AttributeChanges> {
     let set = value::from_js_map(set)?.into_iter().map(|(key, value)| (key, Some(value)));
     let unset = value::from_js_map(unset)?.into_iter().map(|(key, _)| (key, None));
-    Ok(set.chain(unset).collect())
+    Ok(unset.chain(set).collect())
 }
 
 #[napi]

@@ -23,6 +23,7 @@ mod opening;
 mod outflow;
 mod packet;
 mod panic;
+mod quantize;
 mod quantized;
 mod reading;
 mod remote;

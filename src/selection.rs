@@ -17,10 +17,12 @@ use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::{WriteFormat, Writer};
 
 use crate::control::Control;
+use crate::edit;
 use crate::error::{NativeError, misuse, throw};
 use crate::file::NativeFile;
 use crate::index::number;
 use crate::outflow::Outflow;
+use crate::quantize;
 use crate::stage::{self, Stage, StageBatch};
 use crate::task::{spawn, spawn_aside};
 use crate::value;
@@ -138,6 +140,34 @@ impl Selection {
             throw(&env, casts.cast_single(ordinal, from, to))?;
         }
         Ok(())
+    }
+
+    /// Chooses the types of tensors by a mixture of llama.cpp, or by rules: names of patterns and types, of which the first that matches
+    /// counts. Call it after `take` and before `look`. `set` and `unset` are changes of the source's attributes, which mixtures depend on.
+    #[napi(ts_return_type = "Promise<Quantized>", catch_unwind)]
+    #[allow(clippy::too_many_arguments)] // a file, what to choose, and what it depends on
+    pub fn quantize<'env>(
+        &self,
+        env: &'env Env,
+        file: &NativeFile,
+        mixture: Option<String>,
+        rules: Vec<String>,
+        requantize: bool,
+        set: Unknown<'_>,
+        unset: Unknown<'_>,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let source = file.reader(env, control, None)?;
+        let lane = source.shared.or_remote(Lane::Long);
+        let changes = edit::changes(set, unset)?;
+        let inner = Arc::clone(&self.inner);
+        let job = move || {
+            let wanted = quantize::Wanted::new(mixture, &rules, requantize)?;
+            let Inner { chosen, casts, .. } = &mut *locked(&inner);
+            let catalog = &source.shared.catalog;
+            quantize::choose(catalog, &wanted, &changes, Arc::make_mut(chosen), Arc::make_mut(casts))
+        };
+        spawn(env, lane, control, job, |_, quantized| Ok(quantized))
     }
 
     /// A stage for some of the tensors, or of those whose data must be checked, from a position on.

@@ -252,6 +252,11 @@ export declare class Selection {
   look(file: NativeFile, name: string, canonical: boolean, strict: boolean, control: Control): Promise<Selected>
   /** Casts single tensors, which takes precedence over the dtypes of the constructor: parallel lists of ordinals, dtypes and new dtypes. */
   cast(ordinals: Uint32Array, from: Uint32Array, to: Uint32Array): void
+  /**
+   * Chooses the types of tensors by a mixture of llama.cpp, or by rules: names of patterns and types, of which the first that matches
+   * counts. Call it after `take` and before `look`. `set` and `unset` are changes of the source's attributes, which mixtures depend on.
+   */
+  quantize(file: NativeFile, mixture: string | undefined | null, rules: Array<string>, requantize: boolean, set: unknown, unset: unknown, control: Control): Promise<Quantized>
   /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
   /** Determines which of the tensors whose data must be checked cannot be held, in a range of positions. */
@@ -610,6 +615,16 @@ export declare function planSlice(shape: readonly number[], ranges: Array<number
 /** Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes. */
 export declare function putFile(file: string, url: string, remote: RemoteRequest, control: Control): Promise<boolean>
 
+/** The chosen types. */
+export interface Quantized {
+  /** `general.file_type` of the mixture. */
+  fileType?: number
+  /** Names of types and the number of tensors that get them. */
+  types: Array<TypeCount>
+  /** Tensors whose rows are not whole blocks of the wanted type. */
+  fallbacks: Array<TypeFallback>
+}
+
 /** A request to the wrapper. */
 export interface Question {
   id: number
@@ -777,6 +792,17 @@ export declare function toFloat32(dtypeCode: number, input: Uint8Array, output: 
 
 /** Elements as float32, in native memory, which uses huge pages if available. */
 export declare function toFloat32Block(code: number, size: number, input: Uint8Array): Memory
+
+export interface TypeCount {
+  type: string
+  tensors: number
+}
+
+export interface TypeFallback {
+  tensor: string
+  wanted: string
+  type: string
+}
 
 /** The result of a verification. */
 export interface Verified {

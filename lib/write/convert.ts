@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream'
-import { type ErrorCode, rethrowNative, ZTensorError } from '../native/errors.js'
+import { type ErrorCode, invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import {
@@ -11,6 +11,7 @@ import {
   type Selected,
 } from '../native/native.js'
 import { everything, inBatches, TURN } from '../read/batches.js'
+import { isPlainObject } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, withOpen } from '../read/open.js'
 import type { Source } from '../read/source.js'
@@ -26,7 +27,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeInput, freezeChanges } from '../values/attributes.js'
+import { type AttributeInput, freezeChanges, freezeMap } from '../values/attributes.js'
 import { type CastRules, Casts } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
@@ -60,6 +61,16 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
    * Each element is computed as float32 and rounded once, to nearest, ties to even.
    */
   dequantize?: 'float32' | 'float16' | 'bfloat16' | undefined
+  /**
+   * Quantizes tensors to ggml's block types, bit for bit as llama.cpp does: the name of a mixture of `llama-quantize` (`'q4_k_m'`,
+   * `'q8_0'`, …), or block types by patterns of the new names, of which the first match counts: `{ '*.ffn_down.*': 'q6_k', '*': 'q5_k' }`.
+   * Types of rules may also be `f32`, `f16` and `bf16`. Tensors that llama.cpp does not quantize (norms, biases, small ones) stay as they
+   * are. A tensor whose rows are not whole blocks gets a type with smaller blocks, or float16; `quantized.fallbacks` of the result lists
+   * these. A mixture orders the tensors as llama.cpp does.
+   */
+  quantize?: string | Readonly<Record<string, string>> | undefined
+  /** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
+  requantize?: boolean | undefined
   /** How to open the source. */
   source?: OpenOptions | undefined
   /** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
@@ -91,6 +102,8 @@ export const CONVERT_OPTIONS = [
   ...CREATE_OPTIONS,
   'strictAttributes',
   'dequantize',
+  'quantize',
+  'requantize',
   'source',
   'filter',
   'rename',
@@ -107,6 +120,14 @@ export function validateDequantize(value: unknown): (typeof DEQUANTIZED)[number]
   return validateOneOf('dequantize', DEQUANTIZED, value)
 }
 
+/** The types that tensors were quantized to. */
+export interface QuantizeResult {
+  /** The number of tensors of each type. Tensors that stay as they are do not count. */
+  readonly types: Readonly<Record<string, number>>
+  /** Tensors whose rows are not whole blocks of the wanted type. */
+  readonly fallbacks: readonly { readonly tensor: string; readonly wanted: string; readonly type: string }[]
+}
+
 /** The result of a conversion. */
 export interface ConvertResult {
   /** Number of tensors written. */
@@ -118,6 +139,8 @@ export interface ConvertResult {
   readonly skipped: readonly ZTensorError[]
   /** Number of tensors that were skipped: 0 without `skip`. */
   readonly skippedTensors: number
+  /** The types of quantized tensors; undefined without `quantize`. */
+  readonly quantized: QuantizeResult | undefined
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
   /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
@@ -264,6 +287,55 @@ export function newSelection(
   return rethrowNative(() => new binding.Selection(casts.pairs ?? [], dequantized, attributes !== false, numbered))
 }
 
+/** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
+interface Quantization {
+  readonly result: QuantizeResult
+  readonly metadata: Readonly<Record<string, AttributeInput>> | undefined
+}
+
+/** The version of ggml's block types: the only one since 2023. */
+const QUANTIZATION_VERSION = 2
+
+/** Validates the option `quantize`. */
+export function validateQuantize(value: unknown): string | Readonly<Record<string, string>> {
+  if (typeof value === 'string') return value
+  if (!isPlainObject(value)) throw wrongType('quantize', "a mixture such as 'q4_k_m' or types by patterns", value)
+  const rules = Object.entries(value)
+  for (const [pattern, type] of rules) validateText(`quantize[${JSON.stringify(pattern)}]`, type)
+  if (rules.length === 0) throw invalid(RangeError, 'quantize must have at least one pattern')
+  return value as Readonly<Record<string, string>>
+}
+
+/** Chooses the types of tensors to quantize. */
+async function quantizeTensors(
+  file: TensorFile,
+  selection: NativeSelection,
+  { quantize, requantize, metadata }: ConvertOptions,
+  signal: AbortSignal | undefined,
+): Promise<Quantization | undefined> {
+  const wanted = optional(quantize, validateQuantize)
+  const again = optional(requantize, (value) => validateBoolean('requantize', value)) ?? false
+  if (wanted === undefined) return undefined
+  const { set, unset } = freezeChanges('metadata', metadata ?? {})
+  const mixture = typeof wanted === 'string' ? wanted : undefined
+  const rules = typeof wanted === 'string' ? [] : Object.entries(wanted).flat()
+  const store = TensorFile.storeOf(file)
+  const { fileType, types, fallbacks } = await run(store, { signal }, (control) =>
+    selection.quantize(store.native, mixture, rules, again, set, unset, control),
+  )
+  const uint32 = (value: number): AttributeInput => ({ type: 'uint32', value })
+  return {
+    result: { types: Object.fromEntries(types.map(({ type, tensors }) => [type, tensors])), fallbacks },
+    metadata:
+      fileType === undefined
+        ? undefined
+        : {
+            'general.quantization_version': uint32(QUANTIZATION_VERSION),
+            'general.file_type': uint32(fileType),
+          },
+  }
+}
+
 /** The state of a conversion. */
 interface Work {
   readonly store: Store
@@ -368,6 +440,7 @@ export async function convertFile(
   // The tasks of a job convert only some of the tensors, and the job was checked when it was planned.
   if (needsCatalog(casts))
     await castTensors(selection, casts, await TensorFile.ready(file, signal), choosing === undefined)
+  const quantization = await quantizeTensors(file, selection, given, signal)
   const selected = await run(store, { signal }, (control) =>
     selection.look(store.native, writeFormat, canonical, strict, control),
   )
@@ -387,9 +460,10 @@ export async function convertFile(
   const generator = given.generator ?? (named ? file.generator : undefined)
   const fitted = own && !selected.attributes && !strict ? fitAttributes(file.attributes, writing, canonical) : undefined
   const attributes = given.attributes === false ? {} : (fitted?.attributes ?? given.attributes)
+  const metadata = writing.alignment?.attribute === undefined ? undefined : quantization?.metadata
   const writer = await TensorWriter.make(
     await begin(job.signal),
-    writeRequest({ ...given, attributes, generator }),
+    writeRequest({ ...given, attributes, generator, metadata: { ...metadata, ...given.metadata } }),
     job.signal,
     remote,
   )
@@ -411,7 +485,9 @@ export async function convertFile(
     await TensorWriter.listen(writer)
     if (own && selected.attributes) {
       const { set, unset } = freezeChanges('metadata', metadataOf(writing, given) ?? {})
-      rethrowNative(() => native.takeAttributes(store.native, set, unset))
+      const more = freezeMap('metadata', metadata ?? {}).map
+      const changes = [{ map: [...set.map, ...more] }, { map: [...unset.map, ...more] }] as const
+      rethrowNative(() => native.takeAttributes(store.native, ...changes))
     }
     const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
@@ -419,6 +495,7 @@ export async function convertFile(
     await writer.finish()
     const result = {
       tensors: left.tensors,
+      quantized: quantization?.result,
       skipped: [...skipped, ...bare, ...(fitted?.skipped ?? [])],
       skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,

@@ -12,7 +12,7 @@ use crate::formats::{Alignment, Canonical, Change, Changes, Editable, Formats, I
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::similar;
-use crate::model::{Catalog, Tensor};
+use crate::model::{Catalog, Entries, Tensor};
 use crate::open::detect;
 use crate::sinks::in_place::OldIndex;
 use crate::sources::ReadAt;
@@ -210,4 +210,17 @@ impl Edit {
 /// Those of the attributes that are set.
 fn set(changes: &AttributeChanges) -> Vec<(Value, Value)> {
     changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect()
+}
+
+/// Applies changes to attributes, which stay in their order. New ones are added at the end.
+pub fn apply(attributes: &mut Entries, changes: AttributeChanges) {
+    for (key, value) in changes {
+        let at = attributes.iter().position(|(own, _)| *own == key);
+        match (at.and_then(|at| attributes.get_mut(at)), value) {
+            (Some((_, own)), Some(value)) => *own = value,
+            (Some(_), None) => attributes.retain(|(own, _)| *own != key),
+            (None, Some(value)) => attributes.push((key, value)),
+            (None, None) => {}
+        }
+    }
 }

@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::codecs::digest::Algorithm;
-use crate::edit::Edit;
+use crate::edit::{Edit, apply};
 use crate::error::{Code, Error, Result};
 pub use crate::formats::WriteFormat;
 use crate::formats::{Asked, AttributeChanges, Sharding};
@@ -235,15 +235,7 @@ impl Writer {
     /// Replaces the attributes of the file's settings by those of another file, with changes.
     pub fn take_attributes(&mut self, attributes: &Attributes, changes: AttributeChanges) -> Result<()> {
         let mut values = self.settings.format.values_of(attributes)?.into_owned();
-        for (key, value) in changes {
-            let at = values.iter().position(|(own, _)| *own == key);
-            match (at, value) {
-                (Some(at), Some(value)) => values[at].1 = value,
-                (Some(at), None) => drop(values.remove(at)),
-                (None, Some(value)) => values.push((key, value)),
-                (None, None) => {}
-            }
-        }
+        apply(&mut values, changes);
         (self.settings.format.check_attributes)(&values, self.settings.canonical)?;
         // Converted now, so that an empty map is recognized as empty.
         self.settings.attributes = values.into();

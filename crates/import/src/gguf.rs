@@ -4,6 +4,7 @@
 
 mod encode;
 mod metadata;
+pub mod mixture;
 mod split;
 pub mod value;
 mod value_types;

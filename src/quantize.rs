@@ -1,0 +1,170 @@
+//! The types that tensors of a conversion are quantized to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use napi_derive::napi;
+use ztensor_core::convert::quantize::{Target, length};
+use ztensor_core::convert::{Casts, Chosen};
+use ztensor_core::edit::{AttributeChanges, apply};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::kernels::cast::can_cast;
+use ztensor_core::kernels::quantize::Kind;
+use ztensor_core::model::glob::Glob;
+use ztensor_core::model::{Catalog, DType, Layout, Tensor};
+use ztensor_import::gguf::mixture;
+
+/// The chosen types.
+#[napi(object, object_from_js = false)]
+pub struct Quantized {
+    /// `general.file_type` of the mixture.
+    pub file_type: Option<u32>,
+    /// Names of types and the number of tensors that get them.
+    pub types: Vec<TypeCount>,
+    /// Tensors whose rows are not whole blocks of the wanted type.
+    pub fallbacks: Vec<TypeFallback>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct TypeCount {
+    pub r#type: String,
+    pub tensors: u32,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct TypeFallback {
+    pub tensor: String,
+    pub wanted: String,
+    pub r#type: String,
+}
+
+/// What was asked for.
+pub struct Wanted {
+    mixture: Option<String>,
+    rules: Vec<(Glob, &'static str)>,
+    requantize: bool,
+}
+
+/// The types of rules that are dtypes.
+const PLAIN: [(&str, &str); 3] = [("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")];
+
+impl Wanted {
+    /// `rules` alternates patterns and types.
+    pub fn new(mixture: Option<String>, rules: &[String], requantize: bool) -> Result<Self> {
+        let rules = rules.as_chunks::<2>().0.iter().map(|[pattern, name]| {
+            let plain = PLAIN.iter().find(|(short, long)| name == short || name == long);
+            let kind = plain.map(|&(_, long)| long).or_else(|| Kind::names().find(|known| known == name));
+            let kind = kind.ok_or_else(|| {
+                let known: Vec<_> = PLAIN.iter().map(|&(short, _)| short).chain(Kind::names()).collect();
+                Error::new(Code::InvalidArg, format!("there is no type {name:?}; known are {}", known.join(", ")))
+            })?;
+            Ok((Glob::new(pattern), kind))
+        });
+        Ok(Self { mixture, rules: rules.collect::<Result<_>>()?, requantize })
+    }
+}
+
+/// Chooses the type of each tensor. Tensors that llama.cpp does not quantize stay as they are.
+pub fn choose(
+    catalog: &Catalog,
+    wanted: &Wanted,
+    changes: &AttributeChanges,
+    chosen: &mut Chosen,
+    casts: &mut Casts,
+) -> Result<Quantized> {
+    let mut types = Types { casts, requantize: wanted.requantize, targets: BTreeMap::new(), counts: BTreeMap::new() };
+    let mut fallbacks = Vec::new();
+    let tensors: Vec<(String, Tensor<'_>)> =
+        chosen.tensors(catalog).map(|(at, tensor)| (chosen.name(at, tensor).into_owned(), tensor)).collect();
+    let file_type = if let Some(name) = &wanted.mixture {
+        let mut attributes = catalog.attributes.values()?.into_owned();
+        apply(&mut attributes, changes.clone());
+        let named: Vec<(&str, &[u64])> =
+            tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.shape())).collect();
+        let choice = mixture::choose(name, &attributes, &named, false)?;
+        for ((_, tensor), kind) in tensors.iter().zip(&choice.types) {
+            types.set(*tensor, *kind)?;
+        }
+        for (at, wanted) in choice.fallbacks {
+            let kind = choice.types.get(at).copied().flatten().unwrap_or_default();
+            fallbacks.extend(tensors.get(at).map(|(name, _)| (name.clone(), wanted, kind)));
+        }
+        chosen.arrange(&choice.order);
+        Some(choice.file_type)
+    } else {
+        for (name, tensor) in &tensors {
+            let rule = wanted.rules.iter().find(|(pattern, _)| pattern.matches(name));
+            let kind = rule.map(|&(_, kind)| kind).filter(|_| mixture::is_quantized(name, tensor.shape()));
+            let row = tensor.shape().last().copied().unwrap_or(1);
+            let fitting = kind.map(|kind| mixture::fallback(kind, row));
+            if let (Some(wanted), Some(kind)) = (kind, fitting.filter(|_| fitting != kind)) {
+                fallbacks.push((name.clone(), wanted, kind));
+            }
+            types.set(*tensor, fitting)?;
+        }
+        None
+    };
+    let count = |(kind, tensors): (&str, u32)| TypeCount { r#type: kind.to_owned(), tensors };
+    let named = |(tensor, wanted, kind): (String, &str, &str)| TypeFallback {
+        tensor,
+        wanted: wanted.to_owned(),
+        r#type: kind.to_owned(),
+    };
+    Ok(Quantized {
+        file_type,
+        types: types.counts.into_iter().map(count).collect(),
+        fallbacks: fallbacks.into_iter().map(named).collect(),
+    })
+}
+
+fn plain(kind: &str) -> Option<DType> {
+    [DType::Float32, DType::Float16, DType::BFloat16].into_iter().find(|dtype| dtype.name() == kind)
+}
+
+struct Types<'c> {
+    casts: &'c mut Casts,
+    requantize: bool,
+    targets: BTreeMap<&'static str, Arc<Target>>,
+    counts: BTreeMap<&'static str, u32>,
+}
+
+impl Types<'_> {
+    fn set(&mut self, tensor: Tensor<'_>, kind: Option<&'static str>) -> Result<()> {
+        let Some(kind) = kind else { return Ok(()) };
+        self.assign(tensor, kind).map_err(|error| error.tensor(tensor.name()))?;
+        *self.counts.entry(kind).or_default() += 1;
+        Ok(())
+    }
+
+    fn assign(&mut self, tensor: Tensor<'_>, kind: &'static str) -> Result<()> {
+        let is_same = tensor.layout_name().strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1")) == Some(kind);
+        if is_same {
+            return Ok(());
+        }
+        let is_blocks = matches!(tensor.layout(), Layout::Other(_));
+        if is_blocks && !self.requantize {
+            let message = format!(
+                "the tensor is quantized already, and quantizing it to {kind} loses more than quantizing the original does \
+                 (option requantize permits it)"
+            );
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        if let Some(dtype) = plain(kind) {
+            if is_blocks {
+                let message = format!("option dequantize stores the tensor as {kind}");
+                return Err(Error::new(Code::InvalidArg, message));
+            }
+            let own = tensor.dtype().filter(|&own| own != dtype && can_cast(own, dtype));
+            let ordinal = u32::try_from(tensor.ordinal()).unwrap_or(u32::MAX);
+            return own.map_or(Ok(()), |own| self.casts.cast_single(ordinal, own, dtype));
+        }
+        let known = Kind::of(kind).ok_or_else(|| {
+            let message = format!("this package does not quantize to {kind}");
+            Error::new(Code::InvalidArg, message)
+        })?;
+        length(tensor, known)?;
+        let target = self.targets.entry(kind).or_insert_with(|| Arc::new(Target::new(known)));
+        self.casts.quantize(tensor.ordinal(), target);
+        Ok(())
+    }
+}
