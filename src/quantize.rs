@@ -38,6 +38,28 @@ pub struct TypeFallback {
     pub r#type: String,
 }
 
+/// A block type that tensors can be quantized to.
+#[napi(object, object_from_js = false)]
+pub struct BlockType {
+    /// Elements of a block.
+    pub elements: u32,
+    /// Bytes of a block.
+    pub bytes: u32,
+}
+
+/// The block type with a name; null if tensors cannot be quantized to it.
+#[napi(catch_unwind)]
+#[allow(clippy::needless_pass_by_value, clippy::cast_possible_truncation)] // napi; at most 292 bytes
+pub fn block_type(name: String) -> Option<BlockType> {
+    Kind::of(&name).map(|kind| BlockType { elements: kind.elements() as u32, bytes: kind.bytes() as u32 })
+}
+
+/// The names of the block types that tensors can be quantized to.
+#[napi(catch_unwind)]
+pub fn block_types() -> Vec<String> {
+    Kind::names().map(str::to_owned).collect()
+}
+
 /// What was asked for.
 pub struct Wanted {
     mixture: Option<String>,

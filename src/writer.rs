@@ -288,18 +288,23 @@ impl NativeWriter {
     }
 
     /// Adds a large piece: copied here; cast, hashed, compressed and written on worker threads. `cast`: the codes of the dtype of the piece
-    /// and of the dtype to write, if they differ. Returns the number of waiting bytes.
+    /// and of the dtype to write, if they differ, or the code of the dtype of the piece, which is quantized to the block type `blocks`.
+    /// Returns the number of waiting bytes.
     #[napi(ts_return_type = "Promise<number>", catch_unwind)]
     pub fn push_async<'env>(
         &self,
         env: &'env Env,
         bytes: Uint8ArraySlice<'_>,
         cast: Option<Uint32Array>,
+        blocks: Option<String>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
-        let cast = cast.map(|codes| kernels::Cast::new(&codes)).transpose()?;
+        let cast = match (cast.as_deref(), blocks) {
+            (Some(&[from, ..]), Some(blocks)) => Some(kernels::Cast::quantizing(from, &blocks)?),
+            (codes, _) => codes.map(kernels::Cast::new).transpose()?,
+        };
         let slot = Arc::clone(&self.slot);
         let job = move || {
             let piece = if let Some(cast) = cast { cast.of(&copy)? } else { copy };

@@ -189,9 +189,10 @@ export declare class NativeWriter {
   push(bytes: Uint8Array): number
   /**
    * Adds a large piece: copied here; cast, hashed, compressed and written on worker threads. `cast`: the codes of the dtype of the piece
-   * and of the dtype to write, if they differ. Returns the number of waiting bytes.
+   * and of the dtype to write, if they differ, or the code of the dtype of the piece, which is quantized to the block type `blocks`.
+   * Returns the number of waiting bytes.
    */
-  pushAsync(bytes: Uint8Array, cast: Uint32Array | undefined | null, control: Control): Promise<number>
+  pushAsync(bytes: Uint8Array, cast: Uint32Array | undefined | null, blocks: string | undefined | null, control: Control): Promise<number>
   /** The waiting bytes of a file that the wrapper writes. */
   take(): Memory
   /**
@@ -329,6 +330,20 @@ export declare function armFaultHandler(): void
 
 /** Why a format cannot hold attributes of a file; null if it can. */
 export declare function attributeRefusal(writeFormat: string, canonical: boolean, attributes: unknown): NativeError | null
+
+/** The block type with a name; null if tensors cannot be quantized to it. */
+export declare function blockType(name: string): BlockType | null
+
+/** A block type that tensors can be quantized to. */
+export interface BlockType {
+  /** Elements of a block. */
+  elements: number
+  /** Bytes of a block. */
+  bytes: number
+}
+
+/** The names of the block types that tensors can be quantized to. */
+export declare function blockTypes(): Array<string>
 
 /** Whether tensors of a layout can be dequantized. */
 export declare function canDequantize(layout: string): boolean

@@ -5,6 +5,7 @@ import type * as Binding from './binding.js'
 
 export type {
   AppendRequest,
+  BlockType,
   ComponentInfo,
   Control as NativeControl,
   DivisionRequest,

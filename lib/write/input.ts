@@ -1,7 +1,7 @@
 // Validates the tensors to write, before anything is written.
 
-import { invalid, ZTensorError } from '../native/errors.js'
-import type { SparseSpec } from '../native/native.js'
+import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
+import { type BlockType, binding, type SparseSpec } from '../native/native.js'
 import { isPlainObject } from '../native/realm.js'
 import { indexCode } from '../read/sparse.js'
 import {
@@ -82,12 +82,19 @@ export interface AddOptions {
 export interface AddDenseOptions extends AddOptions {
   /** The shape, for a typed array without one. */
   readonly shape?: readonly number[] | undefined
+  /**
+   * Quantizes the elements to a ggml block type (`'q4_k'`, `'q8_0'`, …), bit for bit as llama.cpp does. The last dimension must be whole
+   * blocks: of 256 elements for `q2_k` to `q6_k`, of 32 for most others. For GGUF and zTensor, which store the layout `gguf.<type>/1`.
+   */
+  readonly type?: string | undefined
 }
 
 /** A component and its elements. */
 export interface Part extends Elements {
   readonly role: string
   readonly dtype: DTypeInfo | undefined
+  /** The block type that the elements are quantized to, from the dtype `from`. */
+  readonly blocks?: string
 }
 
 /** Rejects unknown keys of a plain object. Instances of classes may have other properties. */
@@ -125,18 +132,48 @@ export interface Dense {
   readonly name: string
   readonly attributes: unknown
   readonly elements: DenseElements
+  /** The block type to quantize to. */
+  readonly type: string | undefined
 }
 
 /** Validates the arguments of `add`. */
 export function denseInput(name: string, tensor: unknown, options: AddDenseOptions | undefined): Dense {
   const checked = validateText('name', name)
-  const given = readOptions(options, ['attributes', 'shape'])
+  const given = readOptions(options, ['attributes', 'shape', 'type'])
+  const type = optional(given.type, validateBlockType)
   const attributes = ownAttributes(given)
   if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
     throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
   if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'], TAKEN_BY)
   const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput), given.shape)
-  return { name: checked, attributes, elements }
+  return { name: checked, attributes, elements, type }
+}
+
+/** Validates the name of a block type. */
+function validateBlockType(value: unknown): string {
+  const name = validateText('type', value)
+  if (rethrowNative(() => binding.blockType(name)) === null)
+    throw invalid(RangeError, `type must be one of ${binding.blockTypes().join(', ')}, got ${JSON.stringify(name)}`)
+  return name
+}
+
+/** The quantized tensor to write. */
+export function quantizedInput({ name, attributes, elements }: Dense, type: string): Composed {
+  const { elements: perBlock, bytes } = rethrowNative(() => binding.blockType(type)) as BlockType
+  const { shape, dtype, data, from } = elements
+  const row = shape.at(-1) ?? 1
+  if (row % perBlock !== 0)
+    throw new ZTensorError(
+      'ZT_BAD_SHAPE',
+      `tensor ${JSON.stringify(name)}: rows of ${row} elements are not a multiple of the ${perBlock} in a block of ${type}`,
+      { tensor: name },
+    )
+  const byteLength = shape.reduce((total, size) => total * size, bytes / perBlock)
+  const parameters = new Map(Object.entries({ elems_per_block: perBlock, block_bytes: bytes }))
+  const own = (attributes as { map: unknown[] } | undefined)?.map ?? []
+  const map = [...own, ...freezeMap('attributes', parameters).map]
+  const part = { data, byteLength, from: from ?? dtype, role: 'data', dtype: validateDType('dtype', 'uint8'), blocks: type }
+  return { name, shape, layout: `gguf.${type}/1`, dtype: undefined, attributes: { map }, parts: [part] }
 }
 
 /** A sparse tensor in the binding's form. The arrays are values, indices and indptr, or values and coords. */

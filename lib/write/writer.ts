@@ -29,6 +29,7 @@ import {
   denseInput,
   type ObjectInput,
   objectInput,
+  quantizedInput,
   type Part,
   type Sparse,
   streamInput,
@@ -240,8 +241,8 @@ export class TensorWriter {
     })
   }
 
-  /** Writes elements, or numbers of a dtype rounded to another one. */
-  async #push(data: ArrayBufferView, rounded?: { from: DTypeInfo; to: DTypeInfo }): Promise<void> {
+  /** Writes elements, numbers of a dtype rounded to another one, or numbers quantized to a block type. */
+  async #push(data: ArrayBufferView, rounded?: { from: DTypeInfo; to: DTypeInfo }, blocks?: string): Promise<void> {
     const cast = rounded && Uint32Array.of(rounded.from.code, rounded.to.code)
     const { byteLength } = data
     if (cast === undefined && byteLength <= SMALL && !this.#compresses) {
@@ -252,7 +253,7 @@ export class TensorWriter {
       this.#signal?.throwIfAborted()
       if (data.byteLength !== byteLength) throw detached()
       const piece = fileBytes(data, at, Math.min(at + PIECE, byteLength))
-      await this.#pass(await this.#native.pushAsync(piece, cast, this.#control))
+      await this.#pass(await this.#native.pushAsync(piece, cast, blocks, this.#control))
     }
   }
 
@@ -283,7 +284,7 @@ export class TensorWriter {
       this.#begin(tensor, parts)
       try {
         if (parts.some((part, at) => part.data.byteLength !== lengths[at])) throw detached()
-        for (const { data, from, dtype: to } of parts) await this.#push(data, from && to && { from, to })
+        for (const { data, from, dtype: to, blocks } of parts) await this.#push(data, from && to && { from, to }, blocks)
         this.#native.end()
       } catch (thrown) {
         await this.#fail(thrown)
@@ -310,9 +311,11 @@ export class TensorWriter {
   }
 
   #add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> | undefined {
-    const { name: checked, attributes, elements } = denseInput(name, tensor, options)
+    const dense = denseInput(name, tensor, options)
+    const { name: checked, attributes, elements } = dense
     checkLength(checked, elements, this.#writing?.padsPacked ?? false)
     const { dtype, shape, data, from } = elements
+    if (dense.type !== undefined) return this.#write(quantizedInput(dense, dense.type))
     const atOnce = attributes === undefined && from === undefined
     const pending = atOnce ? this.#addAtOnce(checked, shape, dtype, data) : undefined
     if (pending === undefined) {

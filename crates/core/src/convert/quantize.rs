@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ciborium::Value;
 
@@ -15,7 +15,9 @@ use crate::kernels::quantize::Kind;
 use crate::kernels::widen::{float32_len, to_float32};
 use crate::model::{Attributes, DType, Label, Layout, Tensor};
 use crate::read::Reading;
+use crate::sources::owned::Owned;
 use crate::sources::scratch;
+use crate::work;
 use crate::write::Writer;
 
 /// The number of elements that one core encodes at a time, a multiple of every block size. As float32 they fit into the second-level cache.
@@ -114,6 +116,36 @@ impl Source {
             Self::Blocks(block) => block.fill(input, out),
         }
     }
+
+    /// Encodes `count` elements, which are whole blocks.
+    fn encode(self, input: &[u8], count: usize, kind: Kind, out: &mut [u8]) -> Result<()> {
+        scratch::with(4 * count as u64, |widened| {
+            self.widen(input, widened)?;
+            let floats = widened.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes));
+            let floats: Vec<f32> = floats.collect();
+            // Without weights of columns, blocks do not depend on their row.
+            kind.quantize(&floats, count.max(kind.elements()), None, out)
+        })
+    }
+}
+
+/// Quantizes the little-endian elements of `input` on all cores. Fails with `ZT_INVALID_ARG` unless they are whole blocks.
+pub fn quantized(dtype: DType, input: &[u8], kind: Kind) -> Result<Owned> {
+    let width = dtype.element_bytes();
+    let count = input.len() / width;
+    if !input.len().is_multiple_of(width) || !count.is_multiple_of(kind.elements()) {
+        return Err(Error::new(Code::InvalidArg, "the elements are not whole blocks"));
+    }
+    let mut output = Owned::to_fill((count / kind.elements() * kind.bytes()) as u64)?;
+    let steps = output.chunks_mut(STEP / kind.elements() * kind.bytes());
+    let steps: Vec<_> = steps.zip(input.chunks(STEP * width)).map(|step| Mutex::new(Some(step))).collect();
+    work::try_each_on(work::cores(), steps.len(), |at| {
+        let step = steps.get(at).and_then(|step| step.lock().ok()?.take());
+        let Some((out, input)) = step else { return Ok(()) };
+        Source::Plain(dtype).encode(input, input.len() / width, kind, out)
+    })?;
+    drop(steps);
+    Ok(output)
 }
 
 /// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component.
@@ -136,13 +168,7 @@ fn blocks(reading: Reading<'_>, tensor: Tensor<'_>, kind: Kind, writer: &mut Wri
             let count = out.len() / kind.bytes() * kind.elements();
             let from = at * step_in;
             let input = waiting.get(from..from + count / elements * bytes).unwrap_or_default();
-            scratch::with(4 * count as u64, |widened| {
-                source.widen(input, widened)?;
-                let floats = widened.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes));
-                let floats: Vec<f32> = floats.collect();
-                // Without weights of columns, blocks do not depend on their row.
-                kind.quantize(&floats, count, None, out)
-            })
+            source.encode(input, count, kind, out)
         })
     };
     let mut waiting = Vec::with_capacity(batch);
