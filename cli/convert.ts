@@ -180,9 +180,13 @@ function outputs(target: string) {
 
 /** The file to open: the index of sharded safetensors. */
 async function written(target: string, sharded: boolean): Promise<string> {
+  if (!sharded) return target
+  const isThere = async (path: string): Promise<boolean> => (isRemote(path) ? opens(path) : existsSync(path))
   const index = `${target}.index.json`
-  const there = sharded && (isRemote(target) ? await opens(index) : existsSync(index))
-  return there ? `${index} and its shards` : target
+  if (await isThere(index)) return `${index} and its shards`
+  // The first shard of GGUF has the metadata of all.
+  if (!target.endsWith('.gguf') || (await isThere(target))) return target
+  return `${target.slice(0, -'.gguf'.length)}-00001-of-….gguf and its shards`
 }
 
 async function opens(url: string): Promise<boolean> {

@@ -202,7 +202,7 @@ export const FORMATS: readonly FormatInfo[] = [
         numbered: false,
         canonical: false,
         contentDigest: false,
-        shards: false,
+        shards: true,
         generator: false,
         padsPacked: false,
         alignment: { least: 8, usual: 32, powersOfTwo: true, attribute: 'general.alignment' },

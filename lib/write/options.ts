@@ -80,10 +80,10 @@ export interface CreateOptions {
    */
   alignment?: number | undefined
   /**
-   * zTensor 2 and safetensors: the maximum size of a file in bytes, beyond which the model is sharded. A larger tensor gets its own file.
+   * zTensor 2, safetensors and GGUF: the maximum size of a file in bytes, beyond which the model is sharded. A larger tensor gets its own file.
    * zTensor 2 writes shards `model-00001-of-00003.zt` and so on, and the index into `model.zt`; a sharded model is not canonical.
    * safetensors writes shards `model-00001-of-00003.safetensors` and so on, and then `model.safetensors.index.json`; the maximum
-   * applies to the bytes of tensors.
+   * applies to the bytes of tensors. GGUF writes `model-00001-of-00003.gguf` and so on, like `llama-gguf-split`.
    */
   maxShardBytes?: number | undefined
   /**

@@ -29,7 +29,7 @@ pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
 pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{
-    Alignment, Announced, Asked, Assemble, Canonical, DataShards, FileAttributes, Index, Method, Names, Pass,
+    Alignment, Announced, Asked, Assemble, Canonical, Checkpoint, DataShards, FileAttributes, Index, Method, Names, Pass,
     Put, RecordedDtypes, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
 };
 

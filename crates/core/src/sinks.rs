@@ -13,7 +13,7 @@ pub mod replacement;
 pub mod set;
 mod spool;
 pub mod store;
-mod temporary;
+pub(crate) mod temporary;
 pub mod upload;
 
 use std::fs::{File, Permissions};
@@ -99,6 +99,15 @@ impl AtomicFile {
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file().write_all(bytes).map_err(|error| self.failed("write", &error))
+    }
+
+    /// Replaces bytes that were written before. Later bytes continue at the end.
+    pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = self.file().stream_position().map_err(|error| self.failed("lseek", &error))?;
+        self.file().seek(SeekFrom::Start(offset)).map_err(|error| self.failed("lseek", &error))?;
+        self.write(bytes)?;
+        self.file().seek(SeekFrom::Start(end)).map_err(|error| self.failed("lseek", &error))?;
+        Ok(())
     }
 
     /// Writes a block including its holes: this file had no content before.

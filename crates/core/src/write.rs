@@ -153,7 +153,8 @@ impl Writer {
         let stop = &settings.stop;
         let is_set = settings.max_shard.is_some();
         if is_set {
-            for path in [target, &parts::index_path(target)] {
+            let index = parts::index_path(target);
+            for path in [target, &index] {
                 if uploads.is_there(path, stop)? {
                     let message = format!(
                         "'{}' exists, and in a store no set of files is replaced as a whole: remove it first, or write to \
@@ -210,8 +211,10 @@ impl Writer {
         let builder = Builder::new(settings.format.container(), &Limits::default());
         let buffer = Block::default();
         let shards = Shards::new(settings.format, settings.max_shard);
-        let is_checkpoint = matches!(settings.format.shards, Sharding::Checkpoint);
-        let parts = settings.max_shard.filter(|_| is_checkpoint).map(Parts::new);
+        let parts = match (settings.format.shards, settings.max_shard) {
+            (Sharding::Checkpoint(checkpoint), Some(largest)) => Some(Parts::new(checkpoint, largest)),
+            _ => None,
+        };
         let gathering = Gathering::new(&settings);
         Self {
             behind: None,

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::safetensors_encode;
-use super::write_format::{FileAttributes, Index, Names, Sharding, WriteFormat};
+use super::write_format::{Checkpoint, FileAttributes, Index, Names, Sharding, WriteFormat};
 use super::{Confidence, Format, Input, Probe};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
@@ -41,7 +41,11 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     holds: |dtype| name_of(dtype).is_some(),
     names: Names::Except(METADATA),
     attributes: FileAttributes::Text,
-    shards: Sharding::Checkpoint,
+    shards: Sharding::Checkpoint(&Checkpoint {
+        ending: NAME,
+        is_indexed: true,
+        stated: |_| Ok(Vec::new()),
+    }),
     ..WriteFormat::DENSE
 };
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{
-    Attributes, Catalog, Component, Container, DType, Encoding, Layout, NewTensor, Shard, Tensor,
+    Attributes, Catalog, Component, Container, DType, Encoding, Layout, NewTensor, SetPart, Shard, Tensor,
 };
 use crate::sources::ReadAt;
 use crate::work::Stop;
@@ -235,8 +235,20 @@ pub enum Sharding {
     None,
     /// Data shards, referenced by one root file (2 §7).
     Data(&'static DataShards),
-    /// Files of the format, and an `index.json` in the same folder.
-    Checkpoint,
+    /// Files of the format, `model-00001-of-00003.safetensors` and so on.
+    Checkpoint(&'static Checkpoint),
+}
+
+/// A model in numbered files.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The extension of the files, without the dot.
+    pub ending: &'static str,
+    /// Whether an `index.json` in the same folder maps tensors to files. Without one, the first file is put in place last.
+    pub is_indexed: bool,
+    /// Returns the bytes, and their offsets, that state the position of a file in the set. They are written when the number of files is
+    /// known. The encoder reserves them if the catalog is part of a set.
+    pub stated: fn(SetPart) -> Result<Vec<(u64, Vec<u8>)>>,
 }
 
 /// The data shards of a root: files that contain only blobs. A root may refer to blobs of other files, too.

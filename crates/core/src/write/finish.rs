@@ -4,7 +4,7 @@
 use super::index_first::{self, Whole};
 use super::out::Out;
 use super::previous_root::OldRoot;
-use super::{Writer, canonical, parts};
+use super::{Writer, canonical};
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
@@ -49,6 +49,9 @@ impl Writer {
         if let (Index::Aligned(spell), None) = (&format.index, &self.edit) {
             return self.finish_aligned(*spell);
         }
+        if let Some(parts) = self.parts.as_ref().filter(|parts| !parts.is_empty()) {
+            self.builder.set_part(parts.next());
+        }
         let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
@@ -61,7 +64,7 @@ impl Writer {
                     parts.keep(file, catalog);
                     parts.commit(&target, self.settings.overwrite)?
                 }
-                Some(_) => parts::commit_one(file)?,
+                Some(parts) => parts.commit_one(file)?,
                 None => file.commit()?,
             };
             return Ok(Finished { rest: Vec::new(), warnings });

@@ -1,26 +1,29 @@
-//! A safetensors checkpoint in several files, as on the Hugging Face Hub: `model-00001-of-00003.safetensors` and so on,
-//! and `model.safetensors.index.json`, which maps each tensor to its file.
+//! A model in several numbered files, as on the Hugging Face Hub: `model-00001-of-00003.safetensors` and so on, and
+//! `model.safetensors.index.json`, which maps each tensor to its file. GGUF has the numbers in its metadata instead.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::formats::Checkpoint;
 use crate::formats::safetensors_encode::quote;
-use crate::model::{Catalog, Tensor};
+use crate::model::{Catalog, SetPart, Tensor};
 use crate::open::{Request, read_index};
 use crate::sinks::set::{self, Old};
+use crate::sinks::temporary::folder_of;
 use crate::sinks::{AtomicFile, Warning};
 
 /// The complete files of a checkpoint. None gets its name before all of them are complete.
 pub struct Parts {
+    checkpoint: &'static Checkpoint,
     /// The largest number of tensor bytes in one file.
     largest: u64,
     complete: Vec<(AtomicFile, Catalog)>,
 }
 
 impl Parts {
-    pub fn new(largest: u64) -> Self {
-        Self { largest, complete: Vec::new() }
+    pub fn new(checkpoint: &'static Checkpoint, largest: u64) -> Self {
+        Self { checkpoint, largest, complete: Vec::new() }
     }
 
     /// Returns whether a tensor of `length` bytes needs a new file, given that the current one has `position` bytes. A
@@ -37,50 +40,84 @@ impl Parts {
         self.complete.is_empty()
     }
 
+    /// Returns the position of the current file. The number of files is not known yet.
+    pub fn next(&self) -> SetPart {
+        SetPart { number: self.complete.len() as u64, count: 0, tensors: None }
+    }
+
     pub fn keep(&mut self, file: AtomicFile, catalog: Catalog) {
         self.complete.push((file, catalog));
     }
 
-    /// Publishes the files in the folder of `target`, the index last: nothing refers to the other files before that.
+    /// Publishes the files in the folder of `target`, the index, or else the first file, last: nothing refers to the other files before
+    /// that.
     pub fn commit(self, target: &Path, overwrite: bool) -> Result<Vec<Warning>> {
-        let total = self.complete.len();
+        let Self { checkpoint, complete, .. } = self;
+        let total = complete.len();
+        let tensors = complete.iter().map(|(_, catalog)| catalog.len() as u64).sum();
         let mut named = Vec::with_capacity(total);
-        for (place, (mut file, catalog)) in self.complete.into_iter().enumerate() {
-            file.retarget(part_path(target, place + 1, total))?;
+        for (place, (mut file, catalog)) in complete.into_iter().enumerate() {
+            file.retarget(part_path(target, checkpoint, place + 1, total))?;
+            let part = SetPart { number: place as u64, count: total as u64, tensors: Some(tensors) };
+            for (offset, bytes) in (checkpoint.stated)(part)? {
+                file.write_at(offset, &bytes)?;
+            }
             named.push((file, catalog));
         }
         let Some((first, _)) = named.first() else { return Ok(Vec::new()) };
-        let mut index = first.sibling(&index_path(target))?;
-        index.write(index_of(&named).as_bytes())?;
-        let files = named.into_iter().map(|(file, _)| file).collect();
+        let last = if checkpoint.is_indexed {
+            let mut index = first.sibling(&index_path(target))?;
+            index.write(index_of(&named).as_bytes())?;
+            index
+        } else {
+            named.remove(0).0
+        };
+        let files: Vec<_> = named.into_iter().map(|(file, _)| file).collect();
         // A numbered set opens as a folder even without its index, so no old part may remain among the new ones.
-        let before =
-            || if overwrite { [vec![index_path(target)], old_set(target)].concat() } else { Vec::new() };
-        set::put(files, index, || Ok(Old { before: before(), after: Vec::new() }))
+        let before = || {
+            if !overwrite {
+                return Ok(Vec::new());
+            }
+            let mut old = old_set(target, checkpoint)?;
+            if checkpoint.is_indexed {
+                old.insert(0, index_path(target));
+            }
+            Ok(old)
+        };
+        set::put(files, last, || Ok(Old { before: before()?, after: Vec::new() }))
+    }
+
+    /// Publishes a single file that could have been a set. It replaces the existing set if overwriting is allowed.
+    pub fn commit_one(self, file: AtomicFile) -> Result<Vec<Warning>> {
+        let (target, overwrite) = (file.target().to_owned(), file.overwrites());
+        let after = || if overwrite { old_set(&target, self.checkpoint) } else { Ok(Vec::new()) };
+        set::put(Vec::new(), file, || Ok(Old { before: Vec::new(), after: after()? }))
     }
 }
 
-/// Publishes a single file that could have been a set. It replaces the existing set if overwriting is allowed.
-pub fn commit_one(file: AtomicFile) -> Result<Vec<Warning>> {
-    let (target, overwrite) = (file.target().to_owned(), file.overwrites());
-    let after = || if overwrite { old_set(&target) } else { Vec::new() };
-    set::put(Vec::new(), file, || Ok(Old { before: Vec::new(), after: after() }))
-}
-
-/// Returns the files of the existing set of `target`: its index, and the numbered files of the set that the index
-/// names. An unreadable index names no files.
-fn old_set(target: &Path) -> Vec<PathBuf> {
-    let path = index_path(target);
-    let Ok(map) = read_index(&path, &Request::default()) else { return Vec::new() };
-    let parts = map.files.iter().filter(|name| is_part(name, &stem(target)));
-    let parts = parts.map(|name| target.with_file_name(name));
-    std::iter::once(path.clone()).chain(parts).collect()
+/// Returns the files of the existing set of `target`: its index, and the numbered files of the set that the index names; or all
+/// numbered files in the folder if sets have no index. An unreadable index names no files.
+fn old_set(target: &Path, checkpoint: &Checkpoint) -> Result<Vec<PathBuf>> {
+    let is_part = |name: &str| is_part(name, &stem(target), checkpoint.ending);
+    if checkpoint.is_indexed {
+        let path = index_path(target);
+        let Ok(map) = read_index(&path, &Request::default()) else { return Ok(Vec::new()) };
+        let parts = map.files.iter().filter(|name| is_part(name));
+        let parts = parts.map(|name| target.with_file_name(name));
+        return Ok(std::iter::once(path.clone()).chain(parts).collect());
+    }
+    let folder = folder_of(target);
+    let entries = folder.read_dir().map_err(|error| Error::io("scandir", &error).file(folder))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut parts: Vec<_> = names.filter(|name| is_part(name)).map(|name| folder.join(name)).collect();
+    parts.sort();
+    Ok(parts)
 }
 
 /// Returns whether [`Parts`] could have given a file this name for this stem. Other files may belong to something else.
-fn is_part(name: &str, stem: &str) -> bool {
-    let numbers =
-        name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".safetensors"));
+fn is_part(name: &str, stem: &str, ending: &str) -> bool {
+    let rest = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('-'));
+    let numbers = rest.and_then(|rest| rest.strip_suffix(ending)?.strip_suffix('.'));
     let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     numbers
         .and_then(|numbers| numbers.split_once("-of-"))
@@ -91,8 +128,8 @@ fn stem(target: &Path) -> String {
     target.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn part_path(target: &Path, place: usize, total: usize) -> PathBuf {
-    target.with_file_name(format!("{}-{place:05}-of-{total:05}.safetensors", stem(target)))
+fn part_path(target: &Path, checkpoint: &Checkpoint, place: usize, total: usize) -> PathBuf {
+    target.with_file_name(format!("{}-{place:05}-of-{total:05}.{}", stem(target), checkpoint.ending))
 }
 
 /// Returns the path of the index of a set.
@@ -123,10 +160,16 @@ fn index_of(named: &[(AtomicFile, Catalog)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::{Sharding, WriteFormat};
+
+    fn checkpoint() -> &'static Checkpoint {
+        let Sharding::Checkpoint(checkpoint) = WriteFormat::SAFETENSORS.shards else { panic!("no set") };
+        checkpoint
+    }
 
     #[test]
     fn a_file_is_full_when_a_tensor_would_exceed_it() {
-        let parts = Parts::new(100);
+        let parts = Parts::new(checkpoint(), 100);
         assert!(!parts.is_full(0, 1000));
         assert!(!parts.is_full(60, 40));
         assert!(parts.is_full(60, 41));
@@ -135,8 +178,8 @@ mod tests {
 
     #[test]
     fn only_numbered_files_of_the_stem_are_parts() {
-        assert!(is_part("m-00001-of-00003.safetensors", "m"));
-        assert!(is_part("m-100001-of-100003.safetensors", "m"));
+        assert!(is_part("m-00001-of-00003.safetensors", "m", "safetensors"));
+        assert!(is_part("m-100001-of-100003.safetensors", "m", "safetensors"));
         for name in [
             "n-00001-of-00003.safetensors",
             "m.safetensors",
@@ -146,14 +189,14 @@ mod tests {
             "m-00001-of-.safetensors",
             "m-base.safetensors",
         ] {
-            assert!(!is_part(name, "m"), "{name}");
+            assert!(!is_part(name, "m", "safetensors"), "{name}");
         }
     }
 
     #[test]
     fn parts_and_their_index_are_in_the_folder_of_the_target() {
         let target = Path::new("/a/model.safetensors");
-        assert_eq!(part_path(target, 2, 3), Path::new("/a/model-00002-of-00003.safetensors"));
+        assert_eq!(part_path(target, checkpoint(), 2, 3), Path::new("/a/model-00002-of-00003.safetensors"));
         assert_eq!(index_path(target), Path::new("/a/model.safetensors.index.json"));
     }
 }

@@ -46,7 +46,7 @@ impl Shards {
     pub fn footer(&self) -> &'static [u8] {
         match self.format.shards {
             Sharding::Data(shards) => shards.footer,
-            Sharding::None | Sharding::Checkpoint => &[],
+            Sharding::None | Sharding::Checkpoint(_) => &[],
         }
     }
 

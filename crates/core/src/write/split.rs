@@ -39,6 +39,7 @@ impl Writer {
         let empty = Builder::new(format.container(), &Limits::default());
         let mut builder = std::mem::replace(&mut self.builder, empty);
         builder.set_attributes(self.settings.attributes.clone());
+        builder.set_part(parts.next());
         let catalog = builder.finish();
         index_first::assemble(format, &catalog, spool, Whole::File(file), &self.settings.stop)?;
         *spool = file.spool()?;

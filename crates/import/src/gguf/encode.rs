@@ -5,15 +5,19 @@
 use ciborium::Value;
 use ztensor_core::checked::{index, product};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Alignment, Announced, Asked, Assemble, FileAttributes, Index, WriteFormat};
+use ztensor_core::formats::{
+    Alignment, Announced, Asked, Assemble, Checkpoint, FileAttributes, Index, Sharding, WriteFormat,
+};
 use ztensor_core::layouts;
-use ztensor_core::model::{Attributes, Catalog, DType, Layout, NewTensor};
+use ztensor_core::model::{Attributes, Catalog, DType, Layout, NewTensor, SetPart};
 
 use super::value::{TYPE, VALUE, ValueType};
 use super::value_types::{Blocks, Type};
 use super::{ALIGNMENT, MAGIC, NAME};
 
 const VERSION: u32 = 3;
+/// Magic, version, and the numbers of tensors and of metadata entries.
+const HEADER_BYTES: u64 = 24;
 /// The key of the alignment of tensor data.
 const ALIGNMENT_KEY: &str = "general.alignment";
 /// The key of the version of the block types, and the only version there is since 2023.
@@ -40,6 +44,11 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
         usual: ALIGNMENT,
         powers_of_two: true,
         attribute: Some(ALIGNMENT_KEY),
+    }),
+    shards: Sharding::Checkpoint(&Checkpoint {
+        ending: NAME,
+        is_indexed: false,
+        stated: |part| Ok(vec![(HEADER_BYTES, place(part)?)]),
     }),
     check_settings,
     check_announced,
@@ -104,10 +113,17 @@ fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, _: Option<&Attributes>)
 
 /// Writes a file.
 fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
-    let attributes = catalog.attributes.values()?;
+    let mut attributes = catalog.attributes.values()?.into_owned();
+    let is_first = catalog.part.is_none_or(|part| part.number == 0);
+    // The other files of a set have only what is needed to read them.
+    attributes.retain(|(key, _)| is_first || key.as_text() == Some(ALIGNMENT_KEY));
     let Metadata { alignment, mut bytes, mut count, has_version } = metadata(&attributes)?;
+    if let Some(part) = catalog.part {
+        bytes = [place(part)?, bytes].concat();
+        count += SPLIT.len() as u64;
+    }
     let blobs: Vec<_> = catalog.blobs();
-    if !has_version && catalog.iter().any(|tensor| matches!(tensor.layout(), Layout::Other(_))) {
+    if is_first && !has_version && catalog.iter().any(|tensor| matches!(tensor.layout(), Layout::Other(_))) {
         text(&mut bytes, QUANTIZATION.0);
         bytes.extend(ValueType::Uint32.number().to_le_bytes());
         bytes.extend(QUANTIZATION.1.to_le_bytes());
@@ -148,6 +164,28 @@ fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
         file.bytes(&vec![0; index(padding, "the padding")?])?;
     }
     Ok(())
+}
+
+/// Encodes the position of a file in its set. Other files are read by the same keys, which come first, so that their offsets are known.
+fn place(part: SetPart) -> Result<Vec<u8>> {
+    let short = |number: u64| u16::try_from(number).map(u16::to_le_bytes);
+    let (Ok(number), Ok(count), Ok(tensors)) =
+        (short(part.number), short(part.count), i32::try_from(part.tensors.unwrap_or(0)))
+    else {
+        let message = format!("a set of {} files, more than GGUF counts (option maxShardBytes)", part.count);
+        return Err(Error::new(Code::Limit, message));
+    };
+    let [number_key, count_key, tensors_key] = SPLIT;
+    let mut bytes = Vec::new();
+    for (key, value) in [(number_key, number), (count_key, count)] {
+        text(&mut bytes, key);
+        bytes.extend(ValueType::Uint16.number().to_le_bytes());
+        bytes.extend(value);
+    }
+    text(&mut bytes, tensors_key);
+    bytes.extend(ValueType::Int32.number().to_le_bytes());
+    bytes.extend(tensors.to_le_bytes());
+    Ok(bytes)
 }
 
 /// Encoded metadata.
