@@ -41,6 +41,8 @@ pub struct WriteFormatInfo {
     pub compression: Option<String>,
     /// `none`, `text` or `any`.
     pub attributes: String,
+    /// Whether attributes record the type of each number.
+    pub typed_attributes: bool,
     /// Whether tensors are numbered instead of named.
     pub numbered: bool,
     pub canonical: bool,
@@ -92,6 +94,7 @@ impl From<&WriteFormat> for WriteFormatInfo {
             alignment,
             compression: writing.compression.map(Method::name).map(str::to_owned),
             attributes: writing.attributes.name().to_owned(),
+            typed_attributes: writing.typed_attributes,
             numbered: writing.names == Names::Numbers,
             canonical: writing.canonical.is_some(),
             content_digest: writing.content_digest.is_some(),

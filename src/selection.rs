@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ciborium::Value;
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::convert::{self, Casts, Chosen, Wanted};
 use ztensor_core::error::{Error as CoreError, Result as CoreResult};
-use ztensor_core::model::DType;
+use ztensor_core::model::{Attributes, DType};
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
@@ -16,6 +17,7 @@ use ztensor_core::work::Watch;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::{WriteFormat, Writer};
 
+use crate::attributes::{self, FlatAttributes};
 use crate::control::Control;
 use crate::edit;
 use crate::error::{NativeError, misuse, throw};
@@ -383,6 +385,25 @@ impl Inner {
         };
         self.judged = Arc::new((positions, ordinals));
         Ok(selected)
+    }
+}
+
+#[napi]
+impl NativeFile {
+    /// The attributes that a format cannot hold, with null for each value.
+    #[napi(catch_unwind)]
+    pub fn unheld_attributes<'env>(
+        &self,
+        env: &'env Env,
+        write_format: String,
+        canonical: bool,
+    ) -> Result<FlatAttributes<'env>> {
+        let format = format(&write_format)?;
+        let unheld =
+            self.with_catalog(env, |catalog| convert::unheld(&catalog.attributes, format, canonical))?;
+        let unheld = throw(env, unheld)?;
+        let unheld: Attributes = unheld.into_iter().map(|key| (key, Value::Null)).collect::<Vec<_>>().into();
+        throw(env, attributes::to_js(env, Some(&unheld))?)
     }
 }
 

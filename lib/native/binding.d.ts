@@ -141,6 +141,8 @@ export declare class NativeFile {
    * -1 for a tensor replicated to every rank, -2 for columns, -3 for rows.
    */
   plan(patterns: Array<string>, placements: Array<number>, rank: number, worldSize: number): NativePlan
+  /** The attributes that a format cannot hold, with null for each value. */
+  unheldAttributes(writeFormat: string, canonical: boolean): FlatAttributes
   /** Makes this file available to other threads. */
   share(): Ticket
   /** A SharedArrayBuffer over the mapping of each file, by number; null if one of them has none. */
@@ -844,6 +846,8 @@ export interface WriteFormatInfo {
   compression?: string
   /** `none`, `text` or `any`. */
   attributes: string
+  /** Whether attributes record the type of each number. */
+  typedAttributes: boolean
   /** Whether tensors are numbered instead of named. */
   numbered: boolean
   canonical: boolean

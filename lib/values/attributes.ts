@@ -199,9 +199,12 @@ export function withMetadata(
   return all as ReadonlyMap<AttributeValueInput, AttributeValueInput>
 }
 
-/** The changes, and one more. */
-export function withChange(changes: AttributeChanges | undefined, key: string, value: AttributeValueInput): AttributeChanges {
-  const all = new Map(entriesOf('metadata', changes ?? {})).set(key, value)
+/** Changes, and later ones that take precedence. */
+export function mergeChanges(
+  changes: AttributeChanges | undefined,
+  later: AttributeChanges | undefined,
+): AttributeChanges {
+  const all = new Map([...entriesOf('metadata', changes ?? {}), ...entriesOf('metadata', later ?? {})])
   return all as ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
 }
 

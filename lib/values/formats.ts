@@ -32,6 +32,8 @@ export interface Writing {
   readonly compression?: string
   /** The supported file attributes: `none`, `text` or `any`. */
   readonly attributes: string
+  /** Whether attributes record the type of each number. */
+  readonly typedAttributes: boolean
   /** Whether tensors have numbers instead of names. */
   readonly numbered: boolean
   readonly canonical: boolean

@@ -11,7 +11,7 @@ import {
   type Selected,
 } from '../native/native.js'
 import { everything, inBatches, TURN } from '../read/batches.js'
-import { isPlainObject } from '../native/realm.js'
+import { isMap, isPlainObject } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, withOpen } from '../read/open.js'
 import type { Source } from '../read/source.js'
@@ -27,7 +27,14 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeInput, freezeChanges, freezeMap } from '../values/attributes.js'
+import {
+  type AttributeInput,
+  type Attributes,
+  freezeChanges,
+  freezeMap,
+  mergeChanges,
+  thaw,
+} from '../values/attributes.js'
 import { type CastRules, Casts } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
@@ -37,7 +44,7 @@ import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
 import { castTensors, needsCatalog } from './casts.js'
-import { fitAttributes } from './fitted-attributes.js'
+import { cannotStore, fitAttributes } from './fitted-attributes.js'
 import { CREATE_OPTIONS, type CreateOptions, metadataOf, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
@@ -287,6 +294,36 @@ export function newSelection(
   return rethrowNative(() => new binding.Selection(casts.pairs ?? [], dequantized, attributes !== false, numbered))
 }
 
+/** The attributes of a conversion. */
+interface ChosenAttributes {
+  /** Those to write, unless they are copied natively. */
+  readonly attributes: AttributeInput | undefined
+  /** The source's own are copied natively, without these. */
+  readonly copied: Attributes | undefined
+  /** Errors for those that the target cannot store. */
+  readonly skipped: readonly ZTensorError[]
+}
+
+/** Chooses the attributes to write. `all`: the target can store all attributes of the source. */
+function attributesOf(
+  file: TensorFile,
+  writing: Writing,
+  canonical: boolean,
+  { attributes, strictAttributes }: ConvertOptions,
+  all: boolean,
+): ChosenAttributes {
+  if (attributes === false) return { attributes: {}, copied: undefined, skipped: [] }
+  if (attributes !== undefined) return { attributes, copied: undefined, skipped: [] }
+  if (all || strictAttributes) return { attributes, copied: all ? {} : undefined, skipped: [] }
+  if (writing.typedAttributes) {
+    const { native } = TensorFile.storeOf(file)
+    const copied = thaw(rethrowNative(() => native.unheldAttributes(writing.id, canonical)))
+    const keys = isMap(copied) ? [...copied.keys()] : Object.keys(copied)
+    return { attributes, copied, skipped: [cannotStore(writing.title, keys)] }
+  }
+  return { copied: undefined, ...fitAttributes(file.attributes, writing, canonical) }
+}
+
 /** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
 interface Quantization {
   readonly result: QuantizeResult
@@ -458,12 +495,12 @@ export async function convertFile(
   const bare = await bareOf(selection)
   let skipped = selected.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
-  const fitted = own && !selected.attributes && !strict ? fitAttributes(file.attributes, writing, canonical) : undefined
-  const attributes = given.attributes === false ? {} : (fitted?.attributes ?? given.attributes)
-  const metadata = writing.alignment?.attribute === undefined ? undefined : quantization?.metadata
+  const { attributes, copied, skipped: leftOut } = attributesOf(file, writing, canonical, given, selected.attributes)
+  const stated = writing.typedAttributes ? quantization?.metadata : undefined
+  const metadata = metadataOf(writing, { ...given, metadata: mergeChanges(stated, given.metadata) })
   const writer = await TensorWriter.make(
     await begin(job.signal),
-    writeRequest({ ...given, attributes, generator, metadata: { ...metadata, ...given.metadata } }),
+    writeRequest({ ...given, attributes, generator, metadata }),
     job.signal,
     remote,
   )
@@ -483,11 +520,11 @@ export async function convertFile(
     }
     // From here on an abort destroys the stream. Before, it is not changed.
     await TensorWriter.listen(writer)
-    if (own && selected.attributes) {
-      const { set, unset } = freezeChanges('metadata', metadataOf(writing, given) ?? {})
-      const more = freezeMap('metadata', metadata ?? {}).map
-      const changes = [{ map: [...set.map, ...more] }, { map: [...unset.map, ...more] }] as const
-      rethrowNative(() => native.takeAttributes(store.native, ...changes))
+    if (copied !== undefined) {
+      const { set, unset } = freezeChanges('metadata', metadata ?? {})
+      // What a mixture states comes last, as llama.cpp writes it.
+      const moved = freezeMap('metadata', { ...copied, ...stated }).map
+      rethrowNative(() => native.takeAttributes(store.native, set, { map: [...unset.map, ...moved] }))
     }
     const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
@@ -496,10 +533,10 @@ export async function convertFile(
     const result = {
       tensors: left.tensors,
       quantized: quantization?.result,
-      skipped: [...skipped, ...bare, ...(fitted?.skipped ?? [])],
+      skipped: [...skipped, ...bare, ...leftOut],
       skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,
-      readers: readersOf(writing, own && selected.attributes ? file.attributes : attributes),
+      readers: readersOf(writing, copied === undefined ? attributes : file.attributes),
     }
     return { result, refused: skipped }
   } catch (error) {

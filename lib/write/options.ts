@@ -13,7 +13,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeChanges, type AttributeInput, freezeMap, withChange, withMetadata } from '../values/attributes.js'
+import { type AttributeChanges, type AttributeInput, freezeMap, mergeChanges, withMetadata } from '../values/attributes.js'
 import { FORMATS, type WritableFormat, type WritableVersion } from '../values/format-table.js'
 import {
   DIGESTS,
@@ -233,7 +233,7 @@ export function metadataOf(
 ): AttributeChanges | undefined {
   if (alignment?.attribute === undefined || read.alignment === undefined) return read.metadata
   const stated = { type: 'uint32', value: validateAlignment(read.alignment, alignment.least) }
-  return withChange(read.metadata, alignment.attribute, stated)
+  return mergeChanges(read.metadata, { [alignment.attribute]: stated })
 }
 
 function alignmentOf({ id, title, alignment }: Writing, given: unknown): number {

@@ -18,7 +18,7 @@ use cast::{Pushing, cast_length};
 pub use cast::Casts;
 pub use chosen::Chosen;
 pub use judge::{is_judged, unfit};
-pub use refusal::{Wanted, attribute_refusal, refusal};
+pub use refusal::{Wanted, attribute_refusal, refusal, unheld};
 
 use crate::checked;
 use crate::error::Result;

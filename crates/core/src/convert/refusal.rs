@@ -286,6 +286,16 @@ pub fn attribute_refusal(
     (!held).then(|| Error::new(Code::InvalidArg, message()))
 }
 
+/// Returns the keys of attributes that the format cannot hold, each by itself.
+pub fn unheld(attributes: &Attributes, format: &'static WriteFormat, canonical: bool) -> Result<Vec<Value>> {
+    let values = format.values_of(attributes)?;
+    let is_held = |entry: &(Value, Value)| {
+        let alone = Attributes::from(vec![entry.clone()]);
+        attribute_refusal(&alone, format, canonical).is_none()
+    };
+    Ok(values.iter().filter(|entry| !is_held(entry)).map(|(key, _)| key.clone()).collect())
+}
+
 /// Counts attribute values like [`Limits::max_attribute_values`](crate::limits::Limits).
 fn count(entries: &[(Value, Value)]) -> u64 {
     fn of(value: &Value) -> u64 {
