@@ -768,7 +768,7 @@ export interface Comparison {
 }
 /** The containers that files come in. */
 export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
-type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
+type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
 /** The elements of a loaded dense tensor, whose digest was checked. */
@@ -1405,20 +1405,28 @@ export interface CreateOptions {
 		readonly minSavings?: number | undefined;
 		readonly frameSize?: number | undefined;
 	} | false | undefined;
-	/** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. */
+	/** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. In GGUF they are its metadata. */
 	attributes?: AttributeInput | undefined;
+	/**
+	 * Single attributes to set in addition to `attributes`, or to those of the source of a conversion. An undefined value removes one.
+	 *
+	 * GGUF stores the type of each value. A value can state it: `{ type: 'uint32', value: 4096 }`, or `{ type: 'float32', value: [0, 1] }`
+	 * for a list. Otherwise numbers under the keys of the specification have the types that llama.cpp expects, and other numbers are int32
+	 * if they are integers, and float32.
+	 */
+	metadata?: AttributeChanges | undefined;
 	/** The program name that a zTensor 1.0 file records. */
 	generator?: string | undefined;
 	/**
-	 * zTensor: the alignment of blobs in bytes. A power of two from 64 to 2^24; in version 2 a multiple of 4096 up to 2^24, 65536 by
-	 * default.
+	 * zTensor and GGUF: the alignment of blobs in bytes. A power of two up to 2^24: from 64 in zTensor, from 8 in GGUF (32 by default). In
+	 * zTensor 2 a multiple of 4096 up to 2^24, 65536 by default.
 	 */
 	alignment?: number | undefined;
 	/**
-	 * zTensor 2 and safetensors: the maximum size of a file in bytes, beyond which the model is sharded. A larger tensor gets its own file.
+	 * zTensor 2, safetensors and GGUF: the maximum size of a file in bytes, beyond which the model is sharded. A larger tensor gets its own file.
 	 * zTensor 2 writes shards `model-00001-of-00003.zt` and so on, and the index into `model.zt`; a sharded model is not canonical.
 	 * safetensors writes shards `model-00001-of-00003.safetensors` and so on, and then `model.safetensors.index.json`; the maximum
-	 * applies to the bytes of tensors.
+	 * applies to the bytes of tensors. GGUF writes `model-00001-of-00003.gguf` and so on, like `llama-gguf-split`.
 	 */
 	maxShardBytes?: number | undefined;
 	/**
@@ -1449,6 +1457,16 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	 * Each element is computed as float32 and rounded once, to nearest, ties to even.
 	 */
 	dequantize?: "float32" | "float16" | "bfloat16" | undefined;
+	/**
+	 * Quantizes tensors to ggml's block types, bit for bit as llama.cpp does: the name of a mixture of `llama-quantize` (`'q4_k_m'`,
+	 * `'q8_0'`, …), or block types by patterns of the new names, of which the first match counts: `{ '*.ffn_down.*': 'q6_k', '*': 'q5_k' }`.
+	 * Types of rules may also be `f32`, `f16` and `bf16`. Tensors that llama.cpp does not quantize (norms, biases, small ones) stay as they
+	 * are. A tensor whose rows are not whole blocks gets a type with smaller blocks, or float16; `quantized.fallbacks` of the result lists
+	 * these. A mixture orders the tensors as llama.cpp does.
+	 */
+	quantize?: string | Readonly<Record<string, string>> | undefined;
+	/** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
+	requantize?: boolean | undefined;
 	/** How to open the source. */
 	source?: OpenOptions | undefined;
 	/** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
@@ -1475,6 +1493,16 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	 */
 	skip?: boolean | string | readonly string[] | undefined;
 }
+interface QuantizeResult {
+	/** The number of tensors of each type. Tensors that stay as they are do not count. */
+	readonly types: Readonly<Record<string, number>>;
+	/** Tensors whose rows are not whole blocks of the wanted type. */
+	readonly fallbacks: readonly {
+		readonly tensor: string;
+		readonly wanted: string;
+		readonly type: string;
+	}[];
+}
 /** The result of a conversion. */
 export interface ConvertResult {
 	/** Number of tensors written. */
@@ -1486,6 +1514,8 @@ export interface ConvertResult {
 	readonly skipped: readonly ZTensorError[];
 	/** Number of tensors that were skipped: 0 without `skip`. */
 	readonly skippedTensors: number;
+	/** The types of quantized tensors; undefined without `quantize`. */
+	readonly quantized: QuantizeResult | undefined;
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];
 	/** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
@@ -1893,6 +1923,11 @@ export interface AddOptions {
 interface AddDenseOptions extends AddOptions {
 	/** The shape, for a typed array without one. */
 	readonly shape?: readonly number[] | undefined;
+	/**
+	 * Quantizes the elements to a ggml block type (`'q4_k'`, `'q8_0'`, …), bit for bit as llama.cpp does. The last dimension must be whole
+	 * blocks: of 256 elements for `q2_k` to `q6_k`, of 32 for most others. For GGUF and zTensor, which store the layout `gguf.<type>/1`.
+	 */
+	readonly type?: string | undefined;
 }
 interface LinkInput {
 	/** An open zTensor 2 file, which must stay open until the link is made. */

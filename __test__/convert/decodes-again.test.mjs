@@ -20,6 +20,7 @@ const TARGETS = [
   ['safetensors', { format: 'safetensors' }],
   ['btf', { format: 'btf' }],
   ['npz', { format: 'npz' }],
+  ['gguf', { format: 'gguf' }],
 ]
 const FOLDERS = [
   'gguf',

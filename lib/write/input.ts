@@ -2,7 +2,7 @@
 
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type BlockType, binding, type SparseSpec } from '../native/native.js'
-import { isPlainObject } from '../native/realm.js'
+import { arrayKind, isPlainObject } from '../native/realm.js'
 import { indexCode } from '../read/sparse.js'
 import {
   optional,
@@ -136,6 +136,9 @@ export interface Dense {
   readonly type: string | undefined
 }
 
+/** Arrays of numbers, whatever dtype they are to be rounded to. */
+const NUMBERS = new Set<unknown>(['Float32Array', 'Float64Array'])
+
 /** Validates the arguments of `add`. */
 export function denseInput(name: string, tensor: unknown, options: AddDenseOptions | undefined): Dense {
   const checked = validateText('name', name)
@@ -145,7 +148,10 @@ export function denseInput(name: string, tensor: unknown, options: AddDenseOptio
   if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
     throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
   if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'], TAKEN_BY)
-  const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput), given.shape)
+  const whole = ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput)
+  // Numbers are not rounded to a dtype before they are quantized.
+  const isNumbers = type !== undefined && (NUMBERS.has(arrayKind(whole.data)))
+  const elements = denseElements(isNumbers ? { shape: whole.shape, data: whole.data } : whole, given.shape)
   return { name: checked, attributes, elements, type }
 }
 

@@ -125,6 +125,7 @@ fn quantized(
     }
     (format.check_announced)(&Announced {
         name,
+        shape: tensor.shape(),
         layout,
         attributes,
         roles: &[catalog.label(Label::DATA)],
@@ -168,7 +169,7 @@ fn dequantized(
         return Err(no_attributes(format));
     }
     let (role, attributes) = (catalog.label(Label::DATA), kept.as_deref());
-    let announced = Announced { name, layout: "dense", attributes, roles: &[role], canonical };
+    let announced = Announced { name, shape: tensor.shape(), layout: "dense", attributes, roles: &[role], canonical };
     (format.check_announced)(&announced)?;
     let (shape, layout) = (tensor.shape(), Layout::Dense);
     let components = vec![Component::raw(Label::DATA, Some(dtype), 0, dequantize::length(tensor, dtype)?)];
@@ -208,6 +209,7 @@ fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'
     let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
     (wanted.format.check_announced)(&Announced {
         name,
+        shape: tensor.shape(),
         layout: tensor.layout_name(),
         attributes: wanted.casts.attributes(tensor).as_deref(),
         roles: &roles,

@@ -294,6 +294,7 @@ pub struct Asked<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     pub name: &'a str,
+    pub shape: &'a [u64],
     /// The name of the layout.
     pub layout: &'a str,
     pub attributes: Option<&'a Attributes>,

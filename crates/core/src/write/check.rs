@@ -48,6 +48,7 @@ impl Writer {
         let roles: Vec<&str> = spec.components.iter().map(|&(role, ..)| role).collect();
         (format.check_announced)(&Announced {
             name: spec.name,
+            shape: spec.shape,
             layout: spec.layout,
             attributes: spec.attributes,
             roles: &roles,

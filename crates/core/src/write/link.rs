@@ -29,6 +29,7 @@ impl Writer {
             components: &[],
         };
         let announced = Announced {
+            shape: tensor.shape(),
             name,
             layout: spec.layout,
             attributes: spec.attributes,

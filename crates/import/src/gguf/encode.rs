@@ -66,6 +66,7 @@ fn check_settings(asked: &Asked<'_>) -> Result<()> {
     metadata(&asked.attributes.values()?).map(drop)
 }
 
+/// Checks what ggml requires of names and shapes.
 fn check_announced(announced: &Announced<'_>) -> Result<()> {
     let length = announced.name.len();
     if length > MAX_NAME {
@@ -74,13 +75,7 @@ fn check_announced(announced: &Announced<'_>) -> Result<()> {
         );
         return Err(Error::new(Code::InvalidArg, message));
     }
-    Ok(())
-}
-
-/// Checks what ggml requires of a shape beyond the rules of the layout.
-fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, _: Option<&Attributes>) -> Result<()> {
-    layouts::check(tensor)?;
-    let shape = tensor.shape;
+    let shape = announced.shape;
     let wrong = |message: String| Err(Error::new(Code::BadShape, message));
     if shape.len() > MAX_RANK {
         return wrong(format!("{} dimensions, more than the {MAX_RANK} that ggml has", shape.len()));
@@ -88,6 +83,14 @@ fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, _: Option<&Attributes>)
     if shape.contains(&0) {
         return wrong(format!("the shape {shape:?} has no elements, and ggml reads no such tensor"));
     }
+    Ok(())
+}
+
+/// Checks that rows are whole blocks, beyond the rules of the layout.
+fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, _: Option<&Attributes>) -> Result<()> {
+    layouts::check(tensor)?;
+    let shape = tensor.shape;
+    let wrong = |message: String| Err(Error::new(Code::BadShape, message));
     let Some(blocks) = blocks_of(layout) else { return Ok(()) };
     let row = shape.last().copied().unwrap_or(1);
     if !row.is_multiple_of(blocks.elements) {
@@ -432,7 +435,7 @@ fn alignment_of(value: &Value) -> Result<u64> {
 }
 
 fn not_a(kind: ValueType) -> Error {
-    wrong(&format!("the value is not {} {}", if kind.name().starts_with(['i', 'u']) { "an" } else { "a" }, kind.name()))
+    wrong(&format!("the value is not {} {}", if kind.name().starts_with('i') { "an" } else { "a" }, kind.name()))
 }
 
 fn wrong(message: &str) -> Error {

@@ -264,7 +264,7 @@ pub fn is_layout(layout: &str) -> bool {
 
 /// Checks what is known of a tensor before its bytes are written.
 pub fn check_announced(announced: &Announced<'_>) -> Result<()> {
-    let Announced { name, layout, attributes, roles, canonical } = *announced;
+    let Announced { name, layout, attributes, roles, canonical, .. } = *announced;
     check_name(name, "the name", canonical)?;
     if let Some(attributes) = attributes {
         check_attributes(&attributes.values()?, TENSOR_ATTRIBUTES, canonical)?;

@@ -1,0 +1,384 @@
+// GGUF files as we write them, byte by byte. `npm run interop` reads them with the gguf package and llama.cpp.
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { convert, create, diff, open, openSync, saveFile } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { gguf } from '../helpers/gguf-writer.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { MIXTURES, MODELS, weights, writeLlama } from '../helpers/tiny-models.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
+
+/** An empty folder. */
+function scratchFolder() {
+  const folder = scratchPath('folder')
+  mkdirSync(folder, { recursive: true })
+  return folder
+}
+
+const sha256 = (path) => createHash('sha256').update(readFileSync(path)).digest('hex')
+
+/** Writes one small tensor with some metadata. */
+async function written(metadata, options = {}) {
+  const path = scratchPath('x.gguf')
+  const writer = await create(path, { metadata, ...options })
+  await writer.add('t', Float32Array.of(1, 2, 3, 4, 5, 6), { shape: [2, 3] })
+  await writer.finish()
+  return path
+}
+
+/** The file that `written` should give. */
+const expected = (metadata, options = {}) =>
+  gguf({
+    metadata,
+    tensors: [{ name: 't', shape: [2, 3], type: 0, data: littleEndian(Float32Array.of(1, 2, 3, 4, 5, 6)) }],
+    ...options,
+  })
+
+test('values state their types, or have those that llama.cpp expects', async (t) => {
+  const metadata = {
+    'general.architecture': 'llama',
+    'llama.block_count': 2,
+    'llama.rope.freq_base': 10000,
+    'llama.attention.head_count': [4, 4],
+    'tokenizer.ggml.tokens': ['a', 'ü'],
+    'tokenizer.ggml.scores': [0, 1],
+    'tokenizer.ggml.add_bos_token': true,
+    'general.sampling.top_k': 40,
+    'general.sampling.temp': 1,
+    'other.rope.freq_base': 10000,
+    plain: -5,
+    large: 2 ** 40,
+    largest: 2n ** 64n - 1n,
+    float: 0.5,
+    mixed: [1, 0.5],
+    bytes: Uint8Array.of(1, 2),
+    flags: [true, false],
+    u8: { type: 'uint8', value: 200 },
+    i8: { type: 'int8', value: -100 },
+    u16: { type: 'uint16', value: 60000 },
+    i16: { type: 'int16', value: -30000 },
+    u32: { type: 'uint32', value: 4e9 },
+    i32: { type: 'int32', value: -2e9 },
+    f32: { type: 'float32', value: 1 },
+    bool: { type: 'bool', value: false },
+    string: { type: 'string', value: 's' },
+    u64: { type: 'uint64', value: 1 },
+    i64: { type: 'int64', value: -1 },
+    f64: { type: 'float64', value: 0.1 },
+    'u8 list': { type: 'uint8', value: [1, 2] },
+    'f64 list': { type: 'float64', value: [1, 0.1] },
+    'empty list': { type: 'string', value: [] },
+    'bytes as text': { type: 'string', value: Uint8Array.of(255) },
+  }
+  const kinds = [
+    ['general.architecture', 'string', 'llama'],
+    ['llama.block_count', 'u32', 2],
+    ['llama.rope.freq_base', 'f32', 10000],
+    ['llama.attention.head_count', 'array', ['i32', [4, 4]]],
+    ['tokenizer.ggml.tokens', 'array', ['string', ['a', 'ü']]],
+    ['tokenizer.ggml.scores', 'array', ['f32', [0, 1]]],
+    ['tokenizer.ggml.add_bos_token', 'bool', 1],
+    ['general.sampling.top_k', 'i32', 40],
+    ['general.sampling.temp', 'f32', 1],
+    ['other.rope.freq_base', 'i32', 10000],
+    ['plain', 'i32', -5],
+    ['large', 'i64', 2 ** 40],
+    ['largest', 'u64', 2n ** 64n - 1n],
+    ['float', 'f32', 0.5],
+    ['mixed', 'array', ['f32', [1, 0.5]]],
+    ['bytes', 'array', ['u8', [1, 2]]],
+    ['flags', 'array', ['bool', [1, 0]]],
+    ['u8', 'u8', 200],
+    ['i8', 'i8', -100],
+    ['u16', 'u16', 60000],
+    ['i16', 'i16', -30000],
+    ['u32', 'u32', 4e9],
+    ['i32', 'i32', -2e9],
+    ['f32', 'f32', 1],
+    ['bool', 'bool', 0],
+    ['string', 'string', 's'],
+    ['u64', 'u64', 1],
+    ['i64', 'i64', -1],
+    ['f64', 'f64', 0.1],
+    ['u8 list', 'array', ['u8', [1, 2]]],
+    ['f64 list', 'array', ['f64', [1, 0.1]]],
+    ['empty list', 'array', ['string', []]],
+  ]
+  const { 'bytes as text': _, ...texts } = metadata
+  const path = await written(texts)
+  t.deepEqual(readFileSync(path), expected(kinds))
+  // The same through `attributes`, and again through a conversion, which keeps every type.
+  const other = scratchPath('y.gguf')
+  const writer = await create(other, { attributes: metadata })
+  await writer.add('t', Float32Array.of(1, 2, 3, 4, 5, 6), { shape: [2, 3] })
+  await writer.finish()
+  const copy = scratchPath('copy.gguf')
+  const { skipped } = await convert(other, copy)
+  t.deepEqual(skipped, [])
+  t.deepEqual(readFileSync(copy), readFileSync(other))
+  t.deepEqual(openSync(copy).attributes['bytes as text'], Uint8Array.of(255))
+})
+
+const wrong = {
+  'GGUF has no null': { k: null },
+  'GGUF has no maps; a value that states its type is { type: \'uint32\', value: 7 }': { k: { a: 1 } },
+  'the items of a list must all be strings, booleans or numbers': { k: [1, 'a'] },
+  "the type of an empty list must be stated: { type: 'string', value: [] }": { k: [] },
+  'the value is not a uint8': { k: { type: 'uint8', value: 256 } },
+  'the value is not an int8': { k: { type: 'int8', value: 1.5 } },
+  'the value is not a bool': { k: { type: 'bool', value: 1 } },
+  'the value is not a string': { k: { type: 'string', value: 1 } },
+  'GGUF has no values of this kind': { k: 2n ** 70n },
+  'a key of GGUF metadata has 1 to 65535 bytes, not 0': { '': 1 },
+  'a key of GGUF metadata must be a string': new Map([[1, 1]]),
+  'an alignment must be a power of two from 8 to 2^24': { 'general.alignment': 24 },
+  'its type must be one of': { k: { type: 'int', value: 1 } },
+}
+for (const [message, metadata] of Object.entries(wrong)) {
+  test(`metadata that GGUF cannot hold is refused: ${message}`, async (t) => {
+    const path = scratchPath('x.gguf')
+    const error = await rejectionOf(() => create(path, { metadata }))
+    t.is(error.code, 'ZT_INVALID_ARG')
+    t.true(error.message.includes(message), error.message)
+    t.false(existsSync(path))
+  })
+}
+
+test('lists of lists are left out of a conversion, and the types of all other values stay', async (t) => {
+  const source = scratchPath('s.gguf')
+  const nested = gguf({
+    metadata: [
+      ['u8', 'u8', 7],
+      ['nested', 'array', ['array', [['i32', [1]]]]],
+      ['f64', 'f64', 0.1],
+    ],
+    tensors: [{ name: 't', shape: [2, 3], type: 0, data: littleEndian(Float32Array.of(1, 2, 3, 4, 5, 6)) }],
+  })
+  writeFileSync(source, nested)
+  const target = scratchPath('x.gguf')
+  const { skipped } = await convert(source, target)
+  t.regex(skipped[0].message, /GGUF cannot store 1 attribute of the file: "nested"/)
+  t.deepEqual(
+    readFileSync(target),
+    expected([
+      ['u8', 'u8', 7],
+      ['f64', 'f64', 0.1],
+    ]),
+  )
+  const error = await rejectionOf(() => convert(source, scratchPath('y.gguf'), { strictAttributes: true }))
+  t.is(error.code, 'ZT_INVALID_ARG')
+})
+
+test('the alignment is stated, and takes precedence over the one of the source', async (t) => {
+  for (const alignment of [8, 64, 4096]) {
+    const path = await written({}, { alignment })
+    t.deepEqual(readFileSync(path), expected([['general.alignment', 'u32', alignment]], { alignment }))
+    const copy = scratchPath('copy.gguf')
+    await convert(path, copy)
+    t.deepEqual(readFileSync(copy), readFileSync(path))
+    const other = scratchPath('other.gguf')
+    await convert(path, other, { alignment: 32 })
+    t.deepEqual(readFileSync(other), expected([['general.alignment', 'u32', 32]]))
+  }
+  const stated = await written({ 'general.alignment': 128 })
+  t.deepEqual(readFileSync(stated), expected([['general.alignment', 'u32', 128]], { alignment: 128 }))
+  t.is((await rejectionOf(() => written({}, { alignment: 4 }))).code, 'ZT_INVALID_ARG')
+})
+
+test('tensors that ggml does not read are refused by name', async (t) => {
+  const writer = await create(scratchPath('x.gguf'))
+  const refused = async (name, array, options, code, message) => {
+    const error = await rejectionOf(() => writer.add(name, array, options))
+    t.is(error.code, code)
+    t.regex(error.message, message)
+  }
+  await refused('five', new Float32Array(32), { shape: [2, 2, 2, 2, 2] }, 'ZT_BAD_SHAPE', /5 dimensions, more than the 4/)
+  await refused('none', new Float32Array(0), { shape: [0, 4] }, 'ZT_BAD_SHAPE', /has no elements/)
+  await refused('n'.repeat(64), new Float32Array(4), {}, 'ZT_INVALID_ARG', /64 bytes, more than the 63/)
+  await refused('u8', new Uint8Array(4), {}, 'ZT_BAD_DTYPE', /GGUF cannot hold uint8/)
+  await refused('q', new Float32Array(100), { type: 'q4_k' }, 'ZT_BAD_SHAPE', /rows of 100 elements are not a multiple of the 256/)
+  await refused('q', new Float32Array(100), { type: 'q4' }, 'ZT_INVALID_ARG', /type must be one of q4_0, /)
+  await refused('a', new Float32Array(4), { attributes: { note: 1 } }, 'ZT_INVALID_ARG', /no attributes of a tensor/)
+  await writer.add('n'.repeat(63), Float32Array.of(1))
+  await writer.add('scalar', Float32Array.of(2), { shape: [] })
+  await writer.finish()
+  t.is(openSync(writer.path).size, 2)
+})
+
+test('blocks pass through every format that holds them, and come back as they were', async (t) => {
+  for (const name of ['types.gguf', 'plain.gguf', 'aligned-4096.gguf']) {
+    const source = fixturePath(`gguf/${name}`)
+    const direct = scratchPath('direct.gguf')
+    const { skippedTensors } = await convert(source, direct)
+    t.is(skippedTensors, 0)
+    t.true((await diff(source, direct)).same)
+    for (const version of ['1.0', '1.2', '2']) {
+      const between = scratchPath(`between-${version}.zt`)
+      // Version 2 names the types that it holds.
+      const own = await convert(source, between, { version, skip: ['*tq1_0*', '*tq2_0*', '*nvfp4*'] })
+      if (own.skippedTensors > 0) t.is(version, '2')
+      const back = scratchPath(`back-${version}.gguf`)
+      await convert(between, back)
+      const { changed, added, removed } = await diff(source, back)
+      t.deepEqual([changed, added, removed.length], [[], [], own.skippedTensors], version)
+    }
+  }
+})
+
+test('a set of files has its position in each, and replaces an older set', async (t) => {
+  const folder = scratchFolder()
+  const source = join(folder, 'source.gguf')
+  await writeLlama(source, { layers: 2 })
+  const target = join(folder, 'model.gguf')
+  const parts = () => readdirSync(folder).filter((name) => name.startsWith('model'))
+  await convert(source, target, { maxShardBytes: 400_000 })
+  const before = parts()
+  t.true(before.length > 3)
+  await convert(source, target, { maxShardBytes: 1_500_000, overwrite: true })
+  const after = parts()
+  t.true(after.length > 1 && after.length < before.length)
+  const count = String(after.length).padStart(5, '0')
+  t.deepEqual(after, Array.from(after, (_, at) => `model-${String(at + 1).padStart(5, '0')}-of-${count}.gguf`))
+  const set = await open(join(folder, after[0]))
+  t.deepEqual(set.warnings, [])
+  t.is(set.size, 21)
+  t.is(set.attributes['split.count'], after.length)
+  t.is(set.attributes['split.tensors.count'], 21)
+  t.true((await diff(source, join(folder, after[0]))).same)
+  // Only the first has the metadata of the model.
+  const second = await open(join(folder, after[1]), { shards: 'none' })
+  t.deepEqual(Object.keys(second.attributes), ['split.no', 'split.count', 'split.tensors.count'])
+  set.close()
+  second.close()
+  // One file again, without the keys of the set.
+  const merged = join(folder, 'merged.gguf')
+  await convert(join(folder, after[0]), merged)
+  t.deepEqual(readFileSync(merged), readFileSync(source))
+  await convert(source, target, { overwrite: true, maxShardBytes: 1e9 })
+  t.deepEqual(parts(), ['model.gguf'])
+})
+
+const GOLDEN = JSON.parse(readFileSync(fixturePath('gguf-quantized.json')))
+for (const [model, options] of Object.entries(MODELS)) {
+  test(`mixtures: whole files are those of llama.cpp: ${model}`, async (t) => {
+    const folder = scratchFolder()
+    const source = join(folder, 'source.gguf')
+    await writeLlama(source, options)
+    t.deepEqual(Object.keys(GOLDEN[model]), Object.keys(MIXTURES))
+    for (const quantize of Object.keys(MIXTURES)) {
+      const target = join(folder, `${quantize}.gguf`)
+      const { quantized } = await convert(source, target, { quantize })
+      t.is(sha256(target), GOLDEN[model][quantize], quantize)
+      t.true(Object.keys(quantized.types).length > 0)
+    }
+  })
+}
+
+test('rows that are not whole blocks get a smaller type, and the result says so', async (t) => {
+  const source = scratchPath('s.gguf')
+  await writeLlama(source, { layers: 1, inner: 144 })
+  const { quantized } = await convert(source, scratchPath('x.gguf'), { quantize: 'q4_k_m' })
+  t.deepEqual(quantized.fallbacks, [{ tensor: 'blk.0.ffn_down.weight', wanted: 'q6_k', type: 'float16' }])
+  t.is(quantized.types.float16, 1)
+})
+
+test('rules: the first pattern that matches a name counts, and norms stay', async (t) => {
+  const source = scratchPath('s.gguf')
+  await writeLlama(source, { layers: 2 })
+  const target = scratchPath('x.gguf')
+  const rules = { '*.ffn_down.*': 'q6_k', 'output.weight': 'bf16', '*.attn_?.weight': 'q5_0', '*': 'q5_k' }
+  const { quantized } = await convert(source, target, { quantize: rules })
+  t.deepEqual(quantized.types, { bfloat16: 1, q5_0: 6, q5_k: 7, q6_k: 2 })
+  const file = openSync(target)
+  const typeOf = (name) => file.tensor(name).storageType
+  t.is(typeOf('blk.1.ffn_down.weight'), 'q6_k')
+  t.is(typeOf('output.weight'), 'bfloat16')
+  t.is(typeOf('blk.0.attn_q.weight'), 'q5_0')
+  t.is(typeOf('token_embd.weight'), 'q5_k')
+  t.is(typeOf('blk.0.attn_norm.weight'), 'float32')
+  t.is(file.attributes['general.quantization_version'], 2)
+  t.is(file.attributes['general.file_type'], undefined)
+  // The patterns are those of the new names.
+  const { quantized: renamed } = await convert(source, scratchPath('y.gguf'), {
+    rename: { 'blk.*': 'layer.*' },
+    quantize: { 'layer.*': 'q8_0' },
+  })
+  t.deepEqual(renamed.types, { q8_0: 14 })
+})
+
+test('what cannot be quantized is refused before anything is written', async (t) => {
+  const source = scratchPath('s.gguf')
+  await writeLlama(source, { layers: 1 })
+  const refused = async (from, target, options, message) => {
+    const error = await rejectionOf(() => convert(from, target, options))
+    t.regex(error.message, message)
+    t.false(existsSync(target))
+  }
+  const target = scratchPath('x.gguf')
+  await refused(source, target, { quantize: 'q9' }, /there is no mixture "q9"; known are f32, f16/)
+  await refused(source, target, { quantize: { '*': 'q9' } }, /there is no type "q9"; known are f32, f16/)
+  await refused(source, target, { quantize: {} }, /quantize must have at least one pattern/)
+  await refused(source, target, { quantize: 7 }, /quantize must be a mixture/)
+  await refused(source, target, { quantize: 'iq2_xs' }, /needs an importance matrix/)
+  await refused(source, scratchPath('x.safetensors'), { quantize: 'q8_0' }, /safetensors cannot hold the layout "gguf.q8_0\/1"/)
+  const quantized = scratchPath('q.gguf')
+  await convert(source, quantized, { quantize: 'q8_0' })
+  await refused(quantized, target, { quantize: 'q4_k_m' }, /is quantized already.*option requantize/)
+  await convert(quantized, target, { quantize: 'q4_k_m', requantize: true })
+  t.is(openSync(target).tensor('token_embd.weight').storageType, 'q4_k')
+})
+
+test('an array that is added with a type is what a conversion gives', async (t) => {
+  const values = weights(64 * 512, 7)
+  for (const type of ['q4_0', 'q8_0', 'q4_k', 'q6_k', 'iq4_nl', 'tq2_0', 'mxfp4']) {
+    const [plain, added, converted] = ['p.gguf', 'a.gguf', 'c.gguf'].map((name) => scratchPath(name))
+    await saveFile(plain, { 'x.weight': { dtype: 'float32', shape: [64, 512], data: values } })
+    await convert(plain, converted, { quantize: { '*': type } })
+    const writer = await create(added)
+    await writer.add('x.weight', values, { shape: [64, 512], type })
+    await writer.finish()
+    t.deepEqual(readFileSync(added), readFileSync(converted), type)
+    const inZt = scratchPath('z.zt')
+    const other = await create(inZt, { version: '1.0' })
+    await other.add('x.weight', values, { shape: [64, 512], type, attributes: { note: 'n' } })
+    await other.finish()
+    t.deepEqual(openSync(inZt).tensor('x.weight').toFloat32(), openSync(added).tensor('x.weight').toFloat32())
+    t.is(openSync(inZt).tensor('x.weight').attributes.note, 'n')
+  }
+})
+
+test('numbers of any dtype are widened, and quantized once', async (t) => {
+  const floats = weights(4 * 256, 3)
+  const direct = await quantizedBlocks({ dtype: 'float32', shape: [4, 256], data: floats })
+  for (const [dtype, data] of [
+    ['float64', Float64Array.from(floats)],
+    ['float16', floats],
+  ]) {
+    t.deepEqual(await quantizedBlocks({ dtype, shape: [4, 256], data }), direct, dtype)
+  }
+})
+
+async function quantizedBlocks(tensor) {
+  const path = scratchPath('x.gguf')
+  const writer = await create(path)
+  await writer.add('x.weight', tensor, { type: 'q4_k' })
+  await writer.finish()
+  return readFileSync(path)
+}
+
+test('metadata changes single attributes of any format', async (t) => {
+  const source = scratchPath('s.safetensors')
+  await saveFile(source, { a: Float32Array.of(1) }, { attributes: { format: 'pt', license: 'mit' } })
+  const target = scratchPath('x.safetensors')
+  await convert(source, target, { metadata: { license: undefined, author: 'me' } })
+  t.deepEqual({ ...openSync(target).attributes }, { format: 'pt', author: 'me' })
+  const path = scratchPath('x.zt')
+  const writer = await create(path, { attributes: { a: 1, b: 2 }, metadata: new Map([['b', undefined], ['c', 3]]) })
+  await writer.finish()
+  t.deepEqual({ ...openSync(path).attributes }, { a: 1, c: 3 })
+  const error = await rejectionOf(() => create(scratchPath('y.btf'), { metadata: { a: 'b' } }))
+  t.regex(error.message, /BTF has no file attributes/)
+})
