@@ -23,7 +23,7 @@ const MODEL: &str = "xml";
 const DATA: &str = "bin";
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], missing: MISSING, detect, parse, writes: &[] };
+    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], missing: MISSING, detect, parse, writes: &[], header: None };
 
 /// Accepts a root `<net>` with an integer version: other programs and versions use such a root too.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {

@@ -21,7 +21,7 @@ const MISSING: &str = "no Keras archive";
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "Keras", endings: &["keras"], missing: MISSING, detect, parse, writes: &[] };
+    Format { name: NAME, title: "Keras", endings: &["keras"], missing: MISSING, detect, parse, writes: &[], header: None };
 
 /// The directory at the end names all members. Keras writes one of a few first; rezipped archives may begin with any.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
