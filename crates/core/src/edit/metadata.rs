@@ -48,12 +48,7 @@ pub struct Edited {
 /// Edits the file at `path`: makes all changes, or none. Fails like the reading of its index; with `ZT_NOT_FOUND` for a key or a tensor that
 /// is missing; with `ZT_INVALID_ARG` for a key or value that the format does not permit, and for a format that cannot be edited; with
 /// `ZT_BAD_INDEX` for a new name that is taken; and with `ZT_IO` if another edit is in progress.
-pub fn edit_metadata(
-    path: &Path,
-    changes: &HeaderChanges,
-    how: &Editing,
-    watch: &Watch,
-) -> Result<Edited> {
+pub fn edit_metadata(path: &Path, changes: &HeaderChanges, how: &Editing, watch: &Watch) -> Result<Edited> {
     inject::panic_at("edit");
     let original = Original::open(path, how.in_place)?;
     watch.stop.check()?;

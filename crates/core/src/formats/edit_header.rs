@@ -56,9 +56,9 @@ impl HeaderChanges {
         }
         let mut names = HashSet::new();
         for &new in renamed.values() {
-            let taken = catalog.find(new).is_some_and(|ordinal| {
-                !renamed.contains_key(&ordinal) && !dropped.contains(&ordinal)
-            });
+            let taken = catalog
+                .find(new)
+                .is_some_and(|ordinal| !renamed.contains_key(&ordinal) && !dropped.contains(&ordinal));
             if taken || !names.insert(new) {
                 return Err(Error::new(Code::BadIndex, "another tensor has this name already").tensor(new));
             }

@@ -3,9 +3,9 @@
 //! duplicate names and a header that does not begin with `{`.
 #![forbid(unsafe_code)]
 
-use super::{safetensors_edit, safetensors_encode};
 use super::write_format::{FileAttributes, Index, Names, Sharding, WriteFormat};
 use super::{Confidence, Format, Input, Probe};
+use super::{safetensors_edit, safetensors_encode};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;

@@ -242,7 +242,8 @@ impl NewHeader for Encoded {
         let size = data - PREFIX;
         let total = index(data, "the header")?;
         if index(spaces, "the padding")? > 0 && total > LARGEST {
-            let message = format!("the header would be {size} bytes with its padding, more than safetensors reads");
+            let message =
+                format!("the header would be {size} bytes with its padding, more than safetensors reads");
             return Err(Error::new(Code::Limit, message).rule(RULE));
         }
         let mut bytes = Vec::with_capacity(total);

@@ -69,7 +69,11 @@ impl Front<'_> {
 }
 
 /// Replaces the front of a file that was opened for writing: in the file itself if possible, otherwise like [`replace`].
-pub fn write_in_place(original: Original, front: &Front<'_>, watch: &Watch) -> Result<(Method, Vec<Warning>)> {
+pub fn write_in_place(
+    original: Original,
+    front: &Front<'_>,
+    watch: &Watch,
+) -> Result<(Method, Vec<Warning>)> {
     let Some(end) = front.kept_up_to() else { return replace(original, front, watch) };
     watch.stop.check()?;
     original.unchanged()?;
@@ -274,11 +278,9 @@ mod tests {
     fn a_sparse_file_stays_sparse() {
         use std::os::unix::fs::MetadataExt;
 
-        let path = file("sparse", &[1; 5000]);
-        let sparse = fs::OpenOptions::new().write(true).open(&path).unwrap();
-        sparse.set_len(1 << 30).unwrap();
-        drop(sparse);
         for in_place in [false, true] {
+            let path = file(&format!("sparse-{in_place}"), &[1; 5000]);
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 30).unwrap();
             let original = Original::open(&path, in_place).unwrap();
             let (block, length) = (blocks::size(original.file()), original.length());
             let bytes = vec![7; 100 + usize::try_from(block).unwrap()];
@@ -290,7 +292,10 @@ mod tests {
             assert_eq!(found.len(), length + block);
             assert!(found.blocks() * 512 < 1 << 20, "{} blocks", found.blocks());
             let content = fs::read(&path).unwrap();
-            assert!(content.starts_with(&bytes) && content[bytes.len()..].starts_with(&[1; 4900]), "{in_place}");
+            assert!(
+                content.starts_with(&bytes) && content[bytes.len()..].starts_with(&[1; 4900]),
+                "{in_place}"
+            );
         }
     }
 }

@@ -84,7 +84,9 @@ impl Editable {
         if let Some(part) = split::part_of(&self.header.metadata)? {
             let this = format!("this is file {} of {} of a set", part.number + 1, part.count);
             if !changes.drop.is_empty() {
-                return refused(format!("{this}, and each of them states the number of tensors: convert it to drop some"));
+                return refused(format!(
+                    "{this}, and each of them states the number of tensors: convert it to drop some"
+                ));
             }
             if keys.clone().any(|key| key.starts_with(SET_KEYS)) {
                 return refused(format!("{this}: the keys {SET_KEYS}* cannot be changed"));

@@ -83,7 +83,12 @@ impl Metadata {
                 return Err(Error::new(Code::BadIndex, message).at(start as u64).rule(RULE));
             }
         }
-        Ok(Self { bytes: Owned::from(Vec::new()), spelling: window.spelling(), entries, end: window.position() })
+        Ok(Self {
+            bytes: Owned::from(Vec::new()),
+            spelling: window.spelling(),
+            entries,
+            end: window.position(),
+        })
     }
 
     /// Stores the bytes that were walked over.

@@ -108,7 +108,8 @@ fn scalar(value: &Value, kind: u32, spelling: Spelling, to: &mut Vec<u8>) -> Res
             if !range(kind).contains(&value) {
                 return Ok(false);
             }
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the lowest bytes of a value in range
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            // the lowest bytes of a value in range
             spelling.put(value as u64, usize::try_from(width).unwrap_or_default(), to);
         }
         _ => return Ok(false),
