@@ -13,6 +13,7 @@ export type {
   Loaded as LoadedBatch,
   LoadRequest,
   Memory as NativeMemory,
+  MetadataRequest,
   NativeComparison,
   NativeError,
   NativeFile,

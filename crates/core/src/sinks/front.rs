@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use super::original::Original;
 use super::{AtomicFile, Warning, blocks};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::sources::ReadAt;
+use crate::sources::elsewhere::is_open_elsewhere;
 use crate::work::{Stop, Watch};
 
 /// How a file was changed.
@@ -92,6 +93,9 @@ pub fn write_in_place(
             Method::InPlace
         }
         shift => {
+            if is_open_elsewhere(file) == Some(true) {
+                return Err(open_elsewhere());
+            }
             if !blocks::insert(file, shift)? {
                 return replace(original, front, watch);
             }
@@ -110,6 +114,12 @@ pub fn write_in_place(
     }
     file.sync_all().map_err(|error| Error::io("fsync", &error))?;
     Ok((method, Vec::new()))
+}
+
+fn open_elsewhere() -> Error {
+    let message = "the data would move in a file that is open elsewhere, in this process or another one, which would then read wrong \
+                   bytes; close it there, or edit it without the option inPlace";
+    Error::new(Code::Io, message)
 }
 
 /// Shortens a file whose front stays.
@@ -198,7 +208,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::error::Code;
 
     fn file(name: &str, content: &[u8]) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("ztensor-front-{}", std::process::id()));
@@ -271,6 +280,27 @@ mod tests {
             assert_eq!(put(original, &front, &watch).unwrap_err().code(), Code::Aborted);
             assert_eq!(fs::read(&path).unwrap(), [1; 10_000]);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn data_does_not_move_under_other_handles() {
+        let path = file("open", &[1; 10_000]);
+        let reader = File::open(&path).unwrap();
+        let original = Original::open(&path, true).unwrap();
+        let bytes = vec![7; 100 + usize::try_from(blocks::size(original.file())).unwrap()];
+        let kept = [100..10_000];
+        let longer = Front { bytes: &bytes, old_data: 100, kept: &kept };
+        let refused = write_in_place(original, &longer, &Watch::default()).unwrap_err();
+        assert!(refused.code() == Code::Io && refused.message().contains("open elsewhere"), "{refused}");
+        assert_eq!(fs::read(&path).unwrap(), [1; 10_000]);
+        // What does not move it is permitted.
+        let same = Front { bytes: &[7; 100], old_data: 100, kept: &kept };
+        let original = Original::open(&path, true).unwrap();
+        assert_eq!(write_in_place(original, &same, &Watch::default()).unwrap().0, Method::InPlace);
+        drop(reader);
+        let original = Original::open(&path, true).unwrap();
+        assert!(write_in_place(original, &longer, &Watch::default()).is_ok());
     }
 
     #[cfg(target_os = "linux")]
