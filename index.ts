@@ -4,7 +4,7 @@
 export type { CompareOptions, Comparison } from './lib/compare/compare.js'
 export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
 // Functions whose code is loaded at the first call.
-export { compare, convert, diff, finishJob, planJob, report, runTask, serveReport } from './lib/lazy.js'
+export { compare, convert, diff, editMetadata, finishJob, planJob, report, runTask, serveReport } from './lib/lazy.js'
 export { type ErrorCode, ZTensorError } from './lib/native/errors.js'
 export type { JobOptions, Progress } from './lib/native/job.js'
 // lib/read: files, tensors and their data.
@@ -56,6 +56,7 @@ export type { Warning } from './lib/values/warning.js'
 // lib/write: writing and editing files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
 export type { ConvertOptions, ConvertResult } from './lib/write/convert.js'
+export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'
 export { type AnyInput, saveFile, type Tensors } from './lib/write/save-file.js'

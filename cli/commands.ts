@@ -77,6 +77,7 @@ const SHARED: Readonly<Record<string, readonly Describe[]>> = {
   convert: [filtering, quiet, openingOptions],
   merge: [filtering, quiet, openingOptions],
   split: [filtering, quiet, openingOptions],
+  metadata: [quiet],
   compact: [quiet],
   task: [quiet, remoteOptions],
   finish: [quiet, remoteOptions],
@@ -383,6 +384,31 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         ),
       )
       .action(async (source, target, options) => (await import('./convert.js')).split(source, target, options)),
+
+  metadata: (command) =>
+    command
+      .description('print the metadata of a file, or edit that of a safetensors, GGUF or zTensor 1.0 to 2 file')
+      .argument('<file>', 'the tensor file')
+      .addOption(
+        new Option(
+          '--set <key=value>',
+          'set a key: a value that is JSON has its type, unless the old value is text; may be repeated',
+        ).argParser(repeated),
+      )
+      .addOption(new Option('--remove <key>', 'remove a key; may be repeated').argParser(repeated))
+      .option('--in-place', 'write to the file itself if possible; if the command is killed, the file may be damaged')
+      .option('--json', 'one JSON object: the metadata in full, or the result of the edit')
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor metadata model.gguf', 'print it'],
+          ['ztensor metadata model.gguf --set general.name=Llama', 'set one key'],
+          ['ztensor metadata model.gguf --set "tokenizer.chat_template=$(cat t.jinja)"', 'from a file'],
+          ['ztensor metadata model.gguf --remove general.url --in-place', 'without a copy'],
+          [`ztensor metadata model.gguf --set 'llama.vocab_size={"type":"uint32","value":5}'`, 'with a type of GGUF'],
+        ),
+      )
+      .action(async (file, options) => (await import('./metadata.js')).metadata(file, options)),
 
   rename: (command) =>
     command

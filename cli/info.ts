@@ -66,7 +66,7 @@ function parameters(listed: readonly Entry[]): bigint {
   return listed.reduce((sum, { tensor }) => sum + BigInt(tensor.size), 0n)
 }
 
-function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
+export function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
   return attributes instanceof Map ? Array.from(attributes) : Object.entries(attributes)
 }
 
@@ -78,6 +78,14 @@ function showAttribute(value: unknown): string {
   // Only formats the beginning of a long list, such as a vocabulary.
   const text = jsonText(jsonAttribute(value.slice(0, attributeColumns)))
   return `${shorten(text, attributeColumns)} (${showCounted(value.length, 'value')})`
+}
+
+/** Shows each attribute on one line, shortened. */
+export function* attributeLines(attributes: TensorFile['attributes'], paint: Paint): Generator<string> {
+  for (const [key, value] of attributePairs(attributes)) {
+    const name = shorten(typeof key === 'string' ? showName(key) : jsonText(jsonAttribute(key)), attributeColumns)
+    yield `${paint('cyan', name)}: ${showAttribute(value)}`
+  }
 }
 
 function* lines(
@@ -117,12 +125,8 @@ function* lines(
       head = ''
     }
   }
-  const pairs = attributePairs(file.attributes)
-  if (pairs.length > 0) yield paint('bold', 'attributes')
-  for (const [key, value] of pairs) {
-    const name = shorten(typeof key === 'string' ? showName(key) : jsonText(jsonAttribute(key)), attributeColumns)
-    yield `  ${paint('cyan', name)}: ${showAttribute(value)}`
-  }
+  if (attributePairs(file.attributes).length > 0) yield paint('bold', 'attributes')
+  for (const line of attributeLines(file.attributes, paint)) yield `  ${line}`
 }
 
 function json(file: TensorFile, listed: readonly Entry[]): object {

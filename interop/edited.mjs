@@ -1,7 +1,7 @@
 // Files that were edited, ours and the peers' own, for the peers to read.
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { append, compact } from 'ztensor'
+import { append, compact, editMetadata } from 'ztensor'
 
 /** The peers' files that are edited, and whose readers read the outcome. */
 const VECTORS = [
@@ -60,5 +60,16 @@ export async function writeEdited(directory, fixtures, { make, addTo }) {
       }
     }
   }
+  for (const inPlace of [false, true]) files.push(await editHeader(directory, make, inPlace))
   return files
+}
+
+/** Edits the header of a safetensors file: to a longer one, and then to one that fits. */
+async function editHeader(directory, make, inPlace) {
+  const file = `safetensors-dense-edited-${inPlace ? 'in-place' : 'copy'}.safetensors`
+  const path = join(directory, file)
+  const [first, second, ...rest] = await make('safetensors', path)
+  await editMetadata(path, { set: { made: 'x'.repeat(10_000), gone: 'soon' }, drop: [second.name], inPlace })
+  await editMetadata(path, { set: { made: 'by us' }, remove: ['gone'], rename: { [first.name]: 'renamed' }, inPlace })
+  return { file, dialect: 'safetensors', tensors: [{ ...first, name: 'renamed' }, ...rest] }
 }

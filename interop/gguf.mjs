@@ -1,6 +1,9 @@
 // Files that the gguf package writes again, with other values: every type, value by value, and by every way of reading.
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { open } from 'ztensor'
+import { fileURLToPath } from 'node:url'
+import { editMetadata, open } from 'ztensor'
+import { capture } from '../scripts/command.mjs'
 import { decoded } from '../__test__/helpers/gguf-files.mjs'
 import { differing } from '../__test__/helpers/quantized.mjs'
 import { compareReadings } from './files.mjs'
@@ -27,5 +30,49 @@ export async function compareGguf({ build, python, fixtures }) {
     folder,
     names.map((name) => `${name}.gguf`),
   )
-  return [...results, ...read]
+  return [...results, ...read, ...(await compareEdited(own, folder))]
+}
+
+const UINT32 = 4
+const STRING = 8
+const ARRAY = 9
+
+/** Edits the package's files, and compares what it reads in them before and after. */
+async function compareEdited(python, folder) {
+  const results = []
+  for (const name of ['types', 'plain', 'plain-big-endian', 'aligned-4096'])
+    for (const inPlace of [false, true]) {
+      const what = `${name}, edited ${inPlace ? 'in place' : 'on a copy'}`
+      const [before, path] = [join(folder, `${name}.gguf`), join(folder, `${name}-edited.gguf`)]
+      copyFileSync(before, path)
+      const file = await open(path)
+      const [first, second] = file.keys()
+      file.close()
+      const set = { 'general.name': 'x'.repeat(20_000), gone: 1 }
+      await editMetadata(path, { set, inPlace, ...(second === undefined ? {} : { drop: [second] }) })
+      const typed = { type: 'uint32', value: [1, 2 ** 32 - 1] }
+      const edit = { set: { 'general.name': 'edited', typed }, remove: ['gone'], rename: { [first]: 'renamed' } }
+      await editMetadata(path, { ...edit, inPlace })
+      const script = fileURLToPath(new URL('gguf_peer.py', import.meta.url))
+      const { status, output } = await capture(python, [script, before, path])
+      if (status !== 0) {
+        results.push({ what, error: new Error(output) })
+        continue
+      }
+      const [old, { fields, tensors }] = JSON.parse(output)
+      delete fields['ztensor.padding']
+      const expected = {
+        fields: {
+          ...old.fields,
+          'general.name': [[STRING], 'edited'],
+          typed: [[ARRAY, UINT32], '[1, 4294967295]'],
+        },
+        tensors: old.tensors
+          .filter(([tensor]) => tensor !== second)
+          .map(([tensor, ...rest]) => [tensor === first ? 'renamed' : tensor, ...rest]),
+      }
+      const [want, got] = [expected, { fields, tensors }].map((one) => JSON.stringify([Object.entries(one.fields).sort(), one.tensors]))
+      results.push({ what, error: want === got ? undefined : new Error(`expected ${want}, read ${got}`) })
+    }
+  return results
 }

@@ -17,6 +17,7 @@ import type { RemoteSource } from './tasks/source.js'
 import type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './tasks/stats-tasks.js'
 import type { FinishOptions, PlanReadingOptions, VerifyTask, VerifyTaskResult } from './tasks/verify-tasks.js'
 import type { ConvertOptions, ConvertResult } from './write/convert.js'
+import type { EditMetadataOptions, EditMetadataResult } from './write/edit-metadata.js'
 
 // require() instead of import(): the arguments must be read before other code of the caller runs.
 const deferred = () => require('./deferred.js') as typeof import('./deferred.js')
@@ -77,6 +78,24 @@ export async function convert(
   options?: ConvertOptions,
 ): Promise<ConvertResult> {
   return deferred().convert(source, target, options)
+}
+
+/**
+ * Edits the metadata of a safetensors, GGUF or zTensor file (1.0 to 1.2 and 2), and renames and drops tensors: all changes are made, or none.
+ * The edit preserves everything else byte for byte. By default, a clone replaces the file atomically, or a copy where the file system
+ * cannot clone. `inPlace` edits the file itself, in a time that does not depend on its size. The header gets padding, so that a later edit
+ * fits in it: spaces in safetensors, and the key `ztensor.padding` in GGUF, which `attributes` does not list. Of a set of files, the one at
+ * `path` is edited. The file is locked against other edits.
+ *
+ * @example await editMetadata('model.gguf', { set: { 'tokenizer.chat_template': text }, remove: ['general.url'] })
+ *
+ * @throws ZTensorError ZT_NOT_FOUND for a key or a tensor that the file does not have; ZT_BAD_INDEX for a new name that is taken; ZT_LIMIT
+ * for a header that readers would refuse; the codes of `open` for an invalid file; ZT_UNSUPPORTED_VERSION for a version that cannot be
+ * edited; ZT_IO, also if another edit is running or another program changed the file. TypeError and RangeError ZT_INVALID_ARG, also for
+ * a format that cannot be edited, and for a key or value that the format does not permit; the signal's reason
+ */
+export async function editMetadata(path: string | URL, options?: EditMetadataOptions): Promise<EditMetadataResult> {
+  return deferred().editMetadata(path, options)
 }
 
 /**

@@ -26,7 +26,7 @@ const MAGIC: &[u8; ${MAGIC_BYTES}] = b"${magic}";
 const HEADER_BYTES: u64 = ${MAGIC_BYTES + 4};
 
 pub const FORMAT: Format =
-    Format { name: NAME, title: "${title}", endings: &[NAME], missing: MISSING, detect, parse, writes: &[] };
+    Format { name: NAME, title: "${title}", endings: &[NAME], missing: MISSING, detect, parse, writes: &[], header: None };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if probe.first(${MAGIC_BYTES})? == MAGIC { Confidence::Certain } else { Confidence::No })

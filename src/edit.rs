@@ -6,11 +6,14 @@ use napi::bindgen_prelude::{Object, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::edit::AttributeChanges;
+use ztensor_core::edit::metadata::{Editing, edit_metadata as edit_header};
+use ztensor_core::formats::{HeaderChanges, Setting};
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::compact::compact;
 use ztensor_core::write::{Appending, Hashing, Writer};
 
 use crate::control::Control;
+use crate::error::misuse;
 use crate::formats::FORMATS;
 use crate::index::number;
 use crate::opened::OpenRequest;
@@ -85,6 +88,63 @@ pub fn changes(set: Unknown<'_>, unset: Unknown<'_>) -> Result<AttributeChanges>
     let set = value::from_js_map(set)?.into_iter().map(|(key, value)| (key, Some(value)));
     let unset = value::from_js_map(unset)?.into_iter().map(|(key, _)| (key, None));
     Ok(unset.chain(set).collect())
+}
+
+/// Changes to the metadata of a file and to the names of its tensors.
+#[napi(object, object_to_js = false)]
+pub struct MetadataRequest {
+    pub in_place: bool,
+    /// The keys to set, in the order of the map that is passed with this.
+    pub types: Vec<SettingType>,
+    pub remove: Vec<String>,
+    /// Alternating old and new names of tensors.
+    pub rename: Vec<String>,
+    pub drop: Vec<String>,
+    pub limits: OpenRequest,
+}
+
+/// The requested type of a value, and its text for a format that only has text.
+#[napi(object, object_to_js = false)]
+pub struct SettingType {
+    pub kind: Option<String>,
+    pub text: Option<String>,
+}
+
+/// The result of an edit of metadata.
+#[napi(object, object_from_js = false)]
+pub struct EditedFile {
+    pub byte_length: f64,
+    #[napi(ts_type = "'unchanged' | 'in-place' | 'inserted' | 'cloned' | 'copied'")]
+    pub method: String,
+    pub warnings: Vec<WriteWarning>,
+}
+
+/// Edits the metadata of the file at `path`: sets the keys of `set` and makes the changes of `request`.
+#[napi(ts_return_type = "Promise<EditedFile>", catch_unwind)]
+pub fn edit_metadata<'env>(
+    env: &'env Env,
+    path: String,
+    set: Unknown<'_>,
+    request: MetadataRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let set = value::from_js_map(set)?.into_iter().zip(request.types);
+    let set = set.map(|((key, value), SettingType { kind, text })| {
+        let key = key.into_text().map_err(|_| misuse("a key that is no text"))?;
+        Ok(Setting { key, value, kind, text })
+    });
+    let set = set.collect::<Result<_>>()?;
+    let mut names = request.rename.into_iter();
+    let rename = std::iter::from_fn(|| names.next().zip(names.next())).collect();
+    let changes = HeaderChanges { set, remove: request.remove, rename, drop: request.drop };
+    let how = Editing { in_place: request.in_place, formats: FORMATS, limits: request.limits.limits() };
+    let watch = control.watch.clone();
+    let job = move || edit_header(Path::new(&path), &changes, &how, &watch);
+    spawn_lasting(env, Lane::Long, control, job, |_, done| {
+        let warnings = write_warnings(done.warnings);
+        let method = done.method.name().to_owned();
+        Ok(EditedFile { byte_length: number(done.length), method, warnings })
+    })
 }
 
 #[napi]

@@ -1,7 +1,7 @@
 // The arguments of functions that edit, compare, divide, share and link, each in turn replaced by what it does not expect.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { append, compact, compare, convert, create, open, openSync, verify } from 'ztensor'
+import { append, compact, compare, convert, create, editMetadata, open, openSync, verify } from 'ztensor'
 import { FORGED, KEYS, tryHostile } from '../helpers/hostile-arguments.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
@@ -97,6 +97,37 @@ tryHostile(test, [
     [key],
     (value) => compact(one, { [key]: value }),
   ]),
+  ['editMetadata path', ['path'], (value) => editMetadata(value, {}), 'path'],
+  [
+    'editMetadata options',
+    ['options', ...KEYS],
+    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), value),
+  ],
+  ...['inPlace', 'onProgress', 'signal', 'maxIndexBytes', 'maxRank', 'maxAttributeValues'].map((key) => [
+    `editMetadata ${key}`,
+    [key],
+    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), { [key]: value }),
+  ]),
+  ...['set', 'remove', 'rename', 'drop'].map((key) => [
+    `editMetadata ${key}`,
+    [key],
+    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), { [key]: value }),
+  ]),
+  [
+    'editMetadata a value of set',
+    ['set'],
+    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), { set: { a: value } }),
+  ],
+  [
+    'editMetadata a type of set',
+    ['type', 'set'],
+    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), { set: { a: { type: value, value: 1 } } }),
+  ],
+  [
+    'editMetadata a returned name',
+    ['rename'],
+    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), { rename: () => value }),
+  ],
 
   ['compare a', ['a'], withFile((file, value) => compare(value, w(file)))],
   ['compare b', ['b'], withFile((file, value) => compare(w(file), value))],

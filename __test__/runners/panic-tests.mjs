@@ -15,7 +15,7 @@ runOrExit('cargo', ['build', '--quiet', '--features', 'fault-injection'])
 for (const part of ['package.json', 'dist']) cpSync(join(root, part), join(folder, part), { recursive: true })
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
 cpSync(join(root, 'target/debug', library), join(folder, `ztensor.${hostPlatform}.node`))
-const { append, compact, compare, convert, create, openSync, open, toFloat32, ZTensorError } = createRequire(
+const { append, compact, compare, convert, create, editMetadata, openSync, open, toFloat32, ZTensorError } = createRequire(
   join(folder, 'package.json'),
 )(folder)
 
@@ -73,6 +73,7 @@ const cases = [
   ['edit', 'append', () => append(path)],
   ['edit', 'append in place', () => append(path, { inPlace: true })],
   ['compact', 'compact', () => compact(path)],
+  ['edit', 'editMetadata', () => editMetadata(path, { set: { a: 1 } })],
 ]
 
 let failed = 0

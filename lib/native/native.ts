@@ -14,6 +14,7 @@ export type {
   Loaded as LoadedBatch,
   LoadRequest,
   Memory as NativeMemory,
+  MetadataRequest,
   NativeComparison,
   NativeError,
   NativeFile,

@@ -2,6 +2,9 @@
 //! `formats`; the writer that an edit belongs to adds bytes.
 #![forbid(unsafe_code)]
 
+mod kept;
+pub mod metadata;
+
 use std::collections::HashMap;
 
 use ciborium::Value;
@@ -135,14 +138,7 @@ impl Edit {
             };
             return Error::new(Code::NotFound, message).tensor(name);
         }
-        let close: Vec<_> =
-            similar::to(self.catalog(), name).into_iter().map(|close| format!("{close:?}")).collect();
-        let hint = if close.is_empty() {
-            format!("the file has {} tensors", self.catalog().len())
-        } else {
-            format!("did you mean {}?", close.join(" or "))
-        };
-        Error::new(Code::NotFound, format!("there is no such tensor to change: {hint}")).tensor(name)
+        similar::no_such_tensor(self.catalog(), name)
     }
 
     /// Gives a tensor another name, which nobody may have: the caller looks among the tensors that are added.

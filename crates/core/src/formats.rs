@@ -7,10 +7,12 @@ mod attributes;
 pub mod btf;
 mod btf_encode;
 pub mod edit_format;
+pub mod edit_header;
 mod input;
 pub mod overlap;
 mod probe;
 pub mod safetensors;
+mod safetensors_edit;
 pub(crate) mod safetensors_encode;
 mod single_blob;
 pub mod write_format;
@@ -26,6 +28,7 @@ pub mod zt2;
 pub(crate) mod zt_trailer;
 
 pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
+pub use edit_header::{EditHeader, HeaderChanges, Kept, NewHeader, OpenHeader, Setting};
 pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{
@@ -56,6 +59,8 @@ pub struct Format {
     pub parse: fn(&Input<'_>) -> Result<Catalog>,
     /// What each version can hold when it is written, oldest version first; empty for a read-only format.
     pub writes: &'static [&'static WriteFormat],
+    /// How the header of a file is edited; `None` for a format whose index comes last or cannot be edited.
+    pub header: Option<OpenHeader>,
 }
 
 /// The rows of this crate.

@@ -4,7 +4,9 @@
 mod access;
 pub mod behind;
 pub mod block;
+pub mod blocks;
 mod folder;
+pub mod front;
 pub mod in_place;
 pub mod kernel_copy;
 mod leftovers;

@@ -5,6 +5,7 @@ pub mod blocks;
 mod cache;
 #[cfg(target_os = "linux")]
 mod direct;
+pub mod elsewhere;
 pub mod fault;
 pub mod file;
 pub mod files;

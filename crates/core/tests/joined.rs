@@ -24,6 +24,7 @@ const TABLE: &[Format] = &[Format {
     detect,
     parse,
     writes: &[],
+    header: None,
 }];
 
 const BOTH: Formats = Formats::of(&[CORE, TABLE]);

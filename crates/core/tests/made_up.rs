@@ -40,6 +40,7 @@ const TABLE: &[Format] = &[Format {
     },
     parse,
     writes: &[],
+    header: None,
 }];
 const MAGIC: &[u8] = b"MADE UP\n";
 /// One for each tensor, and the end.

@@ -34,6 +34,7 @@ const TABLE: &[Format] = &[
         },
         parse: |input| parse("before", input, 8),
         writes: &[&BEFORE],
+        header: None,
     },
     Format {
         name: "behind",
@@ -48,6 +49,7 @@ const TABLE: &[Format] = &[
             parse("behind", input, number(&at, 0))
         },
         writes: &[&BEHIND],
+        header: None,
     },
 ];
 const BEFORE_MAGIC: &[u8] = b"BEFORE!\n";

@@ -29,6 +29,7 @@ const TABLE: &[Format] = &[Format {
     },
     parse,
     writes: &[],
+    header: None,
 }];
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {

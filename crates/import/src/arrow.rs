@@ -48,6 +48,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[],
+    header: None,
 };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {

@@ -25,8 +25,16 @@ const DETECTION_TOKENS: u32 = 4096;
 /// Bytes read during detection.
 const DETECTION_BYTES: u64 = 1 << 20;
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "Flax", endings: &["msgpack"], missing: MISSING, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "Flax",
+    endings: &["msgpack"],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+    header: None,
+};
 
 /// MessagePack has no magic, and any byte but one begins a value. A file is accepted if it begins with a map or an extension and contains a
 /// Flax array whose shape and type match its number of bytes.

@@ -2,6 +2,7 @@
 //! multiples of the alignment. Both byte orders are read, as are sets of files, which are found by name.
 #![forbid(unsafe_code)]
 
+mod edit;
 mod encode;
 mod metadata;
 pub mod mixture;
@@ -42,6 +43,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[&encode::WRITE_FORMAT],
+    header: Some(edit::open),
 };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
@@ -72,11 +74,18 @@ struct Header {
     big_endian: bool,
     metadata: Arc<Metadata>,
     infos: Vec<Info>,
+    /// Where the tensor infos end.
+    end: usize,
+    alignment: u64,
+    /// Where the tensor data begins.
+    data: u64,
     /// Size of the file in bytes.
     total: u64,
 }
 
 struct Info {
+    /// Where it begins.
+    at: usize,
     name: Box<str>,
     /// Outermost dimension first.
     shape: Vec<u64>,
@@ -94,11 +103,11 @@ impl Header {
         for _ in 0..tensors {
             infos.push(Info::read(&mut window, input.limits).map_err(|error| error.rule(INFOS))?);
         }
-        let (start, big_endian, total) = (window.position(), window.spelling().big_endian, input.length());
+        let (end, big_endian, total) = (window.position(), window.spelling().big_endian, input.length());
         let metadata = metadata.keep(window.into_bytes());
         let alignment = alignment(&metadata)?;
         // Less than the size of an index and 2^63.
-        let data = (start as u64).next_multiple_of(alignment);
+        let data = (end as u64).next_multiple_of(alignment);
         for info in &mut infos {
             let offset = info.offset;
             let position = data.checked_add(offset).filter(|_| offset.is_multiple_of(alignment));
@@ -108,7 +117,7 @@ impl Header {
                 Error::new(Code::BadIndex, message).tensor(&info.name).rule(INFOS)
             })?;
         }
-        Ok(Self { version, big_endian, metadata: Arc::new(metadata), infos, total })
+        Ok(Self { version, big_endian, metadata: Arc::new(metadata), infos, end, alignment, data, total })
     }
 
     /// Adds the tensors, whose bytes are in the file with the given number.
@@ -256,6 +265,7 @@ fn start(window: &mut Window<'_>) -> Result<(u32, u64, u64)> {
 
 impl Info {
     fn read(window: &mut Window<'_>, limits: &Limits) -> Result<Self> {
+        let at = window.position();
         let name: Box<str> = window.text("a tensor's name")?.into();
         let rest = |window: &mut Window<'_>| {
             let rank = window.u32()?;
@@ -269,7 +279,7 @@ impl Info {
             Ok((shape, window.u32()?, window.u64()?))
         };
         let (shape, kind, offset) = rest(window).map_err(|error: Error| error.tensor(&name))?;
-        Ok(Self { name, shape, kind, offset })
+        Ok(Self { at, name, shape, kind, offset })
     }
 }
 

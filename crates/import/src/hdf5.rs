@@ -48,6 +48,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[],
+    header: None,
 };
 
 /// Finds the signature at the beginning, or after a user block whose size is a power of two of at least 512 bytes (II.A).

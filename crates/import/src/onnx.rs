@@ -31,8 +31,16 @@ const GRAPH_FIELDS: u32 = 16;
 /// The largest `ir_version` accepted during detection; 14 is the newest.
 const VERSIONS: u64 = 255;
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "ONNX", endings: &["onnx"], missing: MISSING, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "ONNX",
+    endings: &["onnx"],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+    header: None,
+};
 
 /// ONNX has no magic. All fields must be those of a model with a version and a graph. If there is no version, or a field is unknown, which
 /// a later version may define, the content of the graph is checked.

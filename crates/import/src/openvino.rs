@@ -22,8 +22,16 @@ const MISSING: &str = "no <net> of OpenVINO";
 const MODEL: &str = "xml";
 const DATA: &str = "bin";
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], missing: MISSING, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "OpenVINO",
+    endings: &[MODEL],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+    header: None,
+};
 
 /// Accepts a root `<net>` with an integer version: other programs and versions use such a root too.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {

@@ -33,6 +33,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[],
+    header: None,
 };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {

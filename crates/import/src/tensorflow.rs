@@ -33,6 +33,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[],
+    header: None,
 };
 
 /// LevelDB tables have the same magic: only the first entry identifies a checkpoint.

@@ -18,8 +18,16 @@ const MISSING: &str = "no TFL3 at byte 4";
 /// The file identifier, after the offset of the root.
 const IDENTIFIER: &[u8; 4] = b"TFL3";
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "TFLite", endings: &[NAME], missing: MISSING, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "TFLite",
+    endings: &[NAME],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+    header: None,
+};
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if probe.first(8)?.ends_with(IDENTIFIER) { Confidence::Certain } else { Confidence::No })

@@ -22,6 +22,7 @@ pub const FORMAT: Format = Format {
     detect: |_| Ok(Confidence::Possible),
     parse,
     writes: &[&WRITE_FORMAT],
+    header: None,
 };
 
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {

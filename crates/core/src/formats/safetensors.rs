@@ -3,9 +3,9 @@
 //! duplicate names and a header that does not begin with `{`.
 #![forbid(unsafe_code)]
 
-use super::safetensors_encode;
 use super::write_format::{Checkpoint, FileAttributes, Index, Names, Sharding, WriteFormat};
 use super::{Confidence, Format, Input, Probe};
+use super::{safetensors_edit, safetensors_encode};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -13,6 +13,7 @@ use crate::limits::{self, Limits};
 use crate::model::{
     Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, Tensor,
 };
+use crate::sources::owned::Owned;
 use crate::syntax::Keys;
 use crate::syntax::json::{Reader, Unique};
 use crate::syntax::repeats::{Draft, Spellings};
@@ -31,6 +32,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[&WRITE_FORMAT],
+    header: Some(safetensors_edit::open),
 };
 
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {
@@ -52,7 +54,7 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
 const RULE: &str = "safetensors Format";
 const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";
 /// The number of bytes before the header.
-const PREFIX: u64 = 8;
+pub(super) const PREFIX: u64 = 8;
 /// The typical size in bytes of a header entry, to estimate the number of tensors: a name of 30 to 40 bytes and the
 /// rest.
 const ENTRY_BYTES: usize = 96;
@@ -62,8 +64,13 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if probe.first(9)?.get(8) == Some(&b'{') { Confidence::Likely } else { Confidence::No })
 }
 
-/// Reads the header of a safetensors file.
+/// Parses a safetensors file.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    parse_index(&read_header(input)?, input.length(), input.limits)
+}
+
+/// Reads the header without the size before it.
+pub(super) fn read_header(input: &Input<'_>) -> Result<Owned> {
     let (total, limits) = (input.length(), input.limits);
     if total < PREFIX {
         let message = format!(
@@ -84,7 +91,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
             format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
         return Err(Error::new(Code::Limit, message).at(0).rule(RULE));
     }
-    parse_index(&input.read_owned(PREFIX, size)?, total, limits)
+    input.read_owned(PREFIX, size)
 }
 
 /// Returns the catalog of the header `bytes` of a file of `total` bytes.

@@ -28,6 +28,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[&ZT01, &ZT10, &ZT12, &ZT2],
+    header: None,
 };
 
 const UP_TO_12: WriteFormat = WriteFormat {

@@ -1,6 +1,7 @@
 //! Suggests similar names in the error for a missing one.
 #![forbid(unsafe_code)]
 
+use crate::error::{Code, Error};
 use crate::model::Catalog;
 
 /// Maximum names considered; beyond that a typing mistake is not worth the time.
@@ -33,6 +34,17 @@ pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     }
     close.sort_unstable();
     close.into_iter().take(COUNT).map(|(.., name)| name).collect()
+}
+
+/// Returns the error for a tensor that is to be changed and does not exist.
+pub fn no_such_tensor(catalog: &Catalog, name: &str) -> Error {
+    let close: Vec<_> = to(catalog, name).into_iter().map(|close| format!("{close:?}")).collect();
+    let hint = if close.is_empty() {
+        format!("the file has {} tensors", catalog.len())
+    } else {
+        format!("did you mean {}?", close.join(" or "))
+    };
+    Error::new(Code::NotFound, format!("there is no such tensor to change: {hint}")).tensor(name)
 }
 
 /// Returns the number of edits that turn `name` into `wanted`, if at most `most`. Deducts comparisons from `budget`, and returns `None`

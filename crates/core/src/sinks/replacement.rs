@@ -17,18 +17,21 @@ pub struct Replacement {
     prefix: u64,
     stop: Stop,
     file: Option<AtomicFile>,
+    /// Whether the clone shares its blocks with the old file.
+    shared: bool,
 }
 
 impl Replacement {
     /// Retains the first `prefix` bytes of `original`; written data follows them.
     pub fn new(original: Original, prefix: u64, stop: Stop) -> Self {
-        Self { original, prefix, stop, file: None }
+        Self { original, prefix, stop, file: None, shared: false }
     }
 
-    fn begin(&self) -> Result<AtomicFile> {
+    fn begin(&mut self) -> Result<AtomicFile> {
         self.original.unchanged()?;
         let mut file = AtomicFile::create(self.original.path(), true)?;
-        if !file.share(self.original.file(), self.prefix)? {
+        self.shared = file.share(self.original.file(), self.prefix)?;
+        if !self.shared {
             file.copy_pieces(self.original.file(), 0, self.prefix, |_| self.stop.check())?;
         }
         Ok(file)
@@ -37,6 +40,11 @@ impl Replacement {
     /// Returns the clone, once it exists.
     pub fn begun(&self) -> Option<&File> {
         self.file.as_ref().map(AtomicFile::file)
+    }
+
+    /// Returns whether the clone, once it exists, shares its blocks with the old file: nothing was copied.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -81,7 +89,7 @@ impl AtomicFile {
     /// Makes the first `length` bytes of `source` the beginning of this empty file, without copying them. Returns false if the file system
     /// cannot share blocks.
     #[cfg(target_os = "linux")]
-    fn share(&mut self, source: &File, length: u64) -> Result<bool> {
+    pub(super) fn share(&mut self, source: &File, length: u64) -> Result<bool> {
         use std::io::{Seek, SeekFrom};
 
         if rustix::fs::ioctl_ficlone(self.file(), source).is_err() {
@@ -95,7 +103,7 @@ impl AtomicFile {
     /// Block sharing is only implemented on Linux.
     #[cfg(not(target_os = "linux"))]
     #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // as on Linux
-    fn share(&mut self, _source: &File, _length: u64) -> Result<bool> {
+    pub(super) fn share(&mut self, _source: &File, _length: u64) -> Result<bool> {
         Ok(false)
     }
 }

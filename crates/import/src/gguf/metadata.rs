@@ -17,11 +17,13 @@ use super::window::{Spelling, Window};
 const DEPTH: u32 = 32;
 const RULE: &str = "GGUF: metadata";
 
-const STRING: u32 = 8;
-const ARRAY: u32 = 9;
+pub const STRING: u32 = 8;
+pub const ARRAY: u32 = 9;
+/// The key of a string that edits add, so that the header has the length that they need. It is not listed.
+pub const PADDING: &str = "ztensor.padding";
 
 /// Returns the size of a number of this type, or `None` if the type is not a number.
-fn width(kind: u32) -> Option<u64> {
+pub fn width(kind: u32) -> Option<u64> {
     match kind {
         0 | 1 | 7 => Some(1),
         2 | 3 => Some(2),
@@ -36,6 +38,17 @@ pub struct Metadata {
     bytes: Owned,
     spelling: Spelling,
     entries: Vec<Entry>,
+    /// Where the last value ends.
+    end: usize,
+}
+
+/// A key with its encoded value.
+pub struct Pair<'m> {
+    pub key: &'m str,
+    pub kind: u32,
+    /// All of it, beginning with the length of the key.
+    pub whole: &'m [u8],
+    pub value: &'m [u8],
 }
 
 struct Entry {
@@ -71,7 +84,12 @@ impl Metadata {
                 return Err(Error::new(Code::BadIndex, message).at(start as u64).rule(RULE));
             }
         }
-        Ok(Self { bytes: Owned::from(Vec::new()), spelling: window.spelling(), entries })
+        Ok(Self {
+            bytes: Owned::from(Vec::new()),
+            spelling: window.spelling(),
+            entries,
+            end: window.position(),
+        })
     }
 
     /// Stores the bytes that were walked over.
@@ -80,8 +98,28 @@ impl Metadata {
         Self { bytes, ..self }
     }
 
+    /// Returns all bytes that were read: the header, and bytes after it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+
+    /// Returns all keys and values as they are encoded, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = Pair<'_>> + Clone {
+        let before = usize::try_from(self.spelling.count_bytes()).unwrap_or_default();
+        self.entries.iter().enumerate().map(move |(at, entry)| {
+            let end = self.entries.get(at + 1).map_or(self.end, |next| next.key.start - before);
+            let part = |start: usize| self.bytes.get(start..end).unwrap_or_default();
+            let (whole, value) = (part(entry.key.start - before), part(entry.at));
+            Pair { key: self.key(entry), kind: entry.kind, whole, value }
+        })
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.iter().all(|entry| self.key(entry) == PADDING)
     }
 
     /// Returns the keys whose values are too many to be listed.
@@ -108,7 +146,7 @@ impl Metadata {
 
     /// Visits all keys and values in order. A string that is not UTF-8 is passed as bytes.
     pub fn visit(&self, to: &mut dyn Visit) -> Result<()> {
-        for entry in self.entries.iter().filter(|entry| entry.is_listed) {
+        for entry in self.entries.iter().filter(|entry| entry.is_listed && self.key(entry) != PADDING) {
             to.visit(Event::Text(self.key(entry)))?;
             self.value(entry, to)?;
         }

@@ -19,7 +19,7 @@ const RULE: &str = "GGUF: split files";
 const SHOWN: usize = 20;
 
 /// Returns the set that a file belongs to, or `None` for a model in a single file.
-fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
+pub fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
     let count = metadata.uint("split.count")?.unwrap_or(1);
     if count <= 1 {
         return Ok(None);

@@ -36,6 +36,29 @@ impl Spelling {
         self.number(bytes) as u32
     }
 
+    /// Appends the lowest `width` bytes of a number.
+    pub fn put(self, number: u64, width: usize, to: &mut Vec<u8>) {
+        let bytes = number.to_le_bytes();
+        let bytes = bytes.iter().take(width);
+        if self.big_endian { to.extend(bytes.rev()) } else { to.extend(bytes) }
+    }
+
+    /// Appends a count or a length. Fails if it is too large for the version.
+    pub fn put_count(self, count: u64, to: &mut Vec<u8>) -> Result<()> {
+        if self.short && u32::try_from(count).is_err() {
+            return Err(Error::new(Code::Limit, format!("{count} is more than GGUF 1 can count")));
+        }
+        self.put(count, if self.short { 4 } else { 8 }, to);
+        Ok(())
+    }
+
+    /// Appends a string.
+    pub fn put_text(self, text: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        self.put_count(text.len() as u64, to)?;
+        to.extend_from_slice(text);
+        Ok(())
+    }
+
     pub fn count_bytes(self) -> u64 {
         if self.short { 4 } else { 8 }
     }

@@ -20,8 +20,16 @@ const MISSING: &str = "no Keras archive";
 /// Members with metadata: the layers of the model, and the version of Keras that wrote it.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "Keras", endings: &["keras"], missing: MISSING, detect, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "Keras",
+    endings: &["keras"],
+    missing: MISSING,
+    detect,
+    parse,
+    writes: &[],
+    header: None,
+};
 
 /// The directory at the end names all members. Keras writes one of a few first; rezipped archives may begin with any.
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {

@@ -20,6 +20,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[&WRITE_FORMAT],
+    header: None,
 };
 
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {

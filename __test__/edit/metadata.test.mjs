@@ -1,0 +1,488 @@
+// editMetadata: what it changes, what it leaves as it was, and how: in the file, on a clone or on a copy.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, linkSync, readFileSync, statSync, symlinkSync, truncateSync } from 'node:fs'
+import test from 'ava'
+import { append, convert, editMetadata, open, openSync, saveFile, ZTensorError } from 'ztensor'
+import { littleEndian } from '../helpers/bytes.mjs'
+import { rounds } from '../helpers/campaign.mjs'
+import { factsAt, MODES } from '../helpers/editing.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { gguf } from '../helpers/gguf-writer.mjs'
+import { noise, scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+import { traced, traceTest } from '../helpers/strace.mjs'
+import { fixturePath } from '../helpers/vectors.mjs'
+
+const DATA = { a: noise(100, 1), b: noise(5000, 2), c: noise(64, 3) }
+const METADATA = { title: 'sample', license: 'MIT' }
+
+/** A file of each format with the same tensors and metadata. */
+const FORMATS = {
+  safetensors: async () => {
+    const { path } = scratchFolder()
+    await saveFile(path('a.safetensors'), DATA, { attributes: METADATA })
+    return path('a.safetensors')
+  },
+  gguf: async () =>
+    scratchFile(
+      gguf({
+        metadata: Object.entries(METADATA).map(([key, value]) => [key, 'string', value]),
+        tensors: Object.entries(DATA).map(([name, data]) => ({ name, shape: [data.length], type: 24, data })),
+      }),
+      'a.gguf',
+    ),
+  'zTensor 1.0': () => zt('1.0'),
+  'zTensor 1.2': () => zt('1.2'),
+  'zTensor 2': () => zt('2'),
+}
+const zt = (version) =>
+  written({ version, attributes: METADATA }, async (writer) => {
+    for (const [name, data] of Object.entries(DATA)) await writer.add(name, data)
+  })
+
+/** The metadata and the tensors of a file. */
+function held(path) {
+  const file = openSync(path)
+  const tensors = Object.fromEntries([...file.values()].map(({ name, data }) => [name, littleEndian(data).toString('hex')]))
+  const { attributes, warnings } = file
+  file.close()
+  return { attributes: { ...attributes }, tensors, warnings }
+}
+const hex = Object.fromEntries(Object.entries(DATA).map(([name, data]) => [name, data.toString('hex')]))
+
+for (const [format, make] of Object.entries(FORMATS))
+  for (const { mode, inPlace } of MODES) {
+    test(`${format}, ${mode}: sets, removes, renames and drops`, async (t) => {
+      const path = await make()
+      const bytes = readFileSync(path)
+      const same = await editMetadata(path, { set: { title: 'sample' }, inPlace })
+      t.deepEqual(same, { byteLength: bytes.length, method: 'unchanged' })
+      t.true(readFileSync(path).equals(bytes))
+
+      const set = { title: 'x'.repeat(9000), 'new key': 'é"\n' }
+      const edit = { set, remove: 'license', rename: { a: 'b', b: 'a' }, drop: ['c'], inPlace }
+      const { byteLength, method } = await editMetadata(path, edit)
+      t.is(byteLength, statSync(path).size)
+      if (!inPlace) t.true(['cloned', 'copied'].includes(method), method)
+      else if (format.startsWith('zTensor')) t.is(method, 'in-place')
+      t.deepEqual(held(path), { attributes: set, tensors: { a: hex.b, b: hex.a }, warnings: [] })
+
+      // It fits in the header that is there.
+      const shorter = await editMetadata(path, { set: { title: 'short' }, inPlace })
+      if (inPlace) t.is(shorter.method, 'in-place')
+      t.deepEqual(held(path).attributes, { ...set, title: 'short' })
+      const longer = await editMetadata(path, { set: { title: 'y'.repeat(9000) }, inPlace })
+      if (inPlace) t.is(longer.method, 'in-place')
+      t.deepEqual(held(path), {
+        attributes: { ...set, title: 'y'.repeat(9000) },
+        tensors: { a: hex.b, b: hex.a },
+        warnings: [],
+      })
+    })
+
+    test(`${format}, ${mode}: by patterns, functions and globs`, async (t) => {
+      const path = await make()
+      await editMetadata(path, { rename: { '*': 'model.*' }, inPlace })
+      t.deepEqual(Object.keys(held(path).tensors), ['model.a', 'model.b', 'model.c'])
+      await editMetadata(path, { rename: (name) => name.replace('model', 'm'), drop: ['*.c', 'model.a'], inPlace })
+      t.deepEqual(held(path).tensors, { 'm.b': hex.b })
+      await editMetadata(path, { drop: '!x', inPlace })
+      t.deepEqual(held(path), { attributes: METADATA, tensors: {}, warnings: [] })
+    })
+
+    test(`${format}, ${mode}: what cannot be done leaves the file`, async (t) => {
+      const path = await make()
+      const bytes = readFileSync(path)
+      for (const [edit, code, message] of [
+        [{ remove: ['nothing'] }, 'ZT_NOT_FOUND', '"title"'],
+        [{ set: { title: 'x' }, remove: ['licens'] }, 'ZT_NOT_FOUND', '"license"'],
+        [{ rename: { d: 'e' } }, 'ZT_NOT_FOUND', 'no such tensor'],
+        [{ rename: { 'd*': 'e*' } }, 'ZT_INVALID_ARG', 'matches no tensor'],
+        [{ rename: { a: 'b' } }, 'ZT_BAD_INDEX', 'name already'],
+        [{ rename: () => 'same' }, 'ZT_BAD_INDEX', 'name already'],
+        [{ drop: ['d'] }, 'ZT_NOT_FOUND', 'no such tensor'],
+        [{ drop: ['a', 'd*'] }, 'ZT_INVALID_ARG', "drop: 'd*' matches no tensor"],
+        [{ drop: ['a'], rename: { a: 'd' } }, 'ZT_INVALID_ARG', 'both renamed and dropped'],
+        [{ set: { title: 'x' }, remove: ['title'] }, 'ZT_INVALID_ARG', 'changed twice'],
+        [{ set: { title: 'x' }, maxIndexBytes: 8 }, 'ZT_LIMIT', 'maxIndexBytes'],
+      ]) {
+        const error = await rejectionOf(() => editMetadata(path, { ...edit, inPlace }))
+        t.is(error?.code, code, error?.message)
+        t.true(error.message.includes(message), error.message)
+        t.true(readFileSync(path).equals(bytes), message)
+      }
+    })
+  }
+
+test('GGUF: values keep their type or get one, or the one that is requested', async (t) => {
+  const path = scratchFile(
+    gguf({
+      metadata: [
+        ['count', 'u32', 1],
+        ['ratio', 'f32', 1],
+        ['ids', 'array', ['u16', [1, 2]]],
+      ],
+      tensors: [{ name: 'a' }],
+    }),
+    'types.gguf',
+  )
+  const typeOf = (key) => {
+    const bytes = readFileSync(path)
+    const at = bytes.indexOf(key) + key.length
+    const type = bytes.readUInt32LE(at)
+    return type === 9 ? [bytes.readUInt32LE(at + 4)] : type
+  }
+  const set = {
+    count: 7,
+    ratio: 2,
+    ids: [65535],
+    int32: -1,
+    uint32: 2 ** 31,
+    int64: 2 ** 53 - 1,
+    uint64: 2n ** 64n - 1n,
+    float: 0.5,
+    flag: true,
+    text: 'é',
+    words: ['a', 'b'],
+    mixed: [1, 0.5],
+    typed: { type: 'uint8', value: 255 },
+    empty: { type: 'string', value: [] },
+  }
+  await editMetadata(path, { set })
+  const file = openSync(path)
+  t.deepEqual({ ...file.attributes }, { ...set, typed: 255, empty: [] })
+  file.close()
+  const types = Object.keys(set).map((key) => [key, typeOf(key)])
+  t.deepEqual(Object.fromEntries(types), {
+    count: 4,
+    ratio: 6,
+    ids: [2],
+    int32: 5,
+    uint32: 4,
+    int64: 11,
+    uint64: 10,
+    float: 6,
+    flag: 7,
+    text: 8,
+    words: [8],
+    mixed: [6],
+    typed: 0,
+    empty: [8],
+  })
+  for (const [value, message] of [
+    [[], 'an empty array has no type'],
+    [[[1]], 'do not nest'],
+    [[1, 'a'], 'one type'],
+    [null, 'GGUF has text'],
+    [{ a: 1 }, 'GGUF has text'],
+    [2n ** 64n, 'GGUF has text'],
+    [{ type: 'uint8', value: 256 }, 'does not fit the type uint8'],
+  ]) {
+    const error = await rejectionOf(() => editMetadata(path, { set: { value } }))
+    t.is(error?.code, 'ZT_INVALID_ARG', message)
+    t.true(error instanceof RangeError || error instanceof TypeError)
+    t.true(error.message.includes(message), error.message)
+  }
+})
+
+test('safetensors: values that are not text become JSON, as in a conversion', async (t) => {
+  const path = await FORMATS.safetensors()
+  const set = { number: 5, list: [1, 'a', null], big: 2n ** 60n, typed: { type: 'uint8', value: 1 }, map: { a: true } }
+  await editMetadata(path, { set })
+  const expected = { number: '5', list: '[1,"a",null]', big: String(2n ** 60n), typed: '1', map: '{"a":true}' }
+  t.deepEqual(held(path).attributes, { ...METADATA, ...expected })
+  for (const value of [Number.NaN, Uint8Array.of(1)]) {
+    const error = await rejectionOf(() => editMetadata(path, { set: { value } }))
+    t.is(error?.code, 'ZT_INVALID_ARG')
+    t.true(error.message.includes('text only'), error.message)
+  }
+})
+
+test('GGUF: the padding key is not listed, and not converted', async (t) => {
+  const path = await FORMATS.gguf()
+  await editMetadata(path, { set: { title: 'x'.repeat(100) } })
+  t.true(readFileSync(path).includes('ztensor.padding'))
+  t.deepEqual(Object.keys(held(path).attributes), ['title', 'license'])
+  const { path: other } = scratchFolder()
+  await convert(path, other('b.zt'))
+  t.deepEqual(Object.keys(held(other('b.zt')).attributes), ['title', 'license'])
+  await editMetadata(path, { remove: ['title', 'license'] })
+  t.deepEqual(held(path).attributes, {})
+})
+
+test('files of other tools keep everything else', async (t) => {
+  for (const name of ['plain.gguf', 'plain-big-endian.gguf', 'aligned-4096.gguf', 'types.gguf'])
+    for (const { inPlace } of MODES) {
+      const path = scratchFile(readFileSync(fixturePath(`gguf/${name}`)), name)
+      const before = factsAt(path)
+      await editMetadata(path, { set: { 'general.description': 'x'.repeat(10_000) }, inPlace })
+      const after = factsAt(path)
+      const attributes = { ...before.attributes, 'general.description': 'x'.repeat(10_000) }
+      t.deepEqual({ ...after, attributes: { ...after.attributes } }, { ...before, attributes }, name)
+    }
+  for (const name of ['st-dtypes.safetensors', 'st-metadata.safetensors', 'st-empty-tensors.safetensors'])
+    for (const { inPlace } of MODES) {
+      const path = scratchFile(readFileSync(fixturePath(name)), name)
+      const before = factsAt(path)
+      await editMetadata(path, { set: { note: 'x'.repeat(10_000) }, inPlace })
+      const after = factsAt(path)
+      const attributes = { ...before.attributes, note: 'x'.repeat(10_000) }
+      t.deepEqual({ ...after, attributes: { ...after.attributes } }, { ...before, attributes }, name)
+    }
+})
+
+test('of a set of files, the first one has the metadata', async (t) => {
+  const { path } = scratchFolder()
+  const names = [1, 2, 3].map((number) => `split-0000${number}-of-00003.gguf`)
+  for (const name of names) copyFileSync(fixturePath(`gguf/${name}`), path(name))
+  const before = held(path(names[0]))
+  await editMetadata(path(names[0]), { set: { 'general.name': 'edited' } })
+  t.deepEqual(held(path(names[2])).attributes, { ...before.attributes, 'general.name': 'edited' })
+  t.deepEqual(held(path(names[2])).tensors, before.tensors)
+  const [second] = openSync(path(names[1]), { shards: 'none' }).keys()
+  await editMetadata(path(names[1]), { rename: { [second]: 'renamed' } })
+  t.true(Object.keys(held(path(names[0])).tensors).includes('renamed'))
+  for (const [name, edit, message] of [
+    [names[1], { set: { a: 'b' } }, 'file 2 of 3 of a set: edit its first file'],
+    [names[0], { set: { 'split.count': 2 } }, 'split.* cannot be changed'],
+    [names[1], { drop: 'renamed' }, 'convert it'],
+  ]) {
+    const error = await rejectionOf(() => editMetadata(path(name), edit))
+    t.is(error?.code, 'ZT_INVALID_ARG')
+    t.true(error.message.includes(message), error.message)
+  }
+})
+
+test('files of other formats, and none, are refused', async (t) => {
+  for (const [path, code] of [
+    [fixturePath('btf-dense.btf'), 'ZT_BAD_MAGIC'],
+    [fixturePath('zt01-dtypes.zt'), 'ZT_UNSUPPORTED_VERSION'],
+    [scratchFile(Buffer.alloc(0), 'empty.gguf'), 'ZT_TRUNCATED'],
+    [scratchFile(Buffer.from('GGUF'), 'short.gguf'), 'ZT_TRUNCATED'],
+    [scratchFile(Buffer.from('GGUF\x03\0\0\0\xff\0\0\0\0\0\0\0\xff\0\0\0\0\0\0\0', 'latin1'), 'a.gguf'), 'ZT_TRUNCATED'],
+    [scratchFile(gguf({ version: 4 }), 'four.gguf'), 'ZT_UNSUPPORTED_VERSION'],
+    [scratchFile(noise(100, 1), 'noise'), 'ZT_BAD_MAGIC'],
+    ['/nowhere/at/all.gguf', 'ZT_IO'],
+  ]) {
+    const error = await rejectionOf(() => editMetadata(path, { set: { a: 'b' } }))
+    t.is(error?.code, code, `${path}: ${error?.message}`)
+    t.true(error instanceof ZTensorError, path)
+  }
+  const { path } = scratchFolder()
+  await saveFile(path('a.npz'), DATA)
+  const error = await rejectionOf(() => editMetadata(path('a.npz'), { set: { a: 'b' } }))
+  t.is(error?.code, 'ZT_INVALID_ARG')
+  t.true(error.message.includes('convert it'), error.message)
+})
+
+const here = process.platform === 'win32' ? test.skip : test
+
+for (const format of ['safetensors', 'gguf']) {
+  here(`${format}: a reader keeps its view, or the edit in place is refused`, async (t) => {
+    const path = await FORMATS[format]()
+    const file = openSync(path)
+    const { data } = file.tensor('b')
+    await editMetadata(path, { set: { title: 'x'.repeat(9000) } })
+    t.true(Buffer.from(data).equals(DATA.b))
+    t.true(Buffer.from(await file.tensor('a').load()).equals(DATA.a))
+    file.close()
+
+    const again = openSync(path)
+    const view = again.tensor('b').data
+    // The data stays where it is.
+    t.is((await editMetadata(path, { set: { title: 'y'.repeat(8999) }, inPlace: true })).method, 'in-place')
+    t.true(Buffer.from(view).equals(DATA.b))
+    const bytes = readFileSync(path)
+    const edit = { set: { title: 'x'.repeat(90_000) }, inPlace: true }
+    if (process.platform === 'linux') {
+      const error = await rejectionOf(() => editMetadata(path, edit))
+      // A file system that cannot insert blocks copies the file.
+      if (error !== undefined) {
+        t.is(error.code, 'ZT_IO')
+        t.true(error.message.includes('open elsewhere'), error.message)
+        t.true(readFileSync(path).equals(bytes))
+      }
+    }
+    t.true(Buffer.from(view).equals(DATA.b))
+    again.close()
+    await editMetadata(path, edit)
+    t.deepEqual(held(path).tensors, hex)
+  })
+
+  here(`${format}: links stay links, and inPlace keeps the inode`, async (t) => {
+    const path = await FORMATS[format]()
+    const { path: other } = scratchFolder()
+    symlinkSync(path, other('link'))
+    const before = statSync(path).ino
+    await editMetadata(other('link'), { set: { title: 'linked' } })
+    t.not(statSync(path).ino, before)
+    t.is(held(path).attributes.title, 'linked')
+    linkSync(path, `${path}.hard`)
+    await editMetadata(path, { set: { title: 'titled' }, inPlace: true })
+    t.is(held(`${path}.hard`).attributes.title, 'titled')
+  })
+
+  here(`${format}: of two edits at once one is refused or waits, and nothing is lost`, async (t) => {
+    const path = await FORMATS[format]()
+    const results = await Promise.all(
+      [0, 1, 2, 3, 4, 5].map(async (at) => {
+        const edit = { set: { [`key ${at}`]: String(at).repeat(1000) }, inPlace: at % 2 === 0 }
+        return [at, await rejectionOf(() => editMetadata(path, edit))]
+      }),
+    )
+    const { attributes, tensors } = held(path)
+    t.deepEqual(tensors, hex)
+    for (const [at, error] of results) {
+      t.is(attributes[`key ${at}`], error === undefined ? String(at).repeat(1000) : undefined)
+      if (error !== undefined) t.is(error.code, 'ZT_IO')
+    }
+    t.true(results.some(([, error]) => error === undefined))
+  })
+}
+
+test('an edit of a file that is being appended to is refused', async (t) => {
+  if (process.platform === 'win32') return t.pass()
+  const path = await FORMATS['zTensor 1.2']()
+  const editor = await append(path)
+  t.is((await rejectionOf(() => editMetadata(path, { set: { a: 'b' } })))?.code, 'ZT_IO')
+  await editor.abort()
+  await editMetadata(path, { set: { a: 'b' } })
+  t.is(held(path).attributes.a, 'b')
+})
+
+test('an aborted edit leaves the file', async (t) => {
+  for (const make of Object.values(FORMATS)) {
+    const path = await make()
+    const bytes = readFileSync(path)
+    const reason = new Error('enough')
+    const aborted = rejectionOf(() => editMetadata(path, { set: { a: 'b' }, signal: AbortSignal.abort(reason) }))
+    t.is(await aborted, reason)
+    t.true(readFileSync(path).equals(bytes))
+  }
+})
+
+if (process.platform === 'linux') {
+  /** Bytes that this process has read and written so far, of files and of anything else. */
+  const work = () => {
+    const [, read, wrote] = /rchar: (\d+)\nwchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))
+    return Number(read) + Number(wrote)
+  }
+
+  test.serial('a file of 100 GB is edited in place by reading and writing its header alone', async (t) => {
+    const TOTAL = 100e9
+    const header = (n) => {
+      const text = JSON.stringify({ w: { dtype: 'U8', shape: [n], data_offsets: [0, n] } })
+      const size = Buffer.alloc(8)
+      size.writeBigUInt64LE(BigInt(text.length))
+      return Buffer.concat([size, Buffer.from(text)])
+    }
+    for (const [name, head] of [
+      ['a.safetensors', header(TOTAL)],
+      ['a.gguf', gguf({ tensors: [{ name: 'w', shape: [TOTAL], type: 24, data: Buffer.alloc(0) }] })],
+    ]) {
+      const path = scratchFile(head, name)
+      truncateSync(path, head.length + TOTAL)
+      const before = work()
+      const { method, byteLength } = await editMetadata(path, { set: { a: 'x'.repeat(5000) }, inPlace: true })
+      t.true(work() - before < 2 ** 20, `${name}: ${work() - before}`)
+      t.is(byteLength, statSync(path).size)
+      t.true(method === 'inserted' || method === 'copied', method)
+      t.true(statSync(path).blocks * 512 < 2 ** 20)
+      t.is((await editMetadata(path, { set: { a: 'x'.repeat(4999) }, inPlace: true })).method, 'in-place')
+      // The holes are not copied.
+      await editMetadata(path, { set: { a: 'x'.repeat(50_000) } })
+      t.true(work() - before < 2 ** 21, `${name}: ${work() - before}`)
+      t.true(statSync(path).blocks * 512 < 2 ** 20)
+      const file = await open(path)
+      t.deepEqual([...file.tensor('w').shape], [TOTAL])
+      t.is(file.attributes.a.length, 50_000)
+      file.close()
+    }
+  })
+
+  // One edit after the other: what the file says is how many there were.
+  const forever = `
+    import { writeSync } from 'node:fs'
+    import { editMetadata } from 'ztensor'
+    const path = process.argv[1]
+    for (let round = 1; ; round++) {
+      await editMetadata(path, { set: { title: String(round).repeat(round % 7000) }, rename: { ['w' + (round - 1)]: 'w' + round } })
+      writeSync(1, '.')
+    }`
+
+  for (const format of ['safetensors', 'gguf'])
+    test(`${format}: killed at any moment, an edit leaves the old file or the new one`, async (t) => {
+      const steps = noise(rounds(60, 12), Date.now() % 1e6)
+      t.log(`steps: ${steps.toString('hex')}`)
+      for (const step of steps) {
+        const path = await FORMATS[format]()
+        await editMetadata(path, { rename: { b: 'w0' } })
+        const editing = spawn(process.execPath, ['--input-type=module', '-e', forever, path], {
+          cwd: new URL('../', import.meta.url),
+          stdio: ['ignore', 'pipe', 'inherit'],
+        })
+        const ended = once(editing, 'close')
+        let left = 1 + step / 4
+        for await (const dots of editing.stdout) {
+          left -= dots.length
+          if (left > 0) continue
+          editing.kill('SIGKILL')
+          break
+        }
+        const [, signal] = await ended
+        t.is(signal, 'SIGKILL')
+        const { attributes, tensors } = held(path)
+        const [last] = Object.keys(tensors).filter((name) => name.startsWith('w'))
+        const round = Number(last.slice(1))
+        t.true(round > 0)
+        t.deepEqual(tensors, { a: hex.a, [last]: hex.b, c: hex.c })
+        t.is(attributes.title, String(round).repeat(round % 7000))
+        // And it can be edited on: no lock outlives its process.
+        await editMetadata(path, { set: { title: 'after' } })
+      }
+    })
+
+  traceTest('in place, blocks are inserted before the header is written, and a kill in between is detected', async (t) => {
+    for (const format of ['safetensors', 'gguf']) {
+      const path = await FORMATS[format]()
+      const bytes = readFileSync(path)
+      const edit = `
+        import { editMetadata } from 'ztensor'
+        await editMetadata(process.argv[1], { set: { title: 'x'.repeat(9000) }, inPlace: true })`
+      const { lines, signal } = await traced(
+        ['-e', 'trace=fallocate,write,fsync', '-e', 'inject=fallocate:signal=KILL', '-y'],
+        edit,
+        [path],
+      )
+      if (!lines.some((line) => /fallocate\(.*FALLOC_FL_INSERT_RANGE.*= 0/.test(line))) {
+        t.log('the file system cannot insert blocks')
+        continue
+      }
+      t.is(signal, 'SIGKILL')
+      t.is((await rejectionOf(() => open(path)))?.code, 'ZT_BAD_MAGIC')
+      const found = readFileSync(path)
+      t.true(found.subarray(found.length - bytes.length).equals(bytes), 'the old file follows')
+      t.true(found.subarray(0, found.length - bytes.length).every((byte) => byte === 0))
+    }
+  })
+
+  traceTest('in place, an error of the system restores the file', async (t) => {
+    for (const format of ['safetensors', 'gguf'])
+      for (const length of [9000, 5]) {
+        const path = await FORMATS[format]()
+        const bytes = readFileSync(path)
+        const edit = `
+          import { editMetadata } from 'ztensor'
+          const [path, length] = process.argv.slice(1)
+          const edit = { set: { title: 'x'.repeat(length) }, inPlace: true }
+          console.log(await editMetadata(path, edit).catch((error) => error.code + ' ' + error.cause?.code))`
+        const refused = ['-P', path, '-e', 'trace=write,fallocate', '-e', 'inject=write:error=ENOSPC:when=1']
+        const { stdout } = await traced(refused, edit, [path, String(length)])
+        // A file system that cannot insert blocks writes to another file.
+        if (length === 9000 && stdout.includes('copied')) continue
+        t.is(stdout.trim(), 'ZT_IO ENOSPC')
+        t.true(readFileSync(path).equals(bytes), `${format} ${length}`)
+      }
+  })
+}

@@ -1,0 +1,97 @@
+// `ztensor metadata`: prints the metadata of a file, or edits it.
+import { type AttributeValue, type EditMetadataOptions, editMetadata } from '../index.js'
+import { painter } from './color.js'
+import { exitCodes, UsageError } from './failure.js'
+import { attributeLines, attributePairs } from './info.js'
+import { jsonAttribute, jsonLine, jsonText } from './json.js'
+import { followProgress, type ProgressOptions } from './progress.js'
+import { showBytes, showCounted } from './quantity.js'
+import { withFile } from './source.js'
+import { printLines } from './stdout.js'
+import { printable } from './text.js'
+
+export interface MetadataOptions extends ProgressOptions {
+  set?: string[]
+  remove?: string[]
+  inPlace?: boolean
+  json?: boolean
+}
+
+type Values = NonNullable<EditMetadataOptions['set']>
+
+/** The JSON value of a text; undefined if it is none, or a number that JavaScript would round. */
+function jsonValue(text: string): AttributeValue | undefined {
+  if (/^-?(0|[1-9][0-9]*)$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text)
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Splits `key=value`. A value is text where the old value is text, and otherwise JSON if it is valid JSON: a number, a bool, an array, a
+ * quoted text, or `{"type":"uint32","value":5}` for a type of GGUF.
+ */
+function settings(given: readonly string[], old: ReadonlyMap<unknown, unknown>, isText: boolean): Values {
+  const values: Record<string, Values[string]> = Object.create(null)
+  for (const one of given) {
+    const at = one.indexOf('=')
+    if (at < 1) throw new UsageError(`--set takes key=value, such as --set general.name=Llama, got '${one}'`)
+    const [key, text] = [one.slice(0, at), one.slice(at + 1)]
+    if (Object.hasOwn(values, key)) throw new UsageError(`--set has the key '${key}' twice`)
+    const plain = isText || typeof old.get(key) === 'string'
+    values[key] = plain ? text : (jsonValue(text) ?? text)
+  }
+  return { ...values }
+}
+
+/** How the file was edited, in words. */
+const METHODS = {
+  unchanged: 'nothing to change',
+  'in-place': 'written in place',
+  inserted: 'written in place, after blocks were inserted',
+  cloned: 'replaced by a clone that shares its blocks',
+  copied: 'replaced by a copy',
+} as const
+
+/** Prints the metadata of the file at `path`, or edits it. Ctrl-C leaves the file unchanged. */
+export async function metadata(path: string, options: MetadataOptions): Promise<void> {
+  const { set = [], remove = [], inPlace = false, json = false } = options
+  const edits = set.length + remove.length > 0
+  if (inPlace && !edits) throw new UsageError('--in-place applies to edits: use it with --set or --remove')
+  let old: ReadonlyMap<unknown, unknown> = new Map()
+  let isText = false
+  await withFile(path, {}, async (file) => {
+    old = new Map(attributePairs(file.attributes))
+    isText = file.format === 'safetensors'
+    if (edits) return
+    if (json) await printLines([jsonText(jsonAttribute(file.attributes), 2)])
+    else await printLines(attributeLines(file.attributes, painter()))
+  })
+  if (!edits) return
+  const values = settings(set, old, isText)
+  const stop = new AbortController()
+  process.once('SIGINT', () => stop.abort())
+  const progress = await followProgress(path, options)
+  try {
+    const result = await editMetadata(path, {
+      set: values,
+      remove,
+      inPlace,
+      ...progress.listen,
+      signal: stop.signal,
+    })
+    progress.stop()
+    const { byteLength, method } = result
+    if (json) process.stdout.write(jsonLine({ path, byteLength, method }))
+    else {
+      const what = `${showCounted(set.length + remove.length, 'key')}, ${showBytes(byteLength)}, ${METHODS[method]}`
+      await printLines([`${painter()('green', 'metadata')}  ${printable(path)}: ${what}`])
+    }
+  } catch (error) {
+    progress.stop()
+    if (!stop.signal.aborted) throw error
+    process.exitCode = exitCodes.interrupted
+  }
+}
