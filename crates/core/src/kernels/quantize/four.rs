@@ -39,7 +39,7 @@ fn index(value: f32) -> u8 {
 
 /// Finds the scales of sub-blocks with the least weighted error.
 #[inline(always)]
-fn scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
+pub(super) fn scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
     let (most, extreme) = search::extreme(x);
     let sums = |inverse: Lanes| {
         let (mut sum_x, mut sum_2) = (Lanes::ZERO, Lanes::ZERO);
@@ -72,7 +72,7 @@ pub(super) fn iq4_nl(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
+pub(super) fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
     let blocks = source.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<18>().0);
     for ((block, out), scale) in blocks.zip(scales.0) {
         let inverse = inverse(scale);
@@ -90,7 +90,7 @@ pub(super) fn iq4_xs(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
+pub(super) fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
     let blocks = source.as_chunks::<256>().0.iter().zip(out.as_chunks_mut::<136>().0);
     for ((block, out), scales) in blocks.zip(scales.0.as_chunks::<8>().0) {
         let d = -first_extreme(scales) / 32.0;

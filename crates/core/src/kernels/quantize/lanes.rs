@@ -146,6 +146,20 @@ impl Lanes {
     }
 }
 
+impl Lanes {
+    /// Returns the nearest integer, at most `high`. Takes all numbers, as `nearest` does.
+    #[inline(always)]
+    pub(super) fn round_below(self, high: i32) -> Self {
+        self.map(|value| nearest(value).min(high) as f32)
+    }
+
+    /// Returns the low byte of integers.
+    #[inline(always)]
+    pub(super) fn low_byte(self) -> Self {
+        self.map(|value| f32::from(value as i32 as u8))
+    }
+}
+
 impl Mask {
     pub(super) fn of(&self, lane: usize) -> bool {
         self.0[lane]

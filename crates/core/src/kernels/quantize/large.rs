@@ -9,7 +9,7 @@ use super::search::{Affine, NOTHING, Plan, affine, first_extreme, refined, symme
 use crate::kernels::dequantize::float;
 
 /// The elements of a block.
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// Replaces the codes of a sub-block by those that its rounded factors give: `(value + offset) / scale`. A scale of 0 leaves them.
 #[inline(always)]
@@ -67,7 +67,7 @@ pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [u16; 2], out: &mut [u8; 84]) {
+pub(super) fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [u16; 2], out: &mut [u8; 84]) {
     let [d, dmin] = factors.map(float);
     let mut codes = [0; BLOCK];
     let parts = block.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0);
@@ -86,7 +86,7 @@ fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [
 
 /// Packs eight scales and eight offsets of six bits.
 #[inline(always)]
-fn pack_sixes(scales: [u8; 8], offsets: [u8; 8]) -> [u8; 12] {
+pub(super) fn pack_sixes(scales: [u8; 8], offsets: [u8; 8]) -> [u8; 12] {
     let mut packed = [0; 12];
     for at in 0..4 {
         let (scale, offset) = (scales[at + 4], offsets[at + 4]);
@@ -143,7 +143,7 @@ fn eights<const BYTES: usize>(
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-fn finish_eight<const BYTES: usize>(
+pub(super) fn finish_eight<const BYTES: usize>(
     block: &[f32; BLOCK],
     found: &Affine,
     first: usize,
@@ -171,7 +171,7 @@ fn finish_eight<const BYTES: usize>(
 
 /// Writes the low four bits of the codes: of 32 elements in low halves of bytes, of the next 32 in their high halves.
 #[inline(always)]
-fn four_bits(codes: &[u8; BLOCK], out: &mut [u8]) {
+pub(super) fn four_bits(codes: &[u8; BLOCK], out: &mut [u8]) {
     for (codes, out) in codes.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<32>().0) {
         for (at, out) in out.iter_mut().enumerate() {
             *out = codes[at] & 15 | codes[at + 32] << 4;
@@ -200,7 +200,7 @@ pub(super) fn q5_k(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
+pub(super) fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
     single_bits(codes, 4, &mut out[16..48]);
     four_bits(codes, &mut out[48..]);
 }
@@ -225,7 +225,7 @@ pub(super) fn q3_k(source: &[f32], out: &mut [u8]) {
 
 /// `parts` are the scales of six bits. `found` returns the code of an element of a sub-block whose scale is 0.
 #[inline(always)]
-fn finish_three(
+pub(super) fn finish_three(
     block: &[f32; BLOCK],
     parts: [u8; 16],
     d: u16,
@@ -262,7 +262,7 @@ pub(super) fn q6_k(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &mut [u8; 210]) {
+pub(super) fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &mut [u8; 210]) {
     let found = symmetric(x, weights, 32);
     let most = first_extreme(&found.scale.0);
     if most.abs() < NOTHING {

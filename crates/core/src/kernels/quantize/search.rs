@@ -31,6 +31,7 @@ pub(super) struct Affine {
 
 impl Affine {
     /// Returns the code that the search found for an element of a lane.
+    #[inline(always)]
     pub(super) fn code(&self, lane: usize, value: f32, top: u8) -> u8 {
         let found = nearest(self.inverse.0[lane] * (value - self.low.0[lane]));
         found.clamp(0, top.into()) as u8
@@ -144,6 +145,7 @@ pub(super) struct Symmetric {
 
 impl Symmetric {
     /// Returns the code that the search found for an element of a lane, plus `top`. It is 0 in a lane of nothing.
+    #[inline(always)]
     pub(super) fn code(&self, lane: usize, value: f32, top: i8) -> u8 {
         if self.nothing.of(lane) {
             return 0;
@@ -276,4 +278,66 @@ pub(super) fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lan
         *code = nothing.choose(Lanes::ZERO, *code + Lanes::all(top.into()));
     }
     (nothing.choose(Lanes::ZERO, scale), codes)
+}
+
+/// Finds scales of numbers that are not negative for codes from 0 to `top`: the best of nine, then changes of single codes. Returns the
+/// codes as bytes, too.
+#[inline(always)]
+pub(super) fn positive<const LENGTH: usize>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    top: u8,
+) -> (Lanes, [Lanes; LENGTH]) {
+    let most = x.iter().fold(Lanes::ZERO, |most, &x| most.max(x));
+    let errors = |scale: Lanes, code: &dyn Fn(Lanes) -> Lanes| {
+        let mut sum = Lanes::ZERO;
+        for (&x, &w) in x.iter().zip(weights) {
+            let difference = x - scale * code(x);
+            sum = sum + w * difference * difference;
+        }
+        sum
+    };
+    let mut inverse = Lanes::all(top.into()) / most;
+    let first = inverse;
+    let mut best =
+        errors(Lanes::all(1.0) / first, &|x| (first * x).round_below(i32::MAX).low_byte());
+    for step in (-4_i8..=4).filter(|&step| step != 0) {
+        let candidate = Lanes::all(0.1 * f32::from(step) + f32::from(top)) / most;
+        let sum = errors(Lanes::all(1.0) / candidate, &|x| (candidate * x).round_below(top.into()));
+        let better = sum.below(best);
+        best = better.choose(sum, best);
+        inverse = better.choose(candidate, inverse);
+    }
+    let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
+    let mut codes = *x;
+    for (code, &w) in codes.iter_mut().zip(weights) {
+        let wx = w * *code;
+        *code = (inverse * *code).round_below(top.into());
+        sum_lx = sum_lx + wx * *code;
+        sum_l2 = sum_l2 + w * *code * *code;
+        *code = code.low_byte();
+    }
+    for _ in 0..5 {
+        let mut changed = Lanes::ZERO.below(Lanes::ZERO);
+        for (code, (&x, &w)) in codes.iter_mut().zip(x.iter().zip(weights)) {
+            let rest_lx = sum_lx - w * x * *code;
+            let rest_l2 = sum_l2 - w * *code * *code;
+            let new = (x * rest_l2 / rest_lx).round_below(top.into());
+            let new_lx = rest_lx + w * x * new;
+            let new_l2 = rest_l2 + w * new * new;
+            let smaller = (new_lx * new_lx * sum_l2).above(sum_lx * sum_lx * new_l2);
+            let possible = rest_lx.above(Lanes::ZERO).and(rest_l2.above(Lanes::ZERO)).and(new.differs(*code));
+            let better = possible.and(smaller);
+            *code = better.choose(new.low_byte(), *code);
+            sum_lx = better.choose(new_lx, sum_lx);
+            sum_l2 = better.choose(new_l2, sum_l2);
+            changed = changed.or(better);
+        }
+        if !changed.any() {
+            break;
+        }
+    }
+    let nothing = most.below(Lanes::all(NOTHING));
+    let scale = sum_l2.above(Lanes::ZERO).choose(sum_lx / sum_l2, Lanes::ZERO);
+    (nothing.choose(Lanes::ZERO, scale), codes.map(|code| nothing.choose(Lanes::ZERO, code)))
 }
