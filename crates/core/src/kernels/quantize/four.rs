@@ -4,7 +4,7 @@
 
 use super::lanes::{LANES, Lanes, nearest, transpose};
 use super::numbers::{half, inverse, truncate};
-use super::plain::{each, largest_number, nibbles};
+use super::plain::{blocks, largest_number, nibbles};
 use super::search::{self, NOTHING, first_extreme};
 use crate::kernels::dequantize::{E2M1, IQ4, e4m3_halved};
 
@@ -37,25 +37,28 @@ fn index(value: f32) -> u8 {
     index as u8
 }
 
+/// Returns the sums of `weight * x * number` and of `weight * number * number`.
+#[inline(always)]
+fn sums(x: &[Lanes; 32], weights: &[Lanes; 32], inverse: Lanes) -> (Lanes, Lanes) {
+    let (mut sum_x, mut sum_2) = (Lanes::ZERO, Lanes::ZERO);
+    for (&x, &w) in x.iter().zip(weights) {
+        let q = (inverse * x).map(number);
+        let wq = w * q;
+        sum_x = sum_x + wq * x;
+        sum_2 = sum_2 + wq * q;
+    }
+    (sum_x, sum_2)
+}
+
 /// Finds the scales of sub-blocks with the least weighted error.
 #[inline(always)]
 pub(super) fn scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
     let (most, extreme) = search::extreme(x);
-    let sums = |inverse: Lanes| {
-        let (mut sum_x, mut sum_2) = (Lanes::ZERO, Lanes::ZERO);
-        for (&x, &w) in x.iter().zip(weights) {
-            let q = (inverse * x).map(number);
-            let wq = w * q;
-            sum_x = sum_x + wq * x;
-            sum_2 = sum_2 + wq * q;
-        }
-        (sum_x, sum_2)
-    };
-    let (sum_x, sum_2) = sums(Lanes::all(1.0) / (extreme.negative() / Lanes::all(IQ4[0])));
+    let (sum_x, sum_2) = sums(x, weights, Lanes::all(1.0) / (extreme.negative() / Lanes::all(IQ4[0])));
     let mut scale = sum_2.above(Lanes::ZERO).choose(sum_x / sum_2, Lanes::ZERO);
     let mut best = scale * sum_x;
     for step in -STEPS..=STEPS {
-        let (sum_x, sum_2) = sums(Lanes::all(f32::from(step) + IQ4[0]) / extreme);
+        let (sum_x, sum_2) = sums(x, weights, Lanes::all(f32::from(step) + IQ4[0]) / extreme);
         let better = sum_2.above(Lanes::ZERO).and((sum_x * sum_x).above(best * sum_2));
         scale = better.choose(sum_x / sum_2, scale);
         best = better.choose(scale * sum_x, best);
@@ -148,7 +151,7 @@ fn logarithm(value: f32) -> i32 {
 
 #[inline(always)]
 pub(super) fn mxfp4(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; 32], out: &mut [u8; 17]| {
+    for (block, out) in blocks::<32, 17>(source, out) {
         let most = largest_number(block);
         let exponent = match most {
             0.0 | f32::INFINITY => 0,
@@ -158,7 +161,7 @@ pub(super) fn mxfp4(source: &[f32], out: &mut [u8]) {
         let scale = f32::from_bits(bits);
         out[0] = exponent;
         nibbles(&block.map(|value| minifloat(value, scale)), &mut out[1..]);
-    });
+    }
 }
 
 /// Returns the E4M3 number nearest to a number that is not negative: ties go up, 448 is the largest.
@@ -175,7 +178,7 @@ fn e4m3(value: f32) -> u8 {
 
 #[inline(always)]
 pub(super) fn nvfp4(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; 64], out: &mut [u8; 36]| {
+    for (block, out) in blocks::<64, 36>(source, out) {
         let (scales, codes) = out.split_at_mut(4);
         let groups = block.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<8>().0);
         for ((group, out), byte) in groups.zip(scales) {
@@ -187,5 +190,5 @@ pub(super) fn nvfp4(source: &[f32], out: &mut [u8]) {
                 *out = low | high << 4;
             }
         }
-    });
+    }
 }

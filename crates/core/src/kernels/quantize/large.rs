@@ -4,7 +4,7 @@
 
 use super::lanes::{LANES, Lanes, nearest, transpose};
 use super::numbers::half;
-use super::plain::each;
+use super::plain::blocks;
 use super::search::{Affine, NOTHING, Plan, affine, first_extreme, refined, symmetric};
 use crate::kernels::dequantize::float;
 
@@ -53,7 +53,7 @@ fn parts<const COUNT: usize>(scales: &[f32; COUNT], top: f32) -> (u16, [i32; COU
 #[inline(always)]
 pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
     const PLAN: Plan = Plan { top: 3, first: -0.5, step: 0.1, steps: 15 };
-    each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 84]| {
+    for (block, out) in blocks::<BLOCK, 84>(source, out) {
         let x = transpose::<16>(block);
         let found = affine::<16, true>(&x, &x.map(Lanes::abs), PLAN);
         let (d, scales) = parts(&found.scale.0, 15.0);
@@ -63,7 +63,7 @@ pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
             *packed = (scale | offset << 4) as u8;
         }
         finish_two(block, &found, packed, [d, dmin], out);
-    });
+    }
 }
 
 #[inline(always)]
@@ -171,7 +171,7 @@ pub(super) fn finish_eight<const BYTES: usize>(
 
 /// Writes the low four bits of the codes: of 32 elements in low halves of bytes, of the next 32 in their high halves.
 #[inline(always)]
-pub(super) fn four_bits(codes: &[u8; BLOCK], out: &mut [u8]) {
+fn four_bits(codes: &[u8; BLOCK], out: &mut [u8]) {
     for (codes, out) in codes.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<32>().0) {
         for (at, out) in out.iter_mut().enumerate() {
             *out = codes[at] & 15 | codes[at + 32] << 4;
@@ -190,13 +190,18 @@ fn single_bits(codes: &[u8; BLOCK], bit: u32, out: &mut [u8]) {
 #[inline(always)]
 pub(super) fn q4_k(source: &[f32], out: &mut [u8]) {
     const PLAN: Plan = Plan { top: 15, first: -1.0, step: 0.1, steps: 20 };
-    eights(source, out, PLAN, |codes, out: &mut [u8; 144]| four_bits(codes, &mut out[16..]));
+    eights(source, out, PLAN, write_four);
 }
 
 #[inline(always)]
 pub(super) fn q5_k(source: &[f32], out: &mut [u8]) {
     const PLAN: Plan = Plan { top: 31, first: -0.5, step: 0.1, steps: 15 };
     eights(source, out, PLAN, write_five);
+}
+
+#[inline(always)]
+pub(super) fn write_four(codes: &[u8; BLOCK], out: &mut [u8; 144]) {
+    four_bits(codes, &mut out[16..]);
 }
 
 #[inline(always)]
@@ -207,7 +212,7 @@ pub(super) fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
 
 #[inline(always)]
 pub(super) fn q3_k(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 110]| {
+    for (block, out) in blocks::<BLOCK, 110>(source, out) {
         let (scales, found) = refined(&transpose::<16>(block), 4);
         let most = first_extreme(&scales.0);
         let (mut d, mut parts) = (half(0.0), [0; 16]);
@@ -220,7 +225,7 @@ pub(super) fn q3_k(source: &[f32], out: &mut [u8]) {
             });
         }
         finish_three(block, parts, d, |lane, at| found[at].0[lane] as u8, out);
-    });
+    }
 }
 
 /// `parts` are the scales of six bits. `found` returns the code of an element of a sub-block whose scale is 0.
@@ -255,10 +260,10 @@ pub(super) fn finish_three(
 
 #[inline(always)]
 pub(super) fn q6_k(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 210]| {
+    for (block, out) in blocks::<BLOCK, 210>(source, out) {
         let x = transpose::<16>(block);
         six_bits(block, &x, &x.map(|x| x * x), out);
-    });
+    }
 }
 
 #[inline(always)]

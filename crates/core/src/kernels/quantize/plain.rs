@@ -8,17 +8,13 @@ use super::numbers::{half, inverse, round_away, truncate};
 
 type Block = [f32; 32];
 
-/// Encodes each block with `encode`.
+/// Returns blocks of elements, and the bytes to write of each.
 #[inline(always)]
-pub(super) fn each<const ELEMENTS: usize, const BYTES: usize>(
-    source: &[f32],
-    out: &mut [u8],
-    encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]),
-) {
-    let blocks = source.as_chunks::<ELEMENTS>().0.iter();
-    for (block, out) in blocks.zip(out.as_chunks_mut::<BYTES>().0) {
-        encode(block, out);
-    }
+pub(super) fn blocks<'a, const ELEMENTS: usize, const BYTES: usize>(
+    source: &'a [f32],
+    out: &'a mut [u8],
+) -> impl Iterator<Item = (&'a [f32; ELEMENTS], &'a mut [u8; BYTES])> {
+    source.as_chunks().0.iter().zip(out.as_chunks_mut().0)
 }
 
 /// Returns the largest magnitude as bits, which integers compare as floats do. NaN is above infinity.
@@ -106,12 +102,38 @@ pub(super) fn nibbles(codes: &[u8; 32], out: &mut [u8]) {
 
 /// Returns the fifth bits of the codes.
 #[inline(always)]
-pub(super) fn fifths(codes: &[u8; 32]) -> [u8; 4] {
+fn fifths(codes: &[u8; 32]) -> [u8; 4] {
     let mut bits = 0;
     for (at, &code) in codes.iter().enumerate() {
         bits |= u32::from(code >> 4 & 1) << at;
     }
     bits.to_le_bytes()
+}
+
+#[inline(always)]
+pub(super) fn write_4_0(scale: f32, codes: &[u8; 32], out: &mut [u8; 18]) {
+    out[..2].copy_from_slice(&half(scale).to_le_bytes());
+    nibbles(codes, &mut out[2..]);
+}
+
+#[inline(always)]
+pub(super) fn write_4_1(factors: [u16; 2], codes: &[u8; 32], out: &mut [u8; 20]) {
+    out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
+    nibbles(codes, &mut out[4..]);
+}
+
+#[inline(always)]
+pub(super) fn write_5_0(scale: f32, codes: &[u8; 32], out: &mut [u8; 22]) {
+    out[..2].copy_from_slice(&half(scale).to_le_bytes());
+    out[2..6].copy_from_slice(&fifths(codes));
+    nibbles(codes, &mut out[6..]);
+}
+
+#[inline(always)]
+pub(super) fn write_5_1(factors: [u16; 2], codes: &[u8; 32], out: &mut [u8; 24]) {
+    out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
+    out[4..8].copy_from_slice(&fifths(codes));
+    nibbles(codes, &mut out[8..]);
 }
 
 /// Returns the scale of a symmetric type with codes from 0 to `most`, and the codes.
@@ -135,61 +157,55 @@ fn asymmetric(block: &Block, most: u8, limit: i8) -> ([u16; 2], [u8; 32]) {
 
 #[inline(always)]
 pub(super) fn q4_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 18]| {
+    for (block, out) in blocks::<32, 18>(source, out) {
         let (scale, codes) = symmetric(block, 15);
-        out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        nibbles(&codes, &mut out[2..]);
-    });
+        write_4_0(scale, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q4_1(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 20]| {
+    for (block, out) in blocks::<32, 20>(source, out) {
         let (factors, codes) = asymmetric(block, 15, 15);
-        out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
-        nibbles(&codes, &mut out[4..]);
-    });
+        write_4_1(factors, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q5_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 22]| {
+    for (block, out) in blocks::<32, 22>(source, out) {
         let (scale, codes) = symmetric(block, 31);
-        out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        out[2..6].copy_from_slice(&fifths(&codes));
-        nibbles(&codes, &mut out[6..]);
-    });
+        write_5_0(scale, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q5_1(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 24]| {
+    for (block, out) in blocks::<32, 24>(source, out) {
         let (factors, codes) = asymmetric(block, 31, i8::MAX);
-        out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
-        out[4..8].copy_from_slice(&fifths(&codes));
-        nibbles(&codes, &mut out[8..]);
-    });
+        write_5_1(factors, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q8_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &Block, out: &mut [u8; 34]| {
+    for (block, out) in blocks::<32, 34>(source, out) {
         let scale = largest(block) / 127.0;
         let inverse = inverse(scale);
         out[..2].copy_from_slice(&half(scale).to_le_bytes());
         for (out, &value) in out[2..].iter_mut().zip(block) {
             *out = round_away(value * inverse) as u8;
         }
-    });
+    }
 }
 
 #[inline(always)]
 pub(super) fn q8_k(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; 256], out: &mut [u8; 292]| {
+    for (block, out) in blocks::<256, 292>(source, out) {
         let extreme = extreme(block);
         if extreme == 0.0 {
             out.fill(0);
-            return;
+            continue;
         }
         let inverse = -127.0 / extreme;
         let (scale, rest) = out.split_at_mut(4);
@@ -202,5 +218,5 @@ pub(super) fn q8_k(source: &[f32], out: &mut [u8]) {
             let total: i16 = codes.iter().map(|&code| i16::from(code.cast_signed())).sum();
             *sum = total.to_le_bytes();
         }
-    });
+    }
 }

@@ -59,6 +59,13 @@ fn affine_of_any<const LENGTH: usize, const ABSOLUTE: bool>(
     affine_of::<LENGTH, ABSOLUTE, true>(x, weights, plan).0
 }
 
+/// Returns the weighted error of a code.
+#[inline(always)]
+fn error<const ABSOLUTE: bool>(scale: Lanes, low: Lanes, code: Lanes, x: Lanes, w: Lanes) -> Lanes {
+    let difference = scale * code + low - x;
+    w * if ABSOLUTE { difference.abs() } else { difference * difference }
+}
+
 /// Returns also whether all quotients could be rounded, without which the result is of no use unless `ANY`.
 #[inline(always)]
 fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
@@ -79,10 +86,6 @@ fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
     let flat = high.equals(low);
     // A NaN among the elements is in this sum, though not in the extremes.
     let mut rounded = sum_w.equals(sum_w);
-    let error = |scale: Lanes, low: Lanes, code: Lanes, x: Lanes, w: Lanes| {
-        let difference = scale * code + low - x;
-        w * if ABSOLUTE { difference.abs() } else { difference * difference }
-    };
 
     let mut inverse = Lanes::all(plan.top.into()) / (high - low);
     let mut scale = Lanes::all(1.0) / inverse;
@@ -90,7 +93,7 @@ fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
     rounded = rounded.and((inverse * (high - low)).can_round());
     for (&x, &w) in x.iter().zip(weights) {
         let code = (inverse * (x - low)).round::<ANY>(0, plan.top);
-        best = best + error(scale, low, code, x, w);
+        best = best + error::<ABSOLUTE>(scale, low, code, x, w);
     }
     let mut best_low = low;
 
@@ -117,7 +120,7 @@ fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
         let new_scale = above.choose(sum_xl / sum_l2, new_scale);
         let mut sum = Lanes::ZERO;
         for (&code, (&x, &w)) in codes.iter().zip(x.iter().zip(weights)) {
-            sum = sum + error(new_scale, new_low, code, x, w);
+            sum = sum + error::<ABSOLUTE>(new_scale, new_low, code, x, w);
         }
         let better = determinant.above(Lanes::ZERO).and(sum.below(best));
         best = better.choose(sum, best);
@@ -199,6 +202,24 @@ pub(super) fn first_extreme(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
 }
 
+/// Returns the sums of `weight * x * code` and of `weight * code * code`.
+#[inline(always)]
+fn symmetric_sums<const LENGTH: usize, const ANY: bool>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    wx: &[Lanes; LENGTH],
+    inverse: Lanes,
+    top: i8,
+) -> (Lanes, Lanes) {
+    let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
+    for (&x, (&w, &wx)) in x.iter().zip(weights.iter().zip(wx)) {
+        let code = (inverse * x).round::<ANY>(-top, top - 1);
+        sum_lx = sum_lx + wx * code;
+        sum_l2 = sum_l2 + w * code * code;
+    }
+    (sum_lx, sum_l2)
+}
+
 #[inline(always)]
 fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     x: &[Lanes; LENGTH],
@@ -210,23 +231,14 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     for (wx, &x) in wx.iter_mut().zip(x) {
         *wx = *wx * x;
     }
-    let sums = |inverse: Lanes| {
-        let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
-        for (&x, (&w, &wx)) in x.iter().zip(weights.iter().zip(&wx)) {
-            let code = (inverse * x).round::<ANY>(-top, top - 1);
-            sum_lx = sum_lx + wx * code;
-            sum_l2 = sum_l2 + w * code * code;
-        }
-        (sum_lx, sum_l2)
-    };
     let mut inverse = Lanes::all(-f32::from(top)) / extreme;
-    let (sum_lx, sum_l2) = sums(inverse);
+    let (sum_lx, sum_l2) = symmetric_sums::<LENGTH, ANY>(x, weights, &wx, inverse, top);
     let mut scale = sum_l2.equals(Lanes::ZERO).choose(Lanes::ZERO, sum_lx / sum_l2);
     let mut best = scale * sum_lx;
     for step in (-9_i8..=9).filter(|&step| step != 0) {
         let divisor = -(f32::from(top) + 0.1 * f32::from(step));
         let candidate = Lanes::all(divisor) / extreme;
-        let (sum_lx, sum_l2) = sums(candidate);
+        let (sum_lx, sum_l2) = symmetric_sums::<LENGTH, ANY>(x, weights, &wx, candidate, top);
         let better = sum_l2.above(Lanes::ZERO).and((sum_lx * sum_lx).above(best * sum_l2));
         scale = better.choose(sum_lx / sum_l2, scale);
         best = better.choose(scale * sum_lx, best);
@@ -289,21 +301,19 @@ pub(super) fn positive<const LENGTH: usize>(
     top: u8,
 ) -> (Lanes, [Lanes; LENGTH]) {
     let most = x.iter().fold(Lanes::ZERO, |most, &x| most.max(x));
-    let errors = |scale: Lanes, code: &dyn Fn(Lanes) -> Lanes| {
-        let mut sum = Lanes::ZERO;
-        for (&x, &w) in x.iter().zip(weights) {
-            let difference = x - scale * code(x);
-            sum = sum + w * difference * difference;
-        }
-        sum
-    };
     let mut inverse = Lanes::all(top.into()) / most;
-    let first = inverse;
-    let mut best =
-        errors(Lanes::all(1.0) / first, &|x| (first * x).round_below(i32::MAX).low_byte());
+    let mut best = Lanes::ZERO;
+    for (&x, &w) in x.iter().zip(weights) {
+        let difference = x - Lanes::all(1.0) / inverse * (inverse * x).round_below(i32::MAX).low_byte();
+        best = best + w * difference * difference;
+    }
     for step in (-4_i8..=4).filter(|&step| step != 0) {
         let candidate = Lanes::all(0.1 * f32::from(step) + f32::from(top)) / most;
-        let sum = errors(Lanes::all(1.0) / candidate, &|x| (candidate * x).round_below(top.into()));
+        let mut sum = Lanes::ZERO;
+        for (&x, &w) in x.iter().zip(weights) {
+            let difference = x - Lanes::all(1.0) / candidate * (candidate * x).round_below(top.into());
+            sum = sum + w * difference * difference;
+        }
         let better = sum.below(best);
         best = better.choose(sum, best);
         inverse = better.choose(candidate, inverse);
@@ -339,5 +349,8 @@ pub(super) fn positive<const LENGTH: usize>(
     }
     let nothing = most.below(Lanes::all(NOTHING));
     let scale = sum_l2.above(Lanes::ZERO).choose(sum_lx / sum_l2, Lanes::ZERO);
-    (nothing.choose(Lanes::ZERO, scale), codes.map(|code| nothing.choose(Lanes::ZERO, code)))
+    for code in &mut codes {
+        *code = nothing.choose(Lanes::ZERO, *code);
+    }
+    (nothing.choose(Lanes::ZERO, scale), codes)
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::numbers::{half, inverse};
-use super::plain::{each, largest};
+use super::plain::{blocks, largest};
 
 /// Returns the scale as float16, and the digits of the elements.
 #[inline(always)]
@@ -49,19 +49,19 @@ fn pack<const BYTES: usize>(digits: &[u8], missing: u8, out: &mut [u8]) {
 
 #[inline(always)]
 pub(super) fn tq1_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 54]| {
+    for (block, out) in blocks::<256, 54>(source, out) {
         let (scale, digits) = digits(block);
         pack::<32>(&digits[..160], 1, &mut out[..32]);
         pack::<16>(&digits[160..240], 1, &mut out[32..48]);
         // Four digits, of which the first one is the most significant of five, too.
         pack::<4>(&digits[240..], 3, &mut out[48..52]);
         out[52..].copy_from_slice(&scale.to_le_bytes());
-    });
+    }
 }
 
 #[inline(always)]
 pub(super) fn tq2_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 66]| {
+    for (block, out) in blocks::<256, 66>(source, out) {
         let (scale, digits) = digits(block);
         for (digits, out) in digits.as_chunks::<128>().0.iter().zip(out.as_chunks_mut::<32>().0) {
             for (at, out) in out.iter_mut().enumerate() {
@@ -70,5 +70,5 @@ pub(super) fn tq2_0(source: &[f32], out: &mut [u8]) {
             }
         }
         out[64..].copy_from_slice(&scale.to_le_bytes());
-    });
+    }
 }

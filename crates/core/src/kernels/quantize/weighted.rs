@@ -5,10 +5,10 @@
 use super::four::{scales, write_nonlinear, write_scaled};
 use super::lanes::{LANES, Lanes, transpose};
 use super::large::{
-    BLOCK, finish_eight, finish_three, finish_two, four_bits, pack_sixes, six_bits, write_five,
+    BLOCK, finish_eight, finish_three, finish_two, pack_sixes, six_bits, write_five, write_four,
 };
 use super::numbers::half;
-use super::plain::{fifths, nibbles};
+use super::plain::{blocks, write_4_0, write_4_1, write_5_0, write_5_1};
 use super::search::{Affine, Plan, affine, positive, symmetric};
 
 /// The candidates for a type with codes from 0 to `top`.
@@ -34,93 +34,81 @@ fn sum<const LENGTH: usize>(weights: &[Lanes; LENGTH]) -> Lanes {
     weights.iter().fold(Lanes::ZERO, |sum, &weight| sum + weight)
 }
 
-/// Encodes blocks of 32 elements, up to one for each lane. `write` gets the blocks, transposed blocks and weights.
+/// Returns the mean of the squares of a row.
 #[inline(always)]
-fn rows<const BYTES: usize>(
-    source: &[f32],
-    row: usize,
-    importance: &[f32],
-    out: &mut [u8],
-    write: impl Fn(&[f32], &[Lanes; 32], &[Lanes; 32], &mut [u8]),
-) {
-    for (source, out) in source.chunks(row).zip(out.chunks_mut(row / 32 * BYTES)) {
-        let mean = source.iter().fold(0.0, |sum, &x| sum + x * x) / row as f32;
-        let parts = source.chunks(LANES * 32).zip(importance.chunks(LANES * 32));
-        for ((source, importance), out) in parts.zip(out.chunks_mut(LANES * BYTES)) {
-            let x = transpose(source);
-            let weights = weigh(&x, &transpose(importance), Lanes::all(mean));
-            write(source, &x, &weights, out);
-        }
-    }
+fn mean_square(row: &[f32]) -> f32 {
+    row.iter().fold(0.0, |sum, &x| sum + x * x) / row.len() as f32
 }
 
-/// Encodes blocks with symmetric codes. `write` gets the scale, the codes and a block.
+/// Returns parts of a row, with the importance of their elements and the bytes to write: up to a block of 32 elements for each lane.
+#[inline(always)]
+fn parts<'a>(
+    row: &'a [f32],
+    importance: &'a [f32],
+    out: &'a mut [u8],
+    bytes: usize,
+) -> impl Iterator<Item = ((&'a [f32], &'a [f32]), &'a mut [u8])> {
+    row.chunks(LANES * 32).zip(importance.chunks(LANES * 32)).zip(out.chunks_mut(LANES * bytes))
+}
+
+/// Encodes blocks of 32 elements with symmetric codes. `write` gets the scale, the codes and a block.
 #[inline(always)]
 fn symmetric_rows<const BYTES: usize>(
     (source, row, importance, out): (&[f32], usize, &[f32], &mut [u8]),
     top: i8,
-    write: impl Fn([u8; 2], &[u8; 32], &mut [u8; BYTES]),
+    write: impl Fn(f32, &[u8; 32], &mut [u8; BYTES]),
 ) {
-    rows::<BYTES>(source, row, importance, out, |source, x, weights, out| {
-        let found = symmetric(x, weights, top);
-        let blocks = source.as_chunks::<32>().0.iter().zip(out.as_chunks_mut().0);
-        for (lane, (block, out)) in blocks.enumerate() {
-            let codes = block.map(|value| found.code(lane, value, top));
-            write(half(found.scale.0[lane]).to_le_bytes(), &codes, out);
+    for (source, out) in source.chunks(row).zip(out.chunks_mut(row / 32 * BYTES)) {
+        let mean = Lanes::all(mean_square(source));
+        for ((source, importance), out) in parts(source, importance, out, BYTES) {
+            let x = transpose::<32>(source);
+            let found = symmetric(&x, &weigh(&x, &transpose(importance), mean), top);
+            for (lane, (block, out)) in blocks(source, out).enumerate() {
+                let codes = block.map(|value| found.code(lane, value, top));
+                write(found.scale.0[lane], &codes, out);
+            }
         }
-    });
+    }
 }
 
-/// Encodes blocks with a scale and a minimum. `write` gets both, the codes and a block.
+/// Encodes blocks of 32 elements with a scale and a minimum. `write` gets both as float16, the codes and a block.
 #[inline(always)]
 fn affine_rows<const BYTES: usize>(
     (source, row, importance, out): (&[f32], usize, &[f32], &mut [u8]),
     top: i8,
-    write: impl Fn(&[u8], &[u8; 32], &mut [u8; BYTES]),
+    write: impl Fn([u16; 2], &[u8; 32], &mut [u8; BYTES]),
 ) {
-    rows::<BYTES>(source, row, importance, out, |source, x, weights, out| {
-        let found = affine::<32, false>(x, weights, plan(top));
-        let blocks = source.as_chunks::<32>().0.iter().zip(out.as_chunks_mut().0);
-        for (lane, (block, out)) in blocks.enumerate() {
-            let codes = block.map(|value| found.code(lane, value, top.cast_unsigned()));
-            let factors = [found.scale.0[lane], -found.offset.0[lane]];
-            write(factors.map(|factor| half(factor).to_le_bytes()).as_flattened(), &codes, out);
+    for (source, out) in source.chunks(row).zip(out.chunks_mut(row / 32 * BYTES)) {
+        let mean = Lanes::all(mean_square(source));
+        for ((source, importance), out) in parts(source, importance, out, BYTES) {
+            let x = transpose::<32>(source);
+            let found = affine::<32, false>(&x, &weigh(&x, &transpose(importance), mean), plan(top));
+            for (lane, (block, out)) in blocks(source, out).enumerate() {
+                let codes = block.map(|value| found.code(lane, value, top.cast_unsigned()));
+                write([half(found.scale.0[lane]), half(-found.offset.0[lane])], &codes, out);
+            }
         }
-    });
+    }
 }
 
 #[inline(always)]
 pub(super) fn q4_0(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    symmetric_rows((source, row, importance, out), 8, |scale, codes, out: &mut [u8; 18]| {
-        out[..2].copy_from_slice(&scale);
-        nibbles(codes, &mut out[2..]);
-    });
+    symmetric_rows((source, row, importance, out), 8, write_4_0);
 }
 
 #[inline(always)]
 pub(super) fn q5_0(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    symmetric_rows((source, row, importance, out), 16, |scale, codes, out: &mut [u8; 22]| {
-        out[..2].copy_from_slice(&scale);
-        out[2..6].copy_from_slice(&fifths(codes));
-        nibbles(codes, &mut out[6..]);
-    });
+    symmetric_rows((source, row, importance, out), 16, write_5_0);
 }
 
 #[inline(always)]
 pub(super) fn q4_1(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    affine_rows((source, row, importance, out), 15, |factors, codes, out: &mut [u8; 20]| {
-        out[..4].copy_from_slice(factors);
-        nibbles(codes, &mut out[4..]);
-    });
+    affine_rows((source, row, importance, out), 15, write_4_1);
 }
 
 #[inline(always)]
 pub(super) fn q5_1(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    affine_rows((source, row, importance, out), 31, |factors, codes, out: &mut [u8; 24]| {
-        out[..4].copy_from_slice(factors);
-        out[4..8].copy_from_slice(&fifths(codes));
-        nibbles(codes, &mut out[8..]);
-    });
+    affine_rows((source, row, importance, out), 31, write_5_1);
 }
 
 /// Up to one block of 256 elements for each lane.
@@ -131,23 +119,16 @@ struct Batch<'a> {
     squares: Lanes,
 }
 
-impl Batch<'_> {
-    fn blocks(&self) -> impl Iterator<Item = &[f32; BLOCK]> {
-        self.source.as_chunks().0.iter()
-    }
-}
+/// The elements of a batch.
+const BATCH: usize = LANES * BLOCK;
 
-/// Encodes blocks of 256 elements, up to one for each lane.
-#[inline(always)]
-fn batches<const BYTES: usize>(
-    (source, row, importance, out): (&[f32], usize, &[f32], &mut [u8]),
-    write: impl Fn(&Batch<'_>, &mut [[u8; BYTES]]),
-) {
-    const BATCH: usize = LANES * BLOCK;
-    let mut first = 0;
-    for (source, out) in source.chunks(BATCH).zip(out.chunks_mut(LANES * BYTES)) {
-        let mut batch = Batch { source, importance: [0.0; BATCH], squares: Lanes::ZERO };
+impl<'a> Batch<'a> {
+    /// `at` is the number of batches before this one.
+    #[inline(always)]
+    fn new(source: &'a [f32], row: usize, importance: &[f32], at: usize) -> Self {
+        let mut batch = Self { source, importance: [0.0; BATCH], squares: Lanes::ZERO };
         let blocks = source.as_chunks::<BLOCK>().0;
+        let mut first = at * BATCH % row;
         for copy in batch.importance.as_chunks_mut::<BLOCK>().0.iter_mut().take(blocks.len()) {
             copy.copy_from_slice(&importance[first..][..BLOCK]);
             first = (first + BLOCK) % row;
@@ -157,8 +138,36 @@ fn batches<const BYTES: usize>(
                 *sum += block[at] * block[at];
             }
         }
-        write(&batch, out.as_chunks_mut().0);
+        batch
     }
+
+    fn blocks(&self) -> impl Iterator<Item = &[f32; BLOCK]> {
+        self.source.as_chunks().0.iter()
+    }
+
+    /// Returns the elements and the importance of pairs of blocks.
+    fn pairs(&self) -> impl Iterator<Item = (&[f32], &[f32; 2 * BLOCK])> {
+        self.source.chunks(2 * BLOCK).zip(self.importance.as_chunks().0)
+    }
+
+    /// Returns the sum of the squares of the block of each sub-block of a pair.
+    #[inline(always)]
+    fn squares_of_pair(&self, at: usize) -> Lanes {
+        let mut squares = Lanes::all(self.squares.0[at * 2]);
+        for lane in LANES / 2..LANES {
+            squares.0[lane] = self.squares.0[at * 2 + 1];
+        }
+        squares
+    }
+}
+
+/// Returns batches of elements, and the bytes to write of each.
+#[inline(always)]
+fn batches<'a, const BYTES: usize>(
+    source: &'a [f32],
+    out: &'a mut [u8],
+) -> impl Iterator<Item = (usize, (&'a [f32], &'a mut [[u8; BYTES]]))> {
+    source.chunks(BATCH).zip(out.as_chunks_mut().0.chunks_mut(LANES)).enumerate()
 }
 
 /// What the searches found for a batch: in `scales[i]`, the scales of sub-block `i` of each block.
@@ -201,7 +210,8 @@ fn codes_of<const COUNT: usize>(codes: &[Lanes; COUNT], block: usize) -> [u8; CO
 
 #[inline(always)]
 pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    batches((source, row, importance, out), |batch, out: &mut [[u8; 84]]| {
+    for (at, (source, out)) in batches::<84>(source, out) {
+        let batch = Batch::new(source, row, importance, at);
         let mut found = Found::<16>::NONE;
         let blocks = batch.blocks().zip(batch.importance.as_chunks::<BLOCK>().0);
         let mut each: [Option<Affine>; LANES] = [const { None }; LANES];
@@ -222,12 +232,13 @@ pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
             }
             finish_two(block, affine, packed, [half(d.0[at]), half(dmin.0[at])], out);
         }
-    });
+    }
 }
 
 #[inline(always)]
 pub(super) fn q3_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    batches((source, row, importance, out), |batch, out: &mut [[u8; 110]]| {
+    for (at, (source, out)) in batches::<110>(source, out) {
+        let batch = Batch::new(source, row, importance, at);
         let mut found = Found::<16>::NONE;
         let mut each = [const { None }; LANES];
         let blocks = batch.blocks().zip(batch.importance.as_chunks::<BLOCK>().0);
@@ -246,25 +257,24 @@ pub(super) fn q3_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
             let code = |lane: usize, element: usize| symmetric.code(lane, block[lane * 16 + element], 4);
             finish_three(block, parts, half(scales.scale.0[at]), code, out);
         }
-    });
+    }
 }
 
 /// Encodes blocks of eight sub-blocks of 32 elements. `limit` bounds the codes of scales and offsets.
 #[inline(always)]
 fn eights<const BYTES: usize>(
-    rows: (&[f32], usize, &[f32], &mut [u8]),
+    (source, row, importance, out): (&[f32], usize, &[f32], &mut [u8]),
     top: i8,
     limit: u8,
     write: impl Fn(&[u8; BLOCK], &mut [u8; BYTES]),
 ) {
-    batches(rows, |batch, out: &mut [[u8; BYTES]]| {
+    for (at, (source, out)) in batches::<BYTES>(source, out) {
+        let batch = Batch::new(source, row, importance, at);
         let mut found = Found::<8>::NONE;
         let mut each: [Option<Affine>; LANES / 2] = [const { None }; LANES / 2];
-        let pairs = batch.source.chunks(2 * BLOCK).zip(batch.importance.as_chunks::<{ 2 * BLOCK }>().0);
-        for (at, ((pair, importance), each)) in pairs.zip(&mut each).enumerate() {
+        for (at, ((pair, importance), each)) in batch.pairs().zip(&mut each).enumerate() {
             let x = transpose::<32>(pair);
-            let squares = std::array::from_fn(|lane| batch.squares.0[at * 2 + lane / 8]);
-            let variance = Lanes::all(2.0) * Lanes(squares) / Lanes::all(256.0);
+            let variance = Lanes::all(2.0) * batch.squares_of_pair(at) / Lanes::all(256.0);
             let weights = weigh(&x, &transpose(importance), variance);
             let affine = affine::<32, false>(&x, &weights, plan(top));
             found.store(at * 2, affine.scale, affine.offset, sum(&weights));
@@ -272,21 +282,19 @@ fn eights<const BYTES: usize>(
         }
         let [(d, scales), (dmin, offsets)] = found.positive(63);
         for (at, (block, out)) in batch.blocks().zip(out).enumerate() {
-            let Some(affine) = &each[at / 2] else { return };
+            let Some(affine) = &each[at / 2] else { break };
             let codes = [codes_of(&scales, at), codes_of(&offsets, at)];
             let [scales, offsets] = codes.map(|codes| codes.map(|code| code.min(limit)));
             let factors = [half(d.0[at]), half(dmin.0[at])];
             let packed = pack_sixes(scales, offsets);
             finish_eight(block, affine, at % 2 * 8, top.cast_unsigned(), packed, factors, out, &write);
         }
-    });
+    }
 }
 
 #[inline(always)]
 pub(super) fn q4_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    eights((source, row, importance, out), 15, u8::MAX, |codes, out: &mut [u8; 144]| {
-        four_bits(codes, &mut out[16..]);
-    });
+    eights((source, row, importance, out), 15, u8::MAX, write_four);
 }
 
 #[inline(always)]
@@ -295,21 +303,18 @@ pub(super) fn q5_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
 }
 
 #[inline(always)]
-pub(super) fn q6_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
+pub(super) fn q6_k(source: &[f32], _: usize, importance: &[f32], out: &mut [u8]) {
     let importance = importance.as_chunks::<BLOCK>().0.iter().cycle();
-    let blocks = source.as_chunks::<BLOCK>().0.iter().zip(out.as_chunks_mut::<210>().0);
-    for ((block, out), importance) in blocks.zip(importance) {
+    for ((block, out), importance) in blocks::<BLOCK, 210>(source, out).zip(importance) {
         six_bits(block, &transpose(block), &transpose(importance), out);
     }
-    debug_assert!(source.len().is_multiple_of(row));
 }
 
 #[inline(always)]
 pub(super) fn iq4_nl(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     for (source, out) in source.chunks(row).zip(out.chunks_mut(row / 32 * 18)) {
-        let parts = source.chunks(LANES * 32).zip(importance.chunks(LANES * 32));
-        for ((source, importance), out) in parts.zip(out.chunks_mut(LANES * 18)) {
-            let x = transpose(source);
+        for ((source, importance), out) in parts(source, importance, out, 18) {
+            let x = transpose::<32>(source);
             let squares = x.iter().fold(Lanes::ZERO, |sum, &x| sum + x * x);
             let weights = weigh(&x, &transpose(importance), squares * Lanes::all(2.0 / 32.0));
             write_nonlinear(source, scales(&x, &weights), out);
@@ -319,14 +324,13 @@ pub(super) fn iq4_nl(source: &[f32], row: usize, importance: &[f32], out: &mut [
 
 #[inline(always)]
 pub(super) fn iq4_xs(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-    batches((source, row, importance, out), |batch, out: &mut [[u8; 136]]| {
-        let pairs = batch.source.chunks(2 * BLOCK).zip(batch.importance.as_chunks::<{ 2 * BLOCK }>().0);
-        for (at, ((pair, importance), out)) in pairs.zip(out.chunks_mut(2)).enumerate() {
+    for (at, (source, out)) in batches::<136>(source, out) {
+        let batch = Batch::new(source, row, importance, at);
+        for (at, ((pair, importance), out)) in batch.pairs().zip(out.chunks_mut(2)).enumerate() {
             let x = transpose(pair);
-            let squares = std::array::from_fn(|lane| batch.squares.0[at * 2 + lane / 8]);
-            let variance = Lanes(squares) * Lanes::all(2.0 / 256.0);
+            let variance = batch.squares_of_pair(at) * Lanes::all(2.0 / 256.0);
             let weights = weigh(&x, &transpose(importance), variance);
             write_scaled(pair, scales(&x, &weights), out.as_flattened_mut());
         }
-    });
+    }
 }
