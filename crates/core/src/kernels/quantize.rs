@@ -21,6 +21,7 @@ pub struct Kind {
     elements: usize,
     bytes: usize,
     widest: Functions,
+    #[cfg(test)]
     baseline: Functions,
 }
 
@@ -47,6 +48,7 @@ macro_rules! kinds {
                 }
                 Functions { plain, weighted: kinds!(@widest $($weighted)?) }
             },
+            #[cfg(test)]
             baseline: {
                 fn plain(source: &[f32], out: &mut [u8]) {
                     $plain(source, out);
@@ -129,18 +131,6 @@ impl Kind {
         out: &mut [u8],
     ) -> Result<()> {
         self.run(self.widest, source, row, importance, out)
-    }
-
-    /// Like `quantize`, without vectors that the baseline of the platform does not have. For tests, which compare both.
-    #[doc(hidden)]
-    pub fn quantize_baseline(
-        &self,
-        source: &[f32],
-        row: usize,
-        importance: Option<&[f32]>,
-        out: &mut [u8],
-    ) -> Result<()> {
-        self.run(self.baseline, source, row, importance, out)
     }
 
     fn run(

@@ -2,11 +2,17 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
+use multiversion::multiversion;
+
 use super::lanes::{LANES, Lanes, nearest, transpose};
 use super::numbers::{half, inverse, truncate};
 use super::plain::{blocks, largest_number, nibbles};
-use super::search::{self, NOTHING, first_extreme};
+use super::search::{self, NOTHING, compiled, first_extreme};
 use crate::kernels::dequantize::{E2M1, IQ4, e4m3_halved};
+
+compiled! {
+    scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes = best_scales;
+}
 
 /// The steps of the search to both sides.
 const STEPS: i8 = 7;
@@ -52,7 +58,7 @@ fn sums(x: &[Lanes; 32], weights: &[Lanes; 32], inverse: Lanes) -> (Lanes, Lanes
 
 /// Finds the scales of sub-blocks with the least weighted error.
 #[inline(always)]
-pub(super) fn scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
+fn best_scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
     let (most, extreme) = search::extreme(x);
     let (sum_x, sum_2) = sums(x, weights, Lanes::all(1.0) / (extreme.negative() / Lanes::all(IQ4[0])));
     let mut scale = sum_2.above(Lanes::ZERO).choose(sum_x / sum_2, Lanes::ZERO);

@@ -5,7 +5,7 @@
 use super::lanes::{LANES, Lanes, nearest, transpose};
 use super::numbers::half;
 use super::plain::blocks;
-use super::search::{Affine, NOTHING, Plan, affine, first_extreme, refined, symmetric};
+use super::search::{Affine, NOTHING, Plan, affine_16_absolute, affine_32, first_extreme, refined_16, symmetric_16};
 use crate::kernels::dequantize::float;
 
 /// The elements of a block.
@@ -55,7 +55,7 @@ pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
     const PLAN: Plan = Plan { top: 3, first: -0.5, step: 0.1, steps: 15 };
     for (block, out) in blocks::<BLOCK, 84>(source, out) {
         let x = transpose::<16>(block);
-        let found = affine::<16, true>(&x, &x.map(Lanes::abs), PLAN);
+        let found = affine_16_absolute(&x, &x.map(Lanes::abs), PLAN);
         let (d, scales) = parts(&found.scale.0, 15.0);
         let (dmin, offsets) = parts(&found.offset.0, 15.0);
         let mut packed = [0; 16];
@@ -131,7 +131,7 @@ fn eights<const BYTES: usize>(
         let x = transpose::<32>(source);
         let sum = x.iter().fold(Lanes::ZERO, |sum, &x| sum + x * x);
         let mean = (sum / Lanes::all(32.0)).sqrt();
-        let found = affine::<32, false>(&x, &x.map(|x| mean + x.abs()), plan);
+        let found = affine_32(&x, &x.map(|x| mean + x.abs()), plan);
         let blocks = source.as_chunks::<BLOCK>().0.iter().zip(out.as_chunks_mut::<BYTES>().0);
         for (at, (block, out)) in blocks.enumerate() {
             let of = |lanes: &[f32; LANES]| lanes.as_chunks::<8>().0[at];
@@ -213,7 +213,7 @@ pub(super) fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
 #[inline(always)]
 pub(super) fn q3_k(source: &[f32], out: &mut [u8]) {
     for (block, out) in blocks::<BLOCK, 110>(source, out) {
-        let (scales, found) = refined(&transpose::<16>(block), 4);
+        let (scales, found) = refined_16(&transpose::<16>(block), 4);
         let most = first_extreme(&scales.0);
         let (mut d, mut parts) = (half(0.0), [0; 16]);
         if most != 0.0 {
@@ -268,7 +268,7 @@ pub(super) fn q6_k(source: &[f32], out: &mut [u8]) {
 
 #[inline(always)]
 pub(super) fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &mut [u8; 210]) {
-    let found = symmetric(x, weights, 32);
+    let found = symmetric_16(x, weights, 32);
     let most = first_extreme(&found.scale.0);
     if most.abs() < NOTHING {
         out.fill(0);

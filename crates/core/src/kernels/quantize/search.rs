@@ -5,7 +5,34 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
+use multiversion::multiversion;
+
 use super::lanes::{Lanes, Mask, nearest};
+
+/// Defines functions that are compiled for the baseline, AVX2 and AVX-512, each on its own: what is around a search would decide on how
+/// LLVM divides the lanes into vectors.
+macro_rules! compiled {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $search:expr;)*) => {$(
+        $(#[$doc])*
+        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+        pub(super) fn $name($($argument: $type),*) -> $result {
+            $search($($argument),*)
+        }
+    )*};
+}
+pub(super) use compiled;
+
+compiled! {
+    affine_32(x: &[Lanes; 32], weights: &[Lanes; 32], plan: Plan) -> Affine = affine::<32, false>;
+    affine_16(x: &[Lanes; 16], weights: &[Lanes; 16], plan: Plan) -> Affine = affine::<16, false>;
+    /// Like `affine_16`, with a sum of errors that are not squared.
+    affine_16_absolute(x: &[Lanes; 16], weights: &[Lanes; 16], plan: Plan) -> Affine = affine::<16, true>;
+    symmetric_32(x: &[Lanes; 32], weights: &[Lanes; 32], top: i8) -> Symmetric = symmetric::<32>;
+    symmetric_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: i8) -> Symmetric = symmetric::<16>;
+    refined_16(x: &[Lanes; 16], top: i8) -> (Lanes, [Lanes; 16]) = refined::<16>;
+    positive_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: u8) -> (Lanes, [Lanes; 16]) = positive::<16>;
+    positive_8(x: &[Lanes; 8], weights: &[Lanes; 8], top: u8) -> (Lanes, [Lanes; 8]) = positive::<8>;
+}
 
 /// Below this magnitude a sub-block counts as 0.
 pub(super) const NOTHING: f32 = 1e-15;
@@ -40,7 +67,7 @@ impl Affine {
 
 /// Finds scales and offsets. With `ABSOLUTE`, errors are summed without being squared.
 #[inline(always)]
-pub(super) fn affine<const LENGTH: usize, const ABSOLUTE: bool>(
+fn affine<const LENGTH: usize, const ABSOLUTE: bool>(
     x: &[Lanes; LENGTH],
     weights: &[Lanes; LENGTH],
     plan: Plan,
@@ -160,7 +187,7 @@ impl Symmetric {
 
 /// Finds scales for codes from `-top` to `top - 1`.
 #[inline(always)]
-pub(super) fn symmetric<const LENGTH: usize>(
+fn symmetric<const LENGTH: usize>(
     x: &[Lanes; LENGTH],
     weights: &[Lanes; LENGTH],
     top: i8,
@@ -251,7 +278,7 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
 /// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. Returns the codes plus
 /// `top`, too; they are 0 in a lane of nothing.
 #[inline(always)]
-pub(super) fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lanes, [Lanes; LENGTH]) {
+fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lanes, [Lanes; LENGTH]) {
     let (most, extreme) = extreme(x);
     let inverse = Lanes::all(-f32::from(top)) / extreme;
     let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
@@ -295,7 +322,7 @@ pub(super) fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lan
 /// Finds scales of numbers that are not negative for codes from 0 to `top`: the best of nine, then changes of single codes. Returns the
 /// codes as bytes, too.
 #[inline(always)]
-pub(super) fn positive<const LENGTH: usize>(
+fn positive<const LENGTH: usize>(
     x: &[Lanes; LENGTH],
     weights: &[Lanes; LENGTH],
     top: u8,

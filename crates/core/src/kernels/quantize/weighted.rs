@@ -9,7 +9,7 @@ use super::large::{
 };
 use super::numbers::half;
 use super::plain::{blocks, write_4_0, write_4_1, write_5_0, write_5_1};
-use super::search::{Affine, Plan, affine, positive, symmetric};
+use super::search::{Affine, Plan, affine_16, affine_32, positive_8, positive_16, symmetric_16, symmetric_32};
 
 /// The candidates for a type with codes from 0 to `top`.
 const fn plan(top: i8) -> Plan {
@@ -62,7 +62,7 @@ fn symmetric_rows<const BYTES: usize>(
         let mean = Lanes::all(mean_square(source));
         for ((source, importance), out) in parts(source, importance, out, BYTES) {
             let x = transpose::<32>(source);
-            let found = symmetric(&x, &weigh(&x, &transpose(importance), mean), top);
+            let found = symmetric_32(&x, &weigh(&x, &transpose(importance), mean), top);
             for (lane, (block, out)) in blocks(source, out).enumerate() {
                 let codes = block.map(|value| found.code(lane, value, top));
                 write(found.scale.0[lane], &codes, out);
@@ -82,7 +82,7 @@ fn affine_rows<const BYTES: usize>(
         let mean = Lanes::all(mean_square(source));
         for ((source, importance), out) in parts(source, importance, out, BYTES) {
             let x = transpose::<32>(source);
-            let found = affine::<32, false>(&x, &weigh(&x, &transpose(importance), mean), plan(top));
+            let found = affine_32(&x, &weigh(&x, &transpose(importance), mean), plan(top));
             for (lane, (block, out)) in blocks(source, out).enumerate() {
                 let codes = block.map(|value| found.code(lane, value, top.cast_unsigned()));
                 write([half(found.scale.0[lane]), half(-found.offset.0[lane])], &codes, out);
@@ -194,12 +194,6 @@ impl<const COUNT: usize> Found<COUNT> {
             self.weights[at].0[block] = weight.0[lane];
         }
     }
-
-    /// Returns the factors of the scales and of the offsets as float16, and their codes for each block.
-    #[inline(always)]
-    fn positive(&self, top: u8) -> [(Lanes, [Lanes; COUNT]); 2] {
-        [positive(&self.scales, &self.weights, top), positive(&self.offsets, &self.weights, top)]
-    }
 }
 
 /// Returns the codes of one block.
@@ -219,11 +213,12 @@ pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
             let x = transpose::<16>(block);
             let variance = batch.squares.0[at] / 256.0;
             let weights = weigh(&x, &transpose(importance), Lanes::all(variance));
-            let affine = affine::<16, false>(&x, &weights, plan(3));
+            let affine = affine_16(&x, &weights, plan(3));
             found.store(at, affine.scale, affine.offset, sum(&weights));
             *each = Some(affine);
         }
-        let [(d, scales), (dmin, offsets)] = found.positive(15);
+        let [(d, scales), (dmin, offsets)] =
+            [&found.scales, &found.offsets].map(|values| positive_16(values, &found.weights, 15));
         for (at, ((block, out), affine)) in batch.blocks().zip(out).zip(each.iter().flatten()).enumerate() {
             let (scales, offsets) = (codes_of(&scales, at), codes_of(&offsets, at));
             let mut packed = scales;
@@ -246,11 +241,11 @@ pub(super) fn q3_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
             let x = transpose::<16>(block);
             let variance = 2.0 * batch.squares.0[at] / 256.0;
             let weights = weigh(&x, &transpose(importance), Lanes::all(variance));
-            let symmetric = symmetric(&x, &weights, 4);
+            let symmetric = symmetric_16(&x, &weights, 4);
             found.store(at, symmetric.scale, Lanes::ZERO, sum(&weights));
             *each = Some(symmetric);
         }
-        let scales = symmetric(&found.scales, &found.weights, 32);
+        let scales = symmetric_16(&found.scales, &found.weights, 32);
         let blocks = batch.blocks().zip(out).zip(each.iter().flatten()).enumerate();
         for (at, ((block, out), symmetric)) in blocks {
             let parts = found.scales.map(|part| scales.code(at, part.0[at], 32));
@@ -276,11 +271,12 @@ fn eights<const BYTES: usize>(
             let x = transpose::<32>(pair);
             let variance = Lanes::all(2.0) * batch.squares_of_pair(at) / Lanes::all(256.0);
             let weights = weigh(&x, &transpose(importance), variance);
-            let affine = affine::<32, false>(&x, &weights, plan(top));
+            let affine = affine_32(&x, &weights, plan(top));
             found.store(at * 2, affine.scale, affine.offset, sum(&weights));
             *each = Some(affine);
         }
-        let [(d, scales), (dmin, offsets)] = found.positive(63);
+        let [(d, scales), (dmin, offsets)] =
+            [&found.scales, &found.offsets].map(|values| positive_8(values, &found.weights, 63));
         for (at, (block, out)) in batch.blocks().zip(out).enumerate() {
             let Some(affine) = &each[at / 2] else { break };
             let codes = [codes_of(&scales, at), codes_of(&offsets, at)];
