@@ -4,7 +4,7 @@
 
 use multiversion::multiversion;
 
-use super::lanes::{LANES, Lanes, nearest, transpose};
+use super::lanes::{LANES, Lanes, map, nearest, transpose};
 use super::numbers::{half, inverse, truncate};
 use super::plain::{blocks, largest_number, nibbles};
 use super::search::{self, NOTHING, compiled, first_extreme};
@@ -76,7 +76,7 @@ fn best_scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
 pub(super) fn iq4_nl(source: &[f32], out: &mut [u8]) {
     for (source, out) in source.chunks(LANES * 32).zip(out.chunks_mut(LANES * 18)) {
         let x = transpose(source);
-        write_nonlinear(source, scales(&x, &x.map(|x| x * x)), out);
+        write_nonlinear(source, scales(&x, &map(&x, |x| x * x)), out);
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
     for ((block, out), scale) in blocks.zip(scales.0) {
         let inverse = inverse(scale);
         out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        nibbles(&block.map(|value| index(inverse * value)), &mut out[2..]);
+        nibbles(&map(block, |value| index(inverse * value)), &mut out[2..]);
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
 pub(super) fn iq4_xs(source: &[f32], out: &mut [u8]) {
     for (source, out) in source.chunks(LANES * 32).zip(out.chunks_mut(2 * 136)) {
         let x = transpose(source);
-        write_scaled(source, scales(&x, &x.map(|x| x * x)), out);
+        write_scaled(source, scales(&x, &map(&x, |x| x * x)), out);
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
         let codes = out[8..].as_chunks_mut::<16>().0.iter_mut();
         for ((x, out), part) in block.as_chunks::<32>().0.iter().zip(codes).zip(parts) {
             let inverse = inverse(d * f32::from(part));
-            nibbles(&x.map(|value| index(inverse * value)), out);
+            nibbles(&map(x, |value| index(inverse * value)), out);
         }
         let parts = parts.map(|part| (part + 32).cast_unsigned());
         let mut high = 0;
@@ -123,18 +123,28 @@ pub(super) fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
     }
 }
 
-/// Returns the code of the number of `E2M1` that is nearest to `value / scale`, the smaller one of two.
+/// Returns the codes of the numbers of `E2M1` that are nearest to `value / scale`, the smaller one of two.
 #[inline(always)]
-fn minifloat(value: f32, scale: f32) -> u8 {
-    let magnitude = value.abs();
-    let (mut code, mut least) = (0, magnitude);
-    for (at, number) in E2M1.into_iter().enumerate().take(8).skip(1) {
-        let error = (number * scale - magnitude).abs();
-        let less = error < least;
-        code = if less { at as u32 } else { code };
-        least = if less { error } else { least };
+fn minifloats<const LENGTH: usize>(values: &[f32; LENGTH], scale: f32) -> [u8; LENGTH] {
+    let (mut codes, mut least) = ([0_u32; LENGTH], [0.0; LENGTH]);
+    for (least, &value) in least.iter_mut().zip(values) {
+        *least = value.abs();
     }
-    (if value < 0.0 && code > 0 { code | 8 } else { code }) as u8
+    for at in 1..8 {
+        let number = E2M1[at] * scale;
+        for ((code, least), &value) in codes.iter_mut().zip(&mut least).zip(values) {
+            let error = (number - value.abs()).abs();
+            let less = error < *least;
+            *code = if less { at as u32 } else { *code };
+            *least = if less { error } else { *least };
+        }
+    }
+    let mut bytes = [0; LENGTH];
+    for ((byte, code), &value) in bytes.iter_mut().zip(codes).zip(values) {
+        // Zero has no sign.
+        *byte = (if value < 0.0 && code > 0 { code | 8 } else { code }) as u8;
+    }
+    bytes
 }
 
 /// Returns the largest integer that is not above the logarithm to base 2, which the reference computes as a float32: it may round up to
@@ -166,7 +176,7 @@ pub(super) fn mxfp4(source: &[f32], out: &mut [u8]) {
         let bits = if exponent < 2 { 0x0020_0000 << exponent } else { (u32::from(exponent) - 1) << 23 };
         let scale = f32::from_bits(bits);
         out[0] = exponent;
-        nibbles(&block.map(|value| minifloat(value, scale)), &mut out[1..]);
+        nibbles(&minifloats(block, scale), &mut out[1..]);
     }
 }
 
@@ -190,7 +200,7 @@ pub(super) fn nvfp4(source: &[f32], out: &mut [u8]) {
         for ((group, out), byte) in groups.zip(scales) {
             *byte = e4m3(largest_number(group) / 6.0);
             let scale = e4m3_halved(*byte);
-            let codes = group.map(|value| minifloat(value, scale));
+            let codes = minifloats(group, scale);
             let (low, high) = codes.split_at(8);
             for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
                 *out = low | high << 4;

@@ -11,7 +11,7 @@ use std::ops::{Add, Div, Mul, Sub};
 /// The number of lanes: a vector of AVX-512, two of AVX2, four of SSE2 and NEON. Two and more hide the latency of sums.
 pub(super) const LANES: usize = 16;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Lanes(pub [f32; LANES]);
 
@@ -153,10 +153,10 @@ impl Lanes {
         self.map(|value| nearest(value).min(high) as f32)
     }
 
-    /// Returns the low byte of integers.
+    /// Returns the low byte of integers below 2^22.
     #[inline(always)]
     pub(super) fn low_byte(self) -> Self {
-        self.map(|value| f32::from(value as i32 as u8))
+        self.map(|value| f32::from(nearest(value) as u8))
     }
 }
 
@@ -207,6 +207,19 @@ impl Mask {
 #[inline(always)]
 pub(super) fn nearest(value: f32) -> i32 {
     ((value + MAGIC).to_bits() & 0x7f_ffff).cast_signed() - 0x40_0000
+}
+
+/// Like `map` of arrays, which may be a function of its own, without wide vectors.
+#[inline(always)]
+pub(super) fn map<T: Copy, U: Copy + Default, const LENGTH: usize>(
+    values: &[T; LENGTH],
+    each: impl Fn(T) -> U,
+) -> [U; LENGTH] {
+    let mut out = [U::default(); LENGTH];
+    for (out, &value) in out.iter_mut().zip(values) {
+        *out = each(value);
+    }
+    out
 }
 
 /// Transposes sub-blocks of `LENGTH` elements: one into each lane.

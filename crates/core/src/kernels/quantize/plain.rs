@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::lanes::nearest;
+use super::lanes::{map, nearest};
 use super::search::first_extreme;
-use super::numbers::{half, inverse, round_away, truncate};
+use super::numbers::{BELOW_HALF, floor, half, inverse, truncate};
 
 type Block = [f32; 32];
 
@@ -44,49 +44,60 @@ pub(super) fn largest_number(block: &[f32]) -> f32 {
     if bits > INFINITY { first_extreme_of_some(block).abs() } else { f32::from_bits(bits) }
 }
 
-/// Returns the first element with the largest magnitude, with its sign. Ignores NaN; 0 has no sign.
-#[inline(always)]
-fn extreme(block: &[f32]) -> f32 {
-    let bits = magnitude(block);
-    let most = f32::from_bits(bits);
-    let found = |value: f32| block.iter().fold(false, |found, &element| found | (element == value));
-    match (found(most), found(-most)) {
-        (true, false) => most,
-        (false, true) => -most,
-        _ => first_extreme_of_some(block),
-    }
-}
-
 #[cold]
 fn first_extreme_of_some(block: &[f32]) -> f32 {
     first_extreme(block)
 }
 
-/// Returns the smallest and the largest element, without NaN.
+/// Returns the bits of a float so that integers compare as floats do. Negative NaN is below, other NaN above all numbers.
 #[inline(always)]
-fn range(block: &Block) -> (f32, f32) {
-    let (mut low, mut high) = ([f32::MAX; 8], [-f32::MAX; 8]);
-    for part in block.as_chunks::<8>().0 {
-        for (low, &value) in low.iter_mut().zip(part) {
-            *low = if value < *low { value } else { *low };
-        }
-        for (high, &value) in high.iter_mut().zip(part) {
-            *high = if value > *high { value } else { *high };
-        }
+fn ordered(value: f32) -> i32 {
+    let bits = value.to_bits().cast_signed();
+    // The other bits are turned around where the sign is set.
+    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
+}
+
+/// Returns the smallest and the largest element, unless there are infinities or NaN.
+#[inline(always)]
+fn ends(block: &[f32]) -> Option<(f32, f32)> {
+    let (mut low, mut high) = (i32::MAX, i32::MIN);
+    for &value in block {
+        low = low.min(ordered(value));
+        high = high.max(ordered(value));
     }
-    let low = low.into_iter().fold(f32::MAX, |low, value| if value < low { value } else { low });
-    let high = high.into_iter().fold(-f32::MAX, |high, value| if value > high { value } else { high });
-    // Of zeros, the first one decides on the sign.
-    let zero = || block.iter().copied().find(|&value| value == 0.0).unwrap_or_default();
-    match (low == 0.0, high == 0.0) {
-        (true, true) => (zero(), zero()),
-        (true, false) => (zero(), high),
-        _ => (low, high),
+    let float = |ordered: i32| f32::from_bits(ordered.cast_unsigned() ^ ((ordered >> 31).cast_unsigned() >> 1));
+    let finite = low > ordered(f32::NEG_INFINITY) && high < ordered(f32::INFINITY);
+    finite.then_some((float(low), float(high)))
+}
+
+/// Returns the first element with the largest magnitude, with its sign. Ignores NaN; 0 has no sign.
+#[inline(always)]
+fn extreme(block: &[f32]) -> f32 {
+    match ends(block) {
+        Some((low, high)) if high > -low => high,
+        Some((low, high)) if high < -low => low,
+        _ => first_extreme_of_some(block),
     }
 }
 
-/// Returns the code of a number: without its fraction, the low byte, at most `most`.
+/// Returns the smallest and the largest element, without NaN.
 #[inline(always)]
+fn range(block: &Block) -> (f32, f32) {
+    match ends(block) {
+        // Of zeros, the first one decides on the sign.
+        Some((low, high)) if low != 0.0 => (low, high),
+        _ => range_of_some(block),
+    }
+}
+
+#[cold]
+fn range_of_some(block: &Block) -> (f32, f32) {
+    block.iter().fold((f32::MAX, -f32::MAX), |(low, high), &value| {
+        (if value < low { value } else { low }, if value > high { value } else { high })
+    })
+}
+
+/// Returns the code of any number: without its fraction, the low byte, at most `most`.
 fn code(value: f32, most: i8) -> u8 {
     (truncate(value) as i8).min(most).cast_unsigned()
 }
@@ -142,7 +153,18 @@ fn symmetric(block: &Block, most: u8) -> (f32, [u8; 32]) {
     let lowest = -f32::from(most / 2 + 1);
     let scale = extreme(block) / lowest;
     let inverse = inverse(scale);
-    (scale, block.map(|value| code(value * inverse + (0.5 - lowest), most.cast_signed())))
+    let offset = 0.5 - lowest;
+    let codes = if ends(block).is_some() && inverse.is_finite() {
+        map(block, |value| floor(value * inverse + offset).min(most))
+    } else {
+        symmetric_of_any(block, inverse, offset, most.cast_signed())
+    };
+    (scale, codes)
+}
+
+#[cold]
+fn symmetric_of_any(block: &Block, inverse: f32, offset: f32, most: i8) -> [u8; 32] {
+    map(block, |value| code(value * inverse + offset, most))
 }
 
 /// Returns the scale and the smallest element of a type with codes from 0 to `most`, and the codes. `limit` bounds the codes of
@@ -152,7 +174,17 @@ fn asymmetric(block: &Block, most: u8, limit: i8) -> ([u16; 2], [u8; 32]) {
     let (low, high) = range(block);
     let scale = (high - low) / f32::from(most);
     let inverse = inverse(scale);
-    ([half(scale), half(low)], block.map(|value| code((value - low) * inverse + 0.5, limit)))
+    let codes = if ends(block).is_some() && scale.is_finite() && inverse.is_finite() {
+        map(block, |value| floor((value - low) * inverse + 0.5).min(most))
+    } else {
+        asymmetric_of_any(block, low, inverse, limit)
+    };
+    ([half(scale), half(low)], codes)
+}
+
+#[cold]
+fn asymmetric_of_any(block: &Block, low: f32, inverse: f32, limit: i8) -> [u8; 32] {
+    map(block, |value| code((value - low) * inverse + 0.5, limit))
 }
 
 #[inline(always)]
@@ -187,15 +219,27 @@ pub(super) fn q5_1(source: &[f32], out: &mut [u8]) {
     }
 }
 
+#[cold]
+fn bytes_of_any(block: &Block, inverse: f32) -> [u8; 32] {
+    map(block, |value| truncate(value * inverse + BELOW_HALF.copysign(value * inverse)) as u8)
+}
+
 #[inline(always)]
 pub(super) fn q8_0(source: &[f32], out: &mut [u8]) {
     for (block, out) in blocks::<32, 34>(source, out) {
         let scale = largest(block) / 127.0;
         let inverse = inverse(scale);
         out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        for (out, &value) in out[2..].iter_mut().zip(block) {
-            *out = round_away(value * inverse) as u8;
-        }
+        let codes = if scale.is_finite() && inverse.is_finite() && magnitude(block) < INFINITY {
+            map(block, |value| {
+                let value = value * inverse;
+                let code = floor(value.abs() + BELOW_HALF);
+                if value < 0.0 { code.wrapping_neg() } else { code }
+            })
+        } else {
+            bytes_of_any(block, inverse)
+        };
+        out[2..].copy_from_slice(&codes);
     }
 }
 

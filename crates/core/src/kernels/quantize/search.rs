@@ -29,7 +29,7 @@ compiled! {
     affine_16_absolute(x: &[Lanes; 16], weights: &[Lanes; 16], plan: Plan) -> Affine = affine::<16, true>;
     symmetric_32(x: &[Lanes; 32], weights: &[Lanes; 32], top: i8) -> Symmetric = symmetric::<32>;
     symmetric_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: i8) -> Symmetric = symmetric::<16>;
-    refined_16(x: &[Lanes; 16], top: i8) -> (Lanes, [Lanes; 16]) = refined::<16>;
+    refined_16(x: &[[Lanes; 16]; 2], top: i8) -> Refined<16> = refined::<16>;
     positive_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: u8) -> (Lanes, [Lanes; 16]) = positive::<16>;
     positive_8(x: &[Lanes; 8], weights: &[Lanes; 8], top: u8) -> (Lanes, [Lanes; 8]) = positive::<8>;
 }
@@ -275,48 +275,67 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     Symmetric { scale: nothing.choose(Lanes::ZERO, scale), inverse, nothing }
 }
 
-/// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. Returns the codes plus
-/// `top`, too; they are 0 in a lane of nothing.
+/// Scales and codes of the sub-blocks of two blocks.
+pub(super) struct Refined<const LENGTH: usize> {
+    pub scales: [Lanes; 2],
+    /// The codes plus `top`. They are 0 in a lane of nothing.
+    pub codes: [[Lanes; LENGTH]; 2],
+}
+
+/// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. A change waits for the one
+/// before, so two blocks take hardly more time than one.
 #[inline(always)]
-fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lanes, [Lanes; LENGTH]) {
-    let (most, extreme) = extreme(x);
-    let inverse = Lanes::all(-f32::from(top)) / extreme;
-    let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
+fn refined<const LENGTH: usize>(x: &[[Lanes; LENGTH]; 2], top: i8) -> Refined<LENGTH> {
     let (mut weights, mut wx, mut codes) = (*x, *x, *x);
-    for (code, (w, wx)) in codes.iter_mut().zip(weights.iter_mut().zip(&mut wx)) {
-        let x = *code;
-        *w = x * x;
-        *wx = *w * x;
-        *code = (inverse * x).round::<true>(-top, top - 1);
-        sum_lx = sum_lx + *wx * *code;
-        sum_l2 = sum_l2 + *w * *code * *code;
+    let (mut sum_lx, mut sum_l2) = ([Lanes::ZERO; 2], [Lanes::ZERO; 2]);
+    let mut nothing = [Lanes::ZERO.below(Lanes::ZERO); 2];
+    for side in 0..2 {
+        let (most, extreme) = extreme(&x[side]);
+        nothing[side] = most.below(Lanes::all(NOTHING));
+        let inverse = Lanes::all(-f32::from(top)) / extreme;
+        for (at, &x) in x[side].iter().enumerate() {
+            let (w, code) = (x * x, (inverse * x).round::<true>(-top, top - 1));
+            (weights[side][at], wx[side][at], codes[side][at]) = (w, w * x, code);
+            sum_lx[side] = sum_lx[side] + w * x * code;
+            sum_l2[side] = sum_l2[side] + w * code * code;
+        }
     }
     for _ in 0..5 {
         let mut changed = Lanes::ZERO.below(Lanes::ZERO);
-        for (code, (&x, (&w, &wx))) in codes.iter_mut().zip(x.iter().zip(weights.iter().zip(&wx))) {
-            let rest_lx = sum_lx - wx * *code;
-            let rest_l2 = sum_l2 - w * *code * *code;
-            let new = (x * rest_l2 / rest_lx).round::<true>(-top, top - 1);
-            let new_lx = rest_lx + wx * new;
-            let new_l2 = rest_l2 + w * new * new;
-            let smaller = (new_lx * new_lx * sum_l2).above(sum_lx * sum_lx * new_l2);
-            let possible = rest_lx.above(Lanes::ZERO).and(new.differs(*code)).and(new_l2.above(Lanes::ZERO));
-            let better = possible.and(smaller);
-            *code = better.choose(new, *code);
-            sum_lx = better.choose(new_lx, sum_lx);
-            sum_l2 = better.choose(new_l2, sum_l2);
-            changed = changed.or(better);
+        for at in 0..LENGTH {
+            for side in 0..2 {
+                let (w, wx, code) = (weights[side][at], wx[side][at], codes[side][at]);
+                let rest_lx = sum_lx[side] - wx * code;
+                let rest_l2 = sum_l2[side] - w * code * code;
+                let new = (x[side][at] * rest_l2 / rest_lx).round::<true>(-top, top - 1);
+                let new_lx = rest_lx + wx * new;
+                let new_l2 = rest_l2 + w * new * new;
+                let smaller =
+                    (new_lx * new_lx * sum_l2[side]).above(sum_lx[side] * sum_lx[side] * new_l2);
+                let better = rest_lx
+                    .above(Lanes::ZERO)
+                    .and(new.differs(code))
+                    .and(new_l2.above(Lanes::ZERO))
+                    .and(smaller);
+                codes[side][at] = better.choose(new, code);
+                sum_lx[side] = better.choose(new_lx, sum_lx[side]);
+                sum_l2[side] = better.choose(new_l2, sum_l2[side]);
+                changed = changed.or(better);
+            }
         }
         if !changed.any() {
             break;
         }
     }
-    let nothing = most.below(Lanes::all(NOTHING));
-    let scale = sum_l2.above(Lanes::ZERO).choose(sum_lx / sum_l2, Lanes::ZERO);
-    for code in &mut codes {
-        *code = nothing.choose(Lanes::ZERO, *code + Lanes::all(top.into()));
+    let mut scales = [Lanes::ZERO; 2];
+    for side in 0..2 {
+        let scale = sum_l2[side].above(Lanes::ZERO).choose(sum_lx[side] / sum_l2[side], Lanes::ZERO);
+        scales[side] = nothing[side].choose(Lanes::ZERO, scale);
+        for code in &mut codes[side] {
+            *code = nothing[side].choose(Lanes::ZERO, *code + Lanes::all(top.into()));
+        }
     }
-    (nothing.choose(Lanes::ZERO, scale), codes)
+    Refined { scales, codes }
 }
 
 /// Finds scales of numbers that are not negative for codes from 0 to `top`: the best of nine, then changes of single codes. Returns the

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
+use super::lanes::map;
 use super::numbers::{half, inverse};
 use super::plain::{blocks, largest};
 
@@ -13,7 +14,7 @@ fn digits(block: &[f32; 256]) -> (u16, [u8; 256]) {
     // Where the scale is the largest magnitude, no quotient is much beyond 1.
     let usual = inverse.is_finite() && block.iter().fold(true, |all, value| all & !value.is_nan());
     let digits = if usual {
-        block.map(|value| {
+        map(block, |value| {
             let value = value * inverse;
             1 + u8::from(value >= 0.5) - u8::from(value <= -0.5)
         })
@@ -26,7 +27,7 @@ fn digits(block: &[f32; 256]) -> (u16, [u8; 256]) {
 /// Like `lroundf` of the reference's build, of which 32 bits are used: what an i64 cannot hold, and NaN, become the smallest i64.
 #[cold]
 fn any_digits(block: &[f32; 256], inverse: f32) -> [u8; 256] {
-    block.map(|value| match (value * inverse).round() as i64 {
+    map(block, |value| match (value * inverse).round() as i64 {
         i64::MAX => 1,
         digit => (digit as u8).wrapping_add(1),
     })

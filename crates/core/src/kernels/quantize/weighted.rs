@@ -3,7 +3,7 @@
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::four::{scales, write_nonlinear, write_scaled};
-use super::lanes::{LANES, Lanes, transpose};
+use super::lanes::{LANES, Lanes, map, transpose};
 use super::large::{
     BLOCK, finish_eight, finish_three, finish_two, pack_sixes, six_bits, write_five, write_four,
 };
@@ -64,7 +64,7 @@ fn symmetric_rows<const BYTES: usize>(
             let x = transpose::<32>(source);
             let found = symmetric_32(&x, &weigh(&x, &transpose(importance), mean), top);
             for (lane, (block, out)) in blocks(source, out).enumerate() {
-                let codes = block.map(|value| found.code(lane, value, top));
+                let codes = map(block, |value| found.code(lane, value, top));
                 write(found.scale.0[lane], &codes, out);
             }
         }
@@ -84,7 +84,7 @@ fn affine_rows<const BYTES: usize>(
             let x = transpose::<32>(source);
             let found = affine_32(&x, &weigh(&x, &transpose(importance), mean), plan(top));
             for (lane, (block, out)) in blocks(source, out).enumerate() {
-                let codes = block.map(|value| found.code(lane, value, top.cast_unsigned()));
+                let codes = map(block, |value| found.code(lane, value, top.cast_unsigned()));
                 write([half(found.scale.0[lane]), half(-found.offset.0[lane])], &codes, out);
             }
         }
@@ -199,7 +199,7 @@ impl<const COUNT: usize> Found<COUNT> {
 /// Returns the codes of one block.
 #[inline(always)]
 fn codes_of<const COUNT: usize>(codes: &[Lanes; COUNT], block: usize) -> [u8; COUNT] {
-    codes.map(|codes| codes.0[block] as u8)
+    map(codes, |codes| codes.0[block] as u8)
 }
 
 #[inline(always)]
@@ -248,7 +248,7 @@ pub(super) fn q3_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
         let scales = symmetric_16(&found.scales, &found.weights, 32);
         let blocks = batch.blocks().zip(out).zip(each.iter().flatten()).enumerate();
         for (at, ((block, out), symmetric)) in blocks {
-            let parts = found.scales.map(|part| scales.code(at, part.0[at], 32));
+            let parts = map(&found.scales, |part| scales.code(at, part.0[at], 32));
             let code = |lane: usize, element: usize| symmetric.code(lane, block[lane * 16 + element], 4);
             finish_three(block, parts, half(scales.scale.0[at]), code, out);
         }
