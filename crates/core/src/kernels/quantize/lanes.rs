@@ -15,9 +15,10 @@ pub(super) const LANES: usize = 16;
 #[repr(align(64))]
 pub(super) struct Lanes(pub [f32; LANES]);
 
-/// A condition for each lane.
+/// A condition for each lane: all bits are set, or none. Of booleans, LLVM would make vectors of bytes between the operations.
 #[derive(Clone, Copy)]
-pub(super) struct Mask([bool; LANES]);
+#[repr(align(64))]
+pub(super) struct Mask([u32; LANES]);
 
 /// 1.5 * 2^23. The sum with a number below 2^22 has the nearest integer in its low bits, ties to even.
 const MAGIC: f32 = 12_582_912.0;
@@ -73,9 +74,9 @@ impl Lanes {
 
     #[inline(always)]
     fn compare(self, other: Self, each: impl Fn(f32, f32) -> bool) -> Mask {
-        let mut mask = [false; LANES];
+        let mut mask = [0; LANES];
         for (mask, (a, b)) in mask.iter_mut().zip(self.0.into_iter().zip(other.0)) {
-            *mask = each(a, b);
+            *mask = if each(a, b) { u32::MAX } else { 0 };
         }
         Mask(mask)
     }
@@ -161,8 +162,10 @@ impl Lanes {
 }
 
 impl Mask {
+    pub(super) const NONE: Self = Self([0; LANES]);
+
     pub(super) fn of(&self, lane: usize) -> bool {
-        self.0[lane]
+        self.0[lane] != 0
     }
 
     #[inline(always)]
@@ -185,19 +188,19 @@ impl Mask {
 
     #[inline(always)]
     pub(super) fn all(self) -> bool {
-        self.0.into_iter().fold(true, |all, lane| all & lane)
+        self.0.into_iter().fold(u32::MAX, |all, lane| all & lane) != 0
     }
 
     #[inline(always)]
     pub(super) fn any(self) -> bool {
-        self.0.into_iter().fold(false, |any, lane| any | lane)
+        self.0.into_iter().fold(0, |any, lane| any | lane) != 0
     }
 
     #[inline(always)]
     pub(super) fn choose(self, yes: Lanes, no: Lanes) -> Lanes {
         let mut result = no;
         for (lane, (mask, yes)) in result.0.iter_mut().zip(self.0.into_iter().zip(yes.0)) {
-            *lane = if mask { yes } else { *lane };
+            *lane = f32::from_bits(yes.to_bits() & mask | lane.to_bits() & !mask);
         }
         result
     }

@@ -282,59 +282,80 @@ pub(super) struct Refined<const LENGTH: usize> {
     pub codes: [[Lanes; LENGTH]; 2],
 }
 
+/// The sums of `weight * x * code` and of `weight * code * code`.
+#[derive(Clone, Copy)]
+struct Sums {
+    lx: Lanes,
+    l2: Lanes,
+}
+
+impl Sums {
+    const ZERO: Self = Self { lx: Lanes::ZERO, l2: Lanes::ZERO };
+
+    #[inline(always)]
+    fn and(self, w: Lanes, wx: Lanes, code: Lanes) -> Self {
+        Self { lx: self.lx + wx * code, l2: self.l2 + w * code * code }
+    }
+
+    /// Changes the code of an element where that makes the error smaller. Returns the new sums and the new code.
+    #[inline(always)]
+    fn change(self, x: Lanes, w: Lanes, wx: Lanes, code: Lanes, top: i8) -> (Self, Lanes) {
+        let rest = Self { lx: self.lx - wx * code, l2: self.l2 - w * code * code };
+        let new_code = (x * rest.l2 / rest.lx).round::<true>(-top, top - 1);
+        let new = rest.and(w, wx, new_code);
+        let smaller = (new.lx * new.lx * self.l2).above(self.lx * self.lx * new.l2);
+        let possible =
+            rest.lx.above(Lanes::ZERO).and(new_code.differs(code)).and(new.l2.above(Lanes::ZERO));
+        let better = possible.and(smaller);
+        let sums = Self { lx: better.choose(new.lx, self.lx), l2: better.choose(new.l2, self.l2) };
+        (sums, better.choose(new_code, code))
+    }
+
+    #[inline(always)]
+    fn scale(self) -> Lanes {
+        self.l2.above(Lanes::ZERO).choose(self.lx / self.l2, Lanes::ZERO)
+    }
+}
+
 /// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. A change waits for the one
 /// before, so two blocks take hardly more time than one.
 #[inline(always)]
 fn refined<const LENGTH: usize>(x: &[[Lanes; LENGTH]; 2], top: i8) -> Refined<LENGTH> {
-    let (mut weights, mut wx, mut codes) = (*x, *x, *x);
-    let (mut sum_lx, mut sum_l2) = ([Lanes::ZERO; 2], [Lanes::ZERO; 2]);
-    let mut nothing = [Lanes::ZERO.below(Lanes::ZERO); 2];
+    let (mut w, mut wx, mut codes) = (*x, *x, *x);
+    let (mut sums, mut nothing) = ([Sums::ZERO; 2], [Mask::NONE; 2]);
     for side in 0..2 {
         let (most, extreme) = extreme(&x[side]);
         nothing[side] = most.below(Lanes::all(NOTHING));
         let inverse = Lanes::all(-f32::from(top)) / extreme;
-        for (at, &x) in x[side].iter().enumerate() {
-            let (w, code) = (x * x, (inverse * x).round::<true>(-top, top - 1));
-            (weights[side][at], wx[side][at], codes[side][at]) = (w, w * x, code);
-            sum_lx[side] = sum_lx[side] + w * x * code;
-            sum_l2[side] = sum_l2[side] + w * code * code;
+        for at in 0..LENGTH {
+            let x = x[side][at];
+            let code = (inverse * x).round::<true>(-top, top - 1);
+            sums[side] = sums[side].and(x * x, x * x * x, code);
+            (w[side][at], wx[side][at], codes[side][at]) = (x * x, x * x * x, code);
         }
     }
+    let [mut first, mut second] = sums;
     for _ in 0..5 {
-        let mut changed = Lanes::ZERO.below(Lanes::ZERO);
+        let mut moved = Lanes::ZERO;
         for at in 0..LENGTH {
-            for side in 0..2 {
-                let (w, wx, code) = (weights[side][at], wx[side][at], codes[side][at]);
-                let rest_lx = sum_lx[side] - wx * code;
-                let rest_l2 = sum_l2[side] - w * code * code;
-                let new = (x[side][at] * rest_l2 / rest_lx).round::<true>(-top, top - 1);
-                let new_lx = rest_lx + wx * new;
-                let new_l2 = rest_l2 + w * new * new;
-                let smaller =
-                    (new_lx * new_lx * sum_l2[side]).above(sum_lx[side] * sum_lx[side] * new_l2);
-                let better = rest_lx
-                    .above(Lanes::ZERO)
-                    .and(new.differs(code))
-                    .and(new_l2.above(Lanes::ZERO))
-                    .and(smaller);
-                codes[side][at] = better.choose(new, code);
-                sum_lx[side] = better.choose(new_lx, sum_lx[side]);
-                sum_l2[side] = better.choose(new_l2, sum_l2[side]);
-                changed = changed.or(better);
-            }
+            let [old, old_second] = [codes[0][at], codes[1][at]];
+            let (code, code_second);
+            (first, code) = first.change(x[0][at], w[0][at], wx[0][at], old, top);
+            (second, code_second) = second.change(x[1][at], w[1][at], wx[1][at], old_second, top);
+            (codes[0][at], codes[1][at]) = (code, code_second);
+            moved = moved + (code - old).abs() + (code_second - old_second).abs();
         }
-        if !changed.any() {
+        if moved.equals(Lanes::ZERO).all() {
             break;
         }
     }
-    let mut scales = [Lanes::ZERO; 2];
-    for side in 0..2 {
-        let scale = sum_l2[side].above(Lanes::ZERO).choose(sum_lx[side] / sum_l2[side], Lanes::ZERO);
-        scales[side] = nothing[side].choose(Lanes::ZERO, scale);
-        for code in &mut codes[side] {
-            *code = nothing[side].choose(Lanes::ZERO, *code + Lanes::all(top.into()));
+    for (codes, nothing) in codes.iter_mut().zip(&nothing) {
+        for code in codes {
+            *code = nothing.choose(Lanes::ZERO, *code + Lanes::all(top.into()));
         }
     }
+    let scales =
+        [nothing[0].choose(Lanes::ZERO, first.scale()), nothing[1].choose(Lanes::ZERO, second.scale())];
     Refined { scales, codes }
 }
 
@@ -374,7 +395,7 @@ fn positive<const LENGTH: usize>(
         *code = code.low_byte();
     }
     for _ in 0..5 {
-        let mut changed = Lanes::ZERO.below(Lanes::ZERO);
+        let mut changed = Mask::NONE;
         for (code, (&x, &w)) in codes.iter_mut().zip(x.iter().zip(weights)) {
             let rest_lx = sum_lx - w * x * *code;
             let rest_l2 = sum_l2 - w * *code * *code;
