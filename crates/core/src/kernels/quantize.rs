@@ -8,6 +8,7 @@ mod numbers;
 mod plain;
 mod search;
 mod ternary;
+mod weighted;
 
 use multiversion::multiversion;
 
@@ -20,6 +21,7 @@ pub struct Kind {
     elements: usize,
     bytes: usize,
     widest: Functions,
+    #[cfg(test)]
     baseline: Functions,
 }
 
@@ -46,6 +48,7 @@ macro_rules! kinds {
                 }
                 Functions { plain, weighted: kinds!(@widest $($weighted)?) }
             },
+            #[cfg(test)]
             baseline: {
                 fn plain(source: &[f32], out: &mut [u8]) {
                     $plain(source, out);
@@ -72,19 +75,19 @@ macro_rules! kinds {
 }
 
 kinds! {
-    "q4_0" 32 18 plain::q4_0;
-    "q4_1" 32 20 plain::q4_1;
-    "q5_0" 32 22 plain::q5_0;
-    "q5_1" 32 24 plain::q5_1;
+    "q4_0" 32 18 plain::q4_0, weighted::q4_0;
+    "q4_1" 32 20 plain::q4_1, weighted::q4_1;
+    "q5_0" 32 22 plain::q5_0, weighted::q5_0;
+    "q5_1" 32 24 plain::q5_1, weighted::q5_1;
     "q8_0" 32 34 plain::q8_0;
-    "q2_k" 256 84 large::q2_k;
-    "q3_k" 256 110 large::q3_k;
-    "q4_k" 256 144 large::q4_k;
-    "q5_k" 256 176 large::q5_k;
-    "q6_k" 256 210 large::q6_k;
+    "q2_k" 256 84 large::q2_k, weighted::q2_k;
+    "q3_k" 256 110 large::q3_k, weighted::q3_k;
+    "q4_k" 256 144 large::q4_k, weighted::q4_k;
+    "q5_k" 256 176 large::q5_k, weighted::q5_k;
+    "q6_k" 256 210 large::q6_k, weighted::q6_k;
     "q8_k" 256 292 plain::q8_k;
-    "iq4_nl" 32 18 four::iq4_nl;
-    "iq4_xs" 256 136 four::iq4_xs;
+    "iq4_nl" 32 18 four::iq4_nl, weighted::iq4_nl;
+    "iq4_xs" 256 136 four::iq4_xs, weighted::iq4_xs;
     "tq1_0" 256 54 ternary::tq1_0;
     "tq2_0" 256 66 ternary::tq2_0;
     "mxfp4" 32 17 four::mxfp4;
@@ -128,18 +131,6 @@ impl Kind {
         out: &mut [u8],
     ) -> Result<()> {
         self.run(self.widest, source, row, importance, out)
-    }
-
-    /// Like `quantize`, without vectors that the baseline of the platform does not have. For tests, which compare both.
-    #[doc(hidden)]
-    pub fn quantize_baseline(
-        &self,
-        source: &[f32],
-        row: usize,
-        importance: Option<&[f32]>,
-        out: &mut [u8],
-    ) -> Result<()> {
-        self.run(self.baseline, source, row, importance, out)
     }
 
     fn run(

@@ -2,11 +2,17 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::lanes::{LANES, Lanes, nearest, transpose};
+use multiversion::multiversion;
+
+use super::lanes::{LANES, Lanes, map, nearest, transpose};
 use super::numbers::{half, inverse, truncate};
-use super::plain::{each, largest_number, nibbles};
-use super::search::{self, NOTHING, first_extreme};
+use super::plain::{blocks, largest_number, nibbles};
+use super::search::{self, NOTHING, compiled, first_extreme};
 use crate::kernels::dequantize::{E2M1, IQ4, e4m3_halved};
+
+compiled! {
+    scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes = best_scales;
+}
 
 /// The steps of the search to both sides.
 const STEPS: i8 = 7;
@@ -37,25 +43,28 @@ fn index(value: f32) -> u8 {
     index as u8
 }
 
+/// Returns the sums of `weight * x * number` and of `weight * number * number`.
+#[inline(always)]
+fn sums(x: &[Lanes; 32], weights: &[Lanes; 32], inverse: Lanes) -> (Lanes, Lanes) {
+    let (mut sum_x, mut sum_2) = (Lanes::ZERO, Lanes::ZERO);
+    for (&x, &w) in x.iter().zip(weights) {
+        let q = (inverse * x).map(number);
+        let wq = w * q;
+        sum_x = sum_x + wq * x;
+        sum_2 = sum_2 + wq * q;
+    }
+    (sum_x, sum_2)
+}
+
 /// Finds the scales of sub-blocks with the least weighted error.
 #[inline(always)]
-fn scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
+fn best_scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
     let (most, extreme) = search::extreme(x);
-    let sums = |inverse: Lanes| {
-        let (mut sum_x, mut sum_2) = (Lanes::ZERO, Lanes::ZERO);
-        for (&x, &w) in x.iter().zip(weights) {
-            let q = (inverse * x).map(number);
-            let wq = w * q;
-            sum_x = sum_x + wq * x;
-            sum_2 = sum_2 + wq * q;
-        }
-        (sum_x, sum_2)
-    };
-    let (sum_x, sum_2) = sums(Lanes::all(1.0) / (extreme.negative() / Lanes::all(IQ4[0])));
+    let (sum_x, sum_2) = sums(x, weights, Lanes::all(1.0) / (extreme.negative() / Lanes::all(IQ4[0])));
     let mut scale = sum_2.above(Lanes::ZERO).choose(sum_x / sum_2, Lanes::ZERO);
     let mut best = scale * sum_x;
     for step in -STEPS..=STEPS {
-        let (sum_x, sum_2) = sums(Lanes::all(f32::from(step) + IQ4[0]) / extreme);
+        let (sum_x, sum_2) = sums(x, weights, Lanes::all(f32::from(step) + IQ4[0]) / extreme);
         let better = sum_2.above(Lanes::ZERO).and((sum_x * sum_x).above(best * sum_2));
         scale = better.choose(sum_x / sum_2, scale);
         best = better.choose(scale * sum_x, best);
@@ -67,17 +76,17 @@ fn scales(x: &[Lanes; 32], weights: &[Lanes; 32]) -> Lanes {
 pub(super) fn iq4_nl(source: &[f32], out: &mut [u8]) {
     for (source, out) in source.chunks(LANES * 32).zip(out.chunks_mut(LANES * 18)) {
         let x = transpose(source);
-        write_nonlinear(source, scales(&x, &x.map(|x| x * x)), out);
+        write_nonlinear(source, scales(&x, &map(&x, |x| x * x)), out);
     }
 }
 
 #[inline(always)]
-fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
+pub(super) fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
     let blocks = source.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<18>().0);
     for ((block, out), scale) in blocks.zip(scales.0) {
         let inverse = inverse(scale);
         out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        nibbles(&block.map(|value| index(inverse * value)), &mut out[2..]);
+        nibbles(&map(block, |value| index(inverse * value)), &mut out[2..]);
     }
 }
 
@@ -85,12 +94,12 @@ fn write_nonlinear(source: &[f32], scales: Lanes, out: &mut [u8]) {
 pub(super) fn iq4_xs(source: &[f32], out: &mut [u8]) {
     for (source, out) in source.chunks(LANES * 32).zip(out.chunks_mut(2 * 136)) {
         let x = transpose(source);
-        write_scaled(source, scales(&x, &x.map(|x| x * x)), out);
+        write_scaled(source, scales(&x, &map(&x, |x| x * x)), out);
     }
 }
 
 #[inline(always)]
-fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
+pub(super) fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
     let blocks = source.as_chunks::<256>().0.iter().zip(out.as_chunks_mut::<136>().0);
     for ((block, out), scales) in blocks.zip(scales.0.as_chunks::<8>().0) {
         let d = -first_extreme(scales) / 32.0;
@@ -99,7 +108,7 @@ fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
         let codes = out[8..].as_chunks_mut::<16>().0.iter_mut();
         for ((x, out), part) in block.as_chunks::<32>().0.iter().zip(codes).zip(parts) {
             let inverse = inverse(d * f32::from(part));
-            nibbles(&x.map(|value| index(inverse * value)), out);
+            nibbles(&map(x, |value| index(inverse * value)), out);
         }
         let parts = parts.map(|part| (part + 32).cast_unsigned());
         let mut high = 0;
@@ -114,18 +123,28 @@ fn write_scaled(source: &[f32], scales: Lanes, out: &mut [u8]) {
     }
 }
 
-/// Returns the code of the number of `E2M1` that is nearest to `value / scale`, the smaller one of two.
+/// Returns the codes of the numbers of `E2M1` that are nearest to `value / scale`, the smaller one of two.
 #[inline(always)]
-fn minifloat(value: f32, scale: f32) -> u8 {
-    let magnitude = value.abs();
-    let (mut code, mut least) = (0, magnitude);
-    for (at, number) in E2M1.into_iter().enumerate().take(8).skip(1) {
-        let error = (number * scale - magnitude).abs();
-        let less = error < least;
-        code = if less { at as u32 } else { code };
-        least = if less { error } else { least };
+fn minifloats<const LENGTH: usize>(values: &[f32; LENGTH], scale: f32) -> [u8; LENGTH] {
+    let (mut codes, mut least) = ([0_u32; LENGTH], [0.0; LENGTH]);
+    for (least, &value) in least.iter_mut().zip(values) {
+        *least = value.abs();
     }
-    (if value < 0.0 && code > 0 { code | 8 } else { code }) as u8
+    for at in 1..8 {
+        let number = E2M1[at] * scale;
+        for ((code, least), &value) in codes.iter_mut().zip(&mut least).zip(values) {
+            let error = (number - value.abs()).abs();
+            let less = error < *least;
+            *code = if less { at as u32 } else { *code };
+            *least = if less { error } else { *least };
+        }
+    }
+    let mut bytes = [0; LENGTH];
+    for ((byte, code), &value) in bytes.iter_mut().zip(codes).zip(values) {
+        // Zero has no sign.
+        *byte = (if value < 0.0 && code > 0 { code | 8 } else { code }) as u8;
+    }
+    bytes
 }
 
 /// Returns the largest integer that is not above the logarithm to base 2, which the reference computes as a float32: it may round up to
@@ -148,7 +167,7 @@ fn logarithm(value: f32) -> i32 {
 
 #[inline(always)]
 pub(super) fn mxfp4(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; 32], out: &mut [u8; 17]| {
+    for (block, out) in blocks::<32, 17>(source, out) {
         let most = largest_number(block);
         let exponent = match most {
             0.0 | f32::INFINITY => 0,
@@ -157,8 +176,8 @@ pub(super) fn mxfp4(source: &[f32], out: &mut [u8]) {
         let bits = if exponent < 2 { 0x0020_0000 << exponent } else { (u32::from(exponent) - 1) << 23 };
         let scale = f32::from_bits(bits);
         out[0] = exponent;
-        nibbles(&block.map(|value| minifloat(value, scale)), &mut out[1..]);
-    });
+        nibbles(&minifloats(block, scale), &mut out[1..]);
+    }
 }
 
 /// Returns the E4M3 number nearest to a number that is not negative: ties go up, 448 is the largest.
@@ -175,17 +194,17 @@ fn e4m3(value: f32) -> u8 {
 
 #[inline(always)]
 pub(super) fn nvfp4(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; 64], out: &mut [u8; 36]| {
+    for (block, out) in blocks::<64, 36>(source, out) {
         let (scales, codes) = out.split_at_mut(4);
         let groups = block.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<8>().0);
         for ((group, out), byte) in groups.zip(scales) {
             *byte = e4m3(largest_number(group) / 6.0);
             let scale = e4m3_halved(*byte);
-            let codes = group.map(|value| minifloat(value, scale));
+            let codes = minifloats(group, scale);
             let (low, high) = codes.split_at(8);
             for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
                 *out = low | high << 4;
             }
         }
-    });
+    }
 }

@@ -11,13 +11,14 @@ use std::ops::{Add, Div, Mul, Sub};
 /// The number of lanes: a vector of AVX-512, two of AVX2, four of SSE2 and NEON. Two and more hide the latency of sums.
 pub(super) const LANES: usize = 16;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Lanes(pub [f32; LANES]);
 
-/// A condition for each lane.
+/// A condition for each lane: all bits are set, or none. Of booleans, LLVM would make vectors of bytes between the operations.
 #[derive(Clone, Copy)]
-pub(super) struct Mask([bool; LANES]);
+#[repr(align(64))]
+pub(super) struct Mask([u32; LANES]);
 
 /// 1.5 * 2^23. The sum with a number below 2^22 has the nearest integer in its low bits, ties to even.
 const MAGIC: f32 = 12_582_912.0;
@@ -73,9 +74,9 @@ impl Lanes {
 
     #[inline(always)]
     fn compare(self, other: Self, each: impl Fn(f32, f32) -> bool) -> Mask {
-        let mut mask = [false; LANES];
+        let mut mask = [0; LANES];
         for (mask, (a, b)) in mask.iter_mut().zip(self.0.into_iter().zip(other.0)) {
-            *mask = each(a, b);
+            *mask = if each(a, b) { u32::MAX } else { 0 };
         }
         Mask(mask)
     }
@@ -146,9 +147,25 @@ impl Lanes {
     }
 }
 
+impl Lanes {
+    /// Returns the nearest integer, at most `high`. Takes all numbers, as `nearest` does.
+    #[inline(always)]
+    pub(super) fn round_below(self, high: i32) -> Self {
+        self.map(|value| nearest(value).min(high) as f32)
+    }
+
+    /// Returns the low byte of integers below 2^22.
+    #[inline(always)]
+    pub(super) fn low_byte(self) -> Self {
+        self.map(|value| f32::from(nearest(value) as u8))
+    }
+}
+
 impl Mask {
+    pub(super) const NONE: Self = Self([0; LANES]);
+
     pub(super) fn of(&self, lane: usize) -> bool {
-        self.0[lane]
+        self.0[lane] != 0
     }
 
     #[inline(always)]
@@ -171,19 +188,19 @@ impl Mask {
 
     #[inline(always)]
     pub(super) fn all(self) -> bool {
-        self.0.into_iter().fold(true, |all, lane| all & lane)
+        self.0.into_iter().fold(u32::MAX, |all, lane| all & lane) != 0
     }
 
     #[inline(always)]
     pub(super) fn any(self) -> bool {
-        self.0.into_iter().fold(false, |any, lane| any | lane)
+        self.0.into_iter().fold(0, |any, lane| any | lane) != 0
     }
 
     #[inline(always)]
     pub(super) fn choose(self, yes: Lanes, no: Lanes) -> Lanes {
         let mut result = no;
         for (lane, (mask, yes)) in result.0.iter_mut().zip(self.0.into_iter().zip(yes.0)) {
-            *lane = if mask { yes } else { *lane };
+            *lane = f32::from_bits(yes.to_bits() & mask | lane.to_bits() & !mask);
         }
         result
     }
@@ -193,6 +210,19 @@ impl Mask {
 #[inline(always)]
 pub(super) fn nearest(value: f32) -> i32 {
     ((value + MAGIC).to_bits() & 0x7f_ffff).cast_signed() - 0x40_0000
+}
+
+/// Like `map` of arrays, which may be a function of its own, without wide vectors.
+#[inline(always)]
+pub(super) fn map<T: Copy, U: Copy + Default, const LENGTH: usize>(
+    values: &[T; LENGTH],
+    each: impl Fn(T) -> U,
+) -> [U; LENGTH] {
+    let mut out = [U::default(); LENGTH];
+    for (out, &value) in out.iter_mut().zip(values) {
+        *out = each(value);
+    }
+    out
 }
 
 /// Transposes sub-blocks of `LENGTH` elements: one into each lane.

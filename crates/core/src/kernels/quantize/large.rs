@@ -2,14 +2,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::lanes::{LANES, Lanes, nearest, transpose};
+use super::lanes::{LANES, Lanes, map, nearest, transpose};
 use super::numbers::half;
-use super::plain::each;
-use super::search::{Affine, NOTHING, Plan, affine, first_extreme, refined, symmetric};
+use super::plain::blocks;
+use super::search::{Affine, NOTHING, Plan, affine_16_absolute, affine_32, first_extreme, refined_16, symmetric_16};
 use crate::kernels::dequantize::float;
 
 /// The elements of a block.
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// Replaces the codes of a sub-block by those that its rounded factors give: `(value + offset) / scale`. A scale of 0 leaves them.
 #[inline(always)]
@@ -20,7 +20,7 @@ fn recode<const LENGTH: usize>(
     low: i32,
     high: i32,
 ) -> [u8; LENGTH] {
-    x.map(|value| (nearest((value + offset) / scale).clamp(low, high) - low) as u8)
+    map(x, |value| (nearest((value + offset) / scale).clamp(low, high) - low) as u8)
 }
 
 /// Writes codes of two bits: each byte has the codes of four elements at a distance of 32.
@@ -44,7 +44,7 @@ fn parts<const COUNT: usize>(scales: &[f32; COUNT], top: f32) -> (u16, [i32; COU
     let most = scales.iter().copied().fold(0.0, larger);
     if most > 0.0 {
         let inverse = top / most;
-        (half(most / top), scales.map(|scale| nearest(inverse * scale)))
+        (half(most / top), map(scales, |scale| nearest(inverse * scale)))
     } else {
         (half(0.0), [0; COUNT])
     }
@@ -53,9 +53,9 @@ fn parts<const COUNT: usize>(scales: &[f32; COUNT], top: f32) -> (u16, [i32; COU
 #[inline(always)]
 pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
     const PLAN: Plan = Plan { top: 3, first: -0.5, step: 0.1, steps: 15 };
-    each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 84]| {
+    for (block, out) in blocks::<BLOCK, 84>(source, out) {
         let x = transpose::<16>(block);
-        let found = affine::<16, true>(&x, &x.map(Lanes::abs), PLAN);
+        let found = affine_16_absolute(&x, &map(&x, Lanes::abs), PLAN);
         let (d, scales) = parts(&found.scale.0, 15.0);
         let (dmin, offsets) = parts(&found.offset.0, 15.0);
         let mut packed = [0; 16];
@@ -63,18 +63,18 @@ pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
             *packed = (scale | offset << 4) as u8;
         }
         finish_two(block, &found, packed, [d, dmin], out);
-    });
+    }
 }
 
 #[inline(always)]
-fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [u16; 2], out: &mut [u8; 84]) {
+pub(super) fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [u16; 2], out: &mut [u8; 84]) {
     let [d, dmin] = factors.map(float);
     let mut codes = [0; BLOCK];
     let parts = block.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0);
     for (lane, ((x, codes), packed)) in parts.zip(packed).enumerate() {
         let scale = d * f32::from(packed & 15);
         *codes = if scale == 0.0 {
-            x.map(|value| found.code(lane, value, 3))
+            map(x, |value| found.code(lane, value, 3))
         } else {
             recode(x, scale, dmin * f32::from(packed >> 4), 0, 3)
         };
@@ -86,7 +86,7 @@ fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [
 
 /// Packs eight scales and eight offsets of six bits.
 #[inline(always)]
-fn pack_sixes(scales: [u8; 8], offsets: [u8; 8]) -> [u8; 12] {
+pub(super) fn pack_sixes(scales: [u8; 8], offsets: [u8; 8]) -> [u8; 12] {
     let mut packed = [0; 12];
     for at in 0..4 {
         let (scale, offset) = (scales[at + 4], offsets[at + 4]);
@@ -131,7 +131,7 @@ fn eights<const BYTES: usize>(
         let x = transpose::<32>(source);
         let sum = x.iter().fold(Lanes::ZERO, |sum, &x| sum + x * x);
         let mean = (sum / Lanes::all(32.0)).sqrt();
-        let found = affine::<32, false>(&x, &x.map(|x| mean + x.abs()), plan);
+        let found = affine_32(&x, &map(&x, |x| mean + x.abs()), plan);
         let blocks = source.as_chunks::<BLOCK>().0.iter().zip(out.as_chunks_mut::<BYTES>().0);
         for (at, (block, out)) in blocks.enumerate() {
             let of = |lanes: &[f32; LANES]| lanes.as_chunks::<8>().0[at];
@@ -143,7 +143,7 @@ fn eights<const BYTES: usize>(
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-fn finish_eight<const BYTES: usize>(
+pub(super) fn finish_eight<const BYTES: usize>(
     block: &[f32; BLOCK],
     found: &Affine,
     first: usize,
@@ -159,7 +159,7 @@ fn finish_eight<const BYTES: usize>(
         let [scale, offset] = six(&packed, at);
         let scale = d * f32::from(scale);
         *codes = if scale == 0.0 {
-            x.map(|value| found.code(first + at, value, top))
+            map(x, |value| found.code(first + at, value, top))
         } else {
             recode(x, scale, dmin * f32::from(offset), 0, top.into())
         };
@@ -190,7 +190,7 @@ fn single_bits(codes: &[u8; BLOCK], bit: u32, out: &mut [u8]) {
 #[inline(always)]
 pub(super) fn q4_k(source: &[f32], out: &mut [u8]) {
     const PLAN: Plan = Plan { top: 15, first: -1.0, step: 0.1, steps: 20 };
-    eights(source, out, PLAN, |codes, out: &mut [u8; 144]| four_bits(codes, &mut out[16..]));
+    eights(source, out, PLAN, write_four);
 }
 
 #[inline(always)]
@@ -200,32 +200,43 @@ pub(super) fn q5_k(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
+pub(super) fn write_four(codes: &[u8; BLOCK], out: &mut [u8; 144]) {
+    four_bits(codes, &mut out[16..]);
+}
+
+#[inline(always)]
+pub(super) fn write_five(codes: &[u8; BLOCK], out: &mut [u8; 176]) {
     single_bits(codes, 4, &mut out[16..48]);
     four_bits(codes, &mut out[48..]);
 }
 
 #[inline(always)]
 pub(super) fn q3_k(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 110]| {
-        let (scales, found) = refined(&transpose::<16>(block), 4);
-        let most = first_extreme(&scales.0);
-        let (mut d, mut parts) = (half(0.0), [0; 16]);
-        if most != 0.0 {
-            let inverse = -32.0 / most;
-            d = half(1.0 / inverse);
-            parts = scales.0.map(|scale| {
-                let part = nearest(inverse * scale) as i8;
-                (part.clamp(-32, 31) + 32).cast_unsigned()
-            });
+    for (source, out) in source.chunks(2 * BLOCK).zip(out.chunks_mut(2 * 110)) {
+        let mut x = [[Lanes::ZERO; 16]; 2];
+        for (x, block) in x.iter_mut().zip(source.as_chunks::<BLOCK>().0) {
+            *x = transpose(block);
         }
-        finish_three(block, parts, d, |lane, at| found[at].0[lane] as u8, out);
-    });
+        let found = refined_16(&x, 4);
+        let found = found.scales.iter().zip(&found.codes);
+        for ((block, out), (scales, codes)) in blocks::<BLOCK, 110>(source, out).zip(found) {
+            let most = first_extreme(&scales.0);
+            let (mut d, mut parts) = (half(0.0), [0; 16]);
+            if most != 0.0 {
+                let inverse = -32.0 / most;
+                d = half(1.0 / inverse);
+                for (part, scale) in parts.iter_mut().zip(scales.0) {
+                    *part = ((nearest(inverse * scale) as i8).clamp(-32, 31) + 32).cast_unsigned();
+                }
+            }
+            finish_three(block, parts, d, |lane, at| codes[at].0[lane] as u8, out);
+        }
+    }
 }
 
 /// `parts` are the scales of six bits. `found` returns the code of an element of a sub-block whose scale is 0.
 #[inline(always)]
-fn finish_three(
+pub(super) fn finish_three(
     block: &[f32; BLOCK],
     parts: [u8; 16],
     d: u16,
@@ -243,7 +254,7 @@ fn finish_three(
         };
     }
     single_bits(&codes, 2, &mut out[..32]);
-    two_bits(&codes.map(|code| code & 3), &mut out[32..96]);
+    two_bits(&map(&codes, |code| code & 3), &mut out[32..96]);
     for (at, out) in out[96..104].iter_mut().enumerate() {
         *out = parts[at] & 15 | parts[at + 8] << 4;
     }
@@ -255,15 +266,15 @@ fn finish_three(
 
 #[inline(always)]
 pub(super) fn q6_k(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; BLOCK], out: &mut [u8; 210]| {
+    for (block, out) in blocks::<BLOCK, 210>(source, out) {
         let x = transpose::<16>(block);
-        six_bits(block, &x, &x.map(|x| x * x), out);
-    });
+        six_bits(block, &x, &map(&x, |x| x * x), out);
+    }
 }
 
 #[inline(always)]
-fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &mut [u8; 210]) {
-    let found = symmetric(x, weights, 32);
+pub(super) fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &mut [u8; 210]) {
+    let found = symmetric_16(x, weights, 32);
     let most = first_extreme(&found.scale.0);
     if most.abs() < NOTHING {
         out.fill(0);
@@ -271,13 +282,13 @@ fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &
     }
     let inverse = -128.0 / most;
     let d = half(1.0 / inverse);
-    let parts = found.scale.0.map(|scale| nearest(inverse * scale).min(127) as i8);
+    let parts = map(&found.scale.0, |scale| nearest(inverse * scale).min(127) as i8);
     let mut codes = [0; BLOCK];
     let blocks = block.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0);
     for (lane, ((x, codes), part)) in blocks.zip(parts).enumerate() {
         let scale = float(d) * f32::from(part);
         *codes = if scale == 0.0 {
-            x.map(|value| found.code(lane, value, 32))
+            map(x, |value| found.code(lane, value, 32))
         } else {
             recode(x, scale, 0.0, -32, 31)
         };
@@ -290,6 +301,6 @@ fn six_bits(block: &[f32; BLOCK], x: &[Lanes; 16], weights: &[Lanes; 16], out: &
             out[128 + side * 32 + at] = a >> 4 | b >> 4 << 2 | c >> 4 << 4 | d >> 4 << 6;
         }
     }
-    out[192..208].copy_from_slice(&parts.map(i8::cast_unsigned));
+    out[192..208].copy_from_slice(&map(&parts, i8::cast_unsigned));
     out[208..].copy_from_slice(&d.to_le_bytes());
 }

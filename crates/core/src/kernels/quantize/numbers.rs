@@ -29,11 +29,17 @@ pub(super) fn truncate(value: f32) -> i32 {
     if value.is_nan() { i32::MIN } else { integer.wrapping_add((integer == i32::MAX).into()) }
 }
 
-/// Rounds to the nearest integer, ties away from zero, then converts as `truncate` does.
+/// The largest float32 below 1/2. The integer part of its sum with a magnitude is the nearest integer, ties away from zero. With 1/2,
+/// this number itself would become 1.
+pub(super) const BELOW_HALF: f32 = 0.499_999_97;
+
+/// Drops the fraction of a number from 0 to 255. Unlike a conversion by `as`, of vectors, too.
 #[inline(always)]
-pub(super) fn round_away(value: f32) -> i32 {
-    // The largest float32 below 1/2: with 1/2, the number below 1/2 would become 1.
-    truncate(value + 0.499_999_97_f32.copysign(value))
+pub(super) fn floor(value: f32) -> u8 {
+    /// 2^23: the sum with a smaller number has the nearest integer in its low bits.
+    const MAGIC: f32 = 8_388_608.0;
+    let sum = value + MAGIC;
+    (sum.to_bits() - u32::from(sum - MAGIC > value)) as u8
 }
 
 /// Returns 1 divided by a number, and 0 for 0.

@@ -2,23 +2,19 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::lanes::nearest;
+use super::lanes::{map, nearest};
 use super::search::first_extreme;
-use super::numbers::{half, inverse, round_away, truncate};
+use super::numbers::{BELOW_HALF, floor, half, inverse, truncate};
 
 type Block = [f32; 32];
 
-/// Encodes each block with `encode`.
+/// Returns blocks of elements, and the bytes to write of each.
 #[inline(always)]
-pub(super) fn each<const ELEMENTS: usize, const BYTES: usize>(
-    source: &[f32],
-    out: &mut [u8],
-    encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]),
-) {
-    let blocks = source.as_chunks::<ELEMENTS>().0.iter();
-    for (block, out) in blocks.zip(out.as_chunks_mut::<BYTES>().0) {
-        encode(block, out);
-    }
+pub(super) fn blocks<'a, const ELEMENTS: usize, const BYTES: usize>(
+    source: &'a [f32],
+    out: &'a mut [u8],
+) -> impl Iterator<Item = (&'a [f32; ELEMENTS], &'a mut [u8; BYTES])> {
+    source.as_chunks().0.iter().zip(out.as_chunks_mut().0)
 }
 
 /// Returns the largest magnitude as bits, which integers compare as floats do. NaN is above infinity.
@@ -48,49 +44,60 @@ pub(super) fn largest_number(block: &[f32]) -> f32 {
     if bits > INFINITY { first_extreme_of_some(block).abs() } else { f32::from_bits(bits) }
 }
 
-/// Returns the first element with the largest magnitude, with its sign. Ignores NaN; 0 has no sign.
-#[inline(always)]
-fn extreme(block: &[f32]) -> f32 {
-    let bits = magnitude(block);
-    let most = f32::from_bits(bits);
-    let found = |value: f32| block.iter().fold(false, |found, &element| found | (element == value));
-    match (found(most), found(-most)) {
-        (true, false) => most,
-        (false, true) => -most,
-        _ => first_extreme_of_some(block),
-    }
-}
-
 #[cold]
 fn first_extreme_of_some(block: &[f32]) -> f32 {
     first_extreme(block)
 }
 
-/// Returns the smallest and the largest element, without NaN.
+/// Returns the bits of a float so that integers compare as floats do. Negative NaN is below, other NaN above all numbers.
 #[inline(always)]
-fn range(block: &Block) -> (f32, f32) {
-    let (mut low, mut high) = ([f32::MAX; 8], [-f32::MAX; 8]);
-    for part in block.as_chunks::<8>().0 {
-        for (low, &value) in low.iter_mut().zip(part) {
-            *low = if value < *low { value } else { *low };
-        }
-        for (high, &value) in high.iter_mut().zip(part) {
-            *high = if value > *high { value } else { *high };
-        }
+fn ordered(value: f32) -> i32 {
+    let bits = value.to_bits().cast_signed();
+    // The other bits are turned around where the sign is set.
+    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
+}
+
+/// Returns the smallest and the largest element, unless there are infinities or NaN.
+#[inline(always)]
+fn ends(block: &[f32]) -> Option<(f32, f32)> {
+    let (mut low, mut high) = (i32::MAX, i32::MIN);
+    for &value in block {
+        low = low.min(ordered(value));
+        high = high.max(ordered(value));
     }
-    let low = low.into_iter().fold(f32::MAX, |low, value| if value < low { value } else { low });
-    let high = high.into_iter().fold(-f32::MAX, |high, value| if value > high { value } else { high });
-    // Of zeros, the first one decides on the sign.
-    let zero = || block.iter().copied().find(|&value| value == 0.0).unwrap_or_default();
-    match (low == 0.0, high == 0.0) {
-        (true, true) => (zero(), zero()),
-        (true, false) => (zero(), high),
-        _ => (low, high),
+    let float = |ordered: i32| f32::from_bits(ordered.cast_unsigned() ^ ((ordered >> 31).cast_unsigned() >> 1));
+    let finite = low > ordered(f32::NEG_INFINITY) && high < ordered(f32::INFINITY);
+    finite.then_some((float(low), float(high)))
+}
+
+/// Returns the first element with the largest magnitude, with its sign. Ignores NaN; 0 has no sign.
+#[inline(always)]
+fn extreme(block: &[f32]) -> f32 {
+    match ends(block) {
+        Some((low, high)) if high > -low => high,
+        Some((low, high)) if high < -low => low,
+        _ => first_extreme_of_some(block),
     }
 }
 
-/// Returns the code of a number: without its fraction, the low byte, at most `most`.
+/// Returns the smallest and the largest element, without NaN.
 #[inline(always)]
+fn range(block: &Block) -> (f32, f32) {
+    match ends(block) {
+        // Of zeros, the first one decides on the sign.
+        Some((low, high)) if low != 0.0 => (low, high),
+        _ => range_of_some(block),
+    }
+}
+
+#[cold]
+fn range_of_some(block: &Block) -> (f32, f32) {
+    block.iter().fold((f32::MAX, -f32::MAX), |(low, high), &value| {
+        (if value < low { value } else { low }, if value > high { value } else { high })
+    })
+}
+
+/// Returns the code of any number: without its fraction, the low byte, at most `most`.
 fn code(value: f32, most: i8) -> u8 {
     (truncate(value) as i8).min(most).cast_unsigned()
 }
@@ -106,12 +113,38 @@ pub(super) fn nibbles(codes: &[u8; 32], out: &mut [u8]) {
 
 /// Returns the fifth bits of the codes.
 #[inline(always)]
-pub(super) fn fifths(codes: &[u8; 32]) -> [u8; 4] {
+fn fifths(codes: &[u8; 32]) -> [u8; 4] {
     let mut bits = 0;
     for (at, &code) in codes.iter().enumerate() {
         bits |= u32::from(code >> 4 & 1) << at;
     }
     bits.to_le_bytes()
+}
+
+#[inline(always)]
+pub(super) fn write_4_0(scale: f32, codes: &[u8; 32], out: &mut [u8; 18]) {
+    out[..2].copy_from_slice(&half(scale).to_le_bytes());
+    nibbles(codes, &mut out[2..]);
+}
+
+#[inline(always)]
+pub(super) fn write_4_1(factors: [u16; 2], codes: &[u8; 32], out: &mut [u8; 20]) {
+    out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
+    nibbles(codes, &mut out[4..]);
+}
+
+#[inline(always)]
+pub(super) fn write_5_0(scale: f32, codes: &[u8; 32], out: &mut [u8; 22]) {
+    out[..2].copy_from_slice(&half(scale).to_le_bytes());
+    out[2..6].copy_from_slice(&fifths(codes));
+    nibbles(codes, &mut out[6..]);
+}
+
+#[inline(always)]
+pub(super) fn write_5_1(factors: [u16; 2], codes: &[u8; 32], out: &mut [u8; 24]) {
+    out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
+    out[4..8].copy_from_slice(&fifths(codes));
+    nibbles(codes, &mut out[8..]);
 }
 
 /// Returns the scale of a symmetric type with codes from 0 to `most`, and the codes.
@@ -120,7 +153,18 @@ fn symmetric(block: &Block, most: u8) -> (f32, [u8; 32]) {
     let lowest = -f32::from(most / 2 + 1);
     let scale = extreme(block) / lowest;
     let inverse = inverse(scale);
-    (scale, block.map(|value| code(value * inverse + (0.5 - lowest), most.cast_signed())))
+    let offset = 0.5 - lowest;
+    let codes = if ends(block).is_some() && inverse.is_finite() {
+        map(block, |value| floor(value * inverse + offset).min(most))
+    } else {
+        symmetric_of_any(block, inverse, offset, most.cast_signed())
+    };
+    (scale, codes)
+}
+
+#[cold]
+fn symmetric_of_any(block: &Block, inverse: f32, offset: f32, most: i8) -> [u8; 32] {
+    map(block, |value| code(value * inverse + offset, most))
 }
 
 /// Returns the scale and the smallest element of a type with codes from 0 to `most`, and the codes. `limit` bounds the codes of
@@ -130,66 +174,82 @@ fn asymmetric(block: &Block, most: u8, limit: i8) -> ([u16; 2], [u8; 32]) {
     let (low, high) = range(block);
     let scale = (high - low) / f32::from(most);
     let inverse = inverse(scale);
-    ([half(scale), half(low)], block.map(|value| code((value - low) * inverse + 0.5, limit)))
+    let codes = if ends(block).is_some() && scale.is_finite() && inverse.is_finite() {
+        map(block, |value| floor((value - low) * inverse + 0.5).min(most))
+    } else {
+        asymmetric_of_any(block, low, inverse, limit)
+    };
+    ([half(scale), half(low)], codes)
+}
+
+#[cold]
+fn asymmetric_of_any(block: &Block, low: f32, inverse: f32, limit: i8) -> [u8; 32] {
+    map(block, |value| code((value - low) * inverse + 0.5, limit))
 }
 
 #[inline(always)]
 pub(super) fn q4_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 18]| {
+    for (block, out) in blocks::<32, 18>(source, out) {
         let (scale, codes) = symmetric(block, 15);
-        out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        nibbles(&codes, &mut out[2..]);
-    });
+        write_4_0(scale, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q4_1(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 20]| {
+    for (block, out) in blocks::<32, 20>(source, out) {
         let (factors, codes) = asymmetric(block, 15, 15);
-        out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
-        nibbles(&codes, &mut out[4..]);
-    });
+        write_4_1(factors, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q5_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 22]| {
+    for (block, out) in blocks::<32, 22>(source, out) {
         let (scale, codes) = symmetric(block, 31);
-        out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        out[2..6].copy_from_slice(&fifths(&codes));
-        nibbles(&codes, &mut out[6..]);
-    });
+        write_5_0(scale, &codes, out);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q5_1(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 24]| {
+    for (block, out) in blocks::<32, 24>(source, out) {
         let (factors, codes) = asymmetric(block, 31, i8::MAX);
-        out[..4].copy_from_slice(factors.map(u16::to_le_bytes).as_flattened());
-        out[4..8].copy_from_slice(&fifths(&codes));
-        nibbles(&codes, &mut out[8..]);
-    });
+        write_5_1(factors, &codes, out);
+    }
+}
+
+#[cold]
+fn bytes_of_any(block: &Block, inverse: f32) -> [u8; 32] {
+    map(block, |value| truncate(value * inverse + BELOW_HALF.copysign(value * inverse)) as u8)
 }
 
 #[inline(always)]
 pub(super) fn q8_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &Block, out: &mut [u8; 34]| {
+    for (block, out) in blocks::<32, 34>(source, out) {
         let scale = largest(block) / 127.0;
         let inverse = inverse(scale);
         out[..2].copy_from_slice(&half(scale).to_le_bytes());
-        for (out, &value) in out[2..].iter_mut().zip(block) {
-            *out = round_away(value * inverse) as u8;
-        }
-    });
+        let codes = if scale.is_finite() && inverse.is_finite() && magnitude(block) < INFINITY {
+            map(block, |value| {
+                let value = value * inverse;
+                let code = floor(value.abs() + BELOW_HALF);
+                if value < 0.0 { code.wrapping_neg() } else { code }
+            })
+        } else {
+            bytes_of_any(block, inverse)
+        };
+        out[2..].copy_from_slice(&codes);
+    }
 }
 
 #[inline(always)]
 pub(super) fn q8_k(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block: &[f32; 256], out: &mut [u8; 292]| {
+    for (block, out) in blocks::<256, 292>(source, out) {
         let extreme = extreme(block);
         if extreme == 0.0 {
             out.fill(0);
-            return;
+            continue;
         }
         let inverse = -127.0 / extreme;
         let (scale, rest) = out.split_at_mut(4);
@@ -202,5 +262,5 @@ pub(super) fn q8_k(source: &[f32], out: &mut [u8]) {
             let total: i16 = codes.iter().map(|&code| i16::from(code.cast_signed())).sum();
             *sum = total.to_le_bytes();
         }
-    });
+    }
 }

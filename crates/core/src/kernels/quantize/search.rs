@@ -5,7 +5,34 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
+use multiversion::multiversion;
+
 use super::lanes::{Lanes, Mask, nearest};
+
+/// Defines functions that are compiled for the baseline, AVX2 and AVX-512, each on its own: what is around a search would decide on how
+/// LLVM divides the lanes into vectors.
+macro_rules! compiled {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $search:expr;)*) => {$(
+        $(#[$doc])*
+        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+        pub(super) fn $name($($argument: $type),*) -> $result {
+            $search($($argument),*)
+        }
+    )*};
+}
+pub(super) use compiled;
+
+compiled! {
+    affine_32(x: &[Lanes; 32], weights: &[Lanes; 32], plan: Plan) -> Affine = affine::<32, false>;
+    affine_16(x: &[Lanes; 16], weights: &[Lanes; 16], plan: Plan) -> Affine = affine::<16, false>;
+    /// Like `affine_16`, with a sum of errors that are not squared.
+    affine_16_absolute(x: &[Lanes; 16], weights: &[Lanes; 16], plan: Plan) -> Affine = affine::<16, true>;
+    symmetric_32(x: &[Lanes; 32], weights: &[Lanes; 32], top: i8) -> Symmetric = symmetric::<32>;
+    symmetric_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: i8) -> Symmetric = symmetric::<16>;
+    refined_16(x: &[[Lanes; 16]; 2], top: i8) -> Refined<16> = refined::<16>;
+    positive_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: u8) -> (Lanes, [Lanes; 16]) = positive::<16>;
+    positive_8(x: &[Lanes; 8], weights: &[Lanes; 8], top: u8) -> (Lanes, [Lanes; 8]) = positive::<8>;
+}
 
 /// Below this magnitude a sub-block counts as 0.
 pub(super) const NOTHING: f32 = 1e-15;
@@ -31,6 +58,7 @@ pub(super) struct Affine {
 
 impl Affine {
     /// Returns the code that the search found for an element of a lane.
+    #[inline(always)]
     pub(super) fn code(&self, lane: usize, value: f32, top: u8) -> u8 {
         let found = nearest(self.inverse.0[lane] * (value - self.low.0[lane]));
         found.clamp(0, top.into()) as u8
@@ -39,7 +67,7 @@ impl Affine {
 
 /// Finds scales and offsets. With `ABSOLUTE`, errors are summed without being squared.
 #[inline(always)]
-pub(super) fn affine<const LENGTH: usize, const ABSOLUTE: bool>(
+fn affine<const LENGTH: usize, const ABSOLUTE: bool>(
     x: &[Lanes; LENGTH],
     weights: &[Lanes; LENGTH],
     plan: Plan,
@@ -56,6 +84,13 @@ fn affine_of_any<const LENGTH: usize, const ABSOLUTE: bool>(
     plan: Plan,
 ) -> Affine {
     affine_of::<LENGTH, ABSOLUTE, true>(x, weights, plan).0
+}
+
+/// Returns the weighted error of a code.
+#[inline(always)]
+fn error<const ABSOLUTE: bool>(scale: Lanes, low: Lanes, code: Lanes, x: Lanes, w: Lanes) -> Lanes {
+    let difference = scale * code + low - x;
+    w * if ABSOLUTE { difference.abs() } else { difference * difference }
 }
 
 /// Returns also whether all quotients could be rounded, without which the result is of no use unless `ANY`.
@@ -78,10 +113,6 @@ fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
     let flat = high.equals(low);
     // A NaN among the elements is in this sum, though not in the extremes.
     let mut rounded = sum_w.equals(sum_w);
-    let error = |scale: Lanes, low: Lanes, code: Lanes, x: Lanes, w: Lanes| {
-        let difference = scale * code + low - x;
-        w * if ABSOLUTE { difference.abs() } else { difference * difference }
-    };
 
     let mut inverse = Lanes::all(plan.top.into()) / (high - low);
     let mut scale = Lanes::all(1.0) / inverse;
@@ -89,7 +120,7 @@ fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
     rounded = rounded.and((inverse * (high - low)).can_round());
     for (&x, &w) in x.iter().zip(weights) {
         let code = (inverse * (x - low)).round::<ANY>(0, plan.top);
-        best = best + error(scale, low, code, x, w);
+        best = best + error::<ABSOLUTE>(scale, low, code, x, w);
     }
     let mut best_low = low;
 
@@ -116,7 +147,7 @@ fn affine_of<const LENGTH: usize, const ABSOLUTE: bool, const ANY: bool>(
         let new_scale = above.choose(sum_xl / sum_l2, new_scale);
         let mut sum = Lanes::ZERO;
         for (&code, (&x, &w)) in codes.iter().zip(x.iter().zip(weights)) {
-            sum = sum + error(new_scale, new_low, code, x, w);
+            sum = sum + error::<ABSOLUTE>(new_scale, new_low, code, x, w);
         }
         let better = determinant.above(Lanes::ZERO).and(sum.below(best));
         best = better.choose(sum, best);
@@ -144,6 +175,7 @@ pub(super) struct Symmetric {
 
 impl Symmetric {
     /// Returns the code that the search found for an element of a lane, plus `top`. It is 0 in a lane of nothing.
+    #[inline(always)]
     pub(super) fn code(&self, lane: usize, value: f32, top: i8) -> u8 {
         if self.nothing.of(lane) {
             return 0;
@@ -155,7 +187,7 @@ impl Symmetric {
 
 /// Finds scales for codes from `-top` to `top - 1`.
 #[inline(always)]
-pub(super) fn symmetric<const LENGTH: usize>(
+fn symmetric<const LENGTH: usize>(
     x: &[Lanes; LENGTH],
     weights: &[Lanes; LENGTH],
     top: i8,
@@ -197,6 +229,24 @@ pub(super) fn first_extreme(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
 }
 
+/// Returns the sums of `weight * x * code` and of `weight * code * code`.
+#[inline(always)]
+fn symmetric_sums<const LENGTH: usize, const ANY: bool>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    wx: &[Lanes; LENGTH],
+    inverse: Lanes,
+    top: i8,
+) -> (Lanes, Lanes) {
+    let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
+    for (&x, (&w, &wx)) in x.iter().zip(weights.iter().zip(wx)) {
+        let code = (inverse * x).round::<ANY>(-top, top - 1);
+        sum_lx = sum_lx + wx * code;
+        sum_l2 = sum_l2 + w * code * code;
+    }
+    (sum_lx, sum_l2)
+}
+
 #[inline(always)]
 fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     x: &[Lanes; LENGTH],
@@ -208,23 +258,14 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     for (wx, &x) in wx.iter_mut().zip(x) {
         *wx = *wx * x;
     }
-    let sums = |inverse: Lanes| {
-        let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
-        for (&x, (&w, &wx)) in x.iter().zip(weights.iter().zip(&wx)) {
-            let code = (inverse * x).round::<ANY>(-top, top - 1);
-            sum_lx = sum_lx + wx * code;
-            sum_l2 = sum_l2 + w * code * code;
-        }
-        (sum_lx, sum_l2)
-    };
     let mut inverse = Lanes::all(-f32::from(top)) / extreme;
-    let (sum_lx, sum_l2) = sums(inverse);
+    let (sum_lx, sum_l2) = symmetric_sums::<LENGTH, ANY>(x, weights, &wx, inverse, top);
     let mut scale = sum_l2.equals(Lanes::ZERO).choose(Lanes::ZERO, sum_lx / sum_l2);
     let mut best = scale * sum_lx;
     for step in (-9_i8..=9).filter(|&step| step != 0) {
         let divisor = -(f32::from(top) + 0.1 * f32::from(step));
         let candidate = Lanes::all(divisor) / extreme;
-        let (sum_lx, sum_l2) = sums(candidate);
+        let (sum_lx, sum_l2) = symmetric_sums::<LENGTH, ANY>(x, weights, &wx, candidate, top);
         let better = sum_l2.above(Lanes::ZERO).and((sum_lx * sum_lx).above(best * sum_l2));
         scale = better.choose(sum_lx / sum_l2, scale);
         best = better.choose(scale * sum_lx, best);
@@ -234,34 +275,137 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     Symmetric { scale: nothing.choose(Lanes::ZERO, scale), inverse, nothing }
 }
 
-/// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. Returns the codes plus
-/// `top`, too; they are 0 in a lane of nothing.
+/// Scales and codes of the sub-blocks of two blocks.
+pub(super) struct Refined<const LENGTH: usize> {
+    pub scales: [Lanes; 2],
+    /// The codes plus `top`. They are 0 in a lane of nothing.
+    pub codes: [[Lanes; LENGTH]; 2],
+}
+
+/// The sums of `weight * x * code` and of `weight * code * code`.
+#[derive(Clone, Copy)]
+struct Sums {
+    lx: Lanes,
+    l2: Lanes,
+}
+
+impl Sums {
+    const ZERO: Self = Self { lx: Lanes::ZERO, l2: Lanes::ZERO };
+
+    #[inline(always)]
+    fn and(self, w: Lanes, wx: Lanes, code: Lanes) -> Self {
+        Self { lx: self.lx + wx * code, l2: self.l2 + w * code * code }
+    }
+
+    /// Changes the code of an element where that makes the error smaller. Returns the new sums and the new code.
+    #[inline(always)]
+    fn change(self, x: Lanes, w: Lanes, wx: Lanes, code: Lanes, top: i8) -> (Self, Lanes) {
+        let rest = Self { lx: self.lx - wx * code, l2: self.l2 - w * code * code };
+        let new_code = (x * rest.l2 / rest.lx).round::<true>(-top, top - 1);
+        let new = rest.and(w, wx, new_code);
+        let smaller = (new.lx * new.lx * self.l2).above(self.lx * self.lx * new.l2);
+        let possible =
+            rest.lx.above(Lanes::ZERO).and(new_code.differs(code)).and(new.l2.above(Lanes::ZERO));
+        let better = possible.and(smaller);
+        let sums = Self { lx: better.choose(new.lx, self.lx), l2: better.choose(new.l2, self.l2) };
+        (sums, better.choose(new_code, code))
+    }
+
+    #[inline(always)]
+    fn scale(self) -> Lanes {
+        self.l2.above(Lanes::ZERO).choose(self.lx / self.l2, Lanes::ZERO)
+    }
+}
+
+/// Finds scales by changes of single codes from `-top` to `top - 1`, each of which makes the error smaller. A change waits for the one
+/// before, so two blocks take hardly more time than one.
 #[inline(always)]
-pub(super) fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lanes, [Lanes; LENGTH]) {
-    let (most, extreme) = extreme(x);
-    let inverse = Lanes::all(-f32::from(top)) / extreme;
+fn refined<const LENGTH: usize>(x: &[[Lanes; LENGTH]; 2], top: i8) -> Refined<LENGTH> {
+    let (mut w, mut wx, mut codes) = (*x, *x, *x);
+    let (mut sums, mut nothing) = ([Sums::ZERO; 2], [Mask::NONE; 2]);
+    for side in 0..2 {
+        let (most, extreme) = extreme(&x[side]);
+        nothing[side] = most.below(Lanes::all(NOTHING));
+        let inverse = Lanes::all(-f32::from(top)) / extreme;
+        for at in 0..LENGTH {
+            let x = x[side][at];
+            let code = (inverse * x).round::<true>(-top, top - 1);
+            sums[side] = sums[side].and(x * x, x * x * x, code);
+            (w[side][at], wx[side][at], codes[side][at]) = (x * x, x * x * x, code);
+        }
+    }
+    let [mut first, mut second] = sums;
+    for _ in 0..5 {
+        let mut moved = Lanes::ZERO;
+        for at in 0..LENGTH {
+            let [old, old_second] = [codes[0][at], codes[1][at]];
+            let (code, code_second);
+            (first, code) = first.change(x[0][at], w[0][at], wx[0][at], old, top);
+            (second, code_second) = second.change(x[1][at], w[1][at], wx[1][at], old_second, top);
+            (codes[0][at], codes[1][at]) = (code, code_second);
+            moved = moved + (code - old).abs() + (code_second - old_second).abs();
+        }
+        if moved.equals(Lanes::ZERO).all() {
+            break;
+        }
+    }
+    for (codes, nothing) in codes.iter_mut().zip(&nothing) {
+        for code in codes {
+            *code = nothing.choose(Lanes::ZERO, *code + Lanes::all(top.into()));
+        }
+    }
+    let scales =
+        [nothing[0].choose(Lanes::ZERO, first.scale()), nothing[1].choose(Lanes::ZERO, second.scale())];
+    Refined { scales, codes }
+}
+
+/// Finds scales of numbers that are not negative for codes from 0 to `top`: the best of nine, then changes of single codes. Returns the
+/// codes as bytes, too.
+#[inline(always)]
+fn positive<const LENGTH: usize>(
+    x: &[Lanes; LENGTH],
+    weights: &[Lanes; LENGTH],
+    top: u8,
+) -> (Lanes, [Lanes; LENGTH]) {
+    let most = x.iter().fold(Lanes::ZERO, |most, &x| most.max(x));
+    let mut inverse = Lanes::all(top.into()) / most;
+    let mut best = Lanes::ZERO;
+    for (&x, &w) in x.iter().zip(weights) {
+        let difference = x - Lanes::all(1.0) / inverse * (inverse * x).round_below(i32::MAX).low_byte();
+        best = best + w * difference * difference;
+    }
+    for step in (-4_i8..=4).filter(|&step| step != 0) {
+        let candidate = Lanes::all(0.1 * f32::from(step) + f32::from(top)) / most;
+        let mut sum = Lanes::ZERO;
+        for (&x, &w) in x.iter().zip(weights) {
+            let difference = x - Lanes::all(1.0) / candidate * (candidate * x).round_below(top.into());
+            sum = sum + w * difference * difference;
+        }
+        let better = sum.below(best);
+        best = better.choose(sum, best);
+        inverse = better.choose(candidate, inverse);
+    }
     let (mut sum_lx, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
-    let (mut weights, mut wx, mut codes) = (*x, *x, *x);
-    for (code, (w, wx)) in codes.iter_mut().zip(weights.iter_mut().zip(&mut wx)) {
-        let x = *code;
-        *w = x * x;
-        *wx = *w * x;
-        *code = (inverse * x).round::<true>(-top, top - 1);
-        sum_lx = sum_lx + *wx * *code;
-        sum_l2 = sum_l2 + *w * *code * *code;
+    let mut codes = *x;
+    for (code, &w) in codes.iter_mut().zip(weights) {
+        let wx = w * *code;
+        *code = (inverse * *code).round_below(top.into());
+        sum_lx = sum_lx + wx * *code;
+        sum_l2 = sum_l2 + w * *code * *code;
+        *code = code.low_byte();
     }
     for _ in 0..5 {
-        let mut changed = Lanes::ZERO.below(Lanes::ZERO);
-        for (code, (&x, (&w, &wx))) in codes.iter_mut().zip(x.iter().zip(weights.iter().zip(&wx))) {
-            let rest_lx = sum_lx - wx * *code;
+        let mut changed = Mask::NONE;
+        for (code, (&x, &w)) in codes.iter_mut().zip(x.iter().zip(weights)) {
+            let rest_lx = sum_lx - w * x * *code;
             let rest_l2 = sum_l2 - w * *code * *code;
-            let new = (x * rest_l2 / rest_lx).round::<true>(-top, top - 1);
-            let new_lx = rest_lx + wx * new;
+            let new = (x * rest_l2 / rest_lx).round_below(top.into());
+            let new_lx = rest_lx + w * x * new;
             let new_l2 = rest_l2 + w * new * new;
             let smaller = (new_lx * new_lx * sum_l2).above(sum_lx * sum_lx * new_l2);
-            let possible = rest_lx.above(Lanes::ZERO).and(new.differs(*code)).and(new_l2.above(Lanes::ZERO));
+            let possible = rest_lx.above(Lanes::ZERO).and(rest_l2.above(Lanes::ZERO)).and(new.differs(*code));
             let better = possible.and(smaller);
-            *code = better.choose(new, *code);
+            *code = better.choose(new.low_byte(), *code);
             sum_lx = better.choose(new_lx, sum_lx);
             sum_l2 = better.choose(new_l2, sum_l2);
             changed = changed.or(better);
@@ -273,7 +417,7 @@ pub(super) fn refined<const LENGTH: usize>(x: &[Lanes; LENGTH], top: i8) -> (Lan
     let nothing = most.below(Lanes::all(NOTHING));
     let scale = sum_l2.above(Lanes::ZERO).choose(sum_lx / sum_l2, Lanes::ZERO);
     for code in &mut codes {
-        *code = nothing.choose(Lanes::ZERO, *code + Lanes::all(top.into()));
+        *code = nothing.choose(Lanes::ZERO, *code);
     }
     (nothing.choose(Lanes::ZERO, scale), codes)
 }

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
+use super::lanes::map;
 use super::numbers::{half, inverse};
-use super::plain::{each, largest};
+use super::plain::{blocks, largest};
 
 /// Returns the scale as float16, and the digits of the elements.
 #[inline(always)]
@@ -13,7 +14,7 @@ fn digits(block: &[f32; 256]) -> (u16, [u8; 256]) {
     // Where the scale is the largest magnitude, no quotient is much beyond 1.
     let usual = inverse.is_finite() && block.iter().fold(true, |all, value| all & !value.is_nan());
     let digits = if usual {
-        block.map(|value| {
+        map(block, |value| {
             let value = value * inverse;
             1 + u8::from(value >= 0.5) - u8::from(value <= -0.5)
         })
@@ -26,7 +27,7 @@ fn digits(block: &[f32; 256]) -> (u16, [u8; 256]) {
 /// Like `lroundf` of the reference's build, of which 32 bits are used: what an i64 cannot hold, and NaN, become the smallest i64.
 #[cold]
 fn any_digits(block: &[f32; 256], inverse: f32) -> [u8; 256] {
-    block.map(|value| match (value * inverse).round() as i64 {
+    map(block, |value| match (value * inverse).round() as i64 {
         i64::MAX => 1,
         digit => (digit as u8).wrapping_add(1),
     })
@@ -49,19 +50,19 @@ fn pack<const BYTES: usize>(digits: &[u8], missing: u8, out: &mut [u8]) {
 
 #[inline(always)]
 pub(super) fn tq1_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 54]| {
+    for (block, out) in blocks::<256, 54>(source, out) {
         let (scale, digits) = digits(block);
         pack::<32>(&digits[..160], 1, &mut out[..32]);
         pack::<16>(&digits[160..240], 1, &mut out[32..48]);
         // Four digits, of which the first one is the most significant of five, too.
         pack::<4>(&digits[240..], 3, &mut out[48..52]);
         out[52..].copy_from_slice(&scale.to_le_bytes());
-    });
+    }
 }
 
 #[inline(always)]
 pub(super) fn tq2_0(source: &[f32], out: &mut [u8]) {
-    each(source, out, |block, out: &mut [u8; 66]| {
+    for (block, out) in blocks::<256, 66>(source, out) {
         let (scale, digits) = digits(block);
         for (digits, out) in digits.as_chunks::<128>().0.iter().zip(out.as_chunks_mut::<32>().0) {
             for (at, out) in out.iter_mut().enumerate() {
@@ -70,5 +71,5 @@ pub(super) fn tq2_0(source: &[f32], out: &mut [u8]) {
             }
         }
         out[64..].copy_from_slice(&scale.to_le_bytes());
-    });
+    }
 }
