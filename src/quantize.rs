@@ -1,6 +1,7 @@
 //! The types that tensors of a conversion are quantized to.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use napi_derive::napi;
@@ -10,8 +11,11 @@ use ztensor_core::edit::{AttributeChanges, apply};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::kernels::cast::can_cast;
 use ztensor_core::kernels::quantize::Kind;
+use ztensor_core::limits::Limits;
 use ztensor_core::model::glob::Glob;
 use ztensor_core::model::{Catalog, DType, Layout, Tensor};
+use ztensor_core::sources::file::FileSource;
+use ztensor_import::gguf::importance::{self, Importance};
 use ztensor_import::gguf::mixture;
 
 /// The chosen types.
@@ -19,10 +23,19 @@ use ztensor_import::gguf::mixture;
 pub struct Quantized {
     /// `general.file_type` of the mixture.
     pub file_type: Option<u32>,
+    /// The importance matrix: its first dataset, the number of its entries and of its chunks.
+    pub importance: Option<ImportanceInfo>,
     /// Names of types and the number of tensors that get them.
     pub types: Vec<TypeCount>,
     /// Tensors whose rows are not whole blocks of the wanted type.
     pub fallbacks: Vec<TypeFallback>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct ImportanceInfo {
+    pub dataset: Option<String>,
+    pub entries: u32,
+    pub chunks: u32,
 }
 
 #[napi(object, object_from_js = false)]
@@ -65,6 +78,7 @@ pub struct Wanted {
     mixture: Option<String>,
     rules: Vec<(Glob, &'static str)>,
     requantize: bool,
+    importance: Option<Importance>,
 }
 
 /// The types of rules that are dtypes.
@@ -72,7 +86,12 @@ const PLAIN: [(&str, &str); 3] = [("f32", "float32"), ("f16", "float16"), ("bf16
 
 impl Wanted {
     /// `rules` alternates patterns and types.
-    pub fn new(mixture: Option<String>, rules: &[String], requantize: bool) -> Result<Self> {
+    pub fn new(
+        mixture: Option<String>,
+        rules: &[String],
+        requantize: bool,
+        importance: Option<Importance>,
+    ) -> Result<Self> {
         let rules = rules.as_chunks::<2>().0.iter().map(|[pattern, name]| {
             let plain = PLAIN.iter().find(|(short, long)| name == short || name == long);
             let kind = plain.map(|&(_, long)| long).or_else(|| Kind::names().find(|known| known == name));
@@ -82,8 +101,14 @@ impl Wanted {
             })?;
             Ok((Glob::new(pattern), kind))
         });
-        Ok(Self { mixture, rules: rules.collect::<Result<_>>()?, requantize })
+        Ok(Self { mixture, rules: rules.collect::<Result<_>>()?, requantize, importance })
     }
+}
+
+/// Reads an importance matrix of llama.cpp.
+pub fn read_importance(path: &Path) -> Result<Importance> {
+    let read = || importance::read(&FileSource::open(path)?, &Limits::default());
+    read().map_err(|error| error.file(path))
 }
 
 /// Chooses the type of each tensor. Tensors that llama.cpp does not quantize stay as they are.
@@ -94,7 +119,13 @@ pub fn choose(
     chosen: &mut Chosen,
     casts: &mut Casts,
 ) -> Result<Quantized> {
-    let mut types = Types { casts, requantize: wanted.requantize, targets: BTreeMap::new(), counts: BTreeMap::new() };
+    let mut types = Types {
+        casts,
+        requantize: wanted.requantize,
+        importance: wanted.importance.as_ref(),
+        targets: BTreeMap::new(),
+        counts: BTreeMap::new(),
+    };
     let mut fallbacks = Vec::new();
     let tensors: Vec<(String, Tensor<'_>)> =
         chosen.tensors(catalog).map(|(at, tensor)| (chosen.name(at, tensor).into_owned(), tensor)).collect();
@@ -103,9 +134,9 @@ pub fn choose(
         apply(&mut attributes, changes.clone());
         let named: Vec<(&str, &[u64])> =
             tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.shape())).collect();
-        let choice = mixture::choose(name, &attributes, &named, false)?;
-        for ((_, tensor), kind) in tensors.iter().zip(&choice.types) {
-            types.set(*tensor, *kind)?;
+        let choice = mixture::choose(name, &attributes, &named, wanted.importance.is_some())?;
+        for ((name, tensor), kind) in tensors.iter().zip(&choice.types) {
+            types.set(name, *tensor, *kind)?;
         }
         for (at, wanted) in choice.fallbacks {
             let kind = choice.types.get(at).copied().flatten().unwrap_or_default();
@@ -122,7 +153,7 @@ pub fn choose(
             if let (Some(wanted), Some(kind)) = (kind, fitting.filter(|_| fitting != kind)) {
                 fallbacks.push((name.clone(), wanted, kind));
             }
-            types.set(*tensor, fitting)?;
+            types.set(name, *tensor, fitting)?;
         }
         None
     };
@@ -132,11 +163,32 @@ pub fn choose(
         wanted: wanted.to_owned(),
         r#type: kind.to_owned(),
     };
+    let importance = wanted.importance.as_ref().map(|importance| ImportanceInfo {
+        dataset: importance.datasets.first().cloned(),
+        entries: u32::try_from(importance.weights.len()).unwrap_or(u32::MAX),
+        chunks: importance.chunks,
+    });
     Ok(Quantized {
         file_type,
+        importance,
         types: types.counts.into_iter().map(count).collect(),
         fallbacks: fallbacks.into_iter().map(named).collect(),
     })
+}
+
+/// Returns whether weights are to be used. Those of token embeddings are ignored if their number is wrong, as in llama.cpp.
+fn check_weights(name: &str, tensor: Tensor<'_>, weights: &[f32]) -> Result<bool> {
+    let shape = tensor.shape();
+    let matrices: u64 = shape.iter().rev().skip(2).product();
+    let wanted = matrices * shape.last().copied().unwrap_or(1);
+    if wanted == weights.len() as u64 {
+        return Ok(true);
+    }
+    if matches!(name, "token_embd.weight" | "per_layer_token_embd.weight") {
+        return Ok(false);
+    }
+    let message = format!("the importance matrix has {} weights for this tensor, instead of {wanted}", weights.len());
+    Err(Error::new(Code::BadShape, message))
 }
 
 fn plain(kind: &str) -> Option<DType> {
@@ -146,19 +198,20 @@ fn plain(kind: &str) -> Option<DType> {
 struct Types<'c> {
     casts: &'c mut Casts,
     requantize: bool,
+    importance: Option<&'c Importance>,
     targets: BTreeMap<&'static str, Arc<Target>>,
     counts: BTreeMap<&'static str, u32>,
 }
 
 impl Types<'_> {
-    fn set(&mut self, tensor: Tensor<'_>, kind: Option<&'static str>) -> Result<()> {
+    fn set(&mut self, name: &str, tensor: Tensor<'_>, kind: Option<&'static str>) -> Result<()> {
         let Some(kind) = kind else { return Ok(()) };
-        self.assign(tensor, kind).map_err(|error| error.tensor(tensor.name()))?;
+        self.assign(name, tensor, kind).map_err(|error| error.tensor(tensor.name()))?;
         *self.counts.entry(kind).or_default() += 1;
         Ok(())
     }
 
-    fn assign(&mut self, tensor: Tensor<'_>, kind: &'static str) -> Result<()> {
+    fn assign(&mut self, name: &str, tensor: Tensor<'_>, kind: &'static str) -> Result<()> {
         let is_same = tensor.layout_name().strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1")) == Some(kind);
         if is_same {
             return Ok(());
@@ -186,7 +239,16 @@ impl Types<'_> {
         })?;
         length(tensor, known)?;
         let target = self.targets.entry(kind).or_insert_with(|| Arc::new(Target::new(known)));
-        self.casts.quantize(tensor.ordinal(), target);
+        let weights = self.importance.and_then(|importance| importance.weights.get(name));
+        let weights = match weights {
+            Some(weights) => check_weights(name, tensor, weights)?.then(|| weights.as_slice().into()),
+            None if mixture::needs_importance(kind) && self.importance.is_some() => {
+                let message = format!("the importance matrix has no weights for this tensor, and {kind} needs them");
+                return Err(Error::new(Code::InvalidArg, message));
+            }
+            None => None,
+        };
+        self.casts.quantize(tensor.ordinal(), target, weights);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The tensors of a file to be converted: their selection, what the target cannot hold, and their copy.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciborium::Value;
@@ -155,6 +156,7 @@ impl Selection {
         mixture: Option<String>,
         rules: Vec<String>,
         requantize: bool,
+        imatrix: Option<String>,
         set: Unknown<'_>,
         unset: Unknown<'_>,
         control: &Control,
@@ -164,7 +166,8 @@ impl Selection {
         let changes = edit::changes(set, unset)?;
         let inner = Arc::clone(&self.inner);
         let job = move || {
-            let wanted = quantize::Wanted::new(mixture, &rules, requantize)?;
+            let imatrix = imatrix.map(|path| quantize::read_importance(Path::new(&path))).transpose()?;
+            let wanted = quantize::Wanted::new(mixture, &rules, requantize, imatrix)?;
             let Inner { chosen, casts, .. } = &mut *locked(&inner);
             let catalog = &source.shared.catalog;
             quantize::choose(catalog, &wanted, &changes, Arc::make_mut(chosen), Arc::make_mut(casts))

@@ -259,7 +259,7 @@ export declare class Selection {
    * Chooses the types of tensors by a mixture of llama.cpp, or by rules: names of patterns and types, of which the first that matches
    * counts. Call it after `take` and before `look`. `set` and `unset` are changes of the source's attributes, which mixtures depend on.
    */
-  quantize(file: NativeFile, mixture: string | undefined | null, rules: Array<string>, requantize: boolean, set: unknown, unset: unknown, control: Control): Promise<Quantized>
+  quantize(file: NativeFile, mixture: string | undefined | null, rules: Array<string>, requantize: boolean, imatrix: string | undefined | null, set: unknown, unset: unknown, control: Control): Promise<Quantized>
   /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
   /** Determines which of the tensors whose data must be checked cannot be held, in a range of positions. */
@@ -434,6 +434,16 @@ export interface DivisionRequest {
   worldSize: number
 }
 
+/** The result of an edit of metadata. */
+export interface EditedFile {
+  byteLength: number
+  method: 'unchanged' | 'in-place' | 'inserted' | 'cloned' | 'copied'
+  warnings: Array<WriteWarning>
+}
+
+/** Edits the metadata of the file at `path`: sets the keys of `set` and makes the changes of `request`. */
+export declare function editMetadata(path: string, set: unknown, request: MetadataRequest, control: Control): Promise<EditedFile>
+
 /** A file of an opened set. */
 export interface FileInfo {
   /** `None` if it was not looked up. */
@@ -494,6 +504,12 @@ export declare function hookBuffers(): void
 /** Size and digest of an open file, which `name` will refer to. Only its index is linked to, not its shards. */
 export declare function identify(file: NativeFile, name: string, algorithm: string, control: Control): Promise<LinkedFile>
 
+export interface ImportanceInfo {
+  dataset?: string
+  entries: number
+  chunks: number
+}
+
 /** Whether a store has a file. */
 export declare function isThere(url: string, remote: RemoteRequest, control: Control): Promise<boolean>
 
@@ -527,6 +543,18 @@ export interface LoadRequest {
  * not support such memory; it has no aliases to lose either.
  */
 export declare function losses(): ArrayBuffer | null
+
+/** Changes to the metadata of a file and to the names of its tensors. */
+export interface MetadataRequest {
+  inPlace: boolean
+  /** The keys to set, in the order of the map that is passed with this. */
+  types: Array<SettingType>
+  remove: Array<string>
+  /** Alternating old and new names of tensors. */
+  rename: Array<string>
+  drop: Array<string>
+  limits: OpenRequest
+}
 
 /** The result for one pair, or why there is none. */
 export interface NativeComparison {
@@ -636,6 +664,8 @@ export declare function putFile(file: string, url: string, remote: RemoteRequest
 export interface Quantized {
   /** `general.file_type` of the mixture. */
   fileType?: number
+  /** The importance matrix: its first dataset, the number of its entries and of its chunks. */
+  importance?: ImportanceInfo
   /** Names of types and the number of tensors that get them. */
   types: Array<TypeCount>
   /** Tensors whose rows are not whole blocks of the wanted type. */
@@ -696,6 +726,12 @@ export interface Selected {
   judgedBytes: number
   /** Whether the target can hold the file's own attributes. */
   attributes: boolean
+}
+
+/** The requested type of a value, and its text for a format that only has text. */
+export interface SettingType {
+  kind?: string
+  text?: string
 }
 
 /** The result of settling a selection. */

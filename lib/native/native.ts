@@ -10,6 +10,7 @@ export type {
   Control as NativeControl,
   DivisionRequest,
   FlatIndex,
+  ImportanceInfo,
   LinkedFile,
   Loaded as LoadedBatch,
   LoadRequest,

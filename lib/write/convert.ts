@@ -4,6 +4,7 @@ import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import {
   binding,
+  type ImportanceInfo,
   type NativeError,
   type NativeOutflow,
   type NativeSelection,
@@ -30,6 +31,7 @@ import {
 import {
   type AttributeInput,
   type Attributes,
+  type AttributeValueInput,
   freezeChanges,
   freezeMap,
   mergeChanges,
@@ -76,6 +78,11 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
    * these. A mixture orders the tensors as llama.cpp does.
    */
   quantize?: string | Readonly<Record<string, string>> | undefined
+  /**
+   * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
+   * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one.
+   */
+  imatrix?: string | undefined
   /** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
   requantize?: boolean | undefined
   /** How to open the source. */
@@ -110,6 +117,7 @@ export const CONVERT_OPTIONS = [
   'strictAttributes',
   'dequantize',
   'quantize',
+  'imatrix',
   'requantize',
   'source',
   'filter',
@@ -327,7 +335,7 @@ function attributesOf(
 /** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
 interface Quantization {
   readonly result: QuantizeResult
-  readonly metadata: Readonly<Record<string, AttributeInput>> | undefined
+  readonly metadata: Readonly<Record<string, AttributeValueInput>> | undefined
 }
 
 /** The version of ggml's block types: the only one since 2023. */
@@ -343,22 +351,36 @@ export function validateQuantize(value: unknown): string | Readonly<Record<strin
   return value as Readonly<Record<string, string>>
 }
 
+/** The longest text that llama-quantize records. */
+const LONGEST = 127
+
+/** What llama-quantize records of an importance matrix. */
+function importanceMetadata(path: string, { dataset, entries, chunks }: ImportanceInfo): Record<string, AttributeValueInput> {
+  return {
+    'quantize.imatrix.file': path.slice(0, LONGEST),
+    ...(dataset === undefined ? {} : { 'quantize.imatrix.dataset': dataset.slice(0, LONGEST) }),
+    'quantize.imatrix.entries_count': { type: 'uint32', value: entries },
+    ...(chunks === 0 ? {} : { 'quantize.imatrix.chunks_count': { type: 'uint32', value: chunks } }),
+  }
+}
+
 /** Chooses the types of tensors to quantize. */
 async function quantizeTensors(
   file: TensorFile,
   selection: NativeSelection,
-  { quantize, requantize, metadata }: ConvertOptions,
+  { quantize, requantize, imatrix, metadata }: ConvertOptions,
   signal: AbortSignal | undefined,
 ): Promise<Quantization | undefined> {
   const wanted = optional(quantize, validateQuantize)
   const again = optional(requantize, (value) => validateBoolean('requantize', value)) ?? false
+  const matrix = optional(imatrix, (value) => validateText('imatrix', value))
   if (wanted === undefined) return undefined
   const { set, unset } = freezeChanges('metadata', metadata ?? {})
   const mixture = typeof wanted === 'string' ? wanted : undefined
   const rules = typeof wanted === 'string' ? [] : Object.entries(wanted).flat()
   const store = TensorFile.storeOf(file)
-  const { fileType, types, fallbacks } = await run(store, { signal }, (control) =>
-    selection.quantize(store.native, mixture, rules, again, set, unset, control),
+  const { fileType, types, fallbacks, importance } = await run(store, { signal }, (control) =>
+    selection.quantize(store.native, mixture, rules, again, matrix, set, unset, control),
   )
   const uint32 = (value: number): AttributeInput => ({ type: 'uint32', value })
   return {
@@ -369,6 +391,7 @@ async function quantizeTensors(
         : {
             'general.quantization_version': uint32(QUANTIZATION_VERSION),
             'general.file_type': uint32(fileType),
+            ...(importance === undefined ? {} : importanceMetadata(matrix ?? '', importance)),
           },
   }
 }

@@ -41,7 +41,7 @@ pub fn copy(
     let spec = spec(tensor, name, casts, attributes.as_deref());
     if let Some(target) = casts.quantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
-        quantize::copy(reading, tensor, target.kind, writer)?;
+        quantize::copy(reading, tensor, target.kind, casts.importance(tensor), writer)?;
         writer.end()?;
         owned::tidy();
         return writer.flush_if_full();

@@ -4,6 +4,7 @@
 
 mod edit;
 mod encode;
+pub mod importance;
 mod metadata;
 pub mod mixture;
 mod split;

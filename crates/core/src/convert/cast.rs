@@ -3,9 +3,8 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use super::quantize::Target;
+use super::quantize::Quantizing;
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
@@ -24,7 +23,7 @@ pub struct Casts {
     /// The dtype that the elements of quantized tensors get.
     dequantized: Option<DType>,
     /// The block types of tensors that are quantized, by their ordinals.
-    pub(super) quantized: HashMap<usize, Arc<Target>>,
+    pub(super) quantized: HashMap<usize, Quantizing>,
     /// Ordinals of tensors that lose their attributes, except for parameters of their layouts.
     bare: HashSet<usize>,
     /// Whether all of them do.

@@ -55,6 +55,13 @@ impl Target {
     }
 }
 
+/// How a tensor is quantized.
+#[derive(Clone, Debug)]
+pub(super) struct Quantizing {
+    target: Arc<Target>,
+    importance: Option<Arc<[f32]>>,
+}
+
 /// Returns the size of the blocks of a tensor in bytes. Fails with `ZT_BAD_SHAPE` unless its rows are whole blocks.
 pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
     let shape = tensor.shape();
@@ -117,15 +124,61 @@ impl Source {
         }
     }
 
-    /// Encodes `count` elements, which are whole blocks.
-    fn encode(self, input: &[u8], count: usize, kind: Kind, out: &mut [u8]) -> Result<()> {
+    /// Encodes elements, which are whole blocks, and whole rows if they have weights. With these comes the index of the first element.
+    fn encode(
+        self,
+        input: &[u8],
+        kind: Kind,
+        out: &mut [u8],
+        weights: Option<(&Weights<'_>, usize)>,
+    ) -> Result<()> {
+        let count = out.len() / kind.bytes() * kind.elements();
         scratch::with(4 * count as u64, |widened| {
             self.widen(input, widened)?;
             let floats = widened.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes));
             let floats: Vec<f32> = floats.collect();
-            // Without weights of columns, blocks do not depend on their row.
-            kind.quantize(&floats, count.max(kind.elements()), None, out)
+            let Some((weights, first)) = weights else {
+                // Without weights, blocks do not depend on their row.
+                return kind.quantize(&floats, count.max(kind.elements()), None, out);
+            };
+            let row_out = weights.row / kind.elements() * kind.bytes();
+            let rows = floats.chunks(weights.row).zip(out.chunks_mut(row_out));
+            for ((floats, out), number) in rows.zip(first / weights.row..) {
+                kind.quantize(floats, weights.row, Some(weights.of_row(number)), out)?;
+            }
+            Ok(())
         })
+    }
+}
+
+/// Weights of columns.
+struct Weights<'w> {
+    /// Elements of a row.
+    row: usize,
+    /// Rows of a matrix.
+    rows: usize,
+    /// A row of weights for each matrix.
+    all: &'w [f32],
+}
+
+impl<'w> Weights<'w> {
+    /// Fails with `ZT_BAD_SHAPE` unless there is a weight for each column of each matrix.
+    fn of(tensor: Tensor<'_>, all: &'w [f32]) -> Result<Self> {
+        let shape = tensor.shape();
+        let [row, rows] = [1, 2].map(|back| shape.len().checked_sub(back).and_then(|at| shape.get(at)));
+        let (row, rows) = (row.copied().unwrap_or(1), rows.copied().unwrap_or(1));
+        let matrices = product(shape).and_then(|elements| elements.checked_div(row.checked_mul(rows)?));
+        if matrices.and_then(|matrices| matrices.checked_mul(row)) != Some(all.len() as u64) {
+            let message =
+                format!("the importance matrix has {} weights for the shape {shape:?}", all.len());
+            return Err(Error::new(Code::BadShape, message));
+        }
+        Ok(Self { row: index(row, "a row")?, rows: index(rows, "a matrix")?.max(1), all })
+    }
+
+    fn of_row(&self, number: usize) -> &'w [f32] {
+        let start = number / self.rows * self.row;
+        self.all.get(start..start + self.row).unwrap_or_default()
     }
 }
 
@@ -142,22 +195,40 @@ pub fn quantized(dtype: DType, input: &[u8], kind: Kind) -> Result<Owned> {
     work::try_each_on(work::cores(), steps.len(), |at| {
         let step = steps.get(at).and_then(|step| step.lock().ok()?.take());
         let Some((out, input)) = step else { return Ok(()) };
-        Source::Plain(dtype).encode(input, input.len() / width, kind, out)
+        Source::Plain(dtype).encode(input, kind, out, None)
     })?;
     drop(steps);
     Ok(output)
 }
 
-/// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component.
-pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, kind: Kind, writer: &mut Writer) -> Result<()> {
-    blocks(reading, tensor, kind, writer).map_err(|error| error.tensor(tensor.name()))
+/// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component. `importance` has a weight for each
+/// column of each matrix of a stack.
+pub fn copy(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    kind: Kind,
+    importance: Option<&[f32]>,
+    writer: &mut Writer,
+) -> Result<()> {
+    blocks(reading, tensor, kind, importance, writer).map_err(|error| error.tensor(tensor.name()))
 }
 
-fn blocks(reading: Reading<'_>, tensor: Tensor<'_>, kind: Kind, writer: &mut Writer) -> Result<()> {
+fn blocks(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    kind: Kind,
+    importance: Option<&[f32]>,
+    writer: &mut Writer,
+) -> Result<()> {
     let source = Source::of(tensor)?;
     let (elements, bytes) = source.unit()?;
-    let batch = BATCH / elements * bytes;
-    let (step_in, step_out) = (STEP / elements * bytes, STEP / kind.elements() * kind.bytes());
+    let weights = importance.map(|all| Weights::of(tensor, all)).transpose()?;
+    // With weights, a step consists of whole rows.
+    let step = weights.as_ref().map_or(STEP, |weights| weights.row * (STEP / weights.row).max(1));
+    let steps = (BATCH / step).max(1);
+    let batch = steps * step / elements * bytes;
+    let (step_in, step_out) = (step / elements * bytes, step / kind.elements() * kind.bytes());
+    let mut done = 0;
     let component = reading.component_of(tensor, Label::DATA)?;
     let mut left = product(tensor.shape()).ok_or_else(too_large)?;
     let mut batches = Batches::new(reading, writer);
@@ -168,8 +239,10 @@ fn blocks(reading: Reading<'_>, tensor: Tensor<'_>, kind: Kind, writer: &mut Wri
             let count = out.len() / kind.bytes() * kind.elements();
             let from = at * step_in;
             let input = waiting.get(from..from + count / elements * bytes).unwrap_or_default();
-            source.encode(input, count, kind, out)
-        })
+            source.encode(input, kind, out, weights.as_ref().map(|weights| (weights, done + at * step)))
+        })?;
+        done += count;
+        Ok(())
     };
     let mut waiting = Vec::with_capacity(batch);
     reading.pieces(tensor, component, |piece| {
@@ -198,13 +271,18 @@ fn wrong_size() -> Error {
 
 impl Casts {
     /// Quantizes single tensors, which takes precedence over casts and over dequantization.
-    pub fn quantize(&mut self, ordinal: usize, target: &Arc<Target>) {
-        self.quantized.insert(ordinal, Arc::clone(target));
+    pub fn quantize(&mut self, ordinal: usize, target: &Arc<Target>, importance: Option<Arc<[f32]>>) {
+        self.quantized.insert(ordinal, Quantizing { target: Arc::clone(target), importance });
     }
 
     /// Returns the block type that a tensor is quantized to. A tensor that has this type already is copied.
     pub fn quantized(&self, tensor: Tensor<'_>) -> Option<&Target> {
-        let target = self.quantized.get(&tensor.ordinal())?;
-        (tensor.layout_name() != &*target.layout).then_some(&**target)
+        let target = &*self.quantized.get(&tensor.ordinal())?.target;
+        (tensor.layout_name() != &*target.layout).then_some(target)
+    }
+
+    /// Returns the weights of the columns of a tensor that is quantized.
+    pub(super) fn importance(&self, tensor: Tensor<'_>) -> Option<&[f32]> {
+        self.quantized.get(&tensor.ordinal())?.importance.as_deref()
     }
 }

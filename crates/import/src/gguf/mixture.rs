@@ -474,9 +474,13 @@ impl<'m> Rules<'m> {
 
     fn needs_importance(&self, name: &str, kind: &str) -> bool {
         let is_exempt = matches!(Role::of(name), Role::Output | Role::TokenEmbedding);
-        let is_low = matches!(kind, "iq3_xxs" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq1_m" | "iq1_s");
-        !is_exempt && (is_low || kind == "q2_k" && self.mixture.name == "q2_k_s")
+        !is_exempt && (needs_importance(kind) || kind == "q2_k" && self.mixture.name == "q2_k_s")
     }
+}
+
+/// Returns whether llama.cpp quantizes to a type only with an importance matrix.
+pub fn needs_importance(kind: &str) -> bool {
+    matches!(kind, "iq3_xxs" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq1_m" | "iq1_s")
 }
 
 /// Layers that get more bits: the first and last eighth, and every third between them.
