@@ -1697,152 +1697,6 @@ export interface RunTaskOptions extends JobOptions {
 	/** For a conversion: how to access the object store of its target. */
 	remote?: RemoteOptions | undefined;
 }
-/**
- * Compares the elements of two tensors of the same shape, off the event loop. The tensors may be in one file or in two, and may
- * have different dtypes, encodings and layouts. Values are compared as float64, or exactly if both dtypes are integers.
- * Quantized tensors are compared by their float32 values. Sparse tensors with the same pattern are compared by their stored values,
- * otherwise by all elements, up to 1 GiB. Components are compared by their elements, or by their bytes if the dtype is unknown.
- * The digests of data that needs no decoding are not checked.
- *
- * @example
- * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
- *
- * @throws ZTensorError ZT_BAD_SHAPE if the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT if the values cannot be compared,
- * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function compare(a: AnyTensor | Component, b: AnyTensor | Component, options?: CompareOptions): Promise<Comparison>;
-/**
- * Finds the differences between two files of any formats: names, dtypes, shapes, layouts and, as in `compare`, values. Open files that
- * you pass stay open.
- *
- * @example
- * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
- *
- * @throws ZTensorError what `open` throws for either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO if data cannot be read; ZT_CLOSED for a closed file. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
-/**
- * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
- * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
- * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. A source that is already open stays open. An `s3:`, `gs:` or `az:` URL names an object,
- * which appears atomically at the end. `remote` configures access to the target, and `source.remote` access to the source.
- *
- * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
- *
- * @throws ZTensorError what `open` throws for the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST if data cannot be read; ZT_BAD_DTYPE, ZT_BAD_LAYOUT or ZT_BAD_SHAPE if the target format
- * cannot represent a tensor, before anything is written, with all reasons in `cause`; ZT_EXISTS without `overwrite`; ZT_IO. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason. After an error the target is unchanged.
- */
-export declare function convert(source: Source | TensorFile, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
-/**
- * Makes a report on a tensor file of any format: its metadata, its file map, statistics of its values, and how it differs from
- * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.
- *
- * Resolves with the HTML. It contains histograms for up to 4,096 tensors; `serveReport` computes them on demand for any number.
- *
- * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
- *
- * @throws ZTensorError what `open` throws for either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED if values cannot be read, and with
- * `against` what `diff` throws. The report shows the error of a tensor whose values are damaged. TypeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
-/**
- * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps that are computed on demand.
- * The server is read-only. Its URL contains a random token, and it rejects requests from other sites. Open files that you pass stay
- * open; do not close them before `close()`.
- *
- * @example
- * await using server = await serveReport('model.safetensors')
- * console.log(server.url)
- *
- * @throws what `report` throws; RangeError ZT_INVALID_ARG for an invalid port; ZTensorError ZT_IO if the server cannot listen there
- */
-export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
-/**
- * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Writes no files.
- *
- * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in an
- *   object store.
- * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
- *
- * @example
- * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardBytes: 2e9 })
- * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
- * await finishJob(job, results)
- *
- * @throws ZTensorError what `open` throws for the source. For a conversion also the errors of `convert` that can be found in the index
- * alone, and ZT_EXISTS if the target exists, or one of its shards without `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function planJob(kind: "convert", source: RemoteSource, target: string | URL, options?: PlanConvertOptions): Promise<Job<ConvertTask>>;
-export declare function planJob(kind: "verify", source: RemoteSource, options?: PlanReadingOptions): Promise<Job<VerifyTask>>;
-export declare function planJob(kind: "stats", source: RemoteSource, options?: PlanStatsOptions): Promise<Job<StatsTask>>;
-/**
- * Runs one task of a job, on any machine that can access the source and the target's folder. A task is idempotent and may run several
- * times, also concurrently: it always writes the same bytes, atomically. After the job is finished it writes nothing. Every field of the
- * task is validated: it can only write its own shard of the target.
- *
- * @example
- * const result = await runTask(JSON.parse(message)) // plain JSON, for finishJob
- *
- * @throws ZTensorError ZT_IO if the source has changed since the job was planned, and what `convert`, `verify` and `stats` throw; TypeError
- * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
- */
-export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>;
-export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
-export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
-export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
-/**
- * Finishes a job: checks that every task has a result, and combines the results.
- *
- * - Conversion: checks that the file of each task exists, and then writes the root (zTensor 2) or the index (safetensors). Until then
- *   only shards exist, and no model can be opened. The call is idempotent. It reads no data unless `verify` is set.
- * - Verification: returns a result like that of `verify`.
- * - Statistics: returns them by tensor name.
- *
- * @example
- * const { path, tensors } = await finishJob(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG if the job was modified, or if results are missing (the message lists them), belong to
- * another job, or contradict each other. For a conversion also ZTensorError ZT_IO if the source has changed, or a file is missing or has
- * the wrong length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX if a file has the wrong tensors, and ZT_EXISTS if the
- * target is another file. The signal's reason
- */
-export declare function finishJob(job: Job<ConvertTask>, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
-export declare function finishJob(job: Job<VerifyTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
-export declare function finishJob(job: Job<StatsTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
-/** How to open a file, and which tensors of it to load. */
-export interface LoadWholeOptions extends OpenOptions, JobOptions {
-	/** The tensors to load; all of them by default. */
-	names?: Iterable<string> | undefined;
-	/** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
-	transferable?: boolean | undefined;
-}
-/**
- * Opens a file, loads its tensors as copies that you own, checks their digests, and closes the file. Resolves with a Map from name to
- * tensor, which `saveFile` accepts.
- *
- * @example
- * const tensors = await loadFile('model.safetensors')
- * const bias = tensors.get('bias')
- * if (bias?.kind === 'dense') console.log(bias.dtype, bias.shape, bias.data)
- *
- * @throws ZTensorError what `open` throws; ZT_NOT_FOUND if the file has no tensor of a name; ZT_DIGEST_MISMATCH, ZT_DECODE,
- * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO if data cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
-/**
- * Returns a function that tests whether a whole name matches `pattern`. It only backtracks to the last `*`, so that the time is
- * O(|name| × |pattern|).
- *
- * @throws TypeError ZT_INVALID_ARG if the pattern or a name is not a string
- */
-export declare function globMatcher(pattern: string): (name: string) => boolean;
 /** A dense tensor to write. A dense `Tensor`, a `TensorSlice` and a `LoadedTensor` are also accepted. */
 export interface TensorInput {
 	/** The dtype; by default that of the array. Required for bytes. */
@@ -2097,6 +1951,228 @@ export interface CompactResult {
  * ZT_INVALID_ARG; the signal's reason
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
+declare const TYPES: readonly [
+	"uint8",
+	"int8",
+	"uint16",
+	"int16",
+	"uint32",
+	"int32",
+	"uint64",
+	"int64",
+	"float32",
+	"float64",
+	"bool",
+	"string"
+];
+/** A value with the type that it gets in a GGUF file. For an array, that is the type of its items. */
+export interface TypedValue {
+	readonly type: (typeof TYPES)[number];
+	readonly value: AttributeValueInput;
+}
+/** What to change in a file, and how. */
+export interface EditMetadataOptions extends JobOptions, IndexLimits {
+	/**
+	 * The keys to set. All other keys stay. In GGUF, a new value gets the type of the old one if it fits. Otherwise it becomes a string, a
+	 * bool, the first of int32, uint32, int64 and uint64 that holds it, a float32, or an array of one of these; `{ type, value }` requests
+	 * a type. In safetensors, values that are not strings are stored as JSON.
+	 */
+	set?: {
+		readonly [key: string]: AttributeValueInput | TypedValue;
+	} | undefined;
+	/** The keys to remove. */
+	remove?: string | readonly string[] | undefined;
+	/** New names of tensors, as in `convert`: by name, by pattern (`{ 'model.*': 'm.*' }`) or by a function. Names can be swapped. */
+	rename?: Renaming | undefined;
+	/**
+	 * The tensors to drop, by name or glob; a glob that begins with `!` excludes what it matches. In safetensors and GGUF their bytes go
+	 * too: if any tensor follows them, the file is copied. In zTensor their bytes stay until `compact()`.
+	 */
+	drop?: string | readonly string[] | undefined;
+	/**
+	 * Edit the file itself, instead of a clone or copy that replaces it atomically. A longer header needs a file system that can insert
+	 * blocks (ext4 and XFS on Linux); otherwise the file is replaced nevertheless. If the process or the machine stops during the edit, the
+	 * file may be damaged. A reader that has the file open may see the new bytes, or wrong ones: close it first. `inPlace` changes all
+	 * hard links.
+	 */
+	inPlace?: boolean | undefined;
+}
+/** The result of `editMetadata`. */
+export interface EditMetadataResult {
+	/** The size of the file in bytes. */
+	readonly byteLength: number;
+	/**
+	 * How the file was edited:
+	 *
+	 * - `'unchanged'`: it had this content already.
+	 * - `'in-place'`: in the file itself.
+	 * - `'inserted'`: in the file itself, after blocks were inserted before its data.
+	 * - `'cloned'`: it was replaced by a clone that shares its blocks, so that no data was copied.
+	 * - `'copied'`: it was replaced by a copy.
+	 */
+	readonly method: "unchanged" | "in-place" | "inserted" | "cloned" | "copied";
+}
+/**
+ * Compares the elements of two tensors of the same shape, off the event loop. The tensors may be in one file or in two, and may
+ * have different dtypes, encodings and layouts. Values are compared as float64, or exactly if both dtypes are integers.
+ * Quantized tensors are compared by their float32 values. Sparse tensors with the same pattern are compared by their stored values,
+ * otherwise by all elements, up to 1 GiB. Components are compared by their elements, or by their bytes if the dtype is unknown.
+ * The digests of data that needs no decoding are not checked.
+ *
+ * @example
+ * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE if the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT if the values cannot be compared,
+ * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function compare(a: AnyTensor | Component, b: AnyTensor | Component, options?: CompareOptions): Promise<Comparison>;
+/**
+ * Finds the differences between two files of any formats: names, dtypes, shapes, layouts and, as in `compare`, values. Open files that
+ * you pass stay open.
+ *
+ * @example
+ * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
+ *
+ * @throws ZTensorError what `open` throws for either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO if data cannot be read; ZT_CLOSED for a closed file. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
+/**
+ * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
+ * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
+ * receive formats whose index comes first (safetensors, BTF), or canonical zTensor 2. A source that is already open stays open. An `s3:`, `gs:` or `az:` URL names an object,
+ * which appears atomically at the end. `remote` configures access to the target, and `source.remote` access to the source.
+ *
+ * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
+ *
+ * @throws ZTensorError what `open` throws for the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST if data cannot be read; ZT_BAD_DTYPE, ZT_BAD_LAYOUT or ZT_BAD_SHAPE if the target format
+ * cannot represent a tensor, before anything is written, with all reasons in `cause`; ZT_EXISTS without `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. After an error the target is unchanged.
+ */
+export declare function convert(source: Source | TensorFile, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
+/**
+ * Edits the metadata of a safetensors, GGUF or zTensor file (1.0 to 1.2 and 2), and renames and drops tensors: all changes are made, or none.
+ * The edit preserves everything else byte for byte. By default, a clone replaces the file atomically, or a copy where the file system
+ * cannot clone. `inPlace` edits the file itself, in a time that does not depend on its size. The header gets padding, so that a later edit
+ * fits in it: spaces in safetensors, and the key `ztensor.padding` in GGUF, which `attributes` does not list. Of a set of files, the one at
+ * `path` is edited. The file is locked against other edits.
+ *
+ * @example await editMetadata('model.gguf', { set: { 'tokenizer.chat_template': text }, remove: ['general.url'] })
+ *
+ * @throws ZTensorError ZT_NOT_FOUND for a key or a tensor that the file does not have; ZT_BAD_INDEX for a new name that is taken; ZT_LIMIT
+ * for a header that readers would refuse; the codes of `open` for an invalid file; ZT_UNSUPPORTED_VERSION for a version that cannot be
+ * edited; ZT_IO, also if another edit is running or another program changed the file. TypeError and RangeError ZT_INVALID_ARG, also for
+ * a format that cannot be edited, and for a key or value that the format does not permit; the signal's reason
+ */
+export declare function editMetadata(path: string | URL, options?: EditMetadataOptions): Promise<EditMetadataResult>;
+/**
+ * Makes a report on a tensor file of any format: its metadata, its file map, statistics of its values, and how it differs from
+ * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.
+ *
+ * Resolves with the HTML. It contains histograms for up to 4,096 tensors; `serveReport` computes them on demand for any number.
+ *
+ * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
+ *
+ * @throws ZTensorError what `open` throws for either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED if values cannot be read, and with
+ * `against` what `diff` throws. The report shows the error of a tensor whose values are damaged. TypeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
+/**
+ * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps that are computed on demand.
+ * The server is read-only. Its URL contains a random token, and it rejects requests from other sites. Open files that you pass stay
+ * open; do not close them before `close()`.
+ *
+ * @example
+ * await using server = await serveReport('model.safetensors')
+ * console.log(server.url)
+ *
+ * @throws what `report` throws; RangeError ZT_INVALID_ARG for an invalid port; ZTensorError ZT_IO if the server cannot listen there
+ */
+export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
+/**
+ * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Writes no files.
+ *
+ * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in an
+ *   object store.
+ * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
+ *
+ * @example
+ * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardBytes: 2e9 })
+ * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
+ * await finishJob(job, results)
+ *
+ * @throws ZTensorError what `open` throws for the source. For a conversion also the errors of `convert` that can be found in the index
+ * alone, and ZT_EXISTS if the target exists, or one of its shards without `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function planJob(kind: "convert", source: RemoteSource, target: string | URL, options?: PlanConvertOptions): Promise<Job<ConvertTask>>;
+export declare function planJob(kind: "verify", source: RemoteSource, options?: PlanReadingOptions): Promise<Job<VerifyTask>>;
+export declare function planJob(kind: "stats", source: RemoteSource, options?: PlanStatsOptions): Promise<Job<StatsTask>>;
+/**
+ * Runs one task of a job, on any machine that can access the source and the target's folder. A task is idempotent and may run several
+ * times, also concurrently: it always writes the same bytes, atomically. After the job is finished it writes nothing. Every field of the
+ * task is validated: it can only write its own shard of the target.
+ *
+ * @example
+ * const result = await runTask(JSON.parse(message)) // plain JSON, for finishJob
+ *
+ * @throws ZTensorError ZT_IO if the source has changed since the job was planned, and what `convert`, `verify` and `stats` throw; TypeError
+ * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
+ */
+export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>;
+export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
+export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
+export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
+/**
+ * Finishes a job: checks that every task has a result, and combines the results.
+ *
+ * - Conversion: checks that the file of each task exists, and then writes the root (zTensor 2) or the index (safetensors). Until then
+ *   only shards exist, and no model can be opened. The call is idempotent. It reads no data unless `verify` is set.
+ * - Verification: returns a result like that of `verify`.
+ * - Statistics: returns them by tensor name.
+ *
+ * @example
+ * const { path, tensors } = await finishJob(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG if the job was modified, or if results are missing (the message lists them), belong to
+ * another job, or contradict each other. For a conversion also ZTensorError ZT_IO if the source has changed, or a file is missing or has
+ * the wrong length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX if a file has the wrong tensors, and ZT_EXISTS if the
+ * target is another file. The signal's reason
+ */
+export declare function finishJob(job: Job<ConvertTask>, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
+export declare function finishJob(job: Job<VerifyTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
+export declare function finishJob(job: Job<StatsTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+	/** The tensors to load; all of them by default. */
+	names?: Iterable<string> | undefined;
+	/** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
+	transferable?: boolean | undefined;
+}
+/**
+ * Opens a file, loads its tensors as copies that you own, checks their digests, and closes the file. Resolves with a Map from name to
+ * tensor, which `saveFile` accepts.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const bias = tensors.get('bias')
+ * if (bias?.kind === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ *
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND if the file has no tensor of a name; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO if data cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
+/**
+ * Returns a function that tests whether a whole name matches `pattern`. It only backtracks to the last `*`, so that the time is
+ * O(|name| × |pattern|).
+ *
+ * @throws TypeError ZT_INVALID_ARG if the pattern or a name is not a string
+ */
+export declare function globMatcher(pattern: string): (name: string) => boolean;
 /**
  * A tensor to write: a typed array, an object with dtype, shape and data (such as a `TensorSlice`), a sparse tensor, the components of any
  * layout, a tensor of an open file, or a result of `file.load()` or `loadFile()`.

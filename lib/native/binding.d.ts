@@ -407,6 +407,16 @@ export interface DivisionRequest {
   worldSize: number
 }
 
+/** The result of an edit of metadata. */
+export interface EditedFile {
+  byteLength: number
+  method: 'unchanged' | 'in-place' | 'inserted' | 'cloned' | 'copied'
+  warnings: Array<WriteWarning>
+}
+
+/** Edits the metadata of the file at `path`: sets the keys of `set` and makes the changes of `request`. */
+export declare function editMetadata(path: string, set: unknown, request: MetadataRequest, control: Control): Promise<EditedFile>
+
 /** A file of an opened set. */
 export interface FileInfo {
   /** `None` if it was not looked up. */
@@ -500,6 +510,18 @@ export interface LoadRequest {
  * not support such memory; it has no aliases to lose either.
  */
 export declare function losses(): ArrayBuffer | null
+
+/** Changes to the metadata of a file and to the names of its tensors. */
+export interface MetadataRequest {
+  inPlace: boolean
+  /** The keys to set, in the order of the map that is passed with this. */
+  types: Array<SettingType>
+  remove: Array<string>
+  /** Alternating old and new names of tensors. */
+  rename: Array<string>
+  drop: Array<string>
+  limits: OpenRequest
+}
 
 /** The result for one pair, or why there is none. */
 export interface NativeComparison {
@@ -659,6 +681,12 @@ export interface Selected {
   judgedBytes: number
   /** Whether the target can hold the file's own attributes. */
   attributes: boolean
+}
+
+/** The requested type of a value, and its text for a format that only has text. */
+export interface SettingType {
+  kind?: string
+  text?: string
 }
 
 /** The result of settling a selection. */
