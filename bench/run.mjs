@@ -1,8 +1,8 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
 //   --quick        inputs a twentieth of the size that are deleted afterward, few rounds: checks that everything works
-//   --only GROUPS  of first, reading, server, memory, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing,
-//                  by commas
+//   --only GROUPS  of first, reading, server, memory, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote, writing and
+//                  metadata, by commas
 //   --runs N       repeats everything N times: the table has the worst run of each row, with the spread of all by its goal, and of the limit or peer
 //   --cores LIST   runs on these cores alone, such as 0-1: everything, where the system has taskset
 //   --write PAGE   puts the tables of these groups between their marks in a page, such as docs/performance.md
@@ -19,6 +19,7 @@ import { hdf5 } from './hdf5.mjs'
 import { Inputs } from './inputs.mjs'
 import { Unrest } from './machine.mjs'
 import { memory } from './memory.mjs'
+import { metadata } from './metadata.mjs'
 import { numpy } from './numpy.mjs'
 import { onnxRows } from './onnx.mjs'
 import { missing } from './peers.mjs'
@@ -59,6 +60,7 @@ const GROUPS = {
   arrow,
   remote,
   writing,
+  metadata,
 }
 const only = argv.includes('--only') ? argv[argv.indexOf('--only') + 1].split(',') : Object.keys(GROUPS)
 const inputs = new Inputs(join(root, 'build/bench'), quick)

@@ -387,7 +387,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   metadata: (command) =>
     command
-      .description('print the metadata of a file, or edit that of a safetensors, GGUF or zTensor 1.0 to 2 file')
+      .description('print the metadata of a file, or edit it in a safetensors, GGUF or zTensor 1.0 to 2 file')
       .argument('<file>', 'the tensor file')
       .addOption(
         new Option(
@@ -396,6 +396,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         ).argParser(repeated),
       )
       .addOption(new Option('--remove <key>', 'remove a key; may be repeated').argParser(repeated))
+      .option('--rename <old=new...>', "new names for tensors; each * stands for what it matched: 'model.*=m.*'")
+      .option('--drop <glob...>', 'drop tensors by name')
       .option('--in-place', 'write to the file itself if possible; if the command is killed, the file may be damaged')
       .option('--json', 'one JSON object: the metadata in full, or the result of the edit')
       .addHelpText(

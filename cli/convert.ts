@@ -73,7 +73,7 @@ function shardSize(text: string): number {
 }
 
 /** Splits each pair at its `=`. */
-function pairsOf(option: string, usage: string, pairs: readonly string[]): [string, string][] {
+export function pairsOf(option: string, usage: string, pairs: readonly string[]): [string, string][] {
   return pairs.map((pair) => {
     const at = pair.indexOf('=')
     if (at < 1) throw new UsageError(`${option} takes ${usage}, got ${pair}`)
@@ -82,7 +82,7 @@ function pairsOf(option: string, usage: string, pairs: readonly string[]): [stri
 }
 
 /** Names as `ztensor ls` shows them, with patterns. */
-function renaming(pairs: readonly string[]): NonNullable<ConvertOptions['rename']> {
+export function renaming(pairs: readonly string[]): NonNullable<ConvertOptions['rename']> {
   const given = pairsOf('--rename', 'OLD=NEW', pairs)
   for (const [from, to] of given) {
     const [stars, newStars] = [from, to].map((name) => name.split('*').length - 1) as [number, number]

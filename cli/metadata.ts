@@ -1,11 +1,12 @@
 // `ztensor metadata`: prints the metadata of a file, or edits it.
 import { type AttributeValue, type EditMetadataOptions, editMetadata } from '../index.js'
 import { painter } from './color.js'
+import { pairsOf, renaming } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
 import { attributeLines, attributePairs } from './info.js'
 import { jsonAttribute, jsonLine, jsonText } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'
-import { showBytes, showCounted } from './quantity.js'
+import { showBytes } from './quantity.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
@@ -13,6 +14,8 @@ import { printable } from './text.js'
 export interface MetadataOptions extends ProgressOptions {
   set?: string[]
   remove?: string[]
+  rename?: string[]
+  drop?: string[]
   inPlace?: boolean
   json?: boolean
 }
@@ -35,10 +38,7 @@ function jsonValue(text: string): AttributeValue | undefined {
  */
 function settings(given: readonly string[], old: ReadonlyMap<unknown, unknown>, isText: boolean): Values {
   const values: Record<string, Values[string]> = Object.create(null)
-  for (const one of given) {
-    const at = one.indexOf('=')
-    if (at < 1) throw new UsageError(`--set takes key=value, such as --set general.name=Llama, got '${one}'`)
-    const [key, text] = [one.slice(0, at), one.slice(at + 1)]
+  for (const [key, text] of pairsOf('--set', 'KEY=VALUE', given)) {
     if (Object.hasOwn(values, key)) throw new UsageError(`--set has the key '${key}' twice`)
     const plain = isText || typeof old.get(key) === 'string'
     values[key] = plain ? text : (jsonValue(text) ?? text)
@@ -57,9 +57,10 @@ const METHODS = {
 
 /** Prints the metadata of the file at `path`, or edits it. Ctrl-C leaves the file unchanged. */
 export async function metadata(path: string, options: MetadataOptions): Promise<void> {
-  const { set = [], remove = [], inPlace = false, json = false } = options
-  const edits = set.length + remove.length > 0
-  if (inPlace && !edits) throw new UsageError('--in-place applies to edits: use it with --set or --remove')
+  const { set = [], remove = [], rename = [], drop = [], inPlace = false, json = false } = options
+  const edits = set.length + remove.length + rename.length + drop.length > 0
+  if (inPlace && !edits)
+    throw new UsageError('--in-place applies to edits: use it with --set, --remove, --rename or --drop')
   let old: ReadonlyMap<unknown, unknown> = new Map()
   let isText = false
   await withFile(path, {}, async (file) => {
@@ -78,6 +79,8 @@ export async function metadata(path: string, options: MetadataOptions): Promise<
     const result = await editMetadata(path, {
       set: values,
       remove,
+      ...(rename.length === 0 ? {} : { rename: renaming(rename) }),
+      drop,
       inPlace,
       ...progress.listen,
       signal: stop.signal,
@@ -86,7 +89,7 @@ export async function metadata(path: string, options: MetadataOptions): Promise<
     const { byteLength, method } = result
     if (json) process.stdout.write(jsonLine({ path, byteLength, method }))
     else {
-      const what = `${showCounted(set.length + remove.length, 'key')}, ${showBytes(byteLength)}, ${METHODS[method]}`
+      const what = `${showBytes(byteLength)}, ${METHODS[method]}`
       await printLines([`${painter()('green', 'metadata')}  ${printable(path)}: ${what}`])
     }
   } catch (error) {

@@ -3,9 +3,9 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { editMetadata, open } from 'ztensor'
-import { capture } from '../scripts/command.mjs'
 import { decoded } from '../__test__/helpers/gguf-files.mjs'
 import { differing } from '../__test__/helpers/quantized.mjs'
+import { capture } from '../scripts/command.mjs'
 import { compareReadings } from './files.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 
@@ -71,7 +71,9 @@ async function compareEdited(python, folder) {
           .filter(([tensor]) => tensor !== second)
           .map(([tensor, ...rest]) => [tensor === first ? 'renamed' : tensor, ...rest]),
       }
-      const [want, got] = [expected, { fields, tensors }].map((one) => JSON.stringify([Object.entries(one.fields).sort(), one.tensors]))
+      const [want, got] = [expected, { fields, tensors }].map((one) =>
+        JSON.stringify([Object.entries(one.fields).sort(), one.tensors]),
+      )
       results.push({ what, error: want === got ? undefined : new Error(`expected ${want}, read ${got}`) })
     }
   return results

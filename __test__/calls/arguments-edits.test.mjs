@@ -98,11 +98,7 @@ tryHostile(test, [
     (value) => compact(one, { [key]: value }),
   ]),
   ['editMetadata path', ['path'], (value) => editMetadata(value, {}), 'path'],
-  [
-    'editMetadata options',
-    ['options', ...KEYS],
-    (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), value),
-  ],
+  ['editMetadata options', ['options', ...KEYS], (value) => editMetadata(scratchFile(BYTES, 'edited.zt'), value)],
   ...['inPlace', 'onProgress', 'signal', 'maxIndexBytes', 'maxRank', 'maxAttributeValues'].map((key) => [
     `editMetadata ${key}`,
     [key],

@@ -1,9 +1,10 @@
 // editMetadata: what it changes, what it leaves as it was, and how: in the file, on a clone or on a copy.
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { copyFileSync, linkSync, readFileSync, statSync, symlinkSync, truncateSync } from 'node:fs'
 import test from 'ava'
-import { append, convert, editMetadata, open, openSync, saveFile, ZTensorError } from 'ztensor'
+import { append, convert, editMetadata, open, openSync, saveFile } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { factsAt, MODES } from '../helpers/editing.mjs'
@@ -15,6 +16,7 @@ import { traced, traceTest } from '../helpers/strace.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 const DATA = { a: noise(100, 1), b: noise(5000, 2), c: noise(64, 3) }
+const hash = (bytes) => createHash('sha256').update(bytes).digest('hex')
 const METADATA = { title: 'sample', license: 'MIT' }
 
 /** A file of each format with the same tensors and metadata. */
@@ -44,12 +46,12 @@ const zt = (version) =>
 /** The metadata and the tensors of a file. */
 function held(path) {
   const file = openSync(path)
-  const tensors = Object.fromEntries([...file.values()].map(({ name, data }) => [name, littleEndian(data).toString('hex')]))
+  const tensors = Object.fromEntries([...file.values()].map(({ name, data }) => [name, hash(littleEndian(data))]))
   const { attributes, warnings } = file
   file.close()
   return { attributes: { ...attributes }, tensors, warnings }
 }
-const hex = Object.fromEntries(Object.entries(DATA).map(([name, data]) => [name, data.toString('hex')]))
+const hashes = Object.fromEntries(Object.entries(DATA).map(([name, data]) => [name, hash(data)]))
 
 for (const [format, make] of Object.entries(FORMATS))
   for (const { mode, inPlace } of MODES) {
@@ -66,7 +68,7 @@ for (const [format, make] of Object.entries(FORMATS))
       t.is(byteLength, statSync(path).size)
       if (!inPlace) t.true(['cloned', 'copied'].includes(method), method)
       else if (format.startsWith('zTensor')) t.is(method, 'in-place')
-      t.deepEqual(held(path), { attributes: set, tensors: { a: hex.b, b: hex.a }, warnings: [] })
+      t.deepEqual(held(path), { attributes: set, tensors: { a: hashes.b, b: hashes.a }, warnings: [] })
 
       // It fits in the header that is there.
       const shorter = await editMetadata(path, { set: { title: 'short' }, inPlace })
@@ -76,7 +78,7 @@ for (const [format, make] of Object.entries(FORMATS))
       if (inPlace) t.is(longer.method, 'in-place')
       t.deepEqual(held(path), {
         attributes: { ...set, title: 'y'.repeat(9000) },
-        tensors: { a: hex.b, b: hex.a },
+        tensors: { a: hashes.b, b: hashes.a },
         warnings: [],
       })
     })
@@ -86,7 +88,7 @@ for (const [format, make] of Object.entries(FORMATS))
       await editMetadata(path, { rename: { '*': 'model.*' }, inPlace })
       t.deepEqual(Object.keys(held(path).tensors), ['model.a', 'model.b', 'model.c'])
       await editMetadata(path, { rename: (name) => name.replace('model', 'm'), drop: ['*.c', 'model.a'], inPlace })
-      t.deepEqual(held(path).tensors, { 'm.b': hex.b })
+      t.deepEqual(held(path).tensors, { 'm.b': hashes.b })
       await editMetadata(path, { drop: '!x', inPlace })
       t.deepEqual(held(path), { attributes: METADATA, tensors: {}, warnings: [] })
     })
@@ -256,18 +258,20 @@ test('of a set of files, the first one has the metadata', async (t) => {
 
 test('files of other formats, and none, are refused', async (t) => {
   for (const [path, code] of [
-    [fixturePath('btf-dense.btf'), 'ZT_BAD_MAGIC'],
+    [fixturePath('btf-dense.btf'), 'ZT_INVALID_ARG'],
     [fixturePath('zt01-dtypes.zt'), 'ZT_UNSUPPORTED_VERSION'],
     [scratchFile(Buffer.alloc(0), 'empty.gguf'), 'ZT_TRUNCATED'],
     [scratchFile(Buffer.from('GGUF'), 'short.gguf'), 'ZT_TRUNCATED'],
-    [scratchFile(Buffer.from('GGUF\x03\0\0\0\xff\0\0\0\0\0\0\0\xff\0\0\0\0\0\0\0', 'latin1'), 'a.gguf'), 'ZT_TRUNCATED'],
+    [
+      scratchFile(Buffer.from('GGUF\x03\0\0\0\xff\0\0\0\0\0\0\0\xff\0\0\0\0\0\0\0', 'latin1'), 'a.gguf'),
+      'ZT_TRUNCATED',
+    ],
     [scratchFile(gguf({ version: 4 }), 'four.gguf'), 'ZT_UNSUPPORTED_VERSION'],
     [scratchFile(noise(100, 1), 'noise'), 'ZT_BAD_MAGIC'],
     ['/nowhere/at/all.gguf', 'ZT_IO'],
   ]) {
     const error = await rejectionOf(() => editMetadata(path, { set: { a: 'b' } }))
     t.is(error?.code, code, `${path}: ${error?.message}`)
-    t.true(error instanceof ZTensorError, path)
   }
   const { path } = scratchFolder()
   await saveFile(path('a.npz'), DATA)
@@ -284,7 +288,7 @@ for (const format of ['safetensors', 'gguf']) {
     const file = openSync(path)
     const { data } = file.tensor('b')
     await editMetadata(path, { set: { title: 'x'.repeat(9000) } })
-    t.true(Buffer.from(data).equals(DATA.b))
+    t.true(Buffer.from(data).equals(Buffer.from(DATA.b)))
     t.true(Buffer.from(await file.tensor('a').load()).equals(DATA.a))
     file.close()
 
@@ -307,7 +311,7 @@ for (const format of ['safetensors', 'gguf']) {
     t.true(Buffer.from(view).equals(DATA.b))
     again.close()
     await editMetadata(path, edit)
-    t.deepEqual(held(path).tensors, hex)
+    t.deepEqual(held(path).tensors, hashes)
   })
 
   here(`${format}: links stay links, and inPlace keeps the inode`, async (t) => {
@@ -332,7 +336,7 @@ for (const format of ['safetensors', 'gguf']) {
       }),
     )
     const { attributes, tensors } = held(path)
-    t.deepEqual(tensors, hex)
+    t.deepEqual(tensors, hashes)
     for (const [at, error] of results) {
       t.is(attributes[`key ${at}`], error === undefined ? String(at).repeat(1000) : undefined)
       if (error !== undefined) t.is(error.code, 'ZT_IO')
@@ -414,7 +418,7 @@ if (process.platform === 'linux') {
   for (const format of ['safetensors', 'gguf'])
     test(`${format}: killed at any moment, an edit leaves the old file or the new one`, async (t) => {
       const steps = noise(rounds(60, 12), Date.now() % 1e6)
-      t.log(`steps: ${steps.toString('hex')}`)
+      t.log(`steps: ${Buffer.from(steps).toString('hex')}`)
       for (const step of steps) {
         const path = await FORMATS[format]()
         await editMetadata(path, { rename: { b: 'w0' } })
@@ -436,36 +440,40 @@ if (process.platform === 'linux') {
         const [last] = Object.keys(tensors).filter((name) => name.startsWith('w'))
         const round = Number(last.slice(1))
         t.true(round > 0)
-        t.deepEqual(tensors, { a: hex.a, [last]: hex.b, c: hex.c })
+        t.deepEqual(tensors, { a: hashes.a, [last]: hashes.b, c: hashes.c })
         t.is(attributes.title, String(round).repeat(round % 7000))
         // And it can be edited on: no lock outlives its process.
         await editMetadata(path, { set: { title: 'after' } })
       }
     })
 
-  traceTest('in place, blocks are inserted before the header is written, and a kill in between is detected', async (t) => {
-    for (const format of ['safetensors', 'gguf']) {
-      const path = await FORMATS[format]()
-      const bytes = readFileSync(path)
-      const edit = `
+  traceTest(
+    'in place, blocks are inserted before the header is written, and a kill in between is detected',
+    async (t) => {
+      for (const format of ['safetensors', 'gguf']) {
+        const path = await FORMATS[format]()
+        const bytes = readFileSync(path)
+        const edit = `
         import { editMetadata } from 'ztensor'
         await editMetadata(process.argv[1], { set: { title: 'x'.repeat(9000) }, inPlace: true })`
-      const { lines, signal } = await traced(
-        ['-e', 'trace=fallocate,write,fsync', '-e', 'inject=fallocate:signal=KILL', '-y'],
-        edit,
-        [path],
-      )
-      if (!lines.some((line) => /fallocate\(.*FALLOC_FL_INSERT_RANGE.*= 0/.test(line))) {
-        t.log('the file system cannot insert blocks')
-        continue
+        const { lines, signal } = await traced(
+          // It is killed at its first write to the file.
+          ['-P', path, '-e', 'trace=fallocate,write', '-e', 'inject=write:signal=KILL:when=1'],
+          edit,
+          [path],
+        )
+        if (!lines.some((line) => /fallocate\(.*FALLOC_FL_INSERT_RANGE.*= 0/.test(line))) {
+          t.log('the file system cannot insert blocks')
+          continue
+        }
+        t.is(signal, 'SIGKILL')
+        t.is((await rejectionOf(() => open(path)))?.code, 'ZT_BAD_MAGIC')
+        const found = readFileSync(path)
+        t.true(found.subarray(found.length - bytes.length).equals(bytes), 'the old file follows')
+        t.true(found.subarray(0, found.length - bytes.length).every((byte) => byte === 0))
       }
-      t.is(signal, 'SIGKILL')
-      t.is((await rejectionOf(() => open(path)))?.code, 'ZT_BAD_MAGIC')
-      const found = readFileSync(path)
-      t.true(found.subarray(found.length - bytes.length).equals(bytes), 'the old file follows')
-      t.true(found.subarray(0, found.length - bytes.length).every((byte) => byte === 0))
-    }
-  })
+    },
+  )
 
   traceTest('in place, an error of the system restores the file', async (t) => {
     for (const format of ['safetensors', 'gguf'])

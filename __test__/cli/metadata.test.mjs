@@ -1,0 +1,105 @@
+// `ztensor metadata`, run as a process: what it prints, and what it edits.
+import { readFileSync, writeFileSync } from 'node:fs'
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { json, run, safetensors } from '../helpers/command.mjs'
+import { gguf } from '../helpers/gguf-writer.mjs'
+import { scratchFile } from '../helpers/scratch.mjs'
+
+const model = () =>
+  scratchFile(
+    gguf({
+      metadata: [
+        ['general.name', 'string', 'a'],
+        ['general.version', 'string', '1'],
+        ['llama.context_length', 'u32', 2048],
+      ],
+      tensors: [{ name: 'w' }, { name: 'x' }],
+    }),
+    'model.gguf',
+  )
+const attributesOf = (path) => {
+  const file = openSync(path)
+  const { attributes } = file
+  file.close()
+  return { ...attributes }
+}
+
+test('prints the metadata', async (t) => {
+  const path = model()
+  const { code, stdout, stderr } = await run(['metadata', path])
+  t.is(code, 0, stderr)
+  t.is(stdout, 'general.name: a\ngeneral.version: 1\nllama.context_length: 2048\n')
+  t.deepEqual(await json(t, ['metadata', path]), {
+    'general.name': 'a',
+    'general.version': '1',
+    'llama.context_length': 2048,
+  })
+})
+
+for (const inPlace of [[], ['--in-place']])
+  test(`sets and removes keys, renames and drops tensors, ${inPlace}`, async (t) => {
+    const path = model()
+    const set = ['general.version=2', 'llama.context_length=4096', 'list=["a","b"]', 'text=some=text', 'flag=true']
+    const args = [...set, 'typed={"type":"uint8","value":5}', 'big=18446744073709551615', 'quoted="5"', 'empty=']
+    const edited = await run([
+      'metadata',
+      path,
+      ...args.flatMap((one) => ['--set', one]),
+      '--remove',
+      'general.name',
+      ...inPlace,
+    ])
+    t.is(edited.code, 0, edited.stderr)
+    t.regex(edited.stdout, /^metadata {2}.*model\.gguf: .*, (written in place.*|replaced by a .*)\n$/)
+    t.deepEqual(attributesOf(path), {
+      'general.version': '2',
+      'llama.context_length': 4096,
+      list: ['a', 'b'],
+      text: 'some=text',
+      flag: true,
+      typed: 5,
+      big: 2n ** 64n - 1n,
+      quoted: '5',
+      empty: '',
+    })
+    const result = await json(t, ['metadata', path, '--rename', 'w=model.w', '--drop', 'x', ...inPlace])
+    t.is(result.path, path)
+    t.is(result.byteLength, readFileSync(path).length)
+    t.true(['in-place', 'cloned', 'copied'].includes(result.method))
+    const file = openSync(path)
+    t.deepEqual([...file.keys()], ['model.w'])
+    file.close()
+    t.is((await json(t, ['metadata', path, '--set', 'flag=true', ...inPlace])).method, 'unchanged')
+  })
+
+test('in safetensors every value is text', async (t) => {
+  const path = scratchFile(Buffer.alloc(0), 'a.safetensors')
+  writeFileSync(path, safetensors({}, { a: 'b' }))
+  const { code, stderr } = await run(['metadata', path, '--set', 'number=5', '--set', 'list=["a"]'])
+  t.is(code, 0, stderr)
+  t.deepEqual(attributesOf(path), { a: 'b', number: '5', list: '["a"]' })
+})
+
+test('what cannot be done is one line, and the file stays', async (t) => {
+  const path = model()
+  const bytes = readFileSync(path)
+  for (const [args, code, hint] of [
+    [['--remove', 'none'], 'ZT_NOT_FOUND', '"general.name"'],
+    [['--set', 'none'], 'ZT_INVALID_ARG', 'KEY=VALUE'],
+    [['--set', '=5'], 'ZT_INVALID_ARG', 'KEY=VALUE'],
+    [['--set', 'a=1', '--set', 'a=2'], 'ZT_INVALID_ARG', 'twice'],
+    [['--set', 'a={"b":1}'], 'ZT_INVALID_ARG', 'GGUF has text'],
+    [['--set', 'general.alignment=64'], 'ZT_INVALID_ARG', 'cannot be changed'],
+    [['--in-place'], 'ZT_INVALID_ARG', '--set'],
+    [['--drop', 'none'], 'ZT_NOT_FOUND', 'no such tensor'],
+  ]) {
+    const { code: status, stderr, stdout } = await run(['metadata', path, ...args])
+    t.is(status, 2, args.join(' '))
+    t.is(stdout, '')
+    t.true(stderr.startsWith('ztensor: '), stderr)
+    t.true(stderr.includes(`(${code})`), stderr)
+    t.true(stderr.includes(hint), stderr)
+    t.true(readFileSync(path).equals(bytes))
+  }
+})
