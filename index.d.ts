@@ -1465,6 +1465,11 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	 * these. A mixture orders the tensors as llama.cpp does.
 	 */
 	quantize?: string | Readonly<Record<string, string>> | undefined;
+	/**
+	 * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
+	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one.
+	 */
+	imatrix?: string | undefined;
 	/** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
 	requantize?: boolean | undefined;
 	/** How to open the source. */

@@ -53,6 +53,7 @@ test('values state their types, or have those that llama.cpp expects', async (t)
     large: 2 ** 40,
     largest: 2n ** 64n - 1n,
     float: 0.5,
+    double: 1e300,
     mixed: [1, 0.5],
     bytes: Uint8Array.of(1, 2),
     flags: [true, false],
@@ -88,6 +89,7 @@ test('values state their types, or have those that llama.cpp expects', async (t)
     ['large', 'i64', 2 ** 40],
     ['largest', 'u64', 2n ** 64n - 1n],
     ['float', 'f32', 0.5],
+    ['double', 'f64', 1e300],
     ['mixed', 'array', ['f32', [1, 0.5]]],
     ['bytes', 'array', ['u8', [1, 2]]],
     ['flags', 'array', ['bool', [1, 0]]],
@@ -123,19 +125,19 @@ test('values state their types, or have those that llama.cpp expects', async (t)
 })
 
 const wrong = {
-  'GGUF has no null': { k: null },
-  'GGUF has no maps; a value that states its type is { type: \'uint32\', value: 7 }': { k: { a: 1 } },
-  'the items of a list must all be strings, booleans or numbers': { k: [1, 'a'] },
-  "the type of an empty list must be stated: { type: 'string', value: [] }": { k: [] },
-  'the value is not a uint8': { k: { type: 'uint8', value: 256 } },
-  'the value is not an int8': { k: { type: 'int8', value: 1.5 } },
-  'the value is not a bool': { k: { type: 'bool', value: 1 } },
-  'the value is not a string': { k: { type: 'string', value: 1 } },
-  'GGUF has no values of this kind': { k: 2n ** 70n },
+  'GGUF has text, booleans, integers of up to 64 bits, floats, and arrays of one of these': { k: null },
+  "GGUF has no maps and no null; a value with a type of GGUF is { type: 'uint32', value: 5 }": { k: { a: 1 } },
+  'the items of an array must have one type': { k: [1, 'a'] },
+  'GGUF writers do not nest arrays': { k: [[1]] },
+  "an empty array has no type: pass one, such as { type: 'string', value: [] }": { k: [] },
+  'the value does not fit the type uint8': { k: { type: 'uint8', value: 256 } },
+  'the value does not fit the type int8': { k: { type: 'int8', value: 1.5 } },
+  'the value does not fit the type bool': { k: { type: 'bool', value: 1 } },
+  'the value does not fit the type string': { k: { type: 'string', value: 1 } },
   'a key of GGUF metadata has 1 to 65535 bytes, not 0': { '': 1 },
   'a key of GGUF metadata must be a string': new Map([[1, 1]]),
   'an alignment must be a power of two from 8 to 2^24': { 'general.alignment': 24 },
-  'its type must be one of': { k: { type: 'int', value: 1 } },
+  'there is no type "int" in GGUF; the types are uint8, int8': { k: { type: 'int', value: 1 } },
 }
 for (const [message, metadata] of Object.entries(wrong)) {
   test(`metadata that GGUF cannot hold is refused: ${message}`, async (t) => {

@@ -4,10 +4,12 @@
 
 mod edit;
 mod encode;
+mod encode_value;
 pub mod importance;
 mod metadata;
 pub mod mixture;
 mod split;
+mod usual_types;
 pub mod value;
 mod value_types;
 mod window;

@@ -2,8 +2,6 @@
 //! preserved byte for byte. The header ends in a padding key if it must be longer than its content.
 #![forbid(unsafe_code)]
 
-mod values;
-
 use std::collections::{HashMap, HashSet};
 
 use ztensor_core::checked::index;
@@ -11,7 +9,9 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{EditHeader, HeaderChanges, Input, Kept, NewHeader, Setting};
 use ztensor_core::model::{Builder, Catalog, Container};
 
+use super::encode_value::put_setting;
 use super::metadata::{PADDING, Pair, STRING};
+use super::usual_types::Model;
 use super::window::Spelling;
 use super::{ALIGNMENT, Header, Info, MAGIC, NAME, split};
 
@@ -137,9 +137,17 @@ impl Editable {
         Ok((count, bytes))
     }
 
+    /// Returns the architecture of the model; empty if the metadata states none.
+    fn architecture(&self) -> &str {
+        let pair = self.pairs().find(|pair| pair.key == "general.architecture" && pair.kind == STRING);
+        let length = usize::try_from(self.spelling().count_bytes()).unwrap_or_default();
+        let text = pair.and_then(|pair| std::str::from_utf8(pair.value.get(length..)?).ok());
+        text.unwrap_or_default()
+    }
+
     fn put(&self, setting: &Setting, old: Option<&Pair<'_>>, to: &mut Vec<u8>) -> Result<()> {
         self.spelling().put_text(setting.key.as_bytes(), to)?;
-        values::put(setting, old, self.spelling(), to)
+        put_setting(setting, old, Model { architecture: self.architecture() }, self.spelling(), to)
     }
 
     /// Encodes the tensor infos, and counts them.

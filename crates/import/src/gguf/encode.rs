@@ -11,11 +11,15 @@ use ztensor_core::formats::{
 use ztensor_core::layouts;
 use ztensor_core::model::{Attributes, Catalog, DType, Layout, NewTensor, SetPart};
 
-use super::value::{TYPE, VALUE, ValueType};
+use super::encode_value::put_attribute;
+use super::usual_types::Model;
+use super::value::{VALUE, ValueType};
 use super::value_types::{Blocks, Type};
+use super::window::Spelling;
 use super::{ALIGNMENT, MAGIC, NAME};
 
 const VERSION: u32 = 3;
+const SPELLING: Spelling = Spelling { big_endian: false, short: false };
 /// Magic, version, and the numbers of tensors and of metadata entries.
 const HEADER_BYTES: u64 = 24;
 /// The key of the alignment of tensor data.
@@ -207,7 +211,7 @@ fn metadata(attributes: &[(Value, Value)]) -> Result<Metadata> {
         let found = attributes.iter().find(|(key, _)| key.as_text() == Some(wanted));
         found.and_then(|(_, value)| value.as_text()).unwrap_or_default()
     };
-    let architecture = text_of("general.architecture");
+    let model = Model { architecture: text_of("general.architecture") };
     let mut encoded = Metadata { alignment: ALIGNMENT, bytes: Vec::new(), count: 0, has_version: false };
     for (key, value) in attributes {
         let key = key.as_text().ok_or_else(|| wrong("a key of GGUF metadata must be a string"))?;
@@ -219,7 +223,7 @@ fn metadata(attributes: &[(Value, Value)]) -> Result<Metadata> {
         }
         let in_key = |error: Error| wrong(&format!("metadata {key:?}: {}", error.message()));
         text(&mut encoded.bytes, key);
-        add(&mut encoded.bytes, value, usual_type(key, architecture)).map_err(in_key)?;
+        put_attribute(key, value, model, SPELLING, &mut encoded.bytes).map_err(in_key)?;
         if key == ALIGNMENT_KEY {
             encoded.alignment = alignment_of(value).map_err(in_key)?;
         }
@@ -231,211 +235,18 @@ fn metadata(attributes: &[(Value, Value)]) -> Result<Metadata> {
 
 /// Appends a string: its length, and its bytes.
 fn text(out: &mut Vec<u8>, text: &str) {
-    string(out, text.as_bytes());
-}
-
-fn string(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend((bytes.len() as u64).to_le_bytes());
-    out.extend(bytes);
-}
-
-/// Appends the type of a value, and the value. `usual` is the type of numbers under its key, if that is known.
-fn add(out: &mut Vec<u8>, value: &Value, usual: Option<ValueType>) -> Result<()> {
-    let (stated, value) = match typed_of(value)? {
-        Some((kind, value)) => (Some(kind), value),
-        None => (None, value),
-    };
-    let items = match value {
-        Value::Array(items) => items,
-        // Bytes are a list of uint8, unless they are a string that is not UTF-8.
-        Value::Bytes(bytes) if stated != Some(ValueType::String) => {
-            if stated.is_some_and(|kind| kind != ValueType::Uint8) {
-                return Err(wrong("bytes have the type uint8, or string"));
-            }
-            begin_array(out, ValueType::Uint8, bytes.len());
-            out.extend(bytes);
-            return Ok(());
-        }
-        one => {
-            let kind = match stated {
-                Some(kind) => kind,
-                None => inferred(std::slice::from_ref(one), usual)?,
-            };
-            out.extend(kind.number().to_le_bytes());
-            return scalar(out, kind, one);
-        }
-    };
-    let usual = usual.filter(|&kind| kind == ValueType::Float32);
-    let kind = match stated {
-        Some(kind) => kind,
-        None if items.is_empty() => {
-            return Err(wrong("the type of an empty list must be stated: { type: 'string', value: [] }"));
-        }
-        None => inferred(items, usual)?,
-    };
-    begin_array(out, kind, items.len());
-    items.iter().try_for_each(|item| scalar(out, kind, item))
-}
-
-fn begin_array(out: &mut Vec<u8>, kind: ValueType, length: usize) {
-    out.extend(ValueType::Array.number().to_le_bytes());
-    out.extend(kind.number().to_le_bytes());
-    out.extend((length as u64).to_le_bytes());
-}
-
-/// Returns the type and the value of `{ "type": …, "value": … }`, or `None` for a value that does not state its type.
-fn typed_of(value: &Value) -> Result<Option<(ValueType, &Value)>> {
-    let Value::Map(entries) = value else { return Ok(None) };
-    let member = |name: &str| {
-        let found = entries.iter().find(|(key, _)| key.as_text() == Some(name));
-        found.map(|(_, value)| value)
-    };
-    let (Some(kind), Some(value), 2) = (member(TYPE), member(VALUE), entries.len()) else {
-        return Err(wrong("GGUF has no maps; a value that states its type is { type: 'uint32', value: 7 }"));
-    };
-    let names = || ValueType::ALL.map(ValueType::name).join(", ");
-    let known = kind.as_text().and_then(ValueType::named).filter(|&kind| kind != ValueType::Array);
-    match known {
-        Some(kind) => Ok(Some((kind, value))),
-        None => Err(wrong(&format!("its type must be one of {} (a list has the type of its items)", names()))),
-    }
-}
-
-/// Keys whose numbers are float32, without the name of the architecture that they begin with.
-const FLOATS: [&str; 31] = [
-    "activation_sparsity_scale",
-    "attention.clamp_kqv",
-    "attention.group_norm_epsilon",
-    "attention.layer_norm_epsilon",
-    "attention.layer_norm_rms_epsilon",
-    "attention.max_alibi_bias",
-    "attention.output_scale",
-    "attention.scale",
-    "attention.temperature_scale",
-    "attn_logit_softcapping",
-    "embedding_scale",
-    "expert_group_scale",
-    "expert_weights_scale",
-    "final_logit_softcapping",
-    "logit_scale",
-    "residual_scale",
-    "rope.freq_base",
-    "rope.freq_base_swa",
-    "rope.scaling.alpha",
-    "rope.scaling.attn_factor",
-    "rope.scaling.factor",
-    "rope.scaling.yarn_attn_factor",
-    "rope.scaling.yarn_beta_fast",
-    "rope.scaling.yarn_beta_slow",
-    "rope.scaling.yarn_ext_factor",
-    "rope.scaling.yarn_log_multiplier",
-    "router_logit_softcapping",
-    "swiglu_clamp_exp",
-    "swiglu_clamp_shexp",
-    "audio.attention.layer_norm_epsilon",
-    "vision.attention.layer_norm_epsilon",
-];
-const OTHER_FLOATS: [&str; 11] = [
-    "clip.vision.image_mean",
-    "clip.vision.image_std",
-    "general.sampling.min_p",
-    "general.sampling.mirostat_eta",
-    "general.sampling.mirostat_tau",
-    "general.sampling.penalty_repeat",
-    "general.sampling.temp",
-    "general.sampling.top_p",
-    "general.sampling.xtc_probability",
-    "general.sampling.xtc_threshold",
-    "tokenizer.ggml.scores",
-];
-/// Keys whose integers are int32.
-const SIGNED: [&str; 3] =
-    ["general.sampling.mirostat", "general.sampling.penalty_last_n", "general.sampling.top_k"];
-
-/// Returns the type of numbers under a key of the specification, as gguf-py and llama.cpp use them: llama.cpp accepts no other type. Other
-/// keys, and keys of other architectures than the model's, have none.
-fn usual_type(key: &str, architecture: &str) -> Option<ValueType> {
-    if SIGNED.contains(&key) {
-        return Some(ValueType::Int32);
-    }
-    let (first, rest) = key.split_once('.')?;
-    let is_own = first == "clip" || !architecture.is_empty() && first == architecture;
-    if OTHER_FLOATS.contains(&key) || key.starts_with("xielu.") || is_own && FLOATS.contains(&rest) {
-        return Some(ValueType::Float32);
-    }
-    (is_own || matches!(first, "general" | "tokenizer")).then_some(ValueType::Uint32)
-}
-
-/// Infers the type of values: that of the key, or int32 for integers and float32 for other numbers, as in gguf-py. Integers beyond int32
-/// are int64 or uint64.
-fn inferred(values: &[Value], usual: Option<ValueType>) -> Result<ValueType> {
-    let all = |is: fn(&Value) -> bool| values.iter().all(is);
-    if all(Value::is_text) {
-        return Ok(ValueType::String);
-    }
-    if all(Value::is_bool) {
-        return Ok(ValueType::Bool);
-    }
-    if !all(|value| value.is_integer() || value.is_float()) {
-        return Err(match values {
-            [Value::Null] => wrong("GGUF has no null"),
-            [_] => wrong("GGUF has no values of this kind"),
-            _ => wrong("the items of a list must all be strings, booleans or numbers"),
-        });
-    }
-    if !all(Value::is_integer) || usual == Some(ValueType::Float32) {
-        return Ok(ValueType::Float32);
-    }
-    let fits = |kind: ValueType| values.iter().all(|value| scalar(&mut Vec::new(), kind, value).is_ok());
-    let kinds = [usual, Some(ValueType::Int32), Some(ValueType::Int64), Some(ValueType::Uint64)];
-    kinds.into_iter().flatten().find(|&kind| fits(kind)).ok_or_else(|| wrong("no integer type has all its values"))
-}
-
-/// Appends one value of a type.
-fn scalar(out: &mut Vec<u8>, kind: ValueType, value: &Value) -> Result<()> {
-    macro_rules! integer {
-        ($type:ty) => {{
-            let number = value.as_integer().and_then(|integer| <$type>::try_from(integer).ok());
-            out.extend(number.ok_or_else(|| not_a(kind))?.to_le_bytes());
-        }};
-    }
-    match kind {
-        ValueType::Uint8 => integer!(u8),
-        ValueType::Int8 => integer!(i8),
-        ValueType::Uint16 => integer!(u16),
-        ValueType::Int16 => integer!(i16),
-        ValueType::Uint32 => integer!(u32),
-        ValueType::Int32 => integer!(i32),
-        ValueType::Uint64 => integer!(u64),
-        ValueType::Int64 => integer!(i64),
-        #[expect(clippy::cast_possible_truncation)] // rounded to nearest
-        ValueType::Float32 => out.extend((number(value).ok_or_else(|| not_a(kind))? as f32).to_le_bytes()),
-        ValueType::Float64 => out.extend(number(value).ok_or_else(|| not_a(kind))?.to_le_bytes()),
-        ValueType::Bool => out.push(u8::from(value.as_bool().ok_or_else(|| not_a(kind))?)),
-        ValueType::String => match value {
-            Value::Text(value) => text(out, value),
-            Value::Bytes(value) => string(out, value),
-            _ => return Err(not_a(kind)),
-        },
-        ValueType::Array => return Err(wrong("GGUF has no lists of lists")),
-    }
-    Ok(())
-}
-
-fn number(value: &Value) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss)] // rounded to nearest
-    value.as_float().or_else(|| value.as_integer().map(|integer| i128::from(integer) as f64))
+    out.extend((text.len() as u64).to_le_bytes());
+    out.extend(text.as_bytes());
 }
 
 fn alignment_of(value: &Value) -> Result<u64> {
-    let stated = typed_of(value)?.map_or(value, |(_, value)| value);
-    let alignment = stated.as_integer().and_then(|integer| u64::try_from(integer).ok());
+    let stated = value.as_map().and_then(|entries| {
+        let found = entries.iter().find(|(key, _)| key.as_text() == Some(VALUE));
+        found.map(|(_, value)| value)
+    });
+    let alignment = stated.unwrap_or(value).as_integer().and_then(|integer| u64::try_from(integer).ok());
     let fits = |&alignment: &u64| alignment.is_power_of_two() && (8..=1 << 24).contains(&alignment);
     alignment.filter(fits).ok_or_else(|| wrong("an alignment must be a power of two from 8 to 2^24"))
-}
-
-fn not_a(kind: ValueType) -> Error {
-    wrong(&format!("the value is not {} {}", if kind.name().starts_with('i') { "an" } else { "a" }, kind.name()))
 }
 
 fn wrong(message: &str) -> Error {

@@ -155,7 +155,7 @@ impl Metadata {
 
     /// Visits all keys and values in order like [`Metadata::visit`], with the types that the file records.
     pub fn visit_typed(&self, to: &mut dyn Visit) -> Result<()> {
-        for entry in self.entries.iter().filter(|entry| entry.is_listed) {
+        for entry in self.entries.iter().filter(|entry| entry.is_listed && self.key(entry) != PADDING) {
             to.visit(Event::Text(self.key(entry)))?;
             let items = self.bytes.get(entry.at..).and_then(|bytes| bytes.get(..4));
             let kind = match (entry.kind, items) {

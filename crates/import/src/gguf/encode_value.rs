@@ -1,55 +1,103 @@
-//! Encodes new values of metadata: in the requested type, else in that of the old value if the new one fits, else in the type that gguf-py
-//! infers.
+//! Encodes values of metadata: in the requested type, else in that of the old value if the new one fits, else in the type that llama.cpp
+//! expects of the key, else in the type that gguf-py infers.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Setting;
 
-use super::super::metadata::{ARRAY, Pair, STRING, width};
-use super::super::window::Spelling;
+use super::metadata::{ARRAY, Pair, STRING, width};
+use super::usual_types::{Model, UINT8};
+use super::value::{TYPE, VALUE, ValueType};
+use super::window::Spelling;
 
-const FLOAT32: u32 = 6;
-const BOOL: u32 = 7;
-const FLOAT64: u32 = 12;
+const FLOAT32: u32 = ValueType::Float32.number();
+const BOOL: u32 = ValueType::Bool.number();
+const FLOAT64: u32 = ValueType::Float64.number();
 /// The types of integers in the order of preference.
-const INTEGERS: [u32; 4] = [5, 4, 11, 10];
-/// The types by number.
-const NAMES: [(&str, u32); 12] = [
-    ("uint8", 0),
-    ("int8", 1),
-    ("uint16", 2),
-    ("int16", 3),
-    ("uint32", 4),
-    ("int32", 5),
-    ("float32", FLOAT32),
-    ("bool", BOOL),
-    ("string", STRING),
-    ("uint64", 10),
-    ("int64", 11),
-    ("float64", FLOAT64),
+const INTEGERS: [u32; 4] = [
+    ValueType::Int32.number(),
+    ValueType::Uint32.number(),
+    ValueType::Int64.number(),
+    ValueType::Uint64.number(),
 ];
 
-/// Appends the type and the value.
-pub fn put(setting: &Setting, old: Option<&Pair<'_>>, spelling: Spelling, to: &mut Vec<u8>) -> Result<()> {
-    let Setting { key, value, .. } = setting;
-    let refused = |what: &str| Error::new(Code::InvalidArg, format!("{key:?}: {what}"));
-    if let Some(name) = &setting.kind {
-        let kind = NAMES.iter().find(|(known, _)| known == name).map(|&(_, kind)| kind).ok_or_else(|| {
-            let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
-            refused(&format!("there is no type {name:?} in GGUF; the types are {}", names.join(", ")))
-        })?;
-        let encoded = typed(value, kind, spelling)?;
-        to.extend(encoded.ok_or_else(|| refused(&format!("the value does not fit the type {name}")))?);
-        return Ok(());
-    }
-    if let Some(encoded) = old.map(|old| as_before(value, old, spelling)).transpose()?.flatten() {
+/// Appends the type and the value of an edit.
+pub fn put_setting(
+    setting: &Setting,
+    old: Option<&Pair<'_>>,
+    model: Model<'_>,
+    spelling: Spelling,
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    let Setting { key, value, kind, .. } = setting;
+    let named = |error: Error| Error::new(error.code(), format!("{key:?}: {}", error.message()));
+    if kind.is_none()
+        && let Some(encoded) = old.map(|old| as_before(value, old, spelling)).transpose()?.flatten()
+    {
         to.extend(encoded);
         return Ok(());
     }
-    let kind = inferred(value).map_err(|what| refused(what))?;
-    let encoded = typed(value, kind, spelling)?;
-    to.extend(encoded.ok_or_else(|| refused("no type of GGUF can hold the value"))?);
+    put(key, value, kind.as_deref(), model, spelling, to).map_err(named)
+}
+
+/// Appends the type and the value of an attribute: a string, a boolean, a number, bytes, or a list of strings, booleans or numbers; or
+/// `{ "type": "uint32", "value": 7 }`.
+pub fn put_attribute(
+    key: &str,
+    value: &Value,
+    model: Model<'_>,
+    spelling: Spelling,
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    let Value::Map(entries) = value else { return put(key, value, None, model, spelling, to) };
+    let member = |name: &str| {
+        let found = entries.iter().find(|(key, _)| key.as_text() == Some(name));
+        found.map(|(_, value)| value)
+    };
+    match (member(TYPE).and_then(Value::as_text), member(VALUE), entries.len()) {
+        (Some(kind), Some(value), 2) => put(key, value, Some(kind), model, spelling, to),
+        _ => Err(refused(NO_MAP)),
+    }
+}
+
+const NO_MAP: &str =
+    "GGUF has no maps and no null; a value with a type of GGUF is { type: 'uint32', value: 5 }";
+
+fn refused(what: &str) -> Error {
+    Error::new(Code::InvalidArg, what)
+}
+
+fn put(
+    key: &str,
+    value: &Value,
+    kind: Option<&str>,
+    model: Model<'_>,
+    spelling: Spelling,
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    // Bytes are an array of uint8, unless they are a string that is not UTF-8.
+    let bytes = value.as_bytes().filter(|_| kind != Some(ValueType::String.name()));
+    let array = bytes.map(|bytes| Value::Array(bytes.iter().map(|&byte| byte.into()).collect()));
+    let value = array.as_ref().unwrap_or(value);
+    let number = match kind {
+        Some(name) => {
+            let known = ValueType::named(name).filter(|&kind| kind != ValueType::Array);
+            let known = known.map(ValueType::number).ok_or_else(|| {
+                let all = ValueType::ALL.into_iter().filter(|&kind| kind != ValueType::Array);
+                let names: Vec<_> = all.map(ValueType::name).collect();
+                refused(&format!("there is no type {name:?} in GGUF; the types are {}", names.join(", ")))
+            });
+            known?
+        }
+        None if array.is_some() => UINT8,
+        None => inferred(value, model.usual_type(key)).map_err(refused)?,
+    };
+    let encoded = typed(value, number, spelling)?;
+    to.extend(encoded.ok_or_else(|| match kind {
+        Some(name) => refused(&format!("the value does not fit the type {name}")),
+        None => refused("no type of GGUF can hold the value"),
+    })?);
     Ok(())
 }
 
@@ -145,28 +193,31 @@ fn range(kind: u32) -> std::ops::RangeInclusive<i128> {
     }
 }
 
-/// Infers the type of a value, or of the items of an array, like gguf-py. An integer beyond int32, for which that has no rule, gets the
-/// first larger type that holds it. Fails with what is wrong.
-fn inferred(value: &Value) -> std::result::Result<u32, &'static str> {
-    let items = match value {
-        Value::Array(items) => items,
-        one => std::slice::from_ref(one),
+/// Infers the type of a value, or of the items of an array: that of the key, if it fits, else like gguf-py. An integer beyond int32, for
+/// which that has no rule, gets the first larger type that holds it. Fails with what is wrong.
+fn inferred(value: &Value, usual: Option<ValueType>) -> std::result::Result<u32, &'static str> {
+    let (items, usual) = match value {
+        // Arrays of integers are int32 in gguf-py, whatever their key.
+        Value::Array(items) => (items.as_slice(), usual.filter(|&kind| kind == ValueType::Float32)),
+        one => (std::slice::from_ref(one), usual),
     };
     if items.is_empty() {
         return Err("an empty array has no type: pass one, such as { type: 'string', value: [] }");
     }
-    if items.iter().all(|item| matches!(item, Value::Text(_) | Value::Bytes(_))) {
+    if items.iter().all(Value::is_text) {
         return Ok(STRING);
     }
     if items.iter().all(|item| matches!(item, Value::Bool(_))) {
         return Ok(BOOL);
     }
-    if items.iter().all(|item| matches!(item, Value::Integer(_))) {
+    let is_float = usual == Some(ValueType::Float32);
+    if !is_float && items.iter().all(|item| matches!(item, Value::Integer(_))) {
         let fits = |&kind: &u32| {
             let range = range(kind);
             items.iter().all(|item| item.as_integer().is_some_and(|item| range.contains(&item.into())))
         };
-        return INTEGERS.into_iter().find(fits).ok_or("no type of GGUF holds all of these integers");
+        let usual = usual.map(ValueType::number);
+        return usual.into_iter().chain(INTEGERS).find(fits).ok_or("no type of GGUF holds all of these integers");
     }
     if items.iter().all(|item| float(item).is_some()) {
         let overflows = |&item: &f64| item.is_finite() && item.abs() > f32::MAX.into();
