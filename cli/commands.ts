@@ -76,6 +76,7 @@ const SHARED: Readonly<Record<string, readonly Describe[]>> = {
   diff: [filtering, openingOptions],
   convert: [filtering, quiet, openingOptions],
   merge: [filtering, quiet, openingOptions],
+  quantize: [filtering, quiet, openingOptions],
   split: [filtering, quiet, openingOptions],
   metadata: [quiet],
   compact: [quiet],
@@ -293,9 +294,18 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           "cast a dtype (f32=bf16), a group (float*, int*, uint*) or names ('*.norm.*=f32'); the first match wins; may be repeated",
         )
         .option('--dequantize [dtype]', 'store quantized tensors as floats: bfloat16 (the default), float16 or float32')
+        .addOption(
+          new Option(
+            '--quantize <type...>',
+            "quantize to a mixture of llama.cpp (q4_k_m, q8_0, …), or to block types by new names: '*.ffn_down.*=q6_k' '*=q5_k'",
+          ),
+        )
+        .option('--imatrix <file>', 'the importance matrix for --quantize, by llama-imatrix')
+        .option('--requantize', 'with --quantize: also quantize tensors that are quantized already')
+        .option('--metadata <key=value...>', 'set attributes of the new file; a value that is JSON has its type')
         .option('--no-attributes', 'write no attributes of the source')
         .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
-        .option('--max-shard-size <size>', 'version 2 and safetensors: write shards of at most this size, such as 5GB')
+        .option('--max-shard-size <size>', 'version 2, safetensors and GGUF: write shards of at most this size, such as 5GB')
         .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines'),
     )
       .addHelpText(
@@ -312,6 +322,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'to a pipe'],
           ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'shards with an index'],
           ['ztensor convert a.zt out/model.zt --plan > job.json', 'on many machines: see `ztensor task --help`'],
+          ['ztensor convert f16.gguf q4.gguf --quantize q4_k_m', 'quantized as llama-quantize does'],
           ['ztensor convert a.zt s3://bucket/model.zt', 'to a bucket'],
         ),
       )
@@ -368,10 +379,37 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       )
       .action(async (target, sources, options) => (await import('./convert.js')).convert(sources, target, options)),
 
+  quantize: (command) =>
+    writing(
+      command
+        .description('quantize a model as llama-quantize does: the result is the same, byte for byte')
+        .argument('<source>', 'the tensor file')
+        .argument('<target>', 'the new file: .gguf, or .zt')
+        .requiredOption(
+          '--type <type...>',
+          "a mixture (q4_k_m, q8_0, …), or block types by names: '*.ffn_down.*=q6_k' '*=q5_k'; the first match wins",
+        )
+        .option('--imatrix <file>', 'the importance matrix, by llama-imatrix')
+        .option('--requantize', 'also quantize tensors that are quantized already')
+        .option('--metadata <key=value...>', 'set keys of the metadata; a value that is JSON has its type')
+        .option('--max-shard-size <size>', 'write files of at most this size, such as 5GB'),
+    )
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor quantize f16.gguf q4_k_m.gguf --type q4_k_m', 'a mixture'],
+          ["ztensor quantize f16.gguf q5.gguf --type '*.ffn_down.*=q6_k' '*=q5_k'", 'types by names'],
+          ['ztensor quantize f16.gguf iq4.gguf --type iq4_xs --imatrix imatrix.gguf', 'with an importance matrix'],
+        ),
+      )
+      .action(async (source, target, { type, ...options }) =>
+        (await import('./convert.js')).convert(source, target, { ...options, canonical: true, quantize: type }),
+      ),
+
   split: (command) =>
     writing(
       command
-        .description('write the tensors of a file to shards with an index: safetensors, or zTensor 2 for a .zt')
+        .description('write the tensors of a file to shards: safetensors or GGUF, or zTensor 2 for a .zt')
         .argument('<source>', 'the tensor file')
         .argument('<target>', 'the name of the model, such as out/model.safetensors or out/model.zt')
         .requiredOption('--max-shard-size <size>', 'the maximum size of a file, such as 2GB or 512MiB'),

@@ -27,6 +27,7 @@ import { followProgress, type ProgressOptions } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
 import { isRemote, openOptions, remoteOf, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
+import { settings } from './settings.js'
 import { printable } from './text.js'
 import { printWarnings } from './warnings.js'
 
@@ -53,6 +54,10 @@ export interface ConvertCommandOptions extends RemoteCommandOptions, ProgressOpt
   attributes?: boolean
   /** True without a dtype. */
   dequantize?: true | string
+  quantize?: string[]
+  imatrix?: string
+  requantize?: boolean
+  metadata?: string[]
   json?: boolean
   plan?: boolean
 }
@@ -125,6 +130,21 @@ function dequantized(given: true | string): (typeof DEQUANTIZED)[number] {
   return known
 }
 
+/** Whether the attributes of the target are text. */
+const isText = ({ format }: ConvertCommandOptions, target: string): boolean =>
+  format === 'safetensors' || (format === undefined && target.endsWith('.safetensors'))
+
+/** The mixture or the rules of `--quantize`. */
+function quantization(given: readonly string[]): NonNullable<ConvertOptions['quantize']> {
+  const [first, ...others] = given as [string, ...string[]]
+  if (!given.some((one) => one.includes('='))) {
+    if (others.length > 0) throw new UsageError(`--quantize takes one mixture, or PATTERN=TYPE, got ${given.join(' ')}`)
+    return first.toLowerCase()
+  }
+  const rules = pairsOf('--quantize', "a mixture, or PATTERN=TYPE such as '*.ffn_down.*=q6_k'", given)
+  return Object.fromEntries(rules.map(([pattern, type]) => [pattern, type.toLowerCase()]))
+}
+
 export function convertOptions(options: ConvertCommandOptions, target: string): ConvertOptions {
   const { format, version, canonical, digest, compress, maxShardSize, overwrite, skip } = options
   const { strictAttributes, attributes, dequantize } = options
@@ -140,6 +160,10 @@ export function convertOptions(options: ConvertCommandOptions, target: string): 
     ...(strictAttributes ? { strictAttributes } : {}),
     ...(attributes === false ? { attributes } : {}),
     ...(dequantize === undefined ? {} : { dequantize: dequantized(dequantize) }),
+    ...(options.quantize === undefined ? {} : { quantize: quantization(options.quantize) }),
+    ...(options.imatrix === undefined ? {} : { imatrix: options.imatrix }),
+    ...(options.requantize ? { requantize: true } : {}),
+    ...(options.metadata === undefined ? {} : { metadata: settings('--metadata', options.metadata, () => isText(options, target)) }),
     overwrite: overwrite ?? false,
     skip: skip ?? false,
     ...(options.filter === undefined ? {} : { filter: options.filter }),
@@ -202,6 +226,20 @@ async function opens(url: string): Promise<boolean> {
 /** The Python releases that read zTensor 1.0, the default version. */
 const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
 
+/** The number of tensors of each type, and of those whose rows did not fit the wanted type. */
+function* quantizedLines({ types, fallbacks }: NonNullable<ConvertResult['quantized']>): Generator<string> {
+  const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
+  if (counts.length > 0) yield `types: ${counts.map(([type, count]) => `${count} ${type}`).join(', ')}`
+  const pairs = new Map<string, { count: number; first: string }>()
+  for (const { tensor, wanted, type } of fallbacks) {
+    const pair = `${type} instead of ${wanted}`
+    const { count, first } = pairs.get(pair) ?? { count: 0, first: tensor }
+    pairs.set(pair, { count: count + 1, first })
+  }
+  for (const [pair, { count, first }] of pairs)
+    yield `${painter()('yellow', 'rows are not whole blocks')}: ${pair} for ${showCounted(count, 'tensor')}, first: ${printable(first)}`
+}
+
 function* lines(name: string, result: ConvertResult): Generator<string> {
   const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
@@ -218,6 +256,7 @@ function* lines(name: string, result: ConvertResult): Generator<string> {
       '  Later releases of the Python package cannot read it: write --version 1.2 for 1.0.2 to 1.2.3, --version 2 for 2.x.',
     )
   }
+  if (result.quantized !== undefined) yield* quantizedLines(result.quantized)
   for (const clause of summary(result.skipped)) yield `${paint('yellow', 'left out')}: ${printable(clause)}`
 }
 
@@ -249,7 +288,7 @@ export async function convert(
     // Tensors that are missing in the target are a failure for scripts, unless --skip names them.
     const isWhole = result.skippedTensors === 0 || Array.isArray(given.skip)
     if (to !== target || !isWhole) process.exitCode = isWhole ? 0 : exitCodes.different
-    if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, warnings, readers }))
+    if (options.json) words.write(jsonLine({ event: 'done', target, tensors, quantized: result.quantized, skipped: left, warnings, readers }))
     else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
     else await printLines(lines(await written(target, options.maxShardSize !== undefined), result))
   } catch (error) {

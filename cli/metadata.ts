@@ -1,12 +1,13 @@
 // `ztensor metadata`: prints the metadata of a file, or edits it.
-import { type AttributeValue, type EditMetadataOptions, editMetadata } from '../index.js'
+import { editMetadata } from '../index.js'
 import { painter } from './color.js'
-import { pairsOf, renaming } from './convert.js'
+import { renaming } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
 import { attributeLines, attributePairs } from './info.js'
 import { jsonAttribute, jsonLine, jsonText } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
+import { settings } from './settings.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
@@ -18,32 +19,6 @@ export interface MetadataOptions extends ProgressOptions {
   drop?: string[]
   inPlace?: boolean
   json?: boolean
-}
-
-type Values = NonNullable<EditMetadataOptions['set']>
-
-/** The JSON value of a text; undefined if it is none, or a number that JavaScript would round. */
-function jsonValue(text: string): AttributeValue | undefined {
-  if (/^-?(0|[1-9][0-9]*)$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text)
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-/**
- * Splits `key=value`. A value is text where the old value is text, and otherwise JSON if it is valid JSON: a number, a bool, an array, a
- * quoted text, or `{"type":"uint32","value":5}` for a type of GGUF.
- */
-function settings(given: readonly string[], old: ReadonlyMap<unknown, unknown>, isText: boolean): Values {
-  const values: Record<string, Values[string]> = Object.create(null)
-  for (const [key, text] of pairsOf('--set', 'KEY=VALUE', given)) {
-    if (Object.hasOwn(values, key)) throw new UsageError(`--set has the key '${key}' twice`)
-    const plain = isText || typeof old.get(key) === 'string'
-    values[key] = plain ? text : (jsonValue(text) ?? text)
-  }
-  return { ...values }
 }
 
 /** How the file was edited, in words. */
@@ -71,7 +46,7 @@ export async function metadata(path: string, options: MetadataOptions): Promise<
     else await printLines(attributeLines(file.attributes, painter()))
   })
   if (!edits) return
-  const values = settings(set, old, isText)
+  const values = settings('--set', set, (key) => isText || typeof old.get(key) === 'string')
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
   const progress = await followProgress(path, options)
