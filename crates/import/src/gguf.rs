@@ -4,6 +4,7 @@
 
 mod metadata;
 mod split;
+pub mod value;
 mod value_types;
 mod window;
 
