@@ -378,12 +378,14 @@ def make(base, converter, words):
             model(folder)
             tokenizer(folder)
             TextModel.get_vocab_base_pre = (lambda self, tokenizer, pre=pre: pre) if pre else recognized
-            conversion.ModelBase.__dict__  # the package loads its modules on demand
             hparams = conversion.ModelBase.load_hparams(folder, False)
+            if hparams["model_type"] == "nomic_bert":
+                # The published configuration is for code of its own; transformers 5 takes other keys under the same name.
+                hparams = json.loads((folder / "config.json").read_text())
             kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
             first = first_matrix(folder)
             ftype = {"F32": gguf.LlamaFileType.ALL_F32, "F16": gguf.LlamaFileType.MOSTLY_F16, "BF16": gguf.LlamaFileType.MOSTLY_BF16}[first]
-            kind(folder, ftype, folder / "reference.gguf", eager=True).write()
+            kind(folder, ftype, folder / "reference.gguf", eager=True, hparams=hparams).write()
             print("made", name)
         except Exception as error:
             import traceback
@@ -403,7 +405,7 @@ def first_matrix(folder):
 
 
 # What the converter guesses from names of folders and from the model card, and what the writer adds.
-ELSEWHERE = {"general.name", "general.basename", "general.finetune", "general.version", "general.organization"}
+ELSEWHERE = {"general.file_type", "general.name", "general.basename", "general.finetune", "general.version", "general.organization"}
 
 
 def compare(base, words):

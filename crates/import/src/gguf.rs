@@ -2,6 +2,7 @@
 //! multiples of the alignment. Both byte orders are read, as are sets of files, which are found by name.
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 mod metadata;
 mod split;
 pub mod value;
