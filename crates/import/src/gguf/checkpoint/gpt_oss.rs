@@ -4,7 +4,6 @@
 use super::config::Assumed::Number;
 use super::config::Defaults;
 use super::decoder::{ATTENTION, COMPUTED, EDGES, HEAD_SIZES, MEDIA, MORE_PARAMETERS, PARAMETERS};
-use super::plan::Model;
 use super::row::{Architecture, Change, Parameter, Row, needed, rows};
 
 const TENSORS: &[Row] = rows! {

@@ -12,6 +12,7 @@ use super::row::{Architecture, Parameter, Row, needed, needed_float, rows, uint}
 
 const FUSED: &[Row] = rows! {
     "model.layers.{}.self_attn.qkv_proj" => "blk.{}.attn_qkv";
+    "model.layers.{}.self_attn.o_proj" => "blk.{}.attn_output";
     "model.layers.{}.mlp.gate_up_proj" => "blk.{}.ffn_up";
     "model.layers.{}.mlp.down_proj" => "blk.{}.ffn_down";
 };

@@ -222,12 +222,6 @@ impl<'m> Model<'m> {
                 let rows = shape.first().copied().unwrap_or_default();
                 view.slice(0, 0, rows.min(tokens), 1)?;
             }
-            Change::ExpertRows | Change::ExpertRowsTransposed => {
-                view.split(0, u64::from(self.config.needed(EXPERTS)?))?;
-                if change == Change::ExpertRowsTransposed {
-                    view.swap(1, 2)?;
-                }
-            }
         }
         let shape = view.shape();
         Ok((view, shape, 0.0))
@@ -249,9 +243,15 @@ fn every_second(view: &mut View, axis: usize, start: u64) -> Result<()> {
     Ok(())
 }
 
-/// Removes what wraps the language model of a model for several media.
+/// Removes what wraps the language model of a model for several media, or the encoder of one with a head, and spells norms of old
+/// checkpoints as new ones do.
 fn plain(name: &str) -> String {
-    name.replace("language_model.", "")
+    let name = name.replace("language_model.", "");
+    let name = name.strip_prefix("bert.").unwrap_or(&name);
+    let renamed = [(".gamma", ".weight"), (".beta", ".bias")]
+        .into_iter()
+        .find_map(|(old, new)| Some((name.strip_suffix(old)?, new)));
+    renamed.map_or_else(|| name.to_owned(), |(stem, new)| format!("{stem}{new}"))
 }
 
 fn is_number(dtype: DType) -> bool {

@@ -94,9 +94,6 @@ pub enum Change {
     LatentValues,
     /// Rows beyond the vocabulary are left out.
     Vocabulary,
-    /// Rows of all experts, one expert after the other; transposed for the second.
-    ExpertRows,
-    ExpertRowsTransposed,
     /// Blocks of four-bit elements, whose scales are another tensor; all rows, or each second from 0 or 1 on.
     Blocks(Option<u64>),
     /// The scales of `Blocks`.
