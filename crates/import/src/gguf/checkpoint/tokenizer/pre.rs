@@ -13,6 +13,8 @@ struct Known {
     rules: &'static [&'static str],
     /// Whether a text that is a token is not divided further, if that decides.
     whole: Option<bool>,
+    /// Whether a token is added before each text, if that decides.
+    begins: Option<bool>,
 }
 
 const CONTRACTIONS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -28,13 +30,14 @@ const DIGITS: &str = "Digits";
 const EACH_DIGIT: &str = "Digits, each alone";
 
 const fn known(name: &'static str, rules: &'static [&'static str]) -> Known {
-    Known { name, rules, whole: None }
+    Known { name, rules, whole: None, begins: None }
 }
 
 const KNOWN: &[Known] = &[
-    Known { name: "llama-bpe", rules: &[CONTRACTIONS], whole: Some(true) },
+    Known { name: "llama-bpe", rules: &[CONTRACTIONS], whole: Some(true), begins: Some(true) },
+    Known { name: "smaug-bpe", rules: &[CONTRACTIONS], whole: Some(true), begins: Some(false) },
     // The rules of cl100k, without the option that Llama 3 adds.
-    Known { name: "dbrx", rules: &[CONTRACTIONS], whole: Some(false) },
+    Known { name: "dbrx", rules: &[CONTRACTIONS], whole: Some(false), begins: None },
     known("qwen2", &[SINGLE_DIGITS]),
     known("qwen35", &[MARKS]),
     known("gpt-4o", &[CASES]),
@@ -49,6 +52,7 @@ const KNOWN: &[Known] = &[
 pub fn name(root: &Node<'_>) -> Result<&'static str> {
     let whole =
         root.get("model").and_then(|model| model.set("ignore_merges")).is_some_and(|flag| flag.is_truthy());
+    let begins = root.set("post_processor").is_some_and(|processor| begins(&processor));
     let mut rules = Vec::new();
     if let Some(pre) = root.set("pre_tokenizer") {
         collect(&pre, &mut rules)?;
@@ -56,6 +60,7 @@ pub fn name(root: &Node<'_>) -> Result<&'static str> {
     let found = KNOWN.iter().find(|known| {
         let same = known.rules.len() == rules.len() && known.rules.iter().zip(&rules).all(|(a, b)| a == b);
         same && known.whole.is_none_or(|wanted| wanted == whole)
+            && known.begins.is_none_or(|wanted| wanted == begins)
     });
     found.map(|known| known.name).ok_or_else(|| {
         let rules = rules.join(", ");
@@ -64,6 +69,16 @@ pub fn name(root: &Node<'_>) -> Result<&'static str> {
             short(&rules, 200)
         );
         Error::new(Code::UnsupportedEncoding, message)
+    })
+}
+
+/// Returns whether a token is added before each text.
+fn begins(processor: &Node<'_>) -> bool {
+    let parts =
+        processor.get("processors").and_then(|parts| parts.items().ok().map(Iterator::collect::<Vec<_>>));
+    parts.unwrap_or_else(|| vec![processor.clone()]).iter().any(|part| {
+        let first = part.get("single").and_then(|single| single.items().ok()?.next());
+        first.is_some_and(|first| first.get("SpecialToken").is_some())
     })
 }
 
@@ -131,7 +146,11 @@ mod tests {
             let parts: Vec<String> = rules.iter().map(|rule| split(rule)).chain([BYTES.to_owned()]).collect();
             sequence(&parts)
         };
-        assert_eq!(of(&with(&[CONTRACTIONS]), r#""ignore_merges": true"#).unwrap(), "llama-bpe");
+        let whole = r#""ignore_merges": true"#;
+        assert_eq!(of(&with(&[CONTRACTIONS]), whole).unwrap(), "smaug-bpe");
+        let begins =
+            r#""ignore_merges": true}, "post_processor": {"single": [{"SpecialToken": {"id": "<s>"}}]"#;
+        assert_eq!(of(&with(&[CONTRACTIONS]), begins).unwrap(), "llama-bpe");
         assert_eq!(of(&with(&[CONTRACTIONS]), "").unwrap(), "dbrx");
         assert_eq!(of(&with(&[SINGLE_DIGITS]), r#""ignore_merges": false"#).unwrap(), "qwen2");
         assert_eq!(of(&with(&[CASES]), "").unwrap(), "gpt-4o");
