@@ -29,6 +29,11 @@ const BUILT_IN: &str = "ByteLevel";
 const DIGITS: &str = "Digits";
 const EACH_DIGIT: &str = "Digits, each alone";
 
+/// A rule that does not decide: in one place, a list of some 300 ranges of letters.
+const ANY: &str = "";
+const LINES: &str = r"[\r\n]";
+const CHINESE: &str = "[一-龥ࠀ-一가-퟿]+";
+
 const fn known(name: &'static str, rules: &'static [&'static str]) -> Known {
     Known { name, rules, whole: None, begins: None }
 }
@@ -43,6 +48,8 @@ const KNOWN: &[Known] = &[
     known("gpt-4o", &[CASES]),
     known("tekken", &[TEKKEN]),
     known("deepseek-v3", &[r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", WORDS]),
+    known("deepseek-llm", &[LINES, ANY, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", CHINESE, ANY]),
+    known("deepseek-coder", &[LINES, r"\s?\p{L}+", r"\s?\p{P}+", CHINESE, EACH_DIGIT]),
     known("gpt-2", &[BUILT_IN]),
     // Models with single digits differ in nothing that llama.cpp reads.
     known("smollm", &[EACH_DIGIT, BUILT_IN]),
@@ -58,7 +65,8 @@ pub fn name(root: &Node<'_>) -> Result<&'static str> {
         collect(&pre, &mut rules)?;
     }
     let found = KNOWN.iter().find(|known| {
-        let same = known.rules.len() == rules.len() && known.rules.iter().zip(&rules).all(|(a, b)| a == b);
+        let same = known.rules.len() == rules.len()
+            && known.rules.iter().zip(&rules).all(|(&a, b)| a == ANY || a == b);
         same && known.whole.is_none_or(|wanted| wanted == whole)
             && known.begins.is_none_or(|wanted| wanted == begins)
     });
