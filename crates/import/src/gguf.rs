@@ -2,6 +2,7 @@
 //! multiples of the alignment. Both byte orders are read, as are sets of files, which are found by name.
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 mod edit;
 mod encode;
 mod encode_value;

@@ -102,3 +102,14 @@ pub const ARROW_METADATA_BYTES: u64 = 16 << 20;
 pub const TFLITE_INDEX_BYTES: u64 = 256 << 20;
 /// Maximum bytes of a metadata buffer of a TFLite model that becomes an attribute.
 pub const TFLITE_METADATA_BYTES: u64 = 64 << 10;
+
+/// Maximum bytes of a JSON file of a checkpoint that becomes GGUF. `tokenizer.json` of 262,144 tokens has 33 MB.
+pub const CHECKPOINT_JSON_BYTES: u64 = 128 << 20;
+/// Maximum values in one. A vocabulary of 262,144 tokens with 514,906 merges takes 2.1 million.
+pub const CHECKPOINT_JSON_VALUES: u32 = 8 << 20;
+/// Maximum bytes of `tokenizer.model` and of text files such as `merges.txt`. That of Gemma has 4 MB.
+pub const CHECKPOINT_TEXT_BYTES: u64 = 64 << 20;
+/// Maximum tokens of a vocabulary: four times those of the largest known.
+pub const CHECKPOINT_TOKENS: u32 = 1 << 20;
+/// Maximum layers of a model.
+pub const CHECKPOINT_LAYERS: u32 = 1 << 16;

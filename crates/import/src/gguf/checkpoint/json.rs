@@ -1,0 +1,180 @@
+//! The JSON files of a checkpoint, with errors that name the file and the key.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::syntax::json::Reader;
+
+use super::Files;
+use crate::limits;
+
+/// A file and its contents.
+pub struct Document {
+    file: &'static str,
+    value: Value,
+}
+
+impl Document {
+    /// Reads a file; `None` if there is none.
+    pub fn read(files: &dyn Files, file: &'static str) -> Result<Option<Self>> {
+        let Some(bytes) = files.read(file, limits::CHECKPOINT_JSON_BYTES)? else {
+            return Ok(None);
+        };
+        Self::parse(file, &bytes).map(Some)
+    }
+
+    pub fn parse(file: &'static str, bytes: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| bad(file, "is not UTF-8").at(error.valid_up_to() as u64))?;
+        let mut left = limits::CHECKPOINT_JSON_VALUES;
+        let mut reader = Reader::new(text, 0);
+        let value = reader.value(&mut left).and_then(|value| reader.end().map(|()| value));
+        let value = value.map_err(|error| {
+            let placed = Error::new(error.code(), format!("'{file}': {}", error.message()));
+            error.offset().map_or(placed.clone(), |offset| placed.at(offset))
+        })?;
+        match value {
+            Value::Map(_) => Ok(Self { file, value }),
+            _ => Err(bad(file, "is not a JSON object")),
+        }
+    }
+
+    pub fn root(&self) -> Node<'_> {
+        Node { file: self.file, path: String::new(), value: &self.value }
+    }
+}
+
+fn bad(file: &str, what: &str) -> Error {
+    Error::new(Code::BadIndex, format!("'{file}' {what}"))
+}
+
+/// A value in a file.
+#[derive(Clone)]
+pub struct Node<'d> {
+    file: &'d str,
+    path: String,
+    value: &'d Value,
+}
+
+impl<'d> Node<'d> {
+    /// Returns the value of a key; `None` if it is missing, or if this is not an object.
+    pub fn get(&self, key: &str) -> Option<Self> {
+        let Value::Map(entries) = self.value else { return None };
+        let found = entries.iter().find(|(name, _)| name.as_text() == Some(key));
+        found.map(|(_, value)| self.child(key, value))
+    }
+
+    /// Like `get`, but `None` for null as well.
+    pub fn set(&self, key: &str) -> Option<Self> {
+        self.get(key).filter(|node| !node.is_null())
+    }
+
+    fn child(&self, key: &str, value: &'d Value) -> Self {
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        Self { file: self.file, path, value }
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    pub fn is_object(&self) -> bool {
+        matches!(self.value, Value::Map(_))
+    }
+
+    pub fn is_list(&self) -> bool {
+        matches!(self.value, Value::Array(_))
+    }
+
+    /// Fails for a value that is not of the wanted kind.
+    pub fn wrong(&self, wanted: &str) -> Error {
+        let found = match self.value {
+            Value::Null => "null".to_owned(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Integer(number) => i128::from(*number).to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Text(text) => format!("{:?}", short(text, 60)),
+            Value::Array(_) => "a list".to_owned(),
+            _ => "an object".to_owned(),
+        };
+        bad(self.file, &format!("has {found} as {:?}, not {wanted}", short(&self.path, 120)))
+    }
+
+    /// Returns an integer that a `uint32` of GGUF can hold.
+    pub fn uint(&self) -> Result<u32> {
+        self.value
+            .as_integer()
+            .and_then(|number| u32::try_from(number).ok())
+            .ok_or_else(|| self.wrong("an integer from 0 to 4294967295"))
+    }
+
+    pub fn int(&self) -> Result<i32> {
+        self.value
+            .as_integer()
+            .and_then(|number| i32::try_from(number).ok())
+            .ok_or_else(|| self.wrong("a 32-bit integer"))
+    }
+
+    /// Returns an integer or a fraction.
+    pub fn float(&self) -> Result<f64> {
+        match self.value {
+            Value::Float(number) => Ok(*number),
+            // Rounds, as every reader of JSON does.
+            #[allow(clippy::cast_precision_loss)]
+            Value::Integer(number) => Ok(i128::from(*number) as f64),
+            _ => Err(self.wrong("a number")),
+        }
+    }
+
+    pub fn flag(&self) -> Result<bool> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    /// Returns whether Python would take the value for true.
+    pub fn is_truthy(&self) -> bool {
+        match self.value {
+            Value::Null => false,
+            Value::Bool(flag) => *flag,
+            Value::Integer(number) => i128::from(*number) != 0,
+            Value::Float(number) => *number != 0.0,
+            Value::Text(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Map(entries) => !entries.is_empty(),
+            _ => true,
+        }
+    }
+
+    pub fn text(&self) -> Result<&'d str> {
+        self.value.as_text().ok_or_else(|| self.wrong("a string"))
+    }
+
+    pub fn if_text(&self) -> Option<&'d str> {
+        self.value.as_text()
+    }
+
+    pub fn items(&self) -> Result<impl ExactSizeIterator<Item = Self> + use<'d>> {
+        let items = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
+        let (file, path) = (self.file, self.path.clone());
+        Ok(items.iter().map(move |value| Self { file, path: format!("{path}[]"), value }))
+    }
+
+    /// Returns the keys and values of an object.
+    pub fn entries(&self) -> Result<impl ExactSizeIterator<Item = (&'d str, Self)> + use<'d>> {
+        let entries = self.value.as_map().ok_or_else(|| self.wrong("an object"))?;
+        let (file, path) = (self.file, self.path.clone());
+        Ok(entries.iter().map(move |(key, value)| {
+            let path = if path.is_empty() { String::new() } else { format!("{path}.") };
+            let key = key.as_text().unwrap_or_default();
+            (key, Self { file, path: format!("{path}{}", short(key, 60)), value })
+        }))
+    }
+
+    /// Returns the strings of a token: its text, or an object with `content`.
+    pub fn token(&self) -> Option<&'d str> {
+        match self.value {
+            Value::Text(text) => Some(text),
+            Value::Map(_) => self.get("content")?.if_text(),
+            _ => None,
+        }
+    }
+}

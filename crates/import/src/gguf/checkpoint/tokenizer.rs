@@ -1,0 +1,334 @@
+//! The vocabulary of a checkpoint: byte pairs, SentencePiece or word pieces.
+#![forbid(unsafe_code)]
+
+mod pre;
+mod sentencepiece;
+mod special;
+
+use std::collections::{HashMap, HashSet};
+
+use ztensor_core::error::{Code, Error, Result};
+
+use self::special::Special;
+use super::json::{Document, Node};
+use super::plan::Model;
+use crate::limits;
+
+/// The types of tokens (`enum llama_token_type`).
+const NORMAL: i32 = 1;
+const UNKNOWN: i32 = 2;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+const UNUSED: i32 = 5;
+const BYTE: i32 = 6;
+
+/// What SentencePiece writes for a space.
+const SPACE: &str = "\u{2581}";
+
+/// Tokens by number, with their scores and types.
+#[derive(Default)]
+struct Tokens {
+    texts: Vec<String>,
+    scores: Vec<f32>,
+    types: Vec<i32>,
+}
+
+impl Tokens {
+    /// Placeholders for the tokens of a vocabulary.
+    fn unused(count: u32, score: f32) -> Result<Self> {
+        within(count)?;
+        let mut tokens = Self::default();
+        for number in 0..count {
+            tokens.push(format!("[PAD{number}]"), score, UNUSED);
+        }
+        Ok(tokens)
+    }
+
+    fn push(&mut self, text: String, score: f32, kind: i32) {
+        self.texts.push(text);
+        self.scores.push(score);
+        self.types.push(kind);
+    }
+
+    fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Replaces a token, unless there is none with this number.
+    fn set(&mut self, number: usize, text: String, score: f32, kind: i32) {
+        if let (Some(held), Some(score_held), Some(kind_held)) =
+            (self.texts.get_mut(number), self.scores.get_mut(number), self.types.get_mut(number))
+        {
+            (*held, *score_held, *kind_held) = (text, score, kind);
+        }
+    }
+}
+
+fn within(count: u32) -> Result<()> {
+    if count <= limits::CHECKPOINT_TOKENS {
+        return Ok(());
+    }
+    let message = format!("a vocabulary of {count} tokens, more than {}", limits::CHECKPOINT_TOKENS);
+    Err(Error::new(Code::Limit, message))
+}
+
+/// Returns whether a token controls the model, though it is not marked as such: some checkpoints omit the mark.
+fn looks_special(text: &str) -> bool {
+    let within = |start: &str, end: &str| text.starts_with(start) && text.ends_with(end);
+    matches!(text, "<pad>" | "<mask>" | "<2mass>" | "[@BOS@]")
+        || within("<|", "|>")
+        || within("<\u{ff5c}", "\u{ff5c}>")
+        || within("<unused", ">")
+}
+
+/// A token of `added_tokens`.
+struct Added<'d> {
+    number: u32,
+    text: &'d str,
+    special: bool,
+}
+
+fn added<'d>(root: &Node<'d>) -> Result<Vec<Added<'d>>> {
+    let Some(list) = root.set("added_tokens") else { return Ok(Vec::new()) };
+    let items = list.items()?.map(|token| {
+        let number = token.get("id").ok_or_else(|| token.wrong("an object with \"id\""))?.uint()?;
+        let text = token.get("content").ok_or_else(|| token.wrong("an object with \"content\""))?.text()?;
+        let special = token.set("special").is_some_and(|flag| flag.is_truthy());
+        Ok(Added { number, text, special })
+    });
+    items.collect()
+}
+
+/// Returns the numbers and texts of `model.vocab`.
+fn vocabulary<'d>(root: &Node<'d>) -> Result<Vec<(u32, &'d str)>> {
+    let model = root.get("model").ok_or_else(|| root.wrong("an object with \"model\""))?;
+    let vocabulary = model.get("vocab").ok_or_else(|| model.wrong("an object with \"vocab\""))?;
+    vocabulary.entries()?.map(|(text, number)| Ok((number.uint()?, text))).collect()
+}
+
+fn model_of<'d>(root: &Node<'d>, key: &str) -> Option<Node<'d>> {
+    root.get("model")?.set(key)
+}
+
+impl Model<'_> {
+    /// Describes byte pairs of `tokenizer.json`, the tokenizer of most models.
+    pub fn byte_pairs(&mut self) -> Result<()> {
+        let document = self.tokenizer()?;
+        let tokens = self.by_number(&document)?;
+        let pre = pre::name(&document.root())?;
+        self.metadata.set("tokenizer.ggml.model", "gpt2");
+        self.metadata.set("tokenizer.ggml.pre", pre);
+        self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
+        self.metadata.set("tokenizer.ggml.token_type", tokens.types);
+        Special::read(self, None)?.merges(self)?.describe(self)
+    }
+
+    /// Describes word pieces, in which a space begins a word in place of `##` in its middle.
+    pub fn word_pieces(&mut self) -> Result<()> {
+        let document = self.tokenizer()?;
+        if model_of(&document.root(), "type").and_then(|kind| kind.if_text()) != Some("WordPiece") {
+            let message =
+                "'tokenizer.json' has no word pieces, the only tokenizer of this architecture so far";
+            return Err(Error::new(Code::UnsupportedEncoding, message));
+        }
+        let mut tokens = self.by_number(&document)?;
+        for (text, &kind) in tokens.texts.iter_mut().zip(&tokens.types) {
+            if kind != CONTROL {
+                *text = text.strip_prefix("##").map_or_else(|| format!("{SPACE}{text}"), str::to_owned);
+            }
+        }
+        let count = tokens.len();
+        self.metadata.set("tokenizer.ggml.model", "bert");
+        // llama.cpp treats all word pieces alike; the reference finds this name for those of BERT.
+        self.metadata.set("tokenizer.ggml.pre", "jina-v2-en");
+        self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
+        self.metadata.set("tokenizer.ggml.token_type", tokens.types);
+        Special::read(self, Some(count))?.describe(self)
+    }
+
+    /// Describes byte pairs of characters, with tokens for the bytes of others: what `tokenizer.json` has for SentencePiece. Returns whether
+    /// the file is such a one.
+    pub fn byte_fallback(&mut self, name: &'static str) -> Result<bool> {
+        let Some(document) = self.json("tokenizer.json")? else { return Ok(false) };
+        let root = document.root();
+        let is = |key: &str| model_of(&root, key).is_some_and(|flag| flag.is_truthy());
+        let kind = model_of(&root, "type").and_then(|kind| kind.if_text());
+        let decoder = root.set("decoder").and_then(|node| node.get("type")).and_then(|kind| kind.if_text());
+        if kind != Some("BPE") || !is("byte_fallback") || decoder != Some("Sequence") {
+            return Ok(false);
+        }
+        let settings = self.json("tokenizer_config.json")?;
+        let specials = specials(settings.as_ref(), name)?;
+        let held = vocabulary(&root)?;
+        let base = u32::try_from(held.len()).unwrap_or(u32::MAX);
+        within(base)?;
+        let mut by_number: HashMap<u32, &str> =
+            held.into_iter().map(|(number, text)| (number, text)).collect();
+        let added = added(&root)?;
+        // Added tokens replace those of the vocabulary that have their number.
+        by_number
+            .extend(added.iter().filter(|token| token.number < base).map(|token| (token.number, token.text)));
+        let mut tokens = Tokens::default();
+        for number in 0..base {
+            let text = by_number.get(&number).copied().ok_or_else(|| gap(number))?;
+            let kind = if is_byte(text) {
+                BYTE
+            } else if specials.contains(text) {
+                CONTROL
+            } else {
+                NORMAL
+            };
+            tokens.push(text.to_owned(), -1000.0, kind);
+        }
+        let mut beyond: Vec<&Added<'_>> = added.iter().filter(|token| token.number >= base).collect();
+        beyond.sort_by_key(|token| token.number);
+        beyond.dedup_by_key(|token| token.number);
+        for token in beyond {
+            let kind = if specials.contains(token.text) { CONTROL } else { USER_DEFINED };
+            tokens.push(token.text.to_owned(), -1000.0, kind);
+        }
+        if name == "gemma4" {
+            for (text, kind) in tokens.texts.iter().zip(&mut tokens.types) {
+                // Parsers of chats read these in what the model writes.
+                if SHOWN.contains(&text.as_str()) {
+                    *kind = USER_DEFINED;
+                }
+            }
+        }
+        let count = tokens.len();
+        self.metadata.set("tokenizer.ggml.model", name);
+        if name == "llama" {
+            self.metadata.set("tokenizer.ggml.pre", "default");
+        }
+        self.scored(tokens);
+        let special = Special::read(self, (name == "llama").then_some(count))?;
+        if name == "llama" {
+            special.describe(self)?
+        } else {
+            special.merges(self)?.describe(self)?
+        }
+        Ok(true)
+    }
+
+    fn scored(&mut self, tokens: Tokens) {
+        self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
+        self.metadata.set("tokenizer.ggml.scores", tokens.scores);
+        self.metadata.set("tokenizer.ggml.token_type", tokens.types);
+    }
+
+    fn tokenizer(&self) -> Result<Document> {
+        self.json("tokenizer.json")?.ok_or_else(|| {
+            let message = "neither 'tokenizer.json' nor another tokenizer that this architecture has is beside the weights";
+            Error::new(Code::NotFound, message)
+        })
+    }
+
+    /// Returns the tokens of `tokenizer.json`, as many as the configuration says.
+    fn by_number(&self, document: &Document) -> Result<Tokens> {
+        let root = document.root();
+        let held = vocabulary(&root)?;
+        let added = added(&root)?;
+        let count = match self.config.uint(&["vocab_size"])? {
+            Some(count) => count,
+            None => u32::try_from(held.len()).unwrap_or(u32::MAX),
+        };
+        let mut tokens = Tokens::unused(count, 0.0)?;
+        let numbers = held.iter().map(|(number, _)| *number).chain(added.iter().map(|token| token.number));
+        if let Some(number) = numbers.max().filter(|&number| number >= count) {
+            let message = format!(
+                "'tokenizer.json' has a token {number}, beyond the \"vocab_size\" {count} of 'config.json'"
+            );
+            return Err(Error::new(Code::BadIndex, message));
+        }
+        for (number, text) in held {
+            tokens.set(number as usize, text.to_owned(), 0.0, NORMAL);
+        }
+        for Added { number, text, special } in added {
+            let is_control = special || looks_special(text);
+            // Spaces of tokens that users define are spaces in llama.cpp.
+            let (text, kind) = if is_control {
+                (text.to_owned(), CONTROL)
+            } else {
+                (text.replace(SPACE, " "), USER_DEFINED)
+            };
+            tokens.set(number as usize, text, 0.0, kind);
+        }
+        Ok(tokens)
+    }
+
+    /// Reads `modules.json` of sentence-transformers: how the vectors of the tokens become one.
+    pub fn pooling(&mut self) -> Result<()> {
+        let Some(bytes) = self.files.read("modules.json", limits::CHECKPOINT_JSON_BYTES)? else {
+            return Ok(());
+        };
+        // The file is a list; the reader of documents wants an object.
+        let wrapped = [b"{\"modules\":".as_slice(), &bytes, b"}"].concat();
+        let modules = Document::parse("modules.json", &wrapped)?;
+        let root = modules.root();
+        let Some(list) = root.get("modules") else { return Ok(()) };
+        let mut pooling = list.items()?.filter(|module| {
+            module.get("type").and_then(|kind| kind.if_text()).is_some_and(|kind| kind.ends_with("Pooling"))
+        });
+        let Some(module) = pooling.next() else { return Ok(()) };
+        let node = module.get("path").ok_or_else(|| module.wrong("an object with \"path\""))?;
+        let folder = node.text()?;
+        if folder.is_empty() || folder.split(['/', '\\']).any(|part| matches!(part, "" | "." | "..")) {
+            return Err(node.wrong("a folder beside the weights"));
+        }
+        let path = format!("{folder}/config.json");
+        let Some(bytes) = self.files.read(&path, limits::CHECKPOINT_JSON_BYTES)? else {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("'modules.json' names '{path}', which does not exist"),
+            ));
+        };
+        let document = Document::parse("config.json of the pooling", &bytes)?;
+        self.metadata.pooling(&document.root())
+    }
+}
+
+const SHOWN: &[&str] = &[
+    "<|channel>",
+    "<channel|>",
+    "<|tool_call>",
+    "<tool_call|>",
+    "<|tool_response>",
+    "<tool_response|>",
+    "<|\"|>",
+];
+
+fn gap(number: u32) -> Error {
+    Error::new(Code::BadIndex, format!("'tokenizer.json' has no token {number}, but later ones"))
+}
+
+fn is_byte(text: &str) -> bool {
+    let digits = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+    digits.is_some_and(|digits| digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Tokens that the classes of transformers have a purpose for, where `tokenizer_config.json` names none.
+const ASSUMED: &[(&str, &[(&str, &str)])] = &[
+    ("llama", &[("bos", "<s>"), ("eos", "</s>"), ("unk", "<unk>")]),
+    ("gemma4", &[("bos", "<bos>"), ("eos", "<eos>"), ("unk", "<unk>"), ("pad", "<pad>"), ("mask", "<mask>")]),
+];
+
+/// Returns the tokens that have a purpose, by `tokenizer_config.json` or by the class of the tokenizer.
+fn specials<'d>(settings: Option<&'d Document>, architecture: &str) -> Result<HashSet<&'d str>> {
+    let root = settings.map(Document::root);
+    let of = |purpose: &str| root.as_ref()?.get(&format!("{purpose}_token"));
+    let purposes = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
+    let mut specials: HashSet<&str> =
+        purposes.into_iter().filter_map(|purpose| of(purpose)?.token()).collect();
+    let assumed =
+        ASSUMED.iter().filter(|(name, _)| *name == architecture).flat_map(|(_, tokens)| tokens.iter());
+    specials.extend(assumed.filter(|(purpose, _)| of(purpose).is_none()).map(|(_, token)| *token));
+    for key in ["additional_special_tokens", "extra_special_tokens"] {
+        let Some(node) = root.as_ref().and_then(|root| root.set(key)) else { continue };
+        if node.is_list() {
+            specials.extend(node.items()?.filter_map(|item| item.token()));
+        } else {
+            specials.extend(node.entries()?.filter_map(|(_, item)| item.token()));
+        }
+    }
+    Ok(specials)
+}

@@ -1,0 +1,533 @@
+//! Plans of checkpoints against what llama.cpp's converter makes of them. `interop/checkpoints.py fixtures` writes the files of
+//! `checkpoints/`: configurations of transformers, small tokenizers, and the keys and tensors of the reference.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{fs, io};
+
+use ciborium::Value as Json;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::model::DType;
+use ztensor_core::syntax::json::Reader;
+use ztensor_import::gguf::checkpoint::{
+    Blocks, Content, Element, Files, Plan, Planned, Tensor, classes, plan,
+};
+use ztensor_import::gguf::value::{Array, Value};
+
+/// Files in memory, and others of a folder.
+#[derive(Clone, Default)]
+struct Held {
+    files: BTreeMap<String, Vec<u8>>,
+    folder: Option<PathBuf>,
+}
+
+impl Held {
+    fn with(mut self, name: &str, text: &str) -> Self {
+        self.files.insert(name.to_owned(), text.as_bytes().to_vec());
+        self
+    }
+}
+
+impl Files for Held {
+    fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        let bytes = match (self.files.get(path), &self.folder) {
+            (Some(bytes), _) => bytes.clone(),
+            (None, None) => return Ok(None),
+            (None, Some(folder)) => match fs::read(folder.join(path)) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(Error::io("read", &error)),
+            },
+        };
+        if bytes.len() as u64 > most {
+            return Err(Error::new(Code::Limit, "too large"));
+        }
+        Ok(Some(bytes))
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/checkpoints"))
+}
+
+fn get<'j>(json: &'j Json, key: &str) -> &'j Json {
+    let entries = json.as_map().expect("an object");
+    &entries.iter().find(|(name, _)| name.as_text() == Some(key)).unwrap_or_else(|| panic!("no {key}")).1
+}
+
+fn list(json: &Json) -> &[Json] {
+    json.as_array().expect("a list")
+}
+
+fn text(json: &Json) -> &str {
+    json.as_text().expect("a text")
+}
+
+fn number(json: &Json) -> u64 {
+    json.as_integer().and_then(|number| number.try_into().ok()).expect("a number")
+}
+
+/// Spells a value as JSON, for files whose contents are part of a fixture.
+fn spelled(json: &Json) -> String {
+    let join = |parts: Vec<String>| parts.join(", ");
+    match json {
+        Json::Null => "null".to_owned(),
+        Json::Bool(flag) => flag.to_string(),
+        Json::Integer(number) => i128::from(*number).to_string(),
+        Json::Float(number) => format!("{number:?}"),
+        Json::Text(text) => format!("{text:?}"),
+        Json::Array(items) => format!("[{}]", join(items.iter().map(spelled).collect())),
+        Json::Map(entries) => {
+            let parts = entries.iter().map(|(key, value)| format!("{}: {}", spelled(key), spelled(value)));
+            format!("{{{}}}", join(parts.collect()))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+struct Source {
+    name: String,
+    dtype: DType,
+    shape: Vec<u64>,
+}
+
+impl Source {
+    /// Returns the element at an index: what `countable` in the script writes.
+    fn element(&self, at: u64) -> f32 {
+        let number = (at * 37 + 11 * self.name.len() as u64) % 251;
+        let number = f32::from(u8::try_from(number).expect("below 251"));
+        if self.dtype == DType::Uint8 { number } else { number - 125.0 }
+    }
+
+    fn byte(&self, at: u64) -> u8 {
+        u8::try_from((at * 37 + 11 * self.name.len() as u64) % 251).expect("below 251")
+    }
+}
+
+fn fixture(name: &str) -> Json {
+    let json = fs::read_to_string(folder().join(name)).expect("a fixture");
+    let mut left = 1 << 20;
+    Reader::new(&json, 0).value(&mut left).expect("JSON")
+}
+
+fn sources(fixture: &Json) -> Vec<Source> {
+    let source = |row: &Json| {
+        let row = list(row);
+        let dtype = match text(&row[1]) {
+            "F32" => DType::Float32,
+            "F16" => DType::Float16,
+            "BF16" => DType::BFloat16,
+            "U8" => DType::Uint8,
+            other => panic!("{other}"),
+        };
+        Source { name: text(&row[0]).to_owned(), dtype, shape: list(&row[2]).iter().map(number).collect() }
+    };
+    list(get(fixture, "sources")).iter().map(source).collect()
+}
+
+fn files(fixture: &Json) -> Held {
+    let tokenizer = folder().join("tokenizers").join(text(get(fixture, "tokenizer")));
+    let held = Held { folder: Some(tokenizer), ..Held::default() };
+    let held = held.with("config.json", &spelled(get(fixture, "config")));
+    match get(fixture, "modules") {
+        Json::Null => held,
+        modules => held
+            .with("modules.json", &spelled(modules))
+            .with("1_Pooling/config.json", "{\"pooling_mode_mean_tokens\": true}"),
+    }
+}
+
+fn planned(files: &dyn Files, sources: &[Source]) -> Result<Plan> {
+    let tensors: Vec<Tensor<'_>> = sources
+        .iter()
+        .map(|source| Tensor { name: &source.name, shape: &source.shape, dtype: source.dtype })
+        .collect();
+    plan(files, &tensors)
+}
+
+fn crc(bytes: &[u8]) -> u64 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    u64::from(crc.sum())
+}
+
+/// Returns the type and the data of a tensor, widened to float32.
+fn data(planned: &Planned, sources: &[Source]) -> (&'static str, Vec<u8>) {
+    let mut made = Vec::new();
+    match &planned.content {
+        Content::Values(values) => {
+            made.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            ("f32", made)
+        }
+        Content::Blocks(Blocks { blocks, scales, view }) => {
+            view.runs(|start| {
+                for at in start..start + view.run() {
+                    let block: Vec<u8> =
+                        (16 * at..16 * at + 16).map(|at| sources[*blocks].byte(at)).collect();
+                    made.extend(Blocks::block(
+                        sources[*scales].byte(at),
+                        block.as_slice().try_into().expect("16"),
+                    ));
+                }
+                Ok(())
+            })
+            .expect("runs");
+            ("mxfp4", made)
+        }
+        Content::Pieces(pieces) => {
+            let mut kind = "f32";
+            for piece in pieces {
+                let source = &sources[piece.source];
+                if planned.element == Element::AsSource {
+                    kind = match source.dtype {
+                        DType::Float16 => "f16",
+                        DType::BFloat16 => "bf16",
+                        _ => "f32",
+                    };
+                }
+                let run = piece.view.run();
+                piece
+                    .view
+                    .runs(|start| {
+                        let elements = (start..start + run).map(|at| source.element(at) + piece.add);
+                        made.extend(elements.flat_map(f32::to_le_bytes));
+                        Ok(())
+                    })
+                    .expect("runs");
+            }
+            (kind, made)
+        }
+    }
+}
+
+/// Returns the types of a value, and the value as the fixtures have it.
+fn described(value: &Value) -> (Vec<&'static str>, Json) {
+    let of = |array: &Array| -> Vec<Json> {
+        match array {
+            Array::String(items) => items.iter().map(|item| Json::from(item.as_str())).collect(),
+            Array::Int32(items) => items.iter().map(|&item| Json::from(item)).collect(),
+            Array::Float32(items) => items.iter().map(|&item| Json::from(item)).collect(),
+            Array::Bool(items) => items.iter().map(|&item| Json::from(item)).collect(),
+            other => panic!("an array of {}", other.kind().name()),
+        }
+    };
+    let spelled = |item: &Json| match item {
+        Json::Text(text) => text.clone(),
+        Json::Float(number) => format!("{number:.3}"),
+        Json::Bool(flag) => if *flag { "True" } else { "False" }.to_owned(),
+        Json::Integer(number) => i128::from(*number).to_string(),
+        other => panic!("{other:?}"),
+    };
+    match value {
+        Value::Array(array) => {
+            let items = of(array);
+            let kinds = vec!["array", array.kind().name()];
+            if items.len() <= 16 {
+                return (kinds, Json::Array(items));
+            }
+            let all: Vec<String> = items.iter().map(spelled).collect();
+            let (count, sum) = (items.len() as u64, crc(all.join("\n").as_bytes()));
+            (kinds, Json::Map(vec![("count".into(), count.into()), ("crc32".into(), sum.into())]))
+        }
+        Value::Uint32(number) => (vec!["uint32"], (*number).into()),
+        Value::Int32(number) => (vec!["int32"], (*number).into()),
+        Value::Float32(number) => (vec!["float32"], (*number).into()),
+        Value::Bool(flag) => (vec!["bool"], (*flag).into()),
+        Value::String(text) => (vec!["string"], text.as_str().into()),
+        other => panic!("{}", other.kind().name()),
+    }
+}
+
+#[test]
+fn plans_equal_what_the_reference_writes() {
+    let mut names: Vec<String> = fs::read_dir(folder())
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 22);
+    for name in names {
+        let fixture = fixture(&name);
+        let sources = sources(&fixture);
+        let plan = planned(&files(&fixture), &sources).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut expected: BTreeMap<&str, (Vec<&str>, &Json)> = list(get(&fixture, "metadata"))
+            .iter()
+            .map(|row| {
+                let row = list(row);
+                (text(&row[0]), (list(&row[1]).iter().map(text).collect(), &row[2]))
+            })
+            .collect();
+        for (key, value) in &plan.metadata {
+            let (kinds, value) = described(value);
+            let (wanted_kinds, wanted) = expected
+                .remove(key.as_str())
+                .unwrap_or_else(|| panic!("{name}: {key} is not in the reference"));
+            assert_eq!(kinds, wanted_kinds, "{name}: {key}");
+            assert_eq!(&value, wanted, "{name}: {key}");
+        }
+        assert!(expected.is_empty(), "{name}: missing {expected:?}");
+        let mut tensors: BTreeMap<&str, &[Json]> =
+            list(get(&fixture, "tensors")).iter().map(|row| (text(&list(row)[0]), list(row))).collect();
+        for planned in &plan.tensors {
+            let key = &planned.name;
+            let row = tensors
+                .remove(key.as_str())
+                .unwrap_or_else(|| panic!("{name}: {key} is not in the reference"));
+            let shape: Vec<u64> = list(&row[1]).iter().map(number).collect();
+            let (kind, data) = data(planned, &sources);
+            assert_eq!((&planned.shape, kind), (&shape, text(&row[2])), "{name}: {key}");
+            assert_eq!(crc(&data), number(&row[3]), "{name}: {key}");
+        }
+        assert!(tensors.is_empty(), "{name}: missing {:?}", tensors.keys());
+    }
+}
+
+/// A checkpoint of Llama without layers, which takes few lines.
+fn small() -> (Held, Vec<Source>) {
+    let config = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2,
+        "num_hidden_layers": 1, "vocab_size": 4}"#;
+    let tokenizer = r#"{"added_tokens": [{"id": 3, "content": "<|end|>", "special": true}],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}"#;
+    let held = Held::default().with("config.json", config).with("tokenizer.json", tokenizer);
+    let rows: [(&str, &[u64]); 4] = [
+        ("model.embed_tokens.weight", &[4, 8]),
+        ("model.layers.0.self_attn.q_proj.weight", &[8, 8]),
+        ("model.layers.0.self_attn.rotary_emb.inv_freq", &[4]),
+        ("model.norm.weight", &[8]),
+    ];
+    let source = |(name, shape): (&str, &[u64])| Source {
+        name: name.to_owned(),
+        dtype: DType::Float32,
+        shape: shape.to_vec(),
+    };
+    (held, rows.into_iter().map(source).collect())
+}
+
+fn changed(held: &Held, file: &str, from: &str, to: &str) -> Held {
+    let before = String::from_utf8(held.files[file].clone()).expect("UTF-8");
+    assert!(before.contains(from), "{from}");
+    held.clone().with(file, &before.replacen(from, to, 1))
+}
+
+#[test]
+fn tensors_without_a_name_in_gguf_are_listed_with_a_reason() {
+    let (held, sources) = small();
+    let plan = planned(&held, &sources).unwrap();
+    assert_eq!(plan.tensors.len(), 3);
+    let name = "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned();
+    assert_eq!(plan.left_out, [(name, "computed when the model runs")]);
+}
+
+#[test]
+fn other_architectures_are_refused_by_name() {
+    let (held, sources) = small();
+    let other = changed(&held, "config.json", "LlamaForCausalLM", "MambaForCausalLM");
+    let error = planned(&other, &sources).unwrap_err();
+    assert_eq!(error.code(), Code::UnsupportedEncoding);
+    for part in ["\"MambaForCausalLM\"", "Qwen3MoeForCausalLM", "names: (name) => …"] {
+        assert!(error.message().contains(part), "{part} in {error}");
+    }
+    assert!(classes().any(|class| class == "GptOssForCausalLM"));
+    let none = changed(&held, "config.json", "\"architectures\"", "\"others\"");
+    assert_eq!(planned(&none, &sources).unwrap_err().code(), Code::UnsupportedEncoding);
+}
+
+#[test]
+fn values_of_another_type_are_refused_with_their_file_and_key() {
+    let (held, sources) = small();
+    let cases = [
+        (
+            "config.json",
+            "\"num_hidden_layers\": 1",
+            "\"num_hidden_layers\": 1152921504606846976",
+            Code::BadIndex,
+            "num_hidden_layers",
+        ),
+        (
+            "config.json",
+            "\"num_hidden_layers\": 1",
+            "\"num_hidden_layers\": 4000000000",
+            Code::Limit,
+            "layers",
+        ),
+        (
+            "config.json",
+            "\"num_hidden_layers\": 1",
+            "\"num_hidden_layers\": -1",
+            Code::BadIndex,
+            "num_hidden_layers",
+        ),
+        (
+            "config.json",
+            "\"num_hidden_layers\": 1",
+            "\"num_hidden_layers\": \"1\"",
+            Code::BadIndex,
+            "num_hidden_layers",
+        ),
+        ("config.json", "\"num_hidden_layers\": 1,", "", Code::BadIndex, "n_layers"),
+        ("config.json", "\"vocab_size\": 4", "\"vocab_size\": 4294967295", Code::Limit, "vocabulary"),
+        ("config.json", "\"vocab_size\": 4", "\"vocab_size\": 2", Code::BadIndex, "token 3"),
+        (
+            "config.json",
+            "\"vocab_size\": 4",
+            "\"vocab_size\": 4, \"rms_norm_eps\": \"x\"",
+            Code::BadIndex,
+            "rms_norm_eps",
+        ),
+        (
+            "config.json",
+            "\"num_attention_heads\": 2",
+            "\"num_attention_heads\": 0",
+            Code::BadShape,
+            "multiple of 0",
+        ),
+        (
+            "config.json",
+            "\"num_attention_heads\": 2",
+            "\"num_attention_heads\": 3",
+            Code::BadShape,
+            "multiple of 3",
+        ),
+        (
+            "config.json",
+            "\"vocab_size\": 4",
+            "\"vocab_size\": 4, \"quantization_config\": {\"quant_method\": \"gptq\"}",
+            Code::UnsupportedEncoding,
+            "gptq",
+        ),
+        (
+            "config.json",
+            "\"vocab_size\": 4",
+            "\"vocab_size\": 4, \"rope_scaling\": {\"rope_type\": \"llama3\"}, \"head_dim\": 4294967295",
+            Code::Limit,
+            "heads",
+        ),
+        ("config.json", "[\"LlamaForCausalLM\"]", "\"LlamaForCausalLM\"", Code::BadIndex, "architectures"),
+        ("tokenizer.json", "\"a\": 0", "\"a\": -1", Code::BadIndex, "vocab"),
+        ("tokenizer.json", "\"vocab\"", "\"words\"", Code::BadIndex, "vocab"),
+        ("tokenizer.json", "\"id\": 3", "\"id\": \"3\"", Code::BadIndex, "id"),
+        ("tokenizer.json", "\"merges\": [\"a b\"]", "\"merges\": [[\"a\"]]", Code::BadIndex, "merges"),
+        (
+            "tokenizer.json",
+            "\"use_regex\": true",
+            "\"use_regex\": false",
+            Code::UnsupportedEncoding,
+            "tokenizer.ggml.pre",
+        ),
+    ];
+    for (file, from, to, code, part) in cases {
+        let error = planned(&changed(&held, file, from, to), &sources).map(|_| ()).unwrap_err();
+        assert_eq!(error.code(), code, "{to}: {error}");
+        assert!(error.to_string().contains(part), "{to}: {error}");
+        if code == Code::BadIndex {
+            assert!(error.to_string().contains(&format!("'{file}'")), "{to}: {error}");
+        }
+    }
+}
+
+#[test]
+fn missing_files_and_files_that_are_not_json_are_refused() {
+    let (held, sources) = small();
+    let without = |file: &str| {
+        let mut held = held.clone();
+        held.files.remove(file);
+        planned(&held, &sources).map(|_| ()).unwrap_err()
+    };
+    for file in ["config.json", "tokenizer.json"] {
+        let error = without(file);
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+        assert!(error.message().contains(file), "{error}");
+    }
+    let deep = "[".repeat(100_000);
+    let texts = [
+        ("", Code::BadIndex),
+        ("[]", Code::BadIndex),
+        ("{} {}", Code::BadIndex),
+        ("{\"a\": 1", Code::BadIndex),
+    ];
+    for file in ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"] {
+        for (text, code) in texts {
+            let error = planned(&held.clone().with(file, text), &sources).map(|_| ()).unwrap_err();
+            assert_eq!(
+                (error.code(), error.message().contains(file)),
+                (code, true),
+                "{file} {text}: {error}"
+            );
+        }
+        let error =
+            planned(&held.clone().with(file, &format!("{{\"a\": {deep}")), &sources).map(|_| ()).unwrap_err();
+        assert_eq!(error.code(), Code::Limit, "{file}: {error}");
+    }
+}
+
+#[test]
+fn tensors_that_do_not_fit_are_refused_by_name() {
+    let with = |name: &str, shape: &[u64], dtype: DType| {
+        let (held, mut sources) = small();
+        sources.push(Source { name: name.to_owned(), dtype, shape: shape.to_vec() });
+        planned(&held, &sources).map(|_| ()).unwrap_err()
+    };
+    let float = DType::Float32;
+    let cases: [(&str, &[u64], DType, Code); 7] = [
+        ("model.layers.0.self_attn.x_proj.weight", &[8, 8], float, Code::UnsupportedEncoding),
+        ("model.layers.1.self_attn.q_proj.weight", &[8, 8], float, Code::BadIndex),
+        (
+            "model.layers.99999999999999999999.self_attn.q_proj.weight",
+            &[8, 8],
+            float,
+            Code::UnsupportedEncoding,
+        ),
+        ("model.layers.0.self_attn.k_proj.weight", &[7, 8], float, Code::BadShape),
+        ("model.layers.0.self_attn.k_proj.weight", &[1 << 40, 1 << 40], float, Code::BadShape),
+        ("model.layers.0.self_attn.v_proj.weight", &[8, 8], DType::Float8E4M3Fn, Code::UnsupportedEncoding),
+        ("model.layers.0.block_sparse_moe.experts.1.w1.weight", &[8, 8], float, Code::Incomplete),
+    ];
+    for (name, shape, dtype, code) in cases {
+        let error = with(name, shape, dtype);
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.tensor_name().is_some(), "{error}");
+    }
+    // Two names of one tensor.
+    assert_eq!(with("embed_tokens.weight", &[4, 8], float).code(), Code::BadIndex);
+}
+
+#[test]
+fn the_folder_of_the_pooling_is_beside_the_weights() {
+    let json = fixture("bert.json");
+    let (held, sources) = (files(&json), sources(&json));
+    for path in ["../secrets", "/etc", "a/../../b", "", "a\\\\..\\\\b"] {
+        let modules = format!("[{{\"type\": \"x.Pooling\", \"path\": \"{path}\"}}]");
+        let error = planned(&held.clone().with("modules.json", &modules), &sources).map(|_| ()).unwrap_err();
+        assert_eq!(error.code(), Code::BadIndex, "{path}: {error}");
+    }
+    let modules = "[{\"type\": \"x.Pooling\", \"path\": \"nowhere\"}]";
+    let error = planned(&held.with("modules.json", modules), &sources).map(|_| ()).unwrap_err();
+    assert_eq!(error.code(), Code::NotFound, "{error}");
+}
+
+#[test]
+fn damaged_files_do_not_panic() {
+    for name in ["llama.json", "phi3.json", "gemma4.json", "deepseek-v3-published.json"] {
+        let fixture = fixture(name);
+        let (held, sources) = (files(&fixture), sources(&fixture));
+        let folder = held.folder.clone().expect("a folder");
+        for file in ["config.json", "tokenizer_config.json", "tokenizer.json", "tokenizer.model"] {
+            let Some(bytes) = held.read(file, u64::MAX).unwrap() else { continue };
+            let step = (bytes.len() / 12).max(1);
+            for at in (0..bytes.len()).step_by(step) {
+                for new in [b'0', b'"', b'}', 0xff] {
+                    let mut damaged = bytes.clone();
+                    damaged[at] = new;
+                    let mut held = Held { folder: Some(folder.clone()), ..held.clone() };
+                    held.files.insert(file.to_owned(), damaged);
+                    let _ = planned(&held, &sources);
+                }
+                let mut held = held.clone();
+                held.files.insert(file.to_owned(), bytes[..at].to_vec());
+                let _ = planned(&held, &sources);
+            }
+        }
+    }
+}
