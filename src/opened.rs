@@ -289,6 +289,11 @@ impl Shared {
         total::check(&self.catalog, &self.limits, ordinals, self.length, work)
     }
 
+    /// Like `check_total`, for another catalog of the same files.
+    pub fn check_total_of(&self, catalog: &Catalog, ordinals: &[u32], work: Work) -> CoreResult<()> {
+        total::check(catalog, &self.limits, ordinals, self.length, work)
+    }
+
     /// Rejects a file after a panic during work on it, because its state is unknown.
     pub fn check(&self) -> CoreResult<()> {
         if self.broken.load(Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! The tensors of a file to be converted: their selection, what the target cannot hold, and their copy.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciborium::Value;
@@ -8,15 +9,18 @@ use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::convert::{self, Casts, Chosen, Wanted};
-use ztensor_core::error::{Error as CoreError, Result as CoreResult};
-use ztensor_core::model::{Attributes, DType};
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::model::{Attributes, Catalog, DType};
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
+use ztensor_core::sources::filesystem::{Filesystem, LocalFiles};
 use ztensor_core::sources::read_ahead::ReadAhead;
-use ztensor_core::work::Watch;
+use ztensor_core::work::{Stop, Watch};
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::{WriteFormat, Writer};
+use ztensor_import::gguf::checkpoint::derived::{Derived, derive};
+use ztensor_import::gguf::checkpoint::Files;
 
 use crate::attributes::{self, FlatAttributes};
 use crate::control::Control;
@@ -26,6 +30,7 @@ use crate::file::NativeFile;
 use crate::index::number;
 use crate::outflow::Outflow;
 use crate::quantize;
+use crate::remote::RemoteRequest;
 use crate::stage::{self, Stage, StageBatch};
 use crate::task::{spawn, spawn_aside};
 use crate::value;
@@ -36,6 +41,8 @@ const PAGE: usize = 1000;
 
 #[derive(Default)]
 struct Inner {
+    /// The tensors as the target has them, instead of those of the file.
+    derived: Option<Arc<Catalog>>,
     casts: Arc<Casts>,
     chosen: Arc<Chosen>,
     /// Positions and ordinals of the tensors whose data must be checked.
@@ -60,8 +67,86 @@ pub struct Selection {
     inner: Arc<Mutex<Inner>>,
 }
 
+/// Reads with the catalog of the target, if there is one.
+fn of<'a>(derived: Option<&'a Catalog>, reading: Reading<'a>) -> Reading<'a> {
+    Reading { catalog: derived.unwrap_or(reading.catalog), ..reading }
+}
+
 fn locked(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A checkpoint as GGUF has it.
+#[napi(object, object_from_js = false)]
+pub struct CheckpointInfo {
+    /// Tensors that GGUF does not have.
+    pub left_out: Vec<LeftOut>,
+    /// The dtype of most matrices.
+    pub dtype: Option<String>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct LeftOut {
+    pub tensor: String,
+    pub reason: String,
+}
+
+/// Returns the dtype of most bytes of matrices.
+fn common_dtype(catalog: &Catalog) -> Option<String> {
+    let mut bytes: HashMap<DType, u64> = HashMap::new();
+    for tensor in catalog.iter().filter(|tensor| tensor.shape().len() > 1) {
+        if let Some(dtype) = tensor.dtype() {
+            *bytes.entry(dtype).or_default() += stored_bytes(tensor);
+        }
+    }
+    bytes.into_iter().max_by_key(|&(dtype, bytes)| (bytes, dtype as u8)).map(|(dtype, _)| dtype.name().to_owned())
+}
+
+/// The files beside the weights of a checkpoint.
+struct Beside {
+    filesystem: Arc<dyn Filesystem>,
+    folder: PathBuf,
+    stop: Stop,
+}
+
+impl Beside {
+    /// Returns `None` if no `config.json` of a model is there.
+    fn of(location: &str, remote: Option<RemoteRequest>, is_sure: bool, stop: Stop) -> CoreResult<Option<Self>> {
+        let (filesystem, path) = match remote {
+            Some(remote) => ztensor_remote::filesystem(location, &remote.options(), &stop)?,
+            None => (Arc::new(LocalFiles) as Arc<dyn Filesystem>, PathBuf::from(location)),
+        };
+        let folder = match path.parent() {
+            Some(parent) if !filesystem.is_folder(&path, &stop) => parent.to_owned(),
+            _ => path,
+        };
+        let files = Self { filesystem, folder, stop };
+        let config = files.read("config.json", MOST_CONFIG)?;
+        let names_model = |text: &Vec<u8>| String::from_utf8_lossy(text).contains("\"architectures\"");
+        Ok(config.filter(|text| is_sure || names_model(text)).map(|_| files))
+    }
+}
+
+/// The largest `config.json`, in bytes.
+const MOST_CONFIG: u64 = 16 << 20;
+
+impl Files for Beside {
+    fn read(&self, path: &str, most: u64) -> CoreResult<Option<Vec<u8>>> {
+        let path = self.folder.join(path);
+        let source = match self.filesystem.open(&path, &self.stop) {
+            Ok(source) => source,
+            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let length = source.length();
+        if length > most {
+            let message = format!("the file has {length} bytes, more than the {most} that are read of it");
+            return Err(CoreError::new(Code::Limit, message).file(&path));
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+        source.read_at(0, &mut bytes, &self.stop)?;
+        Ok(Some(bytes))
+    }
 }
 
 /// The result of examining a selection.
@@ -109,6 +194,55 @@ impl Selection {
         Arc::make_mut(&mut locked(&self.inner).chosen).take(&ordinals, names);
     }
 
+    /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
+    /// their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`.
+    #[napi(ts_return_type = "Promise<CheckpointInfo | null>", catch_unwind)]
+    pub fn take_checkpoint<'env>(
+        &self,
+        env: &'env Env,
+        file: &NativeFile,
+        location: String,
+        remote: Option<RemoteRequest>,
+        is_sure: bool,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let source = file.reader(env, control, None)?;
+        let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
+        let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
+        let job = move || {
+            let Some(files) = Beside::of(&location, remote, is_sure, stop)? else { return Ok(None) };
+            let derived = source.read(|reading| derive(reading, &files))?;
+            let Derived { catalog, float32, left_out } = derived;
+            let mut inner = locked(&inner);
+            let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
+            Arc::make_mut(&mut inner.chosen).take(&ordinals, Vec::new());
+            let casts = Arc::make_mut(&mut inner.casts);
+            for (ordinal, dtype) in float32 {
+                casts.cast_single(ordinal, dtype, DType::Float32)?;
+            }
+            let dtype = common_dtype(&catalog);
+            inner.derived = Some(Arc::new(catalog));
+            let left = |(tensor, reason): (String, &str)| LeftOut { tensor, reason: reason.to_owned() };
+            Ok(Some(CheckpointInfo { left_out: left_out.into_iter().map(left).collect(), dtype }))
+        };
+        spawn(env, lane, control, job, |_, info| Ok(info))
+    }
+
+    /// Like `takeAttributes` of a writer, with the metadata of a checkpoint.
+    #[napi(catch_unwind)]
+    pub fn give_attributes(
+        &self,
+        env: Env,
+        writer: &NativeWriter,
+        set: Unknown<'_>,
+        unset: Unknown<'_>,
+    ) -> Result<()> {
+        let changes = edit::changes(set, unset)?;
+        let attributes = locked(&self.inner).derived.as_ref().map(|catalog| catalog.attributes.clone());
+        let attributes = attributes.unwrap_or_default();
+        throw(&env, with_writer(writer.slot(), |writer| writer.take_attributes(&attributes, changes)))
+    }
+
     /// Determines from the index what a format cannot hold. Rejects tensors whose total size far exceeds that of their file, and duplicate
     /// names.
     #[napi(ts_return_type = "Promise<Selected>", catch_unwind)]
@@ -126,8 +260,11 @@ impl Selection {
         let inner = Arc::clone(&self.inner);
         let job = move || {
             let mut inner = locked(&inner);
-            source.shared.check_total(inner.chosen.ordinals(), Work::Copy)?;
-            source.read(|reading| inner.look(reading, (format, canonical), strict))
+            let derived = inner.derived.clone();
+            let derived = derived.as_deref();
+            let catalog = derived.unwrap_or(&source.shared.catalog);
+            source.shared.check_total_of(catalog, inner.chosen.ordinals(), Work::Copy)?;
+            source.read(|reading| inner.look(of(derived, reading), (format, canonical), strict))
         };
         spawn(env, lane, control, job, |_, selected| Ok(selected))
     }
@@ -168,8 +305,8 @@ impl Selection {
         let job = move || {
             let imatrix = imatrix.map(|path| quantize::read_importance(Path::new(&path))).transpose()?;
             let wanted = quantize::Wanted::new(mixture, &rules, requantize, imatrix)?;
-            let Inner { chosen, casts, .. } = &mut *locked(&inner);
-            let catalog = &source.shared.catalog;
+            let Inner { chosen, casts, derived, .. } = &mut *locked(&inner);
+            let catalog = derived.as_deref().unwrap_or(&source.shared.catalog);
             quantize::choose(catalog, &wanted, &changes, Arc::make_mut(chosen), Arc::make_mut(casts))
         };
         spawn(env, lane, control, job, |_, quantized| Ok(quantized))
@@ -200,13 +337,14 @@ impl Selection {
         let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
         let inner = Arc::clone(&self.inner);
         let job = move || {
-            let (judged, casts) = {
+            let (judged, casts, derived) = {
                 let inner = locked(&inner);
-                (Arc::clone(&inner.judged), Arc::clone(&inner.casts))
+                (Arc::clone(&inner.judged), Arc::clone(&inner.casts), inner.derived.clone())
             };
             let (from, end) = (from as usize, end as usize);
             let ordinals = judged.1.get(from..end).unwrap_or_default();
             let found = source.read(|reading| {
+                let reading = of(derived.as_deref(), reading);
                 with_writer(&slot, |writer| convert::unfit(reading, ordinals, &casts, writer))
             })?;
             let placed = |(at, error)| Some((*judged.0.get(from + at)?, error));
@@ -259,13 +397,14 @@ impl Selection {
         let inner = Arc::clone(&self.inner);
         let job = move || {
             let mut inner = locked(&inner);
-            let Inner { chosen, refused, casts, .. } = &mut *inner;
+            let Inner { chosen, refused, casts, derived, .. } = &mut *inner;
             refused.sort_by_key(|&(position, _)| position);
             let positions: Vec<_> = refused.iter().map(|&(position, _)| position).collect();
-            let catalog = &source.shared.catalog;
+            let catalog = derived.as_deref().unwrap_or(&source.shared.catalog);
             let selected = Arc::make_mut(chosen);
             selected.leave_out(&positions);
             source.read(|reading| {
+                let reading = of(derived.as_deref(), reading);
                 with_writer(&slot, |writer| {
                     if writer.format().canonical.is_some() {
                         selected.sort(catalog);
@@ -273,8 +412,10 @@ impl Selection {
                     convert::lay_out(reading, selected, casts, writer)
                 })
             })?;
-            inner.bytes = inner.chosen.stored(catalog);
-            Ok((inner.chosen.len(), inner.bytes))
+            let bytes = selected.stored(catalog);
+            let tensors = selected.len();
+            inner.bytes = bytes;
+            Ok((tensors, bytes))
         };
         spawn(env, writer.or_remote(Lane::Long), control, job, |_, (tensors, bytes)| {
             Ok(Settled { tensors: number(tensors as u64), bytes: number(bytes) })
@@ -297,14 +438,15 @@ impl Selection {
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
         let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
-        let (chosen, casts, bytes) = {
+        let (chosen, casts, bytes, derived) = {
             let inner = locked(&self.inner);
-            (Arc::clone(&inner.chosen), Arc::clone(&inner.casts), inner.bytes)
+            (Arc::clone(&inner.chosen), Arc::clone(&inner.casts), inner.bytes, inner.derived.clone())
         };
         let maker = throw(env, outflow.map(Outflow::maker).transpose())?;
         let aside = maker.is_some();
         let job = move || {
             source.read(|reading| {
+                let reading = of(derived.as_deref(), reading);
                 let range = Range { chosen: &chosen, from: from as usize, end: end as usize };
                 let copy = |writer: &mut Writer| {
                     if from == 0 {

@@ -249,6 +249,13 @@ export declare class Selection {
   /** Adds tensors; `names`: their new names, or none to keep their own names. */
   take(ordinals: Uint32Array, names: Array<string>): void
   /**
+   * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
+   * their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`.
+   */
+  takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, isSure: boolean, control: Control): Promise<CheckpointInfo | null>
+  /** Like `takeAttributes` of a writer, with the metadata of a checkpoint. */
+  giveAttributes(writer: NativeWriter, set: unknown, unset: unknown): void
+  /**
    * Determines from the index what a format cannot hold. Rejects tensors whose total size far exceeds that of their file, and duplicate
    * names.
    */
@@ -358,6 +365,14 @@ export declare function checkCoo(shape: readonly number[], codes: readonly numbe
 
 /** Checks the data rules of CSR. */
 export declare function checkCsr(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array, strict: boolean): void
+
+/** A checkpoint as GGUF has it. */
+export interface CheckpointInfo {
+  /** Tensors that GGUF does not have. */
+  leftOut: Array<LeftOut>
+  /** The dtype of most matrices. */
+  dtype?: string
+}
 
 /** The size of a compacted file. */
 export interface CompactedFile {
@@ -512,6 +527,11 @@ export interface ImportanceInfo {
 
 /** Whether a store has a file. */
 export declare function isThere(url: string, remote: RemoteRequest, control: Control): Promise<boolean>
+
+export interface LeftOut {
+  tensor: string
+  reason: string
+}
 
 /** A linked file, by its identity. */
 export interface LinkedFile {

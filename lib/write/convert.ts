@@ -1,3 +1,4 @@
+import { extname, resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 import { type ErrorCode, invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
@@ -15,6 +16,7 @@ import { everything, inBatches, TURN } from '../read/batches.js'
 import { isMap, isPlainObject } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, withOpen } from '../read/open.js'
+import { remoteRequest, remoteUrl } from '../read/remote.js'
 import type { Source } from '../read/source.js'
 import type { Store } from '../read/store.js'
 import type { AnyTensor } from '../read/tensor.js'
@@ -85,6 +87,12 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
   imatrix?: string | undefined
   /** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
   requantize?: boolean | undefined
+  /**
+   * GGUF from a checkpoint of the Hugging Face hub: names, shapes, metadata and tokenizer become those of `convert_hf_to_gguf.py`, from
+   * `config.json` and the tokenizer's files beside the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
+   * such a `config.json`, and `rename` is not given. `false` copies the tensors under their own names.
+   */
+  checkpoint?: boolean | undefined
   /** How to open the source. */
   source?: OpenOptions | undefined
   /** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
@@ -116,6 +124,7 @@ export const CONVERT_OPTIONS = [
   ...CREATE_OPTIONS,
   'strictAttributes',
   'dequantize',
+  'checkpoint',
   'quantize',
   'imatrix',
   'requantize',
@@ -332,6 +341,69 @@ function attributesOf(
   return { copied: undefined, ...fitAttributes(file.attributes, writing, canonical) }
 }
 
+/** A checkpoint of the Hugging Face hub as GGUF has it. */
+interface Checkpoint {
+  /** The name of the model. */
+  readonly named: Readonly<Record<string, AttributeValueInput>>
+  /** What states the type of its matrices. */
+  readonly metadata: Readonly<Record<string, AttributeValueInput>>
+  /** The tensors that GGUF does not have. */
+  readonly leftOut: readonly ZTensorError[]
+}
+
+/** `general.file_type` of a model of one dtype. */
+const FILE_TYPES: Readonly<Record<string, number>> = { float32: 0, float16: 1, bfloat16: 32 }
+const CHECKPOINTS: readonly string[] = ['safetensors', 'pytorch']
+
+/** The name of a model by the path or the URL of its weights or their folder. */
+function modelName(location: string): string {
+  const path = location.replace(/^[a-z0-9]+:\/\//i, '').replace(/[?#].*$/, '')
+  const parts = resolve('/', path.replaceAll('\\', '/')).split(/[\\/]/).filter(Boolean)
+  const names = parts.filter((part, at) => at < parts.length - 1 || extname(part) === '' || parts.length === 1)
+  return (names.at(-1) ?? 'model').replace(/@[^@]*$/, '')
+}
+
+/** Takes the tensors of a checkpoint, if the source is one and the target is GGUF. */
+async function takeCheckpoint(
+  file: TensorFile,
+  selection: NativeSelection,
+  given: ConvertOptions,
+  { typedAttributes }: Writing,
+  signal: AbortSignal | undefined,
+): Promise<Checkpoint | undefined> {
+  const asked = optional(given.checkpoint, (value) => validateBoolean('checkpoint', value))
+  if (asked && !typedAttributes) throw invalid(TypeError, 'checkpoint is only supported for GGUF')
+  const store = TensorFile.storeOf(file)
+  const { path } = store
+  const fits = typedAttributes && CHECKPOINTS.includes(file.format) && path !== undefined
+  if (asked === false || !fits || (given.rename !== undefined && !asked)) {
+    if (asked) throw invalid(TypeError, 'checkpoint needs the path or the URL of safetensors or PyTorch weights')
+    return undefined
+  }
+  const url = remoteUrl(path)
+  const remote = url === undefined ? undefined : remoteRequest(given.source?.remote)
+  const info = await run(store, { signal }, (control) =>
+    selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, control),
+  )
+  if (info === null) {
+    if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is beside the weights of ${path}`)
+    return undefined
+  }
+  for (const option of ['filter', 'rename'] as const)
+    if (given[option] !== undefined)
+      throw invalid(TypeError, `${option} selects tensors by their own names; with checkpoint: false, these are copied`)
+  const leftOut = info.leftOut.map(
+    ({ tensor, reason }) =>
+      new ZTensorError('ZT_INVALID_ARG', `tensor ${JSON.stringify(tensor)}: ${reason}`, { tensor }),
+  )
+  const type = FILE_TYPES[given.dtype ?? info.dtype ?? '']
+  return {
+    named: { 'general.name': modelName(path) },
+    metadata: type === undefined ? {} : { 'general.file_type': { type: 'uint32', value: type } },
+    leftOut,
+  }
+}
+
 /** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
 interface Quantization {
   readonly result: QuantizeResult
@@ -495,10 +567,11 @@ export async function convertFile(
   const selection = newSelection(casts, given, numbered)
   const strict = given.strictAttributes ?? false
   const take: Take = (ordinals, names) => selection.take(ordinals, names)
-  if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
-  else rethrowNative(() => choosing(take))
+  const checkpoint = choosing === undefined ? await takeCheckpoint(file, selection, given, writing, signal) : undefined
+  if (choosing !== undefined) rethrowNative(() => choosing(take))
+  else if (checkpoint === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   // The tasks of a job convert only some of the tensors, and the job was checked when it was planned.
-  if (needsCatalog(casts))
+  if (needsCatalog(casts) && checkpoint === undefined)
     await castTensors(selection, casts, await TensorFile.ready(file, signal), choosing === undefined)
   const quantization = await quantizeTensors(file, selection, given, signal)
   const selected = await run(store, { signal }, (control) =>
@@ -519,8 +592,8 @@ export async function convertFile(
   let skipped = selected.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
   const { attributes, copied, skipped: leftOut } = attributesOf(file, writing, canonical, given, selected.attributes)
-  const stated = writing.typedAttributes ? quantization?.metadata : undefined
-  const metadata = metadataOf(writing, { ...given, metadata: mergeChanges(stated, given.metadata) })
+  const stated = writing.typedAttributes ? (quantization?.metadata ?? checkpoint?.metadata) : undefined
+  const metadata = metadataOf(writing, { ...given, metadata: mergeChanges({ ...checkpoint?.named, ...stated }, given.metadata) })
   const writer = await TensorWriter.make(
     await begin(job.signal),
     writeRequest({ ...given, attributes, generator, metadata }),
@@ -547,7 +620,12 @@ export async function convertFile(
       const { set, unset } = freezeChanges('metadata', metadata ?? {})
       // What a mixture states comes last, as llama.cpp writes it.
       const moved = freezeMap('metadata', { ...copied, ...stated }).map
-      rethrowNative(() => native.takeAttributes(store.native, set, { map: [...unset.map, ...moved] }))
+      const removed = { map: [...unset.map, ...moved] }
+      rethrowNative(() =>
+        checkpoint === undefined
+          ? native.takeAttributes(store.native, set, removed)
+          : selection.giveAttributes(native, set, removed),
+      )
     }
     const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
@@ -556,7 +634,7 @@ export async function convertFile(
     const result = {
       tensors: left.tensors,
       quantized: quantization?.result,
-      skipped: [...skipped, ...bare, ...leftOut],
+      skipped: [...skipped, ...bare, ...leftOut, ...(checkpoint?.leftOut ?? [])],
       skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,
       readers: readersOf(writing, copied === undefined ? attributes : file.attributes),

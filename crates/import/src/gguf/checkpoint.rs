@@ -6,6 +6,7 @@ mod bert;
 mod config;
 mod decoder;
 mod deepseek;
+pub mod derived;
 mod gemma;
 mod gpt_oss;
 mod json;
@@ -143,7 +144,7 @@ pub fn classes() -> impl Iterator<Item = &'static str> {
 /// not fit the configuration, and with `ZT_LIMIT`.
 pub fn plan(files: &dyn Files, tensors: &[Tensor<'_>]) -> Result<Plan> {
     let config = Document::read(files, "config.json")?.ok_or_else(|| {
-        let message = "no 'config.json' is beside the weights, so their architecture is unknown; give 'metadata' and 'names: (name) => …'";
+        let message = "no 'config.json' is beside the weights, so their architecture is unknown: give the names with option rename, and option metadata";
         Error::new(Code::NotFound, message)
     })?;
     let architecture = architecture(&config)?;
@@ -184,7 +185,7 @@ fn architecture(config: &Document) -> Result<&'static Architecture> {
         None => of(&root)?,
     };
     let known = || classes().collect::<Vec<_>>().join(", ");
-    let way_out = "give 'metadata' and 'names: (name) => …' for another";
+    let way_out = "for another, give the names with option rename, and option metadata";
     let Some(name) = name else {
         let message = format!("'config.json' has no \"architectures\"; known are {}; {way_out}", known());
         return Err(Error::new(Code::UnsupportedEncoding, message));

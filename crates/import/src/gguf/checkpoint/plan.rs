@@ -166,7 +166,7 @@ impl<'m> Model<'m> {
 
     fn unknown(&self, name: &str) -> Error {
         let message = format!(
-            "no tensor of the architecture {:?} in GGUF has this name; give one with 'names: (name) => …', and 'metadata' for the parameters",
+            "no tensor of the architecture {:?} in GGUF has this name; give the names with option rename, and the parameters with option metadata",
             self.architecture.name
         );
         Error::new(Code::UnsupportedEncoding, message).tensor(name)

@@ -1,0 +1,214 @@
+//! The tensors of a plan as a catalog of the checkpoint's own files: names, shapes and the order of elements are those of GGUF, and the bytes
+//! stay where they are. A conversion then copies, casts or quantizes them like any others.
+#![forbid(unsafe_code)]
+
+use ciborium::Value as Cbor;
+use ztensor_core::checked::product;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::kernels::widen::to_float32;
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{
+    Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor, Piece,
+    Pieces, Strided, View as Stored,
+};
+use ztensor_core::read::Reading;
+
+use super::{Content, Element, Files, Planned, Tensor, View, plan};
+use crate::gguf::value::{Array, TYPE, VALUE, Value};
+
+/// Most elements of a tensor that is computed, and not only copied: norms, and factors of the rotary embedding.
+const MOST_COMPUTED: u64 = 1 << 22;
+
+/// A checkpoint as GGUF has it.
+pub struct Derived {
+    /// The tensors, and the metadata as attributes that state their types.
+    pub catalog: Catalog,
+    /// Tensors that are stored as float32, whatever the type of the others: ordinals and dtypes.
+    pub float32: Vec<(u32, DType)>,
+    /// Names of tensors that GGUF does not have, and why.
+    pub left_out: Vec<(String, &'static str)>,
+}
+
+/// Derives the GGUF file of an open checkpoint. `files` are those beside the weights. Fails like [`plan`], and with `ZT_BAD_LAYOUT` for
+/// tensors that are not dense.
+pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
+    let mut tensors = Vec::with_capacity(reading.catalog.len());
+    for tensor in reading.catalog.iter() {
+        let dtype = tensor.dtype().filter(|_| tensor.layout() == Layout::Dense);
+        let dtype = dtype.ok_or_else(|| {
+            let message = "only dense tensors of a checkpoint become GGUF";
+            Error::new(Code::BadLayout, message).tensor(tensor.name())
+        })?;
+        tensors.push(Tensor { name: tensor.name(), shape: tensor.shape(), dtype });
+    }
+    let plan = plan(files, &tensors)?;
+    let mut builder = Builder::new(Container::named(crate::gguf::FORMAT.name), &Limits::default());
+    let metadata: Vec<_> = plan.metadata.into_iter().map(|(key, value)| (Cbor::Text(key), cbor(value))).collect();
+    builder.set_attributes(Attributes::from(metadata));
+    let mut float32 = Vec::new();
+    for (ordinal, planned) in plan.tensors.iter().enumerate() {
+        let component = component(reading, planned).map_err(|error| error.tensor(&planned.name))?;
+        let dtype = component.dtype;
+        if let (Element::Float32, Some(dtype)) = (planned.element, dtype.filter(|&dtype| dtype != DType::Float32)) {
+            float32.push((u32::try_from(ordinal).unwrap_or(u32::MAX), dtype));
+        }
+        builder.add_tensor(NewTensor {
+            name: &planned.name,
+            shape: &planned.shape,
+            layout: Layout::Dense,
+            dtype,
+            components: vec![component],
+            attributes: None,
+        })?;
+    }
+    Ok(Derived { catalog: builder.finish(), float32, left_out: plan.left_out })
+}
+
+/// A value in the form that states its type.
+fn cbor(value: Value) -> Cbor {
+    let kind = match &value {
+        Value::Array(array) => array.kind(),
+        one => one.kind(),
+    };
+    macro_rules! list {
+        ($items:expr, $convert:expr) => {
+            Cbor::Array($items.into_iter().map($convert).collect())
+        };
+    }
+    let plain = match value {
+        Value::Uint8(value) => value.into(),
+        Value::Int8(value) => value.into(),
+        Value::Uint16(value) => value.into(),
+        Value::Int16(value) => value.into(),
+        Value::Uint32(value) => value.into(),
+        Value::Int32(value) => value.into(),
+        Value::Uint64(value) => value.into(),
+        Value::Int64(value) => value.into(),
+        Value::Float32(value) => f64::from(value).into(),
+        Value::Float64(value) => value.into(),
+        Value::Bool(value) => value.into(),
+        Value::String(value) => value.into(),
+        Value::Array(Array::Uint8(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Int8(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Uint16(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Int16(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Uint32(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Int32(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Uint64(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Int64(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Float32(items)) => list!(items, |item| f64::from(item).into()),
+        Value::Array(Array::Float64(items)) => list!(items, Cbor::from),
+        Value::Array(Array::Bool(items)) => list!(items, Cbor::from),
+        Value::Array(Array::String(items)) => list!(items, Cbor::from),
+    };
+    let text = |text: &str| Cbor::Text(text.to_owned());
+    Cbor::Map(vec![(text(TYPE), text(kind.name())), (text(VALUE), plain)])
+}
+
+/// The component of a planned tensor.
+fn component(reading: Reading<'_>, planned: &Planned) -> Result<Component> {
+    let pieces = match &planned.content {
+        Content::Values(values) => return Ok(computed(values)),
+        Content::Blocks(_) => {
+            let message = "the MXFP4 weights of this checkpoint cannot be converted; convert them to bfloat16 first";
+            return Err(Error::new(Code::UnsupportedEncoding, message));
+        }
+        Content::Pieces(pieces) => pieces,
+    };
+    let parts = pieces.iter().map(|piece| part(reading, piece.source, &piece.view)).collect::<Result<Vec<_>>>()?;
+    let Some((first, others)) = parts.split_first() else {
+        return Err(Error::new(Code::Internal, "a tensor of nothing"));
+    };
+    if others.iter().any(|part| part.dtype != first.dtype) {
+        let message = "the tensors that are stacked have different dtypes; cast the checkpoint first";
+        return Err(Error::new(Code::BadDtype, message));
+    }
+    let joined = if others.is_empty() { first.clone() } else { join(&parts)? };
+    let add = pieces.first().map_or(0.0, |piece| piece.add);
+    if pieces.iter().any(|piece| piece.add.to_bits() != add.to_bits()) {
+        return Err(Error::new(Code::Internal, "pieces that are changed differently"));
+    }
+    if add == 0.0 { Ok(joined) } else { added(reading, planned, &joined, add) }
+}
+
+fn computed(values: &[f32]) -> Component {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Component::inline(Label::DATA, Some(DType::Float32), bytes)
+}
+
+/// Elements of a tensor of the checkpoint, where they are.
+fn part(reading: Reading<'_>, source: usize, view: &View) -> Result<Component> {
+    let tensor = reading.catalog.tensor(source).ok_or_else(|| Error::new(Code::Internal, "no such tensor"))?;
+    let named = |error: Error| error.tensor(tensor.name());
+    let data = tensor.data().ok_or_else(|| named(Error::new(Code::BadLayout, "it has no data")))?;
+    let dtype = data.dtype;
+    let width = dtype.map_or(1, DType::element_bytes) as u64;
+    let too_large = || named(Error::new(Code::Limit, "its offsets exceed 64 bits"));
+    let bytes = |elements: u64| elements.checked_mul(width).ok_or_else(too_large);
+    let (offset, length) = data.plain_range().ok_or_else(|| {
+        let message = "its elements are compressed, or not in order; convert the checkpoint to safetensors first";
+        named(Error::new(Code::UnsupportedEncoding, message))
+    })?;
+    let blob = |offset: u64, length: u64| Blob { file: data.file(), ..Blob::raw(offset, length) };
+    if view.run() == view.len() {
+        let start = offset.checked_add(bytes(view.offset)?).ok_or_else(too_large)?;
+        let taken = bytes(view.len())?;
+        if bytes(view.offset)?.checked_add(taken).is_none_or(|end| end > length) {
+            return Err(named(Error::new(Code::BadShape, "the planned elements exceed the tensor")));
+        }
+        return Ok(Component::new(Label::DATA, dtype, Data::Blob(blob(start, taken))));
+    }
+    let run = view.run();
+    let mut inner = 1_u64;
+    let mut outer = view.axes.as_slice();
+    while inner < run {
+        let Some((axis, rest)) = outer.split_last() else { break };
+        inner = inner.saturating_mul(axis.extent);
+        outer = rest;
+    }
+    let loops = outer.iter().map(|axis| Ok((axis.extent, bytes(axis.stride)?))).collect::<Result<Vec<_>>>()?;
+    let strided = Strided { start: bytes(view.offset)?, run: bytes(run)?, loops: loops.into() };
+    if strided.end().is_none_or(|end| end > length) {
+        return Err(named(Error::new(Code::BadShape, "the planned elements exceed the tensor")));
+    }
+    let mut component = Component::new(Label::DATA, dtype, Data::Blob(blob(offset, length)));
+    component.view = Stored::Strided(Box::new(strided));
+    Ok(component)
+}
+
+/// Parts one after the other: whole runs, or the same view of each.
+fn join(parts: &[Component]) -> Result<Component> {
+    let different = || Error::new(Code::BadShape, "the tensors that are stacked have different shapes");
+    let first = parts.first().ok_or_else(different)?;
+    let blobs: Option<Vec<Blob>> = parts.iter().map(|part| part.blob().cloned()).collect();
+    let blobs = blobs.ok_or_else(|| Error::new(Code::Internal, "a part that is not in a file"))?;
+    let length = first.stored_length();
+    let is_same = parts.iter().all(|part| part.view == first.view && part.stored_length() == length);
+    let is_whole = parts.iter().all(|part| part.view == Stored::Whole);
+    let pieces = blobs.into_iter().map(|blob| Piece { run: blob.stored, blob }).collect();
+    let mut joined = Component::new(first.role, first.dtype, Pieces::data(1, pieces)?);
+    match &first.view {
+        _ if is_whole => {}
+        Stored::Strided(strided) if is_same => {
+            let loops = [(parts.len() as u64, length)].into_iter().chain(strided.loops.iter().copied()).collect();
+            joined.view = Stored::Strided(Box::new(Strided { loops, ..(**strided).clone() }));
+        }
+        _ => return Err(different()),
+    }
+    Ok(joined)
+}
+
+/// Elements as float32 with a number added.
+fn added(reading: Reading<'_>, planned: &Planned, component: &Component, add: f32) -> Result<Component> {
+    let elements = product(&planned.shape).filter(|&elements| elements <= MOST_COMPUTED);
+    let elements = elements.ok_or_else(|| {
+        let message = format!("{:?} elements are more than are computed for a tensor", planned.shape);
+        Error::new(Code::Limit, message)
+    })?;
+    let tensor = reading.catalog.iter().next().ok_or_else(|| Error::new(Code::Internal, "no tensors"))?;
+    let bytes = reading.component(tensor, component)?;
+    let mut floats = vec![0; 4 * usize::try_from(elements).unwrap_or_default()];
+    to_float32(component.dtype.unwrap_or(DType::Float32), &bytes, &mut floats)?;
+    let sums = floats.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes) + add);
+    Ok(computed(&sums.collect::<Vec<f32>>()))
+}
