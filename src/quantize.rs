@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use napi_derive::napi;
-use ztensor_core::convert::quantize::{Target, length};
+use ztensor_core::convert::quantize::{SPLIT_MXFP4, Target, length};
 use ztensor_core::convert::{Casts, Chosen};
 use ztensor_core::edit::{AttributeChanges, apply};
 use ztensor_core::error::{Code, Error, Result};
@@ -212,7 +212,8 @@ impl Types<'_> {
     }
 
     fn assign(&mut self, name: &str, tensor: Tensor<'_>, kind: &'static str) -> Result<()> {
-        let is_same = tensor.layout_name().strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1")) == Some(kind);
+        let own = tensor.layout_name().strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1"));
+        let is_same = own == Some(kind) || kind == "mxfp4" && tensor.layout_name() == SPLIT_MXFP4;
         if is_same {
             return Ok(());
         }

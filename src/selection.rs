@@ -8,8 +8,10 @@ use ciborium::Value;
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
+use ztensor_core::convert::quantize::Target;
 use ztensor_core::convert::{self, Casts, Chosen, Wanted};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::kernels::quantize::Kind;
 use ztensor_core::model::{Attributes, Catalog, DType};
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
@@ -212,13 +214,17 @@ impl Selection {
         let job = move || {
             let Some(files) = Beside::of(&location, remote, is_sure, stop)? else { return Ok(None) };
             let derived = source.read(|reading| derive(reading, &files))?;
-            let Derived { catalog, float32, left_out } = derived;
+            let Derived { catalog, float32, mxfp4, left_out } = derived;
             let mut inner = locked(&inner);
             let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
             Arc::make_mut(&mut inner.chosen).take(&ordinals, Vec::new());
             let casts = Arc::make_mut(&mut inner.casts);
             for (ordinal, dtype) in float32 {
                 casts.cast_single(ordinal, dtype, DType::Float32)?;
+            }
+            if let Some(kind) = Kind::of("mxfp4") {
+                let target = Arc::new(Target::new(kind));
+                mxfp4.into_iter().for_each(|ordinal| casts.quantize(ordinal, &target, None));
             }
             let dtype = common_dtype(&catalog);
             inner.derived = Some(Arc::new(catalog));

@@ -360,7 +360,9 @@ function modelName(location: string): string {
   const path = location.replace(/^[a-z0-9]+:\/\//i, '').replace(/[?#].*$/, '')
   const parts = resolve('/', path.replaceAll('\\', '/')).split(/[\\/]/).filter(Boolean)
   const names = parts.filter((part, at) => at < parts.length - 1 || extname(part) === '' || parts.length === 1)
-  return (names.at(-1) ?? 'model').replace(/@[^@]*$/, '')
+  const words = (names.at(-1) ?? 'model').replace(/@[^@]*$/, '').split(/[-\s]+/)
+  const isPlain = (word: string): boolean => word === word.toLowerCase() && !/^(v\d|\d)/.test(word)
+  return words.map((word) => (isPlain(word) ? `${word[0]?.toUpperCase() ?? ''}${word.slice(1)}` : word)).join(' ')
 }
 
 /** Takes the tensors of a checkpoint, if the source is one and the target is GGUF. */

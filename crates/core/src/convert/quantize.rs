@@ -79,8 +79,44 @@ pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
 
 /// Fails unless the elements of a tensor can be quantized.
 pub fn check(tensor: Tensor<'_>, kind: Kind) -> Result<()> {
-    Source::of(tensor)?;
+    if let (Source::SplitMxfp4, true) = (Source::of(tensor)?, kind.name() != "mxfp4") {
+        let message = format!("the tensor is quantized to mxfp4 already; convert it to GGUF, and that to {}", kind.name());
+        return Err(Error::new(Code::BadDtype, message));
+    }
     length(tensor, kind).map(drop)
+}
+
+/// The layout of MXFP4 in two components, as in the checkpoints of gpt-oss: 16 bytes of "data" for each byte of "scales". It becomes
+/// `gguf.mxfp4/1`, without a change of any number.
+pub const SPLIT_MXFP4: &str = "mxfp4.split/1";
+
+/// Returns a block of ggml: the scale, then in each byte an element of the first half and one of the second. The source has neighbors in
+/// each byte, the first in the low bits.
+fn joined_block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
+    let nibble = |at: usize| source.get(at / 2).copied().unwrap_or_default() >> (4 * (at % 2)) & 15;
+    let mut block = [scale; 17];
+    for (at, byte) in block.iter_mut().skip(1).enumerate() {
+        *byte = nibble(at) | nibble(at + 16) << 4;
+    }
+    block
+}
+
+/// Pushes the blocks of a tensor of [`SPLIT_MXFP4`]. Only the scales are loaded whole.
+fn join_blocks(reading: Reading<'_>, tensor: Tensor<'_>, writer: &mut Writer) -> Result<()> {
+    let scales = reading.component(tensor, reading.component_of(tensor, Label::SCALES)?)?;
+    let (mut scales, mut begun, mut output) = (scales.iter(), Vec::new(), Vec::new());
+    reading.pieces(tensor, reading.component_of(tensor, Label::DATA)?, |piece| {
+        begun.extend_from_slice(piece);
+        let (blocks, rest) = begun.as_chunks::<16>();
+        output.clear();
+        for block in blocks {
+            output.extend(joined_block(*scales.next().ok_or_else(wrong_size)?, block));
+        }
+        begun = rest.to_vec();
+        writer.push(&output)?;
+        writer.flush_if_full()
+    })?;
+    if begun.is_empty() && scales.next().is_none() { Ok(()) } else { Err(wrong_size()) }
 }
 
 /// How the elements of a tensor are stored.
@@ -88,6 +124,7 @@ pub fn check(tensor: Tensor<'_>, kind: Kind) -> Result<()> {
 enum Source {
     Plain(DType),
     Blocks(BlockType),
+    SplitMxfp4,
 }
 
 impl Source {
@@ -99,6 +136,9 @@ impl Source {
         });
         if let Some(dtype) = plain {
             return Ok(Self::Plain(dtype));
+        }
+        if tensor.layout_name() == SPLIT_MXFP4 {
+            return Ok(Self::SplitMxfp4);
         }
         BlockType::of_tensor(tensor).map(Self::Blocks).map_err(|_| {
             let message = format!(
@@ -114,6 +154,7 @@ impl Source {
         match self {
             Self::Plain(dtype) => Ok((1, dtype.element_bytes())),
             Self::Blocks(block) => Ok((index(block.elements, "a block")?, index(block.bytes, "a block")?)),
+            Self::SplitMxfp4 => Ok((32, 16)),
         }
     }
 
@@ -121,6 +162,7 @@ impl Source {
         match self {
             Self::Plain(dtype) => to_float32(dtype, input, out),
             Self::Blocks(block) => block.fill(input, out),
+            Self::SplitMxfp4 => Err(wrong_size()),
         }
     }
 
@@ -221,6 +263,9 @@ fn blocks(
     writer: &mut Writer,
 ) -> Result<()> {
     let source = Source::of(tensor)?;
+    if let Source::SplitMxfp4 = source {
+        return join_blocks(reading, tensor, writer);
+    }
     let (elements, bytes) = source.unit()?;
     let weights = importance.map(|all| Weights::of(tensor, all)).transpose()?;
     // With weights, a step consists of whole rows.

@@ -4,6 +4,7 @@
 
 use ciborium::Value as Cbor;
 use ztensor_core::checked::product;
+use ztensor_core::convert::quantize::SPLIT_MXFP4;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::limits::Limits;
@@ -13,7 +14,7 @@ use ztensor_core::model::{
 };
 use ztensor_core::read::Reading;
 
-use super::{Content, Element, Files, Planned, Tensor, View, plan};
+use super::{Axis, Blocks, Content, Element, Files, Planned, Tensor, View, plan};
 use crate::gguf::value::{Array, TYPE, VALUE, Value};
 
 /// Most elements of a tensor that is computed, and not only copied: norms, and factors of the rotary embedding.
@@ -25,6 +26,8 @@ pub struct Derived {
     pub catalog: Catalog,
     /// Tensors that are stored as float32, whatever the type of the others: ordinals and dtypes.
     pub float32: Vec<(u32, DType)>,
+    /// Ordinals of tensors of [`SPLIT_MXFP4`].
+    pub mxfp4: Vec<usize>,
     /// Names of tensors that GGUF does not have, and why.
     pub left_out: Vec<(String, &'static str)>,
 }
@@ -45,9 +48,24 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
     let mut builder = Builder::new(Container::named(crate::gguf::FORMAT.name), &Limits::default());
     let metadata: Vec<_> = plan.metadata.into_iter().map(|(key, value)| (Cbor::Text(key), cbor(value))).collect();
     builder.set_attributes(Attributes::from(metadata));
-    let mut float32 = Vec::new();
+    let (mut float32, mut mxfp4) = (Vec::new(), Vec::new());
     for (ordinal, planned) in plan.tensors.iter().enumerate() {
-        let component = component(reading, planned).map_err(|error| error.tensor(&planned.name))?;
+        let named = |error: Error| error.tensor(&planned.name);
+        if let Content::Blocks(Blocks { blocks, scales, view }) = &planned.content {
+            let components = split(reading, *blocks, *scales, view).map_err(named)?;
+            let layout = Layout::from_label(builder.intern(SPLIT_MXFP4));
+            mxfp4.push(ordinal);
+            builder.add_tensor(NewTensor {
+                name: &planned.name,
+                shape: &planned.shape,
+                layout,
+                dtype: None,
+                components,
+                attributes: None,
+            })?;
+            continue;
+        }
+        let component = component(reading, planned).map_err(named)?;
         let dtype = component.dtype;
         if let (Element::Float32, Some(dtype)) = (planned.element, dtype.filter(|&dtype| dtype != DType::Float32)) {
             float32.push((u32::try_from(ordinal).unwrap_or(u32::MAX), dtype));
@@ -61,7 +79,7 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
             attributes: None,
         })?;
     }
-    Ok(Derived { catalog: builder.finish(), float32, left_out: plan.left_out })
+    Ok(Derived { catalog: builder.finish(), float32, mxfp4, left_out: plan.left_out })
 }
 
 /// A value in the form that states its type.
@@ -109,10 +127,7 @@ fn cbor(value: Value) -> Cbor {
 fn component(reading: Reading<'_>, planned: &Planned) -> Result<Component> {
     let pieces = match &planned.content {
         Content::Values(values) => return Ok(computed(values)),
-        Content::Blocks(_) => {
-            let message = "the MXFP4 weights of this checkpoint cannot be converted; convert them to bfloat16 first";
-            return Err(Error::new(Code::UnsupportedEncoding, message));
-        }
+        Content::Blocks(_) => return Err(Error::new(Code::Internal, "blocks are no elements")),
         Content::Pieces(pieces) => pieces,
     };
     let parts = pieces.iter().map(|piece| part(reading, piece.source, &piece.view)).collect::<Result<Vec<_>>>()?;
@@ -129,6 +144,21 @@ fn component(reading: Reading<'_>, planned: &Planned) -> Result<Component> {
         return Err(Error::new(Code::Internal, "pieces that are changed differently"));
     }
     if add == 0.0 { Ok(joined) } else { added(reading, planned, &joined, add) }
+}
+
+/// The components of MXFP4 in two tensors of bytes. `view` counts scales, and blocks of 16 bytes.
+fn split(reading: Reading<'_>, blocks: usize, scales: usize, view: &View) -> Result<Vec<Component>> {
+    let mut wide = view.clone();
+    wide.axes.iter_mut().for_each(|axis| axis.stride = axis.stride.saturating_mul(16));
+    wide.offset = wide.offset.saturating_mul(16);
+    wide.axes.push(Axis { extent: 16, stride: 1 });
+    let mut data = part(reading, blocks, &wide)?;
+    let mut scales = part(reading, scales, view)?;
+    if [&data, &scales].iter().any(|part| part.dtype != Some(DType::Uint8)) {
+        return Err(Error::new(Code::BadDtype, "blocks and scales of MXFP4 must be uint8"));
+    }
+    (data.role, scales.role) = (Label::DATA, Label::SCALES);
+    Ok(vec![data, scales])
 }
 
 fn computed(values: &[f32]) -> Component {
