@@ -68,7 +68,7 @@ function buildAddon() {
   } else if (installedAddon()) {
     console.log(`cargo not found: using the installed ${packageOf(hostPlatform)} ${manifest.version}`)
   } else {
-    console.error('cargo not found: install Rust (stable, 1.88 or later) from https://rustup.rs, then run this again')
+    console.error('cargo not found: install Rust (stable, 1.89 or later) from https://rustup.rs, then run this again')
     process.exit(1)
   }
 }

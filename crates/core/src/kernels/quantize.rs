@@ -119,6 +119,12 @@ impl Kind {
         self.bytes
     }
 
+    /// Returns whether the type can be written only with importance, as `iq2_xxs`, `iq2_xs` and `iq1_s` of the reference. None of those
+    /// is written.
+    pub fn needs_importance(&self) -> bool {
+        false
+    }
+
     /// Encodes whole rows of `row` elements, which are whole blocks. `importance` has a weight for each element of a row; types that
     /// have no use for it ignore it. `out` becomes the bytes that `ggml_quantize_chunk` writes.
     ///
@@ -160,5 +166,41 @@ impl Kind {
             _ => (functions.plain)(source, out),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns numbers of all magnitudes, and of one in some blocks. Integers make them, so that they are the same on every machine.
+    fn numbers(count: u32) -> Vec<f32> {
+        let number = |at: u32| {
+            let bits = (at ^ at >> 15).wrapping_mul(0x2c1b_3c6d);
+            let bits = (bits ^ bits >> 12).wrapping_mul(0x297a_2d39);
+            let bits = bits ^ bits >> 15;
+            match at / 256 % 4 {
+                0 => f32::from_bits(bits & 0x807f_ffff | (1 + bits >> 9 & 0xff).min(254) << 23),
+                1 => f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000),
+                _ => f32::from_bits(bits & 0x81ff_ffff | 0x3c00_0000),
+            }
+        };
+        (0..count).map(number).collect()
+    }
+
+    #[test]
+    fn wide_vectors_give_the_blocks_of_the_baseline() {
+        let (source, row) = (numbers(3 << 12), 1 << 10);
+        let importance: Vec<f32> = source[512..][..row].iter().map(|value| value.abs().min(1e6)).collect();
+        for kind in KINDS {
+            for importance in [None, Some(&importance[..])] {
+                let mut blocks = [0, 0xff].map(|fill| vec![fill; source.len() / kind.elements * kind.bytes]);
+                kind.run(kind.widest, &source, row, importance, &mut blocks[0]).unwrap();
+                kind.run(kind.baseline, &source, row, importance, &mut blocks[1]).unwrap();
+                let differs =
+                    blocks[0].chunks(kind.bytes).zip(blocks[1].chunks(kind.bytes)).position(|(a, b)| a != b);
+                assert_eq!(differs, None, "{} {}", kind.name, importance.is_some());
+            }
+        }
     }
 }

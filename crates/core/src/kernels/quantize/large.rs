@@ -5,7 +5,9 @@
 use super::lanes::{LANES, Lanes, map, nearest, transpose};
 use super::numbers::half;
 use super::plain::blocks;
-use super::search::{Affine, NOTHING, Plan, affine_16_absolute, affine_32, first_extreme, refined_16, symmetric_16};
+use super::search::{
+    Affine, NOTHING, Plan, affine_16_absolute, affine_32, first_extreme, refined_16, symmetric_16,
+};
 use crate::kernels::dequantize::float;
 
 /// The elements of a block.
@@ -67,7 +69,13 @@ pub(super) fn q2_k(source: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-pub(super) fn finish_two(block: &[f32; BLOCK], found: &Affine, packed: [u8; 16], factors: [u16; 2], out: &mut [u8; 84]) {
+pub(super) fn finish_two(
+    block: &[f32; BLOCK],
+    found: &Affine,
+    packed: [u8; 16],
+    factors: [u16; 2],
+    out: &mut [u8; 84],
+) {
     let [d, dmin] = factors.map(float);
     let mut codes = [0; BLOCK];
     let parts = block.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0);

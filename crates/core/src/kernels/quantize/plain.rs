@@ -3,8 +3,8 @@
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::lanes::{map, nearest};
-use super::search::first_extreme;
 use super::numbers::{BELOW_HALF, floor, half, inverse, truncate};
+use super::search::first_extreme;
 
 type Block = [f32; 32];
 
@@ -65,7 +65,8 @@ fn ends(block: &[f32]) -> Option<(f32, f32)> {
         low = low.min(ordered(value));
         high = high.max(ordered(value));
     }
-    let float = |ordered: i32| f32::from_bits(ordered.cast_unsigned() ^ ((ordered >> 31).cast_unsigned() >> 1));
+    let float =
+        |ordered: i32| f32::from_bits(ordered.cast_unsigned() ^ ((ordered >> 31).cast_unsigned() >> 1));
     let finite = low > ordered(f32::NEG_INFINITY) && high < ordered(f32::INFINITY);
     finite.then_some((float(low), float(high)))
 }

@@ -187,11 +187,7 @@ impl Symmetric {
 
 /// Finds scales for codes from `-top` to `top - 1`.
 #[inline(always)]
-fn symmetric<const LENGTH: usize>(
-    x: &[Lanes; LENGTH],
-    weights: &[Lanes; LENGTH],
-    top: i8,
-) -> Symmetric {
+fn symmetric<const LENGTH: usize>(x: &[Lanes; LENGTH], weights: &[Lanes; LENGTH], top: i8) -> Symmetric {
     // The difference of an infinity or NaN with itself is NaN.
     let sum = x.iter().fold(Lanes::ZERO, |sum, &x| sum + (x - x));
     if sum.equals(Lanes::ZERO).all() {
@@ -304,8 +300,7 @@ impl Sums {
         let new_code = (x * rest.l2 / rest.lx).round::<true>(-top, top - 1);
         let new = rest.and(w, wx, new_code);
         let smaller = (new.lx * new.lx * self.l2).above(self.lx * self.lx * new.l2);
-        let possible =
-            rest.lx.above(Lanes::ZERO).and(new_code.differs(code)).and(new.l2.above(Lanes::ZERO));
+        let possible = rest.lx.above(Lanes::ZERO).and(new_code.differs(code)).and(new.l2.above(Lanes::ZERO));
         let better = possible.and(smaller);
         let sums = Self { lx: better.choose(new.lx, self.lx), l2: better.choose(new.l2, self.l2) };
         (sums, better.choose(new_code, code))
@@ -420,4 +415,82 @@ fn positive<const LENGTH: usize>(
         *code = nothing.choose(Lanes::ZERO, *code);
     }
     (nothing.choose(Lanes::ZERO, scale), codes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes<const LENGTH: usize>(seed: u32) -> [Lanes; LENGTH] {
+        let mut lanes = [Lanes::ZERO; LENGTH];
+        for (at, lane) in lanes.iter_mut().flat_map(|lanes| &mut lanes.0).enumerate() {
+            let bits = (seed * 10_007 + at as u32).wrapping_mul(0x9e37_79b1);
+            *lane = f32::from_bits((bits ^ bits >> 15) & 0x81ff_ffff | 0x3c00_0000);
+        }
+        lanes
+    }
+
+    fn bits(lanes: &[Lanes]) -> Vec<u32> {
+        lanes.iter().flat_map(|lanes| lanes.0.map(f32::to_bits)).collect()
+    }
+
+    fn of_affine(found: &Affine) -> Vec<u32> {
+        bits(&[found.scale, found.offset, found.inverse, found.low])
+    }
+
+    fn of_symmetric(found: &Symmetric) -> Vec<u32> {
+        bits(&[found.scale, found.inverse])
+    }
+
+    /// The functions that are compiled for wide vectors, beside the same code compiled for the baseline.
+    #[test]
+    fn wide_vectors_give_the_bits_of_the_baseline() {
+        const PLAN: Plan = Plan { top: 15, first: -1.0, step: 0.1, steps: 20 };
+        for seed in 0..20 {
+            let (x, y): ([Lanes; 32], [Lanes; 16]) = (lanes(seed), lanes(seed + 1));
+            let (w, v) = (lanes::<32>(seed + 2).map(Lanes::abs), lanes::<16>(seed + 3).map(Lanes::abs));
+            assert_eq!(of_affine(&affine_32(&x, &w, PLAN)), of_affine(&affine::<32, false>(&x, &w, PLAN)));
+            assert_eq!(of_affine(&affine_16(&y, &v, PLAN)), of_affine(&affine::<16, false>(&y, &v, PLAN)));
+            assert_eq!(
+                of_affine(&affine_16_absolute(&y, &v, PLAN)),
+                of_affine(&affine::<16, true>(&y, &v, PLAN))
+            );
+            assert_eq!(of_symmetric(&symmetric_32(&x, &w, 16)), of_symmetric(&symmetric::<32>(&x, &w, 16)));
+            assert_eq!(of_symmetric(&symmetric_16(&y, &v, 32)), of_symmetric(&symmetric::<16>(&y, &v, 32)));
+            let pair = [y, lanes(seed + 4)];
+            let (wide, baseline) = (refined_16(&pair, 4), refined::<16>(&pair, 4));
+            assert_eq!(bits(&wide.scales), bits(&baseline.scales));
+            assert_eq!(bits(wide.codes.as_flattened()), bits(baseline.codes.as_flattened()));
+            let (wide, baseline) =
+                (positive_16(&v, &y.map(Lanes::abs), 15), positive::<16>(&v, &y.map(Lanes::abs), 15));
+            assert_eq!((bits(&[wide.0]), bits(&wide.1)), (bits(&[baseline.0]), bits(&baseline.1)));
+        }
+    }
+
+    /// Where the quotients are in range, rounding for all numbers and rounding for those in range are the same.
+    #[test]
+    fn both_kinds_of_rounding_give_the_same_bits() {
+        const PLAN: Plan = Plan { top: 31, first: -0.5, step: 0.1, steps: 15 };
+        for seed in 0..20 {
+            let (x, w): ([Lanes; 32], [Lanes; 32]) = (lanes(seed), lanes::<32>(seed + 1).map(Lanes::abs));
+            let (found, rounded) = affine_of::<32, false, false>(&x, &w, PLAN);
+            assert!(rounded);
+            assert_eq!(of_affine(&found), of_affine(&affine_of_any::<32, false>(&x, &w, PLAN)));
+            assert_eq!(of_symmetric(&symmetric(&x, &w, 16)), of_symmetric(&symmetric_of_any(&x, &w, 16)));
+        }
+    }
+
+    #[test]
+    fn quotients_out_of_range_are_noticed() {
+        const PLAN: Plan = Plan { top: 15, first: -1.0, step: 0.1, steps: 20 };
+        let weights = [Lanes::all(1.0); 32];
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN] {
+            let mut x: [Lanes; 32] = lanes(1);
+            x[7].0[3] = value;
+            x[8].0[3] = -value;
+            let mut weights = weights;
+            weights[7].0[3] = value.abs();
+            assert!(!affine_of::<32, false, false>(&x, &weights, PLAN).1, "{value}");
+        }
+    }
 }

@@ -9,7 +9,9 @@ use super::large::{
 };
 use super::numbers::half;
 use super::plain::{blocks, write_4_0, write_4_1, write_5_0, write_5_1};
-use super::search::{Affine, Plan, affine_16, affine_32, positive_8, positive_16, symmetric_16, symmetric_32};
+use super::search::{
+    Affine, Plan, affine_16, affine_32, positive_8, positive_16, symmetric_16, symmetric_32,
+};
 
 /// The candidates for a type with codes from 0 to `top`.
 const fn plan(top: i8) -> Plan {
@@ -178,11 +180,8 @@ struct Found<const COUNT: usize> {
 }
 
 impl<const COUNT: usize> Found<COUNT> {
-    const NONE: Self = Self {
-        scales: [Lanes::ZERO; COUNT],
-        offsets: [Lanes::ZERO; COUNT],
-        weights: [Lanes::ZERO; COUNT],
-    };
+    const NONE: Self =
+        Self { scales: [Lanes::ZERO; COUNT], offsets: [Lanes::ZERO; COUNT], weights: [Lanes::ZERO; COUNT] };
 
     /// Stores the lanes of blocks from `first` on.
     #[inline(always)]

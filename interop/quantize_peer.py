@@ -1,0 +1,127 @@
+"""Quantizes by llama.cpp's `ggml_quantize_chunk` and by our program, and compares the blocks byte for byte, or the times.
+
+    quantize_peer.py compare LIBRARY PROGRAM FOLDER WEIGHTS
+    quantize_peer.py time LIBRARY PROGRAM FOLDER MEGABYTES ROUNDS [TYPE ...]
+
+LIBRARY is libggml-base.so, PROGRAM is crates/core/examples/quantize.rs, built. `compare` prints {what, differing, blocks} of each check
+in JSON, `time` prints {type, ours, theirs} with the ms of each round.
+"""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+NUMBERS = {
+    "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12, "q5_k": 13, "q6_k": 14, "q8_k": 15,
+    "iq4_nl": 20, "iq4_xs": 23, "tq1_0": 34, "tq2_0": 35, "mxfp4": 39, "nvfp4": 40,
+}  # fmt: skip
+WITH_IMPORTANCE = ["q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"]
+ROW = 1024
+SEED = 20240229
+
+mode, library, program, folder = sys.argv[1:5]
+SOURCE, OUT, IMPORTANCE = (os.path.join(folder, name) for name in ("source.f32", "blocks.bin", "importance.f32"))
+ggml = ctypes.CDLL(library)
+ggml.ggml_quantize_chunk.restype = ggml.ggml_type_size.restype = ctypes.c_size_t
+ggml.ggml_blck_size.restype = ctypes.c_int64
+
+
+def pointer(array):
+    return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+
+def theirs(name, source, importance):
+    """The blocks of the reference, and the ms that it took."""
+    number = NUMBERS[name]
+    count = source.size // ggml.ggml_blck_size(number)
+    out = np.zeros((count, ggml.ggml_type_size(number)), np.uint8)
+    ggml.ggml_quantize_init(number)
+    begin = time.perf_counter()
+    if name == "q8_k":  # ggml_quantize_chunk does not make it
+        ggml.quantize_row_q8_K_ref(pointer(source), pointer(out), ctypes.c_int64(source.size))
+    else:
+        rows = ctypes.c_int64(source.size // ROW)
+        ggml.ggml_quantize_chunk(number, pointer(source), pointer(out), ctypes.c_int64(0), rows, ctypes.c_int64(ROW), pointer(importance))
+    return out, (time.perf_counter() - begin) * 1e3
+
+
+def ours(name, source, importance, rounds=1):
+    """Our blocks, and the ms of each round. The files are there already."""
+    arguments = [program, name, str(ROW), SOURCE, OUT, str(rounds)] + ([] if importance is None else [IMPORTANCE])
+    times = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
+    return np.fromfile(OUT, np.uint8), times
+
+
+def distributions(random, count):
+    """Pairs of a name and weights."""
+    yield "normal", random.standard_normal(count) * 0.02
+    yield "uniform", random.uniform(-1, 1, count)
+    yield "student", random.standard_t(2, count)
+    yield "lognormal", random.lognormal(0, 2, count) * random.choice([-1, 1], count)
+    yield "sparse", random.standard_normal(count) * (random.random(count) < 0.05)
+    yield "equal", np.repeat(random.standard_normal(count // 256), 256)
+
+
+def unusual(random):
+    """Rows of extreme magnitudes, NaN, infinities, zeros with signs, offsets and ties."""
+    rows = []
+    normal = lambda scale=1.0: random.standard_normal(ROW) * scale
+    for value in (0.0, -0.0, 1.0, -1.0, 65504.0, 65520.0, 1e-45, -1e-45, 1.2e-38, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan):
+        single, few = normal(), normal()
+        single[random.integers(ROW)] = value
+        few[random.random(ROW) < 0.02] = value
+        rows += [np.full(ROW, value), single, few, np.where(random.random(ROW) < 0.5, value, 0.0)]
+    with np.errstate(all="ignore"):
+        for exponent in range(-46, 39):
+            scale = 10.0**exponent
+            rows += [normal(scale), np.abs(normal(scale)), -np.abs(normal(scale)), 1 + normal(scale), -3 + normal(scale)]
+    rows += [random.integers(low, high, ROW) / by for low, high, by in [(-8, 9, 1), (0, 2, 1), (-1, 2, 2), (-128, 128, 2), (0, 16, 4)]]
+    rows += [random.integers(0, 2**32, ROW, dtype=np.uint32).view(np.float32) for _ in range(32)]
+    rows += [2.0 ** random.integers(-149, 128, ROW) * random.choice([-1, 1], ROW) for _ in range(32)]
+    rows += [normal() * np.repeat(10.0 ** random.uniform(-8, 0, ROW // 16), 16) for _ in range(32)]
+    return np.concatenate(rows)
+
+
+def compare(weights):
+    random = np.random.default_rng(SEED)
+    results = []
+    with np.errstate(all="ignore"):
+        sources = [("unusual", unusual(random)), *distributions(random, weights // ROW * ROW)]
+    for what, source in sources:
+        with np.errstate(all="ignore"):
+            source = np.ascontiguousarray(source, "<f4")
+        source.tofile(SOURCE)
+        importance = (random.standard_normal(ROW) ** 2 * (random.random(ROW) < 0.9)).astype("<f4")
+        importance.tofile(IMPORTANCE)
+        for name, given in [(name, None) for name in NUMBERS] + [(name, importance) for name in WITH_IMPORTANCE]:
+            expected, _ = theirs(name, source, given)
+            found = ours(name, source, given)[0].reshape(expected.shape)
+            differing = int((found != expected).any(axis=1).sum())
+            label = f"{name} of {what} weights" + ("" if given is None else ", with importance")
+            results.append({"what": label, "differing": differing, "blocks": len(expected)})
+    return results
+
+
+def measure(megabytes, rounds, names):
+    random = np.random.default_rng(SEED)
+    source = (random.standard_normal(megabytes * 2**18 // ROW * ROW) * 0.02).astype("<f4")
+    source.tofile(SOURCE)
+    for name in names or NUMBERS:
+        times = {"ours": [], "theirs": []}
+        for _ in range(rounds):
+            times["theirs"].append(theirs(name, source, None)[1])
+            # The second round of a process has its pages.
+            times["ours"].append(ours(name, source, None, 2)[1][1])
+        yield {"type": name, "bytes": source.nbytes, **times}
+
+
+if mode == "compare":
+    print(json.dumps(compare(int(sys.argv[5]))))
+else:
+    for row in measure(int(sys.argv[5]), int(sys.argv[6]), sys.argv[7:]):
+        print(json.dumps(row), flush=True)
