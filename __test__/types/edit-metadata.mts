@@ -20,7 +20,7 @@ export async function edit(path: string | URL, signal: AbortSignal): Promise<num
 }
 
 // @ts-expect-error no such type
-editMetadata('x', { set: { a: { type: 'complex64', value: 1 } } })
+const _none: TypedValue = { type: 'complex64', value: 1 }
 // @ts-expect-error no such option
 editMetadata('x', { overwrite: true })
 // @ts-expect-error a name is text

@@ -7,15 +7,7 @@ import { open } from '../read/open.js'
 import { openRequest } from '../read/open-request.js'
 import { openError } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
-import {
-  optional,
-  readOptions,
-  refusePromise,
-  validateBoolean,
-  validateOneOf,
-  validateText,
-  wrongType,
-} from '../values/arguments.js'
+import { optional, readOptions, refusePromise, validateBoolean, validateText, wrongType } from '../values/arguments.js'
 import { type AttributeValue, type AttributeValueInput, freezeMap } from '../values/attributes.js'
 import { namesMatching } from '../values/filter.js'
 import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
@@ -98,8 +90,10 @@ function texts(name: string, value: unknown): string[] {
   return Array.from(value, (item, at) => validateText(`${name}[${at}]`, item))
 }
 
-function isTyped(value: unknown): value is { type: unknown; value: unknown } {
-  return isPlainObject(value) && Object.keys(value).sort().join() === 'type,value'
+/** Any other object with these keys is a value of its own. */
+function isTyped(value: unknown): value is TypedValue {
+  if (!isPlainObject(value) || Object.keys(value).sort().join() !== 'type,value') return false
+  return (TYPES as readonly unknown[]).includes((value as { type?: unknown }).type)
 }
 
 /** Encodes the keys to set for the binding. */
@@ -109,10 +103,9 @@ function settings(value: unknown): { set: unknown; types: MetadataRequest['types
   const types: MetadataRequest['types'] = []
   const values = new Map<string, unknown>()
   for (const [key, given] of Object.entries(value)) {
-    const read: { type?: unknown; value: unknown } = isTyped(given) ? { ...given } : { value: given }
-    const kind = optional(read.type, (type) => validateOneOf(`set[${JSON.stringify(key)}].type`, TYPES, type))
-    values.set(key, read.value)
-    types.push(kind === undefined ? {} : { kind })
+    const typed = isTyped(given) ? { ...given } : undefined
+    values.set(key, typed === undefined ? given : typed.value)
+    types.push(typed === undefined ? {} : { kind: typed.type })
   }
   const set = freezeMap('set', values)
   let at = 0

@@ -161,8 +161,8 @@ pub fn replace(original: Original, front: &Front<'_>, watch: &Watch) -> Result<(
         file.truncate(front.total())?;
         Method::Copied
     };
-    watch.stop.check()?;
-    let warnings = file.commit_if(|| original.last_look())?;
+    // The sync before it may take long.
+    let warnings = file.commit_if(|| watch.stop.check().and_then(|()| original.last_look()))?;
     Ok((method, warnings))
 }
 

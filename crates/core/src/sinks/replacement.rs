@@ -63,7 +63,8 @@ impl Replacement {
             None => self.begin()?,
         };
         self.stop.check()?;
-        file.commit_if(|| self.original.last_look())
+        // The sync before it may take long.
+        file.commit_if(|| self.stop.check().and_then(|()| self.original.last_look()))
     }
 }
 
