@@ -1472,6 +1472,12 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	imatrix?: string | undefined;
 	/** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
 	requantize?: boolean | undefined;
+	/**
+	 * GGUF from a checkpoint of the Hugging Face hub: names, shapes, metadata and tokenizer become those of `convert_hf_to_gguf.py`, from
+	 * `config.json` and the tokenizer's files beside the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
+	 * such a `config.json`, and `rename` is not given. `false` copies the tensors under their own names.
+	 */
+	checkpoint?: boolean | undefined;
 	/** How to open the source. */
 	source?: OpenOptions | undefined;
 	/** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */

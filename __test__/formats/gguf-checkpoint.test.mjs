@@ -1,0 +1,192 @@
+// Checkpoints of the Hugging Face hub to GGUF, from their folder to the file. The plans of all architectures are compared with those of
+// llama.cpp's converter in crates/import/tests/checkpoint.rs, and their files in `npm run interop`.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { convert, diff, openSync, saveFile } from 'ztensor'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { weights } from '../helpers/tiny-models.mjs'
+
+const WIDTH = 64
+const HEADS = 4
+const WORDS = ['<unk>', '<s>', '</s>', 'a', 'b', 'ab']
+
+const CONFIG = {
+  architectures: ['LlamaForCausalLM'],
+  model_type: 'llama',
+  vocab_size: WORDS.length,
+  hidden_size: WIDTH,
+  intermediate_size: 96,
+  num_hidden_layers: 1,
+  num_attention_heads: HEADS,
+  num_key_value_heads: 2,
+  rms_norm_eps: 2 ** -17,
+  rope_theta: 10000,
+  max_position_embeddings: 128,
+  hidden_act: 'silu',
+  tie_word_embeddings: false,
+  bos_token_id: 1,
+  eos_token_id: 2,
+}
+const TOKENIZER = {
+  version: '1.0',
+  added_tokens: [0, 1, 2].map((id) => ({ id, content: WORDS[id], special: true, normalized: false })),
+  normalizer: null,
+  pre_tokenizer: {
+    type: 'Sequence',
+    pretokenizers: [
+      {
+        type: 'Split',
+        pattern: {
+          Regex:
+            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+        },
+        behavior: 'Isolated',
+        invert: false,
+      },
+      { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false },
+    ],
+  },
+  model: {
+    type: 'BPE',
+    ignore_merges: true,
+    vocab: Object.fromEntries(WORDS.map((word, id) => [word, id])),
+    merges: ['a b'],
+  },
+}
+
+const SHAPES = {
+  'model.embed_tokens.weight': [WORDS.length, WIDTH],
+  'model.norm.weight': [WIDTH],
+  'lm_head.weight': [WORDS.length, WIDTH],
+  'model.layers.0.input_layernorm.weight': [WIDTH],
+  'model.layers.0.post_attention_layernorm.weight': [WIDTH],
+  'model.layers.0.self_attn.q_proj.weight': [WIDTH, WIDTH],
+  'model.layers.0.self_attn.k_proj.weight': [WIDTH / 2, WIDTH],
+  'model.layers.0.self_attn.v_proj.weight': [WIDTH / 2, WIDTH],
+  'model.layers.0.self_attn.o_proj.weight': [WIDTH, WIDTH],
+  'model.layers.0.mlp.gate_proj.weight': [96, WIDTH],
+  'model.layers.0.mlp.up_proj.weight': [96, WIDTH],
+  'model.layers.0.mlp.down_proj.weight': [WIDTH, 96],
+}
+
+/** Writes a checkpoint into a new folder, and returns the folder and the tensors. */
+async function checkpoint({ config = CONFIG, dtype = 'bfloat16', tokenizer = TOKENIZER } = {}) {
+  const folder = scratchPath('my-tiny-llama')
+  mkdirSync(folder)
+  const tensors = Object.fromEntries(
+    Object.entries(SHAPES).map(([name, shape], at) => {
+      return [name, { dtype, shape, data: weights(shape.reduce((a, b) => a * b), at + 1) }]
+    }),
+  )
+  await saveFile(join(folder, 'model.safetensors'), tensors, { attributes: { format: 'pt' } })
+  writeFileSync(join(folder, 'config.json'), typeof config === 'string' ? config : JSON.stringify(config))
+  if (tokenizer) writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify(tokenizer))
+  writeFileSync(join(folder, 'tokenizer_config.json'), JSON.stringify({ bos_token: '<s>', eos_token: '</s>', chat_template: '{{ x }}' }))
+  return { folder, weights: join(folder, 'model.safetensors') }
+}
+
+/** The rows of a matrix of heads, with the two halves of each head interleaved, as llama.cpp rotates them. */
+function interleaved(rows, heads) {
+  const size = rows.length / heads
+  return rows.map((_, at) => {
+    const [head, within] = [Math.floor(at / size), at % size]
+    return rows[head * size + (within % 2) * (size / 2) + Math.floor(within / 2)]
+  })
+}
+const rowsOf = (tensor) => {
+  const floats = tensor.toFloat32()
+  const width = tensor.shape.at(-1)
+  return Array.from({ length: floats.length / width }, (_, at) => floats.slice(at * width, (at + 1) * width))
+}
+
+test('names, order of rows, dtypes, metadata and tokenizer are those of llama.cpp', async (t) => {
+  const { folder, weights: path } = await checkpoint()
+  const target = scratchPath('x.gguf')
+  const { tensors, skipped } = await convert(folder, target)
+  t.is(tensors, 12)
+  t.deepEqual(skipped, [])
+  const [source, file] = [openSync(path), openSync(target)]
+  const get = (name) => file.tensor(name)
+  t.deepEqual(rowsOf(get('token_embd.weight')), rowsOf(source.tensor('model.embed_tokens.weight')))
+  t.deepEqual(rowsOf(get('blk.0.ffn_down.weight')), rowsOf(source.tensor('model.layers.0.mlp.down_proj.weight')))
+  for (const [name, own, heads] of [
+    ['blk.0.attn_q.weight', 'model.layers.0.self_attn.q_proj.weight', HEADS],
+    ['blk.0.attn_k.weight', 'model.layers.0.self_attn.k_proj.weight', 2],
+  ])
+    t.deepEqual(rowsOf(get(name)), interleaved(rowsOf(source.tensor(own)), heads), name)
+  t.is(get('blk.0.attn_q.weight').dtype, 'bfloat16')
+  t.is(get('blk.0.attn_norm.weight').dtype, 'float32')
+  const { attributes } = file
+  t.like(attributes, {
+    'general.architecture': 'llama',
+    'general.file_type': 32,
+    'llama.block_count': 1,
+    'llama.context_length': 128,
+    'llama.attention.head_count_kv': 2,
+    'llama.rope.freq_base': 10000,
+    'tokenizer.ggml.model': 'gpt2',
+    'tokenizer.ggml.bos_token_id': 1,
+    'tokenizer.chat_template': '{{ x }}',
+  })
+  t.regex(attributes['general.name'], /My Tiny Llama$/i)
+  t.deepEqual([...attributes['tokenizer.ggml.tokens']], WORDS)
+  t.deepEqual([...attributes['tokenizer.ggml.merges']], ['a b'])
+  source.close()
+  file.close()
+  // The same from the file, and with metadata of one's own.
+  const again = scratchPath('y.gguf')
+  await convert(path, again, { metadata: { 'general.name': 'other', 'general.url': 'https://example.org' } })
+  t.like(openSync(again).attributes, { 'general.name': 'other', 'general.url': 'https://example.org' })
+})
+
+test('a checkpoint is quantized while it is converted: as its GGUF is afterwards', async (t) => {
+  const { folder } = await checkpoint({ dtype: 'float32' })
+  const [whole, twice, once] = ['w.gguf', 't.gguf', 'o.gguf'].map((name) => scratchPath(name))
+  await convert(folder, whole)
+  await convert(whole, twice, { quantize: 'q8_0' })
+  const { quantized } = await convert(folder, once, { quantize: 'q8_0' })
+  t.deepEqual(quantized.types, { q8_0: 9 })
+  const [a, b] = [openSync(twice), openSync(once)]
+  t.deepEqual([...a.keys()], [...b.keys()])
+  t.true((await diff(twice, once)).same)
+  t.deepEqual({ ...a.attributes }, { ...b.attributes })
+})
+
+test('without the configuration of a model, or with rename, tensors are copied under their own names', async (t) => {
+  const names = Object.keys(SHAPES).sort()
+  const keys = (path) => [...openSync(path).keys()].sort()
+  const { folder } = await checkpoint()
+  const [off, renamed, other] = ['a.gguf', 'b.gguf', 'c.gguf'].map((name) => scratchPath(name))
+  await convert(folder, off, { checkpoint: false })
+  t.deepEqual(keys(off), names)
+  await convert(folder, renamed, { rename: (name) => `x.${name}` })
+  t.deepEqual(keys(renamed), names.map((name) => `x.${name}`))
+  const { folder: foreign } = await checkpoint({ config: { port: 8080 } })
+  await convert(foreign, other)
+  t.deepEqual(keys(other), names)
+  // Other targets have nothing to do with it.
+  const safetensors = scratchPath('d.safetensors')
+  await convert(folder, safetensors)
+  t.deepEqual(keys(safetensors), names)
+})
+
+test('what cannot be converted is refused by name', async (t) => {
+  const refused = async (made, options, code, message) => {
+    const { folder } = await made
+    const error = await rejectionOf(() => convert(folder, scratchPath('x.gguf'), options))
+    t.is(error.code, code, error.message)
+    t.regex(error.message, message)
+  }
+  const mamba = { ...CONFIG, architectures: ['MambaForCausalLM'] }
+  await refused(checkpoint({ config: mamba }), {}, 'ZT_UNSUPPORTED_ENCODING', /MambaForCausalLM.*LlamaForCausalLM.*option rename/)
+  await refused(checkpoint({ tokenizer: null }), {}, 'ZT_NOT_FOUND', /tokenizer/)
+  await refused(checkpoint({ config: '{"architectures": [' }), {}, 'ZT_BAD_INDEX', /config\.json/)
+  const huge = { ...CONFIG, num_hidden_layers: 2 ** 52 }
+  await refused(checkpoint({ config: huge }), {}, 'ZT_BAD_INDEX', /num_hidden_layers/)
+  await refused(checkpoint(), { filter: '*.weight' }, 'ZT_INVALID_ARG', /checkpoint: false/)
+  const { weights: path } = await checkpoint()
+  const error = await rejectionOf(() => convert(path, scratchPath('x.zt'), { checkpoint: true }))
+  t.regex(error.message, /checkpoint is only supported for GGUF/)
+})
