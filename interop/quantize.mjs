@@ -14,7 +14,8 @@ const CARGO = ['build', '--quiet', '--profile', 'quick', '-p', 'ztensor-core', '
 
 /** Runs interop/quantize_peer.py with the reference's library and our program. Returns what it prints. */
 export async function runPeer(build, python, mode, ...args) {
-  if (process.platform !== 'linux' || process.arch !== 'x64') throw new NotRun('the reference is built for Linux on x64')
+  if (process.platform !== 'linux' || process.arch !== 'x64')
+    throw new NotRun('the reference is built for Linux on x64')
   try {
     execFileSync('cargo', CARGO, { cwd: root, stdio: 'pipe' })
   } catch (error) {

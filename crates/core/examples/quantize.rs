@@ -1,6 +1,6 @@
 //! Quantizes a file of float32: `quantize TYPE ROW SOURCE OUT ROUNDS [IMPORTANCE]`. Rows have ROW elements; IMPORTANCE is a file of as
-//! many float32. Writes the blocks to OUT and prints the ms that each round took, in JSON. interop/quantize_peer.py compares both with the
-//! reference.
+//! many float32. Writes the blocks to OUT and prints the ms that each round took, in JSON. `interop/quantize_peer.py` compares both with
+//! the reference.
 #![allow(clippy::unwrap_used)] // a measurement that cannot begin has failed
 
 use std::time::Instant;

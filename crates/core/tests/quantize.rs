@@ -74,7 +74,8 @@ fn quantized(kind: Kind, source: &[f32], importance: Option<&[f32]>) -> Vec<u8> 
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    let first = Sha256::digest(bytes)[..8].try_into().unwrap();
+    format!("{:016x}", u64::from_be_bytes(first))
 }
 
 #[test]

@@ -1,5 +1,14 @@
 //! Quantization of float32 to ggml's blocks, bit for bit as llama.cpp does.
 #![forbid(unsafe_code)]
+// Conversions keep the low bits, as those of the reference do, and equal numbers have equal bits here.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    clippy::float_cmp
+)]
+// Sums have the names of their terms.
+#![allow(clippy::similar_names, clippy::many_single_char_names)]
 
 mod four;
 mod lanes;
@@ -30,8 +39,11 @@ pub struct Kind {
 struct Functions {
     plain: fn(&[f32], &mut [u8]),
     /// `None` where the importance changes nothing.
-    weighted: Option<fn(&[f32], usize, &[f32], &mut [u8])>,
+    weighted: Option<Weighted>,
 }
+
+/// Takes the elements, the length of a row, the importance of its elements, and the bytes to write.
+type Weighted = fn(&[f32], usize, &[f32], &mut [u8]);
 
 /// Builds the table. Each function is compiled for the baseline, AVX2 and AVX-512. They are called by name, because a closure would not
 /// be inlined and would not use wide vectors.
@@ -180,7 +192,7 @@ mod tests {
             let bits = (bits ^ bits >> 12).wrapping_mul(0x297a_2d39);
             let bits = bits ^ bits >> 15;
             match at / 256 % 4 {
-                0 => f32::from_bits(bits & 0x807f_ffff | (1 + bits >> 9 & 0xff).min(254) << 23),
+                0 => f32::from_bits(bits & 0x807f_ffff | ((bits >> 9) % 254 + 1) << 23),
                 1 => f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000),
                 _ => f32::from_bits(bits & 0x81ff_ffff | 0x3c00_0000),
             }

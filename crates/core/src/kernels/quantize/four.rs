@@ -130,8 +130,8 @@ fn minifloats<const LENGTH: usize>(values: &[f32; LENGTH], scale: f32) -> [u8; L
     for (least, &value) in least.iter_mut().zip(values) {
         *least = value.abs();
     }
-    for at in 1..8 {
-        let number = E2M1[at] * scale;
+    for (at, number) in E2M1.into_iter().enumerate().take(8).skip(1) {
+        let number = number * scale;
         for ((code, least), &value) in codes.iter_mut().zip(&mut least).zip(values) {
             let error = (number - value.abs()).abs();
             let less = error < *least;

@@ -189,6 +189,7 @@ impl Symmetric {
 #[inline(always)]
 fn symmetric<const LENGTH: usize>(x: &[Lanes; LENGTH], weights: &[Lanes; LENGTH], top: i8) -> Symmetric {
     // The difference of an infinity or NaN with itself is NaN.
+    #[allow(clippy::eq_op)]
     let sum = x.iter().fold(Lanes::ZERO, |sum, &x| sum + (x - x));
     if sum.equals(Lanes::ZERO).all() {
         symmetric_of::<LENGTH, false>(x, weights, top)
