@@ -243,7 +243,7 @@ fn plans_equal_what_the_reference_writes() {
     let mut names: Vec<String> = fs::read_dir(folder())
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
-        .filter(|name| name.ends_with(".json"))
+        .filter(|name| name != "tokenizers")
         .collect();
     names.sort();
     assert_eq!(names.len(), 22);
