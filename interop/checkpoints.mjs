@@ -1,4 +1,4 @@
-// Plans of GGUF files for tiny checkpoints of each architecture, beside what llama.cpp's converter makes of them.
+// Plans of GGUF files for tiny checkpoints of each architecture, compared with what llama.cpp's converter makes of them.
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture } from '../scripts/command.mjs'

@@ -534,11 +534,11 @@ def fixtures(base, converter):
     shutil.rmtree(out, ignore_errors=True)
     for name, tokenizer, *_ in CHECKPOINTS:
         folder = base / name
-        kept = out / "tokenizers" / tokenizer.__name__.removesuffix("_tokenizer")
-        kept.mkdir(parents=True, exist_ok=True)
+        target = out / "tokenizers" / tokenizer.__name__.removesuffix("_tokenizer")
+        target.mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():
             if file.is_file() and file.name not in elsewhere:
-                shutil.copy(file, kept)
+                shutil.copy(file, target)
         reader = gguf.GGUFReader(folder / "reference.gguf")
         metadata = []
         for key, field in reader.fields.items():
@@ -556,7 +556,7 @@ def fixtures(base, converter):
             tensors.append([tensor.name, shape, kind, zlib.crc32(np.ascontiguousarray(data).tobytes())])
         sources = [[key, entry["dtype"], entry["shape"]] for key, entry in header(folder).items() if key != "__metadata__"]
         held = {
-            "tokenizer": kept.name,
+            "tokenizer": target.name,
             "config": json.loads((folder / "config.json").read_text()),
             "modules": json.loads((folder / "modules.json").read_text()) if (folder / "modules.json").is_file() else None,
             "sources": sources,

@@ -105,6 +105,8 @@ impl<'m> Model<'m> {
         self.tensors.extend(blocks.finish()?);
         let count = self.config.uint(EXPERTS)?;
         self.tensors.extend(experts.finish(count)?);
+        // In the order of the sources, so that they are read once from start to end.
+        self.tensors.sort_by_key(first_source);
         let mut names = HashSet::new();
         for planned in &self.tensors {
             if !names.insert(planned.name.as_str()) {
@@ -242,6 +244,14 @@ impl<'m> Model<'m> {
             Heads::Query => query,
             Heads::Key => self.config.uint(KEY_HEADS)?.unwrap_or(query),
         })
+    }
+}
+
+fn first_source(planned: &Planned) -> usize {
+    match &planned.content {
+        Content::Values(_) => 0,
+        Content::Pieces(pieces) => pieces.iter().map(|piece| piece.source).min().unwrap_or_default(),
+        Content::Blocks(blocks) => blocks.blocks.min(blocks.scales),
     }
 }
 

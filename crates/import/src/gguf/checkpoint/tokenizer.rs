@@ -125,12 +125,11 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Describes word pieces, in which a space begins a word in place of `##` in its middle.
+    /// Describes word pieces, in which a space marks the start of a word, not `##` its continuation.
     pub fn word_pieces(&mut self) -> Result<()> {
         let document = self.tokenizer()?;
         if model_of(&document.root(), "type").and_then(|kind| kind.if_text()) != Some("WordPiece") {
-            let message =
-                "'tokenizer.json' has no word pieces, the only tokenizer of this architecture so far";
+            let message = "'tokenizer.json' has no word pieces, the only tokenizer that is supported for this architecture";
             return Err(Error::new(Code::UnsupportedEncoding, message));
         }
         let mut tokens = self.by_number(&document)?;
@@ -217,7 +216,7 @@ impl Model<'_> {
 
     fn tokenizer(&self) -> Result<Rc<Document>> {
         self.json("tokenizer.json")?.ok_or_else(|| {
-            let message = "neither 'tokenizer.json' nor another tokenizer that this architecture has is beside the weights";
+            let message = "the folder of the weights has neither 'tokenizer.json' nor another tokenizer for this architecture; add the file";
             Error::new(Code::NotFound, message)
         })
     }
@@ -272,7 +271,7 @@ impl Model<'_> {
         let node = module.get("path").ok_or_else(|| module.wrong("an object with \"path\""))?;
         let folder = node.text()?;
         if folder.is_empty() || folder.split(['/', '\\']).any(|part| matches!(part, "" | "." | "..")) {
-            return Err(node.wrong("a folder beside the weights"));
+            return Err(node.wrong("a folder next to the weights"));
         }
         let path = format!("{folder}/config.json");
         let Some(bytes) = self.files.read(&path, limits::CHECKPOINT_JSON_BYTES)? else {

@@ -40,7 +40,7 @@ pub struct Special {
     strip_accents: Option<bool>,
 }
 
-/// The tokens of `tokenizer_config.json`, by purpose, as far as others follow from them.
+/// The tokens of `tokenizer_config.json`, by purpose.
 struct Named<'d>(HashMap<&'static str, &'d str>);
 
 impl<'d> Named<'d> {
@@ -54,7 +54,7 @@ impl<'d> Named<'d> {
 }
 
 impl Special {
-    /// Reads the files beside the weights. Numbers from `count` on are not those of tokens.
+    /// Reads the files in the folder of the weights. Numbers from `count` on are not those of tokens.
     pub fn read(model: &Model<'_>, count: Option<usize>) -> Result<Self> {
         let tokenizer = model.json("tokenizer.json")?;
         let settings = model.json("tokenizer_config.json")?;
@@ -198,7 +198,7 @@ impl Special {
         }
         if let Some(last) = last {
             if named.get("eos") != Some(last) {
-                // What ended a text so far ends a turn.
+                // The former end of a text becomes the end of a turn.
                 if let (true, Some(turn)) = (has_settings, named.get("eos")) {
                     named.0.entry("eot").or_insert(turn);
                 }
