@@ -2,6 +2,7 @@
 // environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
 // Those whose packages are large are `heavy`, and run on demand.
 import { compareArrow } from './arrow.mjs'
+import { compareCheckpoints } from './checkpoints.mjs'
 import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
 import { compareGuide, compareGuideOfTorch } from './guide.mjs'
@@ -30,6 +31,7 @@ export const imports = [
   { name: 'gguf 0.19.0', of: 'mutated files that both read', compare: compareMutated('gguf') },
   { name: 'onnx 1.23.2', of: 'mutated files that both read', compare: compareMutated('onnx') },
   { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
+  { name: 'llama-cpp-python 0.3.36', of: 'plans of checkpoints', heavy: true, compare: compareCheckpoints },
   { name: 'flax 0.12.8', of: 'files of flax', heavy: true, compare: compareFlax },
   { name: 'paddlepaddle 3.3.1', of: 'files of paddle', heavy: true, compare: comparePaddle },
   { name: 'onnx 1.23.2', of: 'files of onnx', compare: compareOnnx },

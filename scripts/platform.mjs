@@ -19,8 +19,9 @@ export const hostPlatform = `${process.platform}-${process.arch}${abi()}`
 /** The oldest glibc that the addon of a target runs on: that of Rust's own standard library, or the oldest that zig has for ppc64le. */
 export const glibcOf = (target) => (target.startsWith('powerpc64le-') ? '2.19' : '2.17')
 
-/** The largest addon that is published. It has every format and the clients of servers; debug information makes it ten times as large. */
-export const MAX_BYTES = 12 * 1024 * 1024
+/** The largest addon that is published. It has every format, the clients of servers, and quantization for several instruction sets; debug
+ * information makes it ten times as large. */
+export const MAX_BYTES = 14 * 1024 * 1024
 
 export const packageOf = (platform) => `@ztensor/${platform}`
 export const binaryOf = (platform) => `${manifest.napi.binaryName}.${platform}.node`

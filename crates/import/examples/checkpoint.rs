@@ -1,4 +1,4 @@
-//! Plans the GGUF file of a checkpoint of one safetensors file and writes `plan.json` and `plan.bin`, the data of its tensors, beside it:
+//! Plans the GGUF file of a checkpoint of one safetensors file and writes `plan.json` and `plan.bin`, the data of its tensors, to its folder:
 //! `cargo run --example checkpoint FOLDER…`. `interop/checkpoints.py` compares them with what llama.cpp's converter writes.
 
 use std::fmt::Write;

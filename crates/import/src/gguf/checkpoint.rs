@@ -32,7 +32,7 @@ use self::plan::Model;
 use self::row::Architecture;
 use super::value::Value;
 
-/// The files beside the weights.
+/// The files in the folder of the weights.
 pub trait Files {
     /// Returns the contents of a file by its path from the folder of the weights, or `None` if there is none. Fails with `ZT_LIMIT` if it
     /// has more than `most` bytes.
@@ -137,14 +137,14 @@ pub fn classes() -> impl Iterator<Item = &'static str> {
     architectures.flat_map(|architecture| architecture.classes.iter().copied())
 }
 
-/// Plans the GGUF file of a checkpoint from its tensors and `config.json`, `tokenizer.json` and so on beside them.
+/// Plans the GGUF file of a checkpoint from its tensors and `config.json`, `tokenizer.json` and so on in their folder.
 ///
 /// Fails with `ZT_NOT_FOUND` without `config.json` or tokenizer, with `ZT_UNSUPPORTED_ENCODING` for an unknown architecture, tensor or
 /// pre-tokenizer, with `ZT_BAD_INDEX` for values that have another type than the format defines, with `ZT_BAD_SHAPE` for tensors that do
 /// not fit the configuration, and with `ZT_LIMIT`.
 pub fn plan(files: &dyn Files, tensors: &[Tensor<'_>]) -> Result<Plan> {
     let config = Document::read(files, "config.json")?.ok_or_else(|| {
-        let message = "no 'config.json' is beside the weights, so their architecture is unknown: give the names with option rename, and option metadata";
+        let message = "the folder of the weights has no 'config.json', so the architecture is unknown; add the file, or give the names with option rename, and option metadata";
         Error::new(Code::NotFound, message)
     })?;
     let architecture = architecture(&config)?;

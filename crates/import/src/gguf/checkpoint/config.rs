@@ -54,6 +54,9 @@ impl<'d> Config<'d> {
         match held {
             None => assumed.map(Found::Assumed),
             // Null is a value for transformers, which replaces it only where the value follows from others.
+            Some(node) if node.is_null() && keys == KEY_HEADS => {
+                Some(Found::Assumed(Assumed::Same(HEADS[0])))
+            }
             Some(node) if node.is_null() => {
                 assumed.filter(|assumed| !matches!(assumed, Assumed::Number(_))).map(Found::Assumed)
             }
@@ -63,12 +66,11 @@ impl<'d> Config<'d> {
 
     pub fn uint(&self, keys: &[&str]) -> Result<Option<u32>> {
         match self.found(keys) {
-            None => Ok(None),
             Some(Found::Value(node)) => node.uint().map(Some),
             // Whole numbers of the tables.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Some(Found::Assumed(Assumed::Number(number))) => Ok(Some(number as u32)),
-            Some(Found::Assumed(Assumed::Flag(_))) => Ok(None),
+            None | Some(Found::Assumed(Assumed::Flag(_))) => Ok(None),
             Some(Found::Assumed(Assumed::Same(key))) => self.uint(&[key]),
             Some(Found::Assumed(Assumed::HeadSize)) => self.head_size().map(Some),
         }

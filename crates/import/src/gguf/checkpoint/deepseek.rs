@@ -1,4 +1,4 @@
-//! DeepSeek 2 and 3, whose attention compresses keys and values.
+//! `DeepSeek` 2 and 3, whose attention compresses keys and values.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};

@@ -161,7 +161,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
 
 fn pieces(model: &mut Model<'_>) -> Result<()> {
     if !model.sentence_pieces()? {
-        let message = "no 'tokenizer.model' is beside the weights, which this architecture needs";
+        let message =
+            "the folder of the weights has no 'tokenizer.model', which this architecture needs; add the file";
         return Err(Error::new(Code::NotFound, message));
     }
     model.metadata.set("tokenizer.ggml.add_space_prefix", false);
@@ -259,8 +260,7 @@ fn signed(size: u32) -> Result<i32> {
 
 fn gemma4_tokenizer(model: &mut Model<'_>) -> Result<()> {
     if !model.byte_fallback("gemma4")? {
-        let message =
-            "'tokenizer.json' with byte fallback is not beside the weights, which this architecture needs";
+        let message = "the folder of the weights has no 'tokenizer.json' with byte fallback, which this architecture needs; add the file";
         return Err(Error::new(Code::NotFound, message));
     }
     model.metadata.set("tokenizer.ggml.add_space_prefix", false);

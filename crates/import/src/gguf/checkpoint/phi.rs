@@ -119,7 +119,7 @@ fn derived(model: &mut Model<'_>) -> Result<()> {
     if let Some(theta) = model.rope.theta()? {
         model.metadata.own_float("rope.freq_base", theta);
     }
-    // Zero tells Phi 4 from Phi 3.
+    // llama.cpp recognizes Phi 4 by zero.
     let window = model.config.uint(&["sliding_window"])?.unwrap_or_default();
     model.metadata.own("attention.sliding_window", window);
     Ok(())
@@ -148,6 +148,7 @@ fn tokenizer(model: &mut Model<'_>) -> Result<()> {
     if model.phi_pieces()? {
         return Ok(());
     }
-    let message = "no 'tokenizer.model' is beside the weights, which this architecture needs";
+    let message =
+        "the folder of the weights has no 'tokenizer.model', which this architecture needs; add the file";
     Err(Error::new(Code::NotFound, message))
 }

@@ -1,7 +1,9 @@
 //! From the tensors of a checkpoint to those of GGUF, by the rows of an architecture.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, NAME, Result, short};
@@ -26,6 +28,7 @@ pub struct Model<'m> {
     pub tensors: Vec<Planned>,
     pub left_out: Vec<(String, &'static str)>,
     pub layers: u32,
+    documents: RefCell<HashMap<&'static str, Option<Rc<Document>>>>,
 }
 
 impl<'m> Model<'m> {
@@ -52,6 +55,7 @@ impl<'m> Model<'m> {
             tensors: Vec::new(),
             left_out: Vec::new(),
             layers,
+            documents: RefCell::default(),
         })
     }
 
@@ -65,9 +69,14 @@ impl<'m> Model<'m> {
         });
     }
 
-    /// Reads a JSON file of the checkpoint; `None` if there is none.
-    pub fn json(&self, file: &'static str) -> Result<Option<Document>> {
-        Document::read(self.files, file)
+    /// Returns a JSON file of the checkpoint, which is read once; `None` if there is none.
+    pub fn json(&self, file: &'static str) -> Result<Option<Rc<Document>>> {
+        if let Some(held) = self.documents.borrow().get(file) {
+            return Ok(held.clone());
+        }
+        let read = Document::read(self.files, file)?.map(Rc::new);
+        self.documents.borrow_mut().insert(file, read.clone());
+        Ok(read)
     }
 
     /// Plans the tensors.
@@ -96,9 +105,11 @@ impl<'m> Model<'m> {
         self.tensors.extend(blocks.finish()?);
         let count = self.config.uint(EXPERTS)?;
         self.tensors.extend(experts.finish(count)?);
-        let mut names = HashMap::new();
+        // In the order of the sources, so that they are read once from start to end.
+        self.tensors.sort_by_key(first_source);
+        let mut names = HashSet::new();
         for planned in &self.tensors {
-            if names.insert(planned.name.as_str(), ()).is_some() {
+            if !names.insert(planned.name.as_str()) {
                 let message = format!("two tensors become {:?}", short(&planned.name, NAME));
                 return Err(Error::new(Code::BadIndex, message));
             }
@@ -233,6 +244,14 @@ impl<'m> Model<'m> {
             Heads::Query => query,
             Heads::Key => self.config.uint(KEY_HEADS)?.unwrap_or(query),
         })
+    }
+}
+
+fn first_source(planned: &Planned) -> usize {
+    match &planned.content {
+        Content::Values(_) => 0,
+        Content::Pieces(pieces) => pieces.iter().map(|piece| piece.source).min().unwrap_or_default(),
+        Content::Blocks(blocks) => blocks.blocks.min(blocks.scales),
     }
 }
 
@@ -375,7 +394,14 @@ impl Experts {
 
 /// Blocks of MXFP4 whose scales are a tensor of their own.
 #[derive(Default)]
-struct Halves(BTreeMap<String, [Option<(usize, Vec<u64>, Option<u64>)>; 2]>);
+struct Halves(BTreeMap<String, Pair>);
+
+#[derive(Default)]
+struct Pair {
+    /// The index of the tensor, its shape, and the first of each two rows, if not all.
+    blocks: Option<(usize, Vec<u64>, Option<u64>)>,
+    scales: Option<(usize, Vec<u64>)>,
+}
 
 impl Halves {
     fn blocks(&mut self, name: String, index: usize, source: &Tensor<'_>, second: Option<u64>) -> Result<()> {
@@ -388,8 +414,7 @@ impl Halves {
                 ));
             }
         }
-        let held = self.0.entry(name).or_default();
-        held[0] = Some((index, source.shape.to_vec(), second));
+        self.0.entry(name).or_default().blocks = Some((index, source.shape.to_vec(), second));
         Ok(())
     }
 
@@ -397,13 +422,14 @@ impl Halves {
         if source.dtype != DType::Uint8 || source.shape.len() != 3 {
             return Err(Error::new(Code::BadShape, "scales of MXFP4 are uint8 [experts, rows, blocks]"));
         }
-        self.0.entry(name).or_default()[1] = Some((index, source.shape.to_vec(), None));
+        self.0.entry(name).or_default().scales = Some((index, source.shape.to_vec()));
         Ok(())
     }
 
     fn finish(self) -> Result<Vec<Planned>> {
         let joined = self.0.into_iter().map(|(name, pair)| {
-            let [Some((blocks, shape, second)), Some((scales, of_scales, _))] = pair else {
+            let (Some((blocks, shape, second)), Some((scales, of_scales))) = (pair.blocks, pair.scales)
+            else {
                 let message = "blocks of MXFP4 without scales, or scales without blocks";
                 return Err(Error::new(Code::Incomplete, message).tensor(&name));
             };

@@ -12,7 +12,7 @@ pub struct Rope<'d> {
     /// The object of full attention, or the only one.
     full: Option<Node<'d>>,
     sliding: Option<Node<'d>>,
-    /// Keys beside the objects.
+    /// Keys next to the objects.
     theta: Option<f64>,
     local_theta: Option<f64>,
     original: Option<Node<'d>>,

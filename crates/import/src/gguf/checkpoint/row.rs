@@ -61,7 +61,7 @@ pub const fn needed_float(key: &'static str, from: &'static [&'static str]) -> P
     Parameter { key, kind: Kind::NeededFloat, from }
 }
 
-/// The tensors that one tensor becomes. `{}` stands for the number of a layer, and in a second place for that of an expert. A name without
+/// The tensors that one tensor becomes. `{}` stands for the number of a layer, and the second one for that of an expert. A name without
 /// ending stands for `.weight` and `.bias`.
 pub struct Row {
     pub from: &'static str,

@@ -1,4 +1,4 @@
-//! The vocabulary of a checkpoint: byte pairs, SentencePiece or word pieces.
+//! The vocabulary of a checkpoint: byte pairs, `SentencePiece` or word pieces.
 #![forbid(unsafe_code)]
 
 mod pre;
@@ -6,6 +6,7 @@ mod sentencepiece;
 mod special;
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use ztensor_core::error::{Code, Error, Result};
 
@@ -22,7 +23,7 @@ const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 
-/// What SentencePiece writes for a space.
+/// What `SentencePiece` writes for a space.
 const SPACE: &str = "\u{2581}";
 
 /// Tokens by number, with their scores and types.
@@ -120,15 +121,15 @@ impl Model<'_> {
         self.metadata.set("tokenizer.ggml.pre", pre);
         self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
         self.metadata.set("tokenizer.ggml.token_type", tokens.types);
-        Special::read(self, None)?.merges(self)?.describe(self)
+        Special::read(self, None)?.merges(self)?.describe(self);
+        Ok(())
     }
 
-    /// Describes word pieces, in which a space begins a word in place of `##` in its middle.
+    /// Describes word pieces, in which a space marks the start of a word, not `##` its continuation.
     pub fn word_pieces(&mut self) -> Result<()> {
         let document = self.tokenizer()?;
         if model_of(&document.root(), "type").and_then(|kind| kind.if_text()) != Some("WordPiece") {
-            let message =
-                "'tokenizer.json' has no word pieces, the only tokenizer of this architecture so far";
+            let message = "'tokenizer.json' has no word pieces, the only tokenizer that is supported for this architecture";
             return Err(Error::new(Code::UnsupportedEncoding, message));
         }
         let mut tokens = self.by_number(&document)?;
@@ -143,10 +144,11 @@ impl Model<'_> {
         self.metadata.set("tokenizer.ggml.pre", "jina-v2-en");
         self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
         self.metadata.set("tokenizer.ggml.token_type", tokens.types);
-        Special::read(self, Some(count))?.describe(self)
+        Special::read(self, Some(count))?.describe(self);
+        Ok(())
     }
 
-    /// Describes byte pairs of characters, with tokens for the bytes of others: what `tokenizer.json` has for SentencePiece. Returns whether
+    /// Describes byte pairs of characters, with tokens for the bytes of others: what `tokenizer.json` has for `SentencePiece`. Returns whether
     /// the file is such a one.
     pub fn byte_fallback(&mut self, name: &'static str) -> Result<bool> {
         let Some(document) = self.json("tokenizer.json")? else { return Ok(false) };
@@ -158,12 +160,11 @@ impl Model<'_> {
             return Ok(false);
         }
         let settings = self.json("tokenizer_config.json")?;
-        let specials = specials(settings.as_ref(), name)?;
+        let specials = specials(settings.as_deref(), name)?;
         let held = vocabulary(&root)?;
         let base = u32::try_from(held.len()).unwrap_or(u32::MAX);
         within(base)?;
-        let mut by_number: HashMap<u32, &str> =
-            held.into_iter().map(|(number, text)| (number, text)).collect();
+        let mut by_number: HashMap<u32, &str> = held.into_iter().collect();
         let added = added(&root)?;
         // Added tokens replace those of the vocabulary that have their number.
         by_number
@@ -202,11 +203,8 @@ impl Model<'_> {
         }
         self.scored(tokens);
         let special = Special::read(self, (name == "llama").then_some(count))?;
-        if name == "llama" {
-            special.describe(self)?
-        } else {
-            special.merges(self)?.describe(self)?
-        }
+        let special = if name == "llama" { special } else { special.merges(self)? };
+        special.describe(self);
         Ok(true)
     }
 
@@ -216,9 +214,9 @@ impl Model<'_> {
         self.metadata.set("tokenizer.ggml.token_type", tokens.types);
     }
 
-    fn tokenizer(&self) -> Result<Document> {
+    fn tokenizer(&self) -> Result<Rc<Document>> {
         self.json("tokenizer.json")?.ok_or_else(|| {
-            let message = "neither 'tokenizer.json' nor another tokenizer that this architecture has is beside the weights";
+            let message = "the folder of the weights has neither 'tokenizer.json' nor another tokenizer for this architecture; add the file";
             Error::new(Code::NotFound, message)
         })
     }
@@ -273,7 +271,7 @@ impl Model<'_> {
         let node = module.get("path").ok_or_else(|| module.wrong("an object with \"path\""))?;
         let folder = node.text()?;
         if folder.is_empty() || folder.split(['/', '\\']).any(|part| matches!(part, "" | "." | "..")) {
-            return Err(node.wrong("a folder beside the weights"));
+            return Err(node.wrong("a folder next to the weights"));
         }
         let path = format!("{folder}/config.json");
         let Some(bytes) = self.files.read(&path, limits::CHECKPOINT_JSON_BYTES)? else {

@@ -75,7 +75,7 @@ impl View {
     }
 
     /// Returns the number of elements.
-    pub fn len(&self) -> u64 {
+    pub fn elements(&self) -> u64 {
         product(&self.shape()).unwrap_or(u64::MAX)
     }
 
@@ -93,7 +93,7 @@ impl View {
 
     /// Calls `each` with the start of each run, in elements of the source.
     pub fn runs(&self, mut each: impl FnMut(u64) -> Result<()>) -> Result<()> {
-        let total = self.len();
+        let total = self.elements();
         if total == 0 {
             return Ok(());
         }

@@ -29,7 +29,7 @@ const BUILT_IN: &str = "ByteLevel";
 const DIGITS: &str = "Digits";
 const EACH_DIGIT: &str = "Digits, each alone";
 
-/// A rule that does not decide: in one place, a list of some 300 ranges of letters.
+/// A rule that is not compared, such as a list of some 300 ranges of letters.
 const ANY: &str = "";
 const LINES: &str = r"[\r\n]";
 const CHINESE: &str = "[一-龥ࠀ-一가-퟿]+";

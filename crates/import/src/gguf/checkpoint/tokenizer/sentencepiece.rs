@@ -1,4 +1,4 @@
-//! `tokenizer.model` of SentencePiece: a message of Protocol Buffers (`sentencepiece_model.proto`).
+//! `tokenizer.model` of `SentencePiece`: a message of Protocol Buffers (`sentencepiece_model.proto`).
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -14,7 +14,7 @@ use crate::limits;
 use crate::protobuf::{Value, Walker};
 
 const FILE: &str = "tokenizer.model";
-/// Maximum bytes of a piece. SentencePiece makes them of 16 characters unless asked for more.
+/// Maximum bytes of a piece. `SentencePiece` makes them of 16 characters unless asked for more.
 const PIECE_BYTES: u64 = 64 << 10;
 
 /// A piece of `ModelProto.pieces`.
@@ -74,7 +74,8 @@ impl Model<'_> {
         self.metadata.set("tokenizer.ggml.model", "llama");
         self.metadata.set("tokenizer.ggml.pre", "default");
         self.scored(tokens);
-        Special::read(self, Some(count))?.describe(self)
+        Special::read(self, Some(count))?.describe(self);
+        Ok(())
     }
 
     /// Returns as many tokens as the configuration says: the pieces, and those of `added_tokens.json`.
@@ -122,7 +123,9 @@ fn read(bytes: &[u8]) -> Result<Vec<Piece>> {
         let mut made = Piece { text: String::new(), score: 0.0, kind: NORMAL };
         while let Some(field) = walker.next(&mut piece)? {
             match (field.number, field.value) {
-                (1, Value::Bytes(run)) => made.text = walker.text(run, PIECE_BYTES, "a piece")?.to_owned(),
+                (1, Value::Bytes(run)) => {
+                    walker.text(run, PIECE_BYTES, "a piece")?.clone_into(&mut made.text);
+                }
                 (2, Value::Fixed(run)) if run.length() == 4 => {
                     let bytes = walker.bytes(run)?;
                     made.score = bytes.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ztensor_core::error::{Code, Error, Result};
 
-use super::super::json::{Document, Node};
+use super::super::json::Node;
 use super::super::plan::Model;
 use super::added;
 use crate::limits;
@@ -40,7 +40,7 @@ pub struct Special {
     strip_accents: Option<bool>,
 }
 
-/// The tokens of `tokenizer_config.json`, by purpose, as far as others follow from them.
+/// The tokens of `tokenizer_config.json`, by purpose.
 struct Named<'d>(HashMap<&'static str, &'d str>);
 
 impl<'d> Named<'d> {
@@ -54,7 +54,7 @@ impl<'d> Named<'d> {
 }
 
 impl Special {
-    /// Reads the files beside the weights. Numbers from `count` on are not those of tokens.
+    /// Reads the files in the folder of the weights. Numbers from `count` on are not those of tokens.
     pub fn read(model: &Model<'_>, count: Option<usize>) -> Result<Self> {
         let tokenizer = model.json("tokenizer.json")?;
         let settings = model.json("tokenizer_config.json")?;
@@ -95,7 +95,7 @@ impl Special {
         }
         if let Some(settings) = &settings {
             special.templates(model, &settings.root())?;
-            special.settings(&settings.root())?;
+            special.settings(&settings.root());
             let added =
                 tokenizer.as_ref().map(|tokenizer| added(&tokenizer.root())).transpose()?.unwrap_or_default();
             for &(purpose, _) in PURPOSES {
@@ -179,10 +179,10 @@ impl Special {
         has_settings: bool,
     ) -> Result<()> {
         let part = |part: &Node<'d>, kind: &str| part.get(kind)?.get("id")?.if_text();
-        let list = |key: &str| -> Result<Vec<Node<'d>>> {
+        let parts = |key: &str| -> Result<Vec<Node<'d>>> {
             node.set(key).map_or_else(|| Ok(Vec::new()), |list| Ok(list.items()?.collect()))
         };
-        let (single, pair) = (list("single")?, list("pair")?);
+        let (single, pair) = (parts("single")?, parts("pair")?);
         let token = |node: Option<&Node<'d>>| node.and_then(|node| part(node, "SpecialToken"));
         let edge = |at: Option<&Node<'d>>| if single.len() > 1 { token(at) } else { None };
         let (first, last) = (edge(single.first()), edge(single.last()));
@@ -198,7 +198,7 @@ impl Special {
         }
         if let Some(last) = last {
             if named.get("eos") != Some(last) {
-                // What ended a text so far ends a turn.
+                // The former end of a text becomes the end of a turn.
                 if let (true, Some(turn)) = (has_settings, named.get("eos")) {
                     named.0.entry("eot").or_insert(turn);
                 }
@@ -235,14 +235,13 @@ impl Special {
     }
 
     /// Reads `add_bos_token` and so on, where the tokenizer itself does not decide.
-    fn settings(&mut self, root: &Node<'_>) -> Result<()> {
+    fn settings(&mut self, root: &Node<'_>) {
         for &(purpose, _) in ADDED {
             let Some(node) = root.get(&format!("add_{purpose}_token")) else { continue };
             if let Ok(flag) = node.flag() {
                 self.adds.entry(purpose).or_insert(flag);
             }
         }
-        Ok(())
     }
 
     /// Reads chat templates: those of the settings, or of files of their own.
@@ -287,7 +286,7 @@ impl Special {
 
     /// Adds which pairs are joined, in order: from `tokenizer.json`, or from `merges.txt`.
     pub fn merges(mut self, model: &Model<'_>) -> Result<Self> {
-        let tokenizer: Option<Document> = model.json("tokenizer.json")?;
+        let tokenizer = model.json("tokenizer.json")?;
         let list = tokenizer.as_ref().and_then(|tokenizer| tokenizer.root().get("model")?.set("merges"));
         if let Some(list) = list {
             for merge in list.items()? {
@@ -319,7 +318,7 @@ impl Special {
     }
 
     /// Adds all of it to the metadata.
-    pub fn describe(self, model: &mut Model<'_>) -> Result<()> {
+    pub fn describe(self, model: &mut Model<'_>) {
         let metadata = &mut model.metadata;
         metadata.set("tokenizer.ggml.merges", self.merges);
         for (purpose, key) in PURPOSES {
@@ -349,7 +348,6 @@ impl Special {
         if let Some(flag) = self.strip_accents {
             metadata.set("tokenizer.ggml.normalizer.strip_accents", flag);
         }
-        Ok(())
     }
 }
 
