@@ -305,7 +305,10 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .option('--metadata <key=value...>', 'set attributes of the new file; a value that is JSON has its type')
         .option('--no-attributes', 'write no attributes of the source')
         .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
-        .option('--max-shard-size <size>', 'version 2, safetensors and GGUF: write shards of at most this size, such as 5GB')
+        .option(
+          '--max-shard-size <size>',
+          'version 2, safetensors and GGUF: write shards of at most this size, such as 5GB',
+        )
         .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines'),
     )
       .addHelpText(

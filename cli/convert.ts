@@ -25,9 +25,9 @@ import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
+import { settings } from './settings.js'
 import { isRemote, openOptions, remoteOf, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
-import { settings } from './settings.js'
 import { printable } from './text.js'
 import { printWarnings } from './warnings.js'
 
@@ -163,7 +163,9 @@ export function convertOptions(options: ConvertCommandOptions, target: string): 
     ...(options.quantize === undefined ? {} : { quantize: quantization(options.quantize) }),
     ...(options.imatrix === undefined ? {} : { imatrix: options.imatrix }),
     ...(options.requantize ? { requantize: true } : {}),
-    ...(options.metadata === undefined ? {} : { metadata: settings('--metadata', options.metadata, () => isText(options, target)) }),
+    ...(options.metadata === undefined
+      ? {}
+      : { metadata: settings('--metadata', options.metadata, () => isText(options, target)) }),
     overwrite: overwrite ?? false,
     skip: skip ?? false,
     ...(options.filter === undefined ? {} : { filter: options.filter }),
@@ -288,7 +290,10 @@ export async function convert(
     // Tensors that are missing in the target are a failure for scripts, unless --skip names them.
     const isWhole = result.skippedTensors === 0 || Array.isArray(given.skip)
     if (to !== target || !isWhole) process.exitCode = isWhole ? 0 : exitCodes.different
-    if (options.json) words.write(jsonLine({ event: 'done', target, tensors, quantized: result.quantized, skipped: left, warnings, readers }))
+    if (options.json)
+      words.write(
+        jsonLine({ event: 'done', target, tensors, quantized: result.quantized, skipped: left, warnings, readers }),
+      )
     else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
     else await printLines(lines(await written(target, options.maxShardSize !== undefined), result))
   } catch (error) {

@@ -4,8 +4,8 @@
 use napi::bindgen_prelude::Uint8ArraySlice;
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::convert::quantize::quantized;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::kernels::cast::cast;
 use ztensor_core::kernels::quantize::Kind;
 use ztensor_core::kernels::swap::swap_bytes;

@@ -97,7 +97,10 @@ impl Wanted {
             let kind = plain.map(|&(_, long)| long).or_else(|| Kind::names().find(|known| known == name));
             let kind = kind.ok_or_else(|| {
                 let known: Vec<_> = PLAIN.iter().map(|&(short, _)| short).chain(Kind::names()).collect();
-                Error::new(Code::InvalidArg, format!("there is no type {name:?}; known are {}", known.join(", ")))
+                Error::new(
+                    Code::InvalidArg,
+                    format!("there is no type {name:?}; known are {}", known.join(", ")),
+                )
             })?;
             Ok((Glob::new(pattern), kind))
         });
@@ -187,7 +190,8 @@ fn check_weights(name: &str, tensor: Tensor<'_>, weights: &[f32]) -> Result<bool
     if matches!(name, "token_embd.weight" | "per_layer_token_embd.weight") {
         return Ok(false);
     }
-    let message = format!("the importance matrix has {} weights for this tensor, instead of {wanted}", weights.len());
+    let message =
+        format!("the importance matrix has {} weights for this tensor, instead of {wanted}", weights.len());
     Err(Error::new(Code::BadShape, message))
 }
 
@@ -244,7 +248,8 @@ impl Types<'_> {
         let weights = match weights {
             Some(weights) => check_weights(name, tensor, weights)?.then(|| weights.as_slice().into()),
             None if mixture::needs_importance(kind) && self.importance.is_some() => {
-                let message = format!("the importance matrix has no weights for this tensor, and {kind} needs them");
+                let message =
+                    format!("the importance matrix has no weights for this tensor, and {kind} needs them");
                 return Err(Error::new(Code::InvalidArg, message));
             }
             None => None,

@@ -18,11 +18,11 @@ use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
 use ztensor_core::sources::filesystem::{Filesystem, LocalFiles};
 use ztensor_core::sources::read_ahead::ReadAhead;
-use ztensor_core::work::{Stop, Watch};
 use ztensor_core::work::lanes::Lane;
+use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{WriteFormat, Writer};
-use ztensor_import::gguf::checkpoint::derived::{Derived, derive};
 use ztensor_import::gguf::checkpoint::Files;
+use ztensor_import::gguf::checkpoint::derived::{Derived, derive};
 
 use crate::attributes::{self, FlatAttributes};
 use crate::control::Control;
@@ -101,7 +101,10 @@ fn common_dtype(catalog: &Catalog) -> Option<String> {
             *bytes.entry(dtype).or_default() += stored_bytes(tensor);
         }
     }
-    bytes.into_iter().max_by_key(|&(dtype, bytes)| (bytes, dtype as u8)).map(|(dtype, _)| dtype.name().to_owned())
+    bytes
+        .into_iter()
+        .max_by_key(|&(dtype, bytes)| (bytes, dtype as u8))
+        .map(|(dtype, _)| dtype.name().to_owned())
 }
 
 /// The files beside the weights of a checkpoint.
@@ -113,7 +116,12 @@ struct Beside {
 
 impl Beside {
     /// Returns `None` if no `config.json` of a model is there.
-    fn of(location: &str, remote: Option<RemoteRequest>, is_sure: bool, stop: Stop) -> CoreResult<Option<Self>> {
+    fn of(
+        location: &str,
+        remote: Option<RemoteRequest>,
+        is_sure: bool,
+        stop: Stop,
+    ) -> CoreResult<Option<Self>> {
         let (filesystem, path) = match remote {
             Some(remote) => ztensor_remote::filesystem(location, &remote.options(), &stop)?,
             None => (Arc::new(LocalFiles) as Arc<dyn Filesystem>, PathBuf::from(location)),

@@ -77,13 +77,26 @@ async function checkpoint({ config = CONFIG, dtype = 'bfloat16', tokenizer = TOK
   mkdirSync(folder)
   const tensors = Object.fromEntries(
     Object.entries(SHAPES).map(([name, shape], at) => {
-      return [name, { dtype, shape, data: weights(shape.reduce((a, b) => a * b), at + 1) }]
+      return [
+        name,
+        {
+          dtype,
+          shape,
+          data: weights(
+            shape.reduce((a, b) => a * b),
+            at + 1,
+          ),
+        },
+      ]
     }),
   )
   await saveFile(join(folder, 'model.safetensors'), tensors, { attributes: { format: 'pt' } })
   writeFileSync(join(folder, 'config.json'), typeof config === 'string' ? config : JSON.stringify(config))
   if (tokenizer) writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify(tokenizer))
-  writeFileSync(join(folder, 'tokenizer_config.json'), JSON.stringify({ bos_token: '<s>', eos_token: '</s>', chat_template: '{{ x }}' }))
+  writeFileSync(
+    join(folder, 'tokenizer_config.json'),
+    JSON.stringify({ bos_token: '<s>', eos_token: '</s>', chat_template: '{{ x }}' }),
+  )
   return { folder, weights: join(folder, 'model.safetensors') }
 }
 
@@ -162,7 +175,10 @@ test('without the configuration of a model, or with rename, tensors are copied u
   await convert(folder, off, { checkpoint: false })
   t.deepEqual(keys(off), names)
   await convert(folder, renamed, { rename: (name) => `x.${name}` })
-  t.deepEqual(keys(renamed), names.map((name) => `x.${name}`))
+  t.deepEqual(
+    keys(renamed),
+    names.map((name) => `x.${name}`),
+  )
   const { folder: foreign } = await checkpoint({ config: { port: 8080 } })
   await convert(foreign, other)
   t.deepEqual(keys(other), names)
@@ -180,7 +196,12 @@ test('what cannot be converted is refused by name', async (t) => {
     t.regex(error.message, message)
   }
   const mamba = { ...CONFIG, architectures: ['MambaForCausalLM'] }
-  await refused(checkpoint({ config: mamba }), {}, 'ZT_UNSUPPORTED_ENCODING', /MambaForCausalLM.*LlamaForCausalLM.*option rename/)
+  await refused(
+    checkpoint({ config: mamba }),
+    {},
+    'ZT_UNSUPPORTED_ENCODING',
+    /MambaForCausalLM.*LlamaForCausalLM.*option rename/,
+  )
   await refused(checkpoint({ tokenizer: null }), {}, 'ZT_NOT_FOUND', /tokenizer/)
   await refused(checkpoint({ config: '{"architectures": [' }), {}, 'ZT_BAD_INDEX', /config\.json/)
   const huge = { ...CONFIG, num_hidden_layers: 2 ** 52 }

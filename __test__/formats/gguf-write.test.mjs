@@ -197,11 +197,23 @@ test('tensors that ggml does not read are refused by name', async (t) => {
     t.is(error.code, code)
     t.regex(error.message, message)
   }
-  await refused('five', new Float32Array(32), { shape: [2, 2, 2, 2, 2] }, 'ZT_BAD_SHAPE', /5 dimensions, more than the 4/)
+  await refused(
+    'five',
+    new Float32Array(32),
+    { shape: [2, 2, 2, 2, 2] },
+    'ZT_BAD_SHAPE',
+    /5 dimensions, more than the 4/,
+  )
   await refused('none', new Float32Array(0), { shape: [0, 4] }, 'ZT_BAD_SHAPE', /has no elements/)
   await refused('n'.repeat(64), new Float32Array(4), {}, 'ZT_INVALID_ARG', /64 bytes, more than the 63/)
   await refused('u8', new Uint8Array(4), {}, 'ZT_BAD_DTYPE', /GGUF cannot hold uint8/)
-  await refused('q', new Float32Array(100), { type: 'q4_k' }, 'ZT_BAD_SHAPE', /rows of 100 elements are not a multiple of the 256/)
+  await refused(
+    'q',
+    new Float32Array(100),
+    { type: 'q4_k' },
+    'ZT_BAD_SHAPE',
+    /rows of 100 elements are not a multiple of the 256/,
+  )
   await refused('q', new Float32Array(100), { type: 'q4' }, 'ZT_INVALID_ARG', /type must be one of q4_0, /)
   await refused('a', new Float32Array(4), { attributes: { note: 1 } }, 'ZT_INVALID_ARG', /no attributes of a tensor/)
   await writer.add('n'.repeat(63), Float32Array.of(1))
@@ -243,7 +255,10 @@ test('a set of files has its position in each, and replaces an older set', async
   const after = parts()
   t.true(after.length > 1 && after.length < before.length)
   const count = String(after.length).padStart(5, '0')
-  t.deepEqual(after, Array.from(after, (_, at) => `model-${String(at + 1).padStart(5, '0')}-of-${count}.gguf`))
+  t.deepEqual(
+    after,
+    Array.from(after, (_, at) => `model-${String(at + 1).padStart(5, '0')}-of-${count}.gguf`),
+  )
   const set = await open(join(folder, after[0]))
   t.deepEqual(set.warnings, [])
   t.is(set.size, 21)
@@ -325,7 +340,12 @@ test('what cannot be quantized is refused before anything is written', async (t)
   await refused(source, target, { quantize: {} }, /quantize must have at least one pattern/)
   await refused(source, target, { quantize: 7 }, /quantize must be a mixture/)
   await refused(source, target, { quantize: 'iq2_xs' }, /needs an importance matrix/)
-  await refused(source, scratchPath('x.safetensors'), { quantize: 'q8_0' }, /safetensors cannot hold the layout "gguf.q8_0\/1"/)
+  await refused(
+    source,
+    scratchPath('x.safetensors'),
+    { quantize: 'q8_0' },
+    /safetensors cannot hold the layout "gguf.q8_0\/1"/,
+  )
   const quantized = scratchPath('q.gguf')
   await convert(source, quantized, { quantize: 'q8_0' })
   await refused(quantized, target, { quantize: 'q4_k_m' }, /is quantized already.*option requantize/)
@@ -378,7 +398,13 @@ test('metadata changes single attributes of any format', async (t) => {
   await convert(source, target, { metadata: { license: undefined, author: 'me' } })
   t.deepEqual({ ...openSync(target).attributes }, { format: 'pt', author: 'me' })
   const path = scratchPath('x.zt')
-  const writer = await create(path, { attributes: { a: 1, b: 2 }, metadata: new Map([['b', undefined], ['c', 3]]) })
+  const writer = await create(path, {
+    attributes: { a: 1, b: 2 },
+    metadata: new Map([
+      ['b', undefined],
+      ['c', 3],
+    ]),
+  })
   await writer.finish()
   t.deepEqual({ ...openSync(path).attributes }, { a: 1, c: 3 })
   const error = await rejectionOf(() => create(scratchPath('y.btf'), { metadata: { a: 'b' } }))

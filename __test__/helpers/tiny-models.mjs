@@ -14,7 +14,15 @@ export function weights(count, seed = 1) {
 }
 
 /** The tensors of a llama: names and shapes, outermost dimension first. */
-export function llamaShapes({ width = 256, inner = 512, layers = 8, words = 64, heads = 8, keyHeads = 2, tied = false } = {}) {
+export function llamaShapes({
+  width = 256,
+  inner = 512,
+  layers = 8,
+  words = 64,
+  heads = 8,
+  keyHeads = 2,
+  tied = false,
+} = {}) {
   const keys = (width / heads) * keyHeads
   const layer = (number) => [
     [`blk.${number}.attn_norm.weight`, [width]],
@@ -55,7 +63,14 @@ export async function writeLlama(path, options = {}) {
   }
   const writer = await create(path, { metadata, overwrite: true })
   for (const [at, [name, shape]] of llamaShapes(options).entries())
-    await writer.add(name, weights(shape.reduce((a, b) => a * b), at + 1), { shape })
+    await writer.add(
+      name,
+      weights(
+        shape.reduce((a, b) => a * b),
+        at + 1,
+      ),
+      { shape },
+    )
   await writer.finish()
 }
 

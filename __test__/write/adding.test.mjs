@@ -138,8 +138,7 @@ test('what contradicts the ending is refused, and so are endings of formats that
     ['a.btf', { version: '1.0' }],
     ['a.zt', { format: 'safetensors', version: '2' }],
   ]
-  for (const ending of ['pt', 'pth', 'bin', 'onnx', 'h5', 'PTH', 'index.json'])
-    refused.push([`a.${ending}`, {}])
+  for (const ending of ['pt', 'pth', 'bin', 'onnx', 'h5', 'PTH', 'index.json']) refused.push([`a.${ending}`, {}])
   for (const [name, options] of refused) {
     const path = scratchPath(name)
     isArgumentError(t, await rejectionOf(() => create(path, options)), 'format')

@@ -281,7 +281,8 @@ async function writeRoot(
   const writer = await TensorWriter.make(path, request, signal)
   try {
     const { native } = TensorWriter.partsOf(writer)
-    if (attributes === undefined) rethrowNative(() => native.takeAttributes(TensorFile.storeOf(source).native, NO_CHANGES, NO_CHANGES))
+    if (attributes === undefined)
+      rethrowNative(() => native.takeAttributes(TensorFile.storeOf(source).native, NO_CHANGES, NO_CHANGES))
     for (const done of dones) {
       const { task, result } = done
       const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }

@@ -27,7 +27,12 @@ export interface Writing {
   /** The supported digests; the first is the default. */
   readonly digests: readonly string[]
   /** The supported alignments of blobs, if any. */
-  readonly alignment?: { readonly least: number; readonly usual: number; readonly powersOfTwo: boolean; readonly attribute?: string }
+  readonly alignment?: {
+    readonly least: number
+    readonly usual: number
+    readonly powersOfTwo: boolean
+    readonly attribute?: string
+  }
   /** The compression of blobs, if any: `zstd`, `zstd-seekable` (in frames) or `deflate`. */
   readonly compression?: string
   /** The supported file attributes: `none`, `text` or `any`. */

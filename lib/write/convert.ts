@@ -12,8 +12,8 @@ import {
   type NativeWriter,
   type Selected,
 } from '../native/native.js'
-import { everything, inBatches, TURN } from '../read/batches.js'
 import { isMap, isPlainObject } from '../native/realm.js'
+import { everything, inBatches, TURN } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, withOpen } from '../read/open.js'
 import { remoteRequest, remoteUrl } from '../read/remote.js'
@@ -429,7 +429,10 @@ export function validateQuantize(value: unknown): string | Readonly<Record<strin
 const LONGEST = 127
 
 /** What llama-quantize records of an importance matrix. */
-function importanceMetadata(path: string, { dataset, entries, chunks }: ImportanceInfo): Record<string, AttributeValueInput> {
+function importanceMetadata(
+  path: string,
+  { dataset, entries, chunks }: ImportanceInfo,
+): Record<string, AttributeValueInput> {
   return {
     'quantize.imatrix.file': path.slice(0, LONGEST),
     ...(dataset === undefined ? {} : { 'quantize.imatrix.dataset': dataset.slice(0, LONGEST) }),
@@ -595,7 +598,10 @@ export async function convertFile(
   const generator = given.generator ?? (named ? file.generator : undefined)
   const { attributes, copied, skipped: leftOut } = attributesOf(file, writing, canonical, given, selected.attributes)
   const stated = writing.typedAttributes ? (quantization?.metadata ?? checkpoint?.metadata) : undefined
-  const metadata = metadataOf(writing, { ...given, metadata: mergeChanges({ ...checkpoint?.named, ...stated }, given.metadata) })
+  const metadata = metadataOf(writing, {
+    ...given,
+    metadata: mergeChanges({ ...checkpoint?.named, ...stated }, given.metadata),
+  })
   const writer = await TensorWriter.make(
     await begin(job.signal),
     writeRequest({ ...given, attributes, generator, metadata }),

@@ -150,7 +150,7 @@ export function denseInput(name: string, tensor: unknown, options: AddDenseOptio
   if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'], TAKEN_BY)
   const whole = ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput)
   // Numbers are not rounded to a dtype before they are quantized.
-  const isNumbers = type !== undefined && (NUMBERS.has(arrayKind(whole.data)))
+  const isNumbers = type !== undefined && NUMBERS.has(arrayKind(whole.data))
   const elements = denseElements(isNumbers ? { shape: whole.shape, data: whole.data } : whole, given.shape)
   return { name: checked, attributes, elements, type }
 }
@@ -178,7 +178,14 @@ export function quantizedInput({ name, attributes, elements }: Dense, type: stri
   const parameters = new Map(Object.entries({ elems_per_block: perBlock, block_bytes: bytes }))
   const own = (attributes as { map: unknown[] } | undefined)?.map ?? []
   const map = [...own, ...freezeMap('attributes', parameters).map]
-  const part = { data, byteLength, from: from ?? dtype, role: 'data', dtype: validateDType('dtype', 'uint8'), blocks: type }
+  const part = {
+    data,
+    byteLength,
+    from: from ?? dtype,
+    role: 'data',
+    dtype: validateDType('dtype', 'uint8'),
+    blocks: type,
+  }
   return { name, shape, layout: `gguf.${type}/1`, dtype: undefined, attributes: { map }, parts: [part] }
 }
 

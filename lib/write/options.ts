@@ -13,7 +13,13 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeChanges, type AttributeInput, freezeMap, mergeChanges, withMetadata } from '../values/attributes.js'
+import {
+  type AttributeChanges,
+  type AttributeInput,
+  freezeMap,
+  mergeChanges,
+  withMetadata,
+} from '../values/attributes.js'
 import { FORMATS, type WritableFormat, type WritableVersion } from '../values/format-table.js'
 import {
   DIGESTS,

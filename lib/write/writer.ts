@@ -29,8 +29,8 @@ import {
   denseInput,
   type ObjectInput,
   objectInput,
-  quantizedInput,
   type Part,
+  quantizedInput,
   type Sparse,
   streamInput,
   type TensorInput,
@@ -284,7 +284,8 @@ export class TensorWriter {
       this.#begin(tensor, parts)
       try {
         if (parts.some((part, at) => part.data.byteLength !== lengths[at])) throw detached()
-        for (const { data, from, dtype: to, blocks } of parts) await this.#push(data, from && to && { from, to }, blocks)
+        for (const { data, from, dtype: to, blocks } of parts)
+          await this.#push(data, from && to && { from, to }, blocks)
         this.#native.end()
       } catch (thrown) {
         await this.#fail(thrown)

@@ -113,14 +113,7 @@ fn spec<'a>(
         None if casts.dequantized(tensor).is_some() => "dense",
         None => tensor.layout_name(),
     };
-    Spec {
-        name,
-        shape: tensor.shape(),
-        layout,
-        dtype: casts.tensor(tensor),
-        attributes,
-        components: &[],
-    }
+    Spec { name, shape: tensor.shape(), layout, dtype: casts.tensor(tensor), attributes, components: &[] }
 }
 
 /// Returns the announcement of components that are copied unchanged: role, type and size.

@@ -32,8 +32,8 @@ pub use edit_header::{EditHeader, HeaderChanges, Kept, NewHeader, OpenHeader, Se
 pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{
-    Alignment, Announced, Asked, Assemble, Canonical, Checkpoint, DataShards, FileAttributes, Index, Method, Names, Pass,
-    Put, RecordedDtypes, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
+    Alignment, Announced, Asked, Assemble, Canonical, Checkpoint, DataShards, FileAttributes, Index, Method,
+    Names, Pass, Put, RecordedDtypes, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
 };
 
 use crate::error::{Code, Error, Result};

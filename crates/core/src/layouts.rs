@@ -17,9 +17,29 @@ mod parameters;
 pub mod quant_group;
 mod strict;
 
+use ciborium::Value;
+
 use crate::checked::{MAX_EXACT, bytes_of, product};
 use crate::error::{Code, Error, Result};
-use crate::model::{Component, DType, Encoding, Label, Layout, NewTensor};
+use crate::model::{Attributes, Component, DType, Encoding, Label, Layout, NewTensor};
+
+/// Returns the names of the attributes that are parameters of a layout, if they are known.
+pub fn parameters(layout: &str) -> Option<&'static [&'static str]> {
+    match layout {
+        "zt.mx/1" => Some(&mx::PARAMETERS),
+        "zt.quant_group/1" => Some(&quant_group::PARAMETERS),
+        "tflite.quantized/1" => Some(&affine::PARAMETERS),
+        layout => (layout.starts_with("gguf.") && layout.ends_with("/1")).then_some(&gguf::PARAMETERS[..]),
+    }
+}
+
+/// Returns whether there are attributes other than the parameters of a layout. Attributes that cannot be read count as
+/// such.
+pub fn has_own(layout: &str, attributes: &Attributes) -> bool {
+    let parameters = parameters(layout).unwrap_or_default();
+    let is_own = |(key, _): &(Value, Value)| !key.as_text().is_some_and(|key| parameters.contains(&key));
+    attributes.values().map_or(true, |values| values.iter().any(is_own))
+}
 
 /// Checks a tensor's entry against its layout and sets the decoded lengths that follow from it.
 pub fn check(tensor: &mut NewTensor<'_>) -> Result<()> {

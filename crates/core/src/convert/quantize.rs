@@ -80,7 +80,10 @@ pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
 /// Fails unless the elements of a tensor can be quantized.
 pub fn check(tensor: Tensor<'_>, kind: Kind) -> Result<()> {
     if let (Source::SplitMxfp4, true) = (Source::of(tensor)?, kind.name() != "mxfp4") {
-        let message = format!("the tensor is quantized to mxfp4 already; convert it to GGUF, and that to {}", kind.name());
+        let message = format!(
+            "the tensor is quantized to mxfp4 already; convert it to GGUF, and that to {}",
+            kind.name()
+        );
         return Err(Error::new(Code::BadDtype, message));
     }
     length(tensor, kind).map(drop)
@@ -211,8 +214,7 @@ impl<'w> Weights<'w> {
         let (row, rows) = (row.copied().unwrap_or(1), rows.copied().unwrap_or(1));
         let matrices = product(shape).and_then(|elements| elements.checked_div(row.checked_mul(rows)?));
         if matrices.and_then(|matrices| matrices.checked_mul(row)) != Some(all.len() as u64) {
-            let message =
-                format!("the importance matrix has {} weights for the shape {shape:?}", all.len());
+            let message = format!("the importance matrix has {} weights for the shape {shape:?}", all.len());
             return Err(Error::new(Code::BadShape, message));
         }
         Ok(Self { row: index(row, "a row")?, rows: index(rows, "a matrix")?.max(1), all })

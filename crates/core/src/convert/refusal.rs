@@ -9,7 +9,8 @@ use super::{dequantize, quantize};
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, FileAttributes, Names, RecordedDtypes};
-use crate::kernels::dequantize::{can_dequantize, has_own};
+use crate::kernels::dequantize::can_dequantize;
+use crate::layouts::has_own;
 use crate::limits::ATTRIBUTE_VALUES;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
@@ -41,7 +42,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         let (layout, help) = (tensor.layout_name(), advice(tensor));
         let message = format!("{} cannot hold the layout {layout:?}{help}", format.title);
         Some(Error::new(Code::BadLayout, message))
-    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !format.holds_in(tensor.layout())(dtype)) {
+    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !format.holds_in(tensor.layout())(dtype))
+    {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
     } else if let Some(error) = other_components(catalog, tensor, format) {
         Some(error)
@@ -169,7 +171,8 @@ fn dequantized(
         return Err(no_attributes(format));
     }
     let (role, attributes) = (catalog.label(Label::DATA), kept.as_deref());
-    let announced = Announced { name, shape: tensor.shape(), layout: "dense", attributes, roles: &[role], canonical };
+    let announced =
+        Announced { name, shape: tensor.shape(), layout: "dense", attributes, roles: &[role], canonical };
     (format.check_announced)(&announced)?;
     let (shape, layout) = (tensor.shape(), Layout::Dense);
     let components = vec![Component::raw(Label::DATA, Some(dtype), 0, dequantize::length(tensor, dtype)?)];

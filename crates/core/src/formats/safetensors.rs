@@ -43,11 +43,7 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     holds: |dtype| name_of(dtype).is_some(),
     names: Names::Except(METADATA),
     attributes: FileAttributes::Text,
-    shards: Sharding::Checkpoint(&Checkpoint {
-        ending: NAME,
-        is_indexed: true,
-        stated: |_| Ok(Vec::new()),
-    }),
+    shards: Sharding::Checkpoint(&Checkpoint { ending: NAME, is_indexed: true, stated: |_| Ok(Vec::new()) }),
     ..WriteFormat::DENSE
 };
 

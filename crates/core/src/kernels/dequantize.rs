@@ -133,22 +133,10 @@ pub fn only_parameters(tensor: Tensor<'_>) -> Option<Cow<'_, Attributes>> {
     Some(Cow::Owned(Attributes::from(own)))
 }
 
-/// Returns whether there are attributes other than the parameters of a layout. Attributes that cannot be read count as
-/// such.
-pub fn has_own(layout: &str, attributes: &Attributes) -> bool {
-    let parameters = parameters(layout).unwrap_or_default();
-    let is_own = |(key, _): &(Value, Value)| !key.as_text().is_some_and(|key| parameters.contains(&key));
-    attributes.values().map_or(true, |values| values.iter().any(is_own))
-}
-
 /// The names of the attributes that are parameters of a layout; `None` if it cannot be decoded here.
 fn parameters(layout: &str) -> Option<&'static [&'static str]> {
-    match layout {
-        "zt.mx/1" => Some(&layouts::mx::PARAMETERS),
-        "zt.quant_group/1" => Some(&layouts::quant_group::PARAMETERS),
-        "tflite.quantized/1" => Some(&layouts::affine::PARAMETERS),
-        layout => blocks::of_layout(layout).map(|_| &layouts::gguf::PARAMETERS[..]),
-    }
+    let is_decoded = !layout.starts_with("gguf.") || blocks::of_layout(layout).is_some();
+    layouts::parameters(layout).filter(|_| is_decoded)
 }
 
 pub(crate) fn too_large() -> Error {

@@ -5,7 +5,7 @@ use super::tensor::Open;
 use super::{Spec, WriteFormat, Writer};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, Names, SparseForm};
-use crate::kernels::dequantize::has_own;
+use crate::layouts::has_own;
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
 impl Writer {

@@ -219,7 +219,10 @@ fn metadata(attributes: &[(Value, Value)]) -> Result<Metadata> {
             continue;
         }
         if key.is_empty() || key.len() > MAX_KEY {
-            return Err(wrong(&format!("a key of GGUF metadata has 1 to {MAX_KEY} bytes, not {}", key.len())));
+            return Err(wrong(&format!(
+                "a key of GGUF metadata has 1 to {MAX_KEY} bytes, not {}",
+                key.len()
+            )));
         }
         let in_key = |error: Error| wrong(&format!("metadata {key:?}: {}", error.message()));
         text(&mut encoded.bytes, key);

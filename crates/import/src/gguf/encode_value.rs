@@ -217,7 +217,11 @@ fn inferred(value: &Value, usual: Option<ValueType>) -> std::result::Result<u32,
             items.iter().all(|item| item.as_integer().is_some_and(|item| range.contains(&item.into())))
         };
         let usual = usual.map(ValueType::number);
-        return usual.into_iter().chain(INTEGERS).find(fits).ok_or("no type of GGUF holds all of these integers");
+        return usual
+            .into_iter()
+            .chain(INTEGERS)
+            .find(fits)
+            .ok_or("no type of GGUF holds all of these integers");
     }
     if items.iter().all(|item| float(item).is_some()) {
         let overflows = |&item: &f64| item.is_finite() && item.abs() > f32::MAX.into();

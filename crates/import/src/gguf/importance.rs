@@ -55,11 +55,14 @@ fn gguf(source: &dyn ReadAt, limits: &Limits) -> Result<Importance> {
     let catalog = detect::parse(source, Formats::of(&[ROWS]), limits)?;
     let mut importance = Importance::default();
     let attributes = catalog.attributes.values()?;
-    let find = |wanted: &str| attributes.iter().find(|(key, _)| key.as_text() == Some(wanted)).map(|(_, value)| value);
+    let find = |wanted: &str| {
+        attributes.iter().find(|(key, _)| key.as_text() == Some(wanted)).map(|(_, value)| value)
+    };
     let datasets = find("imatrix.datasets").and_then(Value::as_array);
     let chunks = find("imatrix.chunk_count").and_then(Value::as_integer);
     if datasets.is_none() || chunks.is_none() {
-        let message = "the GGUF file is no importance matrix: it has no imatrix.datasets and imatrix.chunk_count";
+        let message =
+            "the GGUF file is no importance matrix: it has no imatrix.datasets and imatrix.chunk_count";
         return Err(Error::new(Code::BadMagic, message));
     }
     let texts = datasets.into_iter().flatten().filter_map(Value::as_text);
@@ -68,9 +71,11 @@ fn gguf(source: &dyn ReadAt, limits: &Limits) -> Result<Importance> {
     for tensor in catalog.iter() {
         let Some(name) = tensor.name().strip_suffix(SUMS) else { continue };
         let counts = catalog.find(&format!("{name}{COUNTS}")).and_then(|ordinal| catalog.tensor(ordinal));
-        let counts = counts.ok_or_else(|| Error::new(Code::BadIndex, "the sums have no counts").tensor(name))?;
+        let counts =
+            counts.ok_or_else(|| Error::new(Code::BadIndex, "the sums have no counts").tensor(name))?;
         let (mut sums, counts) = (floats(source, tensor)?, floats(source, counts)?);
-        let row = sums.len().checked_div(counts.len()).filter(|&row| row > 0 && row * counts.len() == sums.len());
+        let row =
+            sums.len().checked_div(counts.len()).filter(|&row| row > 0 && row * counts.len() == sums.len());
         let row = row.ok_or_else(|| {
             let message = format!("{} sums for {} counts", sums.len(), counts.len());
             Error::new(Code::BadShape, message).tensor(name)
@@ -94,7 +99,8 @@ fn floats(source: &dyn ReadAt, tensor: Tensor<'_>) -> Result<Vec<f32>> {
     })?;
     let bytes = read_vec(source, data.offset(), data.stored_length())?;
     let swapped = data.is_swapped();
-    let float = |&bytes: &[u8; 4]| if swapped { f32::from_be_bytes(bytes) } else { f32::from_le_bytes(bytes) };
+    let float =
+        |&bytes: &[u8; 4]| if swapped { f32::from_be_bytes(bytes) } else { f32::from_le_bytes(bytes) };
     Ok(bytes.as_chunks::<4>().0.iter().map(float).collect())
 }
 
@@ -120,7 +126,8 @@ fn older(source: &dyn ReadAt) -> Result<Importance> {
     // Files by old versions end here.
     if cursor.at < source.length() {
         importance.chunks = u32::try_from(cursor.int()?).unwrap_or(0);
-        let length = cursor.int().ok().and_then(|length| u64::try_from(length).ok()).filter(|&length| length > 0);
+        let length =
+            cursor.int().ok().and_then(|length| u64::try_from(length).ok()).filter(|&length| length > 0);
         if let Some(text) = length.and_then(|length| cursor.take(length).ok()) {
             importance.datasets.push(String::from_utf8_lossy(&text).into_owned());
         }
@@ -136,7 +143,11 @@ struct Cursor<'s> {
 impl Cursor<'_> {
     fn take(&mut self, length: u64) -> Result<Vec<u8>> {
         if self.source.length() - self.at < length {
-            let message = format!("{length} bytes at offset {} extend past the file's {}", self.at, self.source.length());
+            let message = format!(
+                "{length} bytes at offset {} extend past the file's {}",
+                self.at,
+                self.source.length()
+            );
             return Err(Error::new(Code::Truncated, message).at(self.at));
         }
         let bytes = read_vec(self.source, self.at, length)?;
@@ -153,7 +164,9 @@ impl Cursor<'_> {
     fn count(&mut self, what: &str) -> Result<u64> {
         let count = self.int()?;
         u64::try_from(count).ok().filter(|&count| count > 0).ok_or_else(|| {
-            self.wrong(&format!("{what} is {count}: this is no importance matrix of llama.cpp, or a damaged one"))
+            self.wrong(&format!(
+                "{what} is {count}: this is no importance matrix of llama.cpp, or a damaged one"
+            ))
         })
     }
 

@@ -111,7 +111,8 @@ pub fn choose(
             fallbacks.push((at, wanted));
         }
         if rules.needs_importance(name, chosen) && !has_importance {
-            let message = format!("the type {chosen} of this tensor needs an importance matrix (option imatrix)");
+            let message =
+                format!("the type {chosen} of this tensor needs an importance matrix (option imatrix)");
             return Err(wrong(message).tensor(name));
         }
         *slot = Some(chosen);
@@ -263,7 +264,8 @@ impl<'m> Rules<'m> {
         tensors: &[(&str, &[u64])],
         has_importance: bool,
     ) -> Self {
-        let architecture = find(attributes, "general.architecture").and_then(Value::as_text).unwrap_or_default();
+        let architecture =
+            find(attributes, "general.architecture").and_then(Value::as_text).unwrap_or_default();
         let number = |key: &str| uint(find(attributes, &format!("{architecture}.{key}"))?);
         let last = tensors.iter().map(|&(name, _)| layer_of(name)).max().unwrap_or(-1);
         let layers = number("block_count").unwrap_or_else(|| u64::try_from(last + 1).unwrap_or(0));
@@ -299,7 +301,8 @@ impl<'m> Rules<'m> {
             return Ok(usual);
         }
         let role = Role::of(name);
-        let is_low = matches!(self.mixture.name, "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq2_m");
+        let is_low =
+            matches!(self.mixture.name, "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq2_m");
         Ok(match role {
             _ if role == Role::Output || self.is_tied && role == Role::TokenEmbedding => self.output(shape),
             _ if self.mixture.name == "mxfp4_moe" => {
@@ -349,8 +352,10 @@ impl<'m> Rules<'m> {
         }
         let named = u64::try_from(layer_of(name)).ok().filter(|&layer| layer < self.layers);
         named.ok_or_else(|| {
-            let message =
-                format!("the name of a tensor of experts states no layer from 0 to {} (block_count)", self.layers);
+            let message = format!(
+                "the name of a tensor of experts states no layer from 0 to {} (block_count)",
+                self.layers
+            );
             wrong(message)
         })
     }
@@ -451,8 +456,8 @@ impl<'m> Rules<'m> {
         match self.mixture.name {
             "q3_k_l" if self.is_falcon => "q4_k",
             _ if self.is_falcon => usual,
-            "q2_k" | "iq3_xs" | "iq3_xxs" | "q3_k_s" | "q3_k_m" | "iq4_nl" | "q4_k_s" | "q4_k_m" | "iq3_s"
-            | "iq3_m" | "iq4_xs"
+            "q2_k" | "iq3_xs" | "iq3_xxs" | "q3_k_s" | "q3_k_m" | "iq4_nl" | "q4_k_s" | "q4_k_m"
+            | "iq3_s" | "iq3_m" | "iq4_xs"
                 if self.experts == 8 =>
             {
                 "q5_k"

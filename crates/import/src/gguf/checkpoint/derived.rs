@@ -46,7 +46,8 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
     }
     let plan = plan(files, &tensors)?;
     let mut builder = Builder::new(Container::named(crate::gguf::FORMAT.name), &Limits::default());
-    let metadata: Vec<_> = plan.metadata.into_iter().map(|(key, value)| (Cbor::Text(key), cbor(value))).collect();
+    let metadata: Vec<_> =
+        plan.metadata.into_iter().map(|(key, value)| (Cbor::Text(key), cbor(value))).collect();
     builder.set_attributes(Attributes::from(metadata));
     let (mut float32, mut mxfp4) = (Vec::new(), Vec::new());
     for (ordinal, planned) in plan.tensors.iter().enumerate() {
@@ -67,7 +68,9 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
         }
         let component = component(reading, planned).map_err(named)?;
         let dtype = component.dtype;
-        if let (Element::Float32, Some(dtype)) = (planned.element, dtype.filter(|&dtype| dtype != DType::Float32)) {
+        if let (Element::Float32, Some(dtype)) =
+            (planned.element, dtype.filter(|&dtype| dtype != DType::Float32))
+        {
             float32.push((u32::try_from(ordinal).unwrap_or(u32::MAX), dtype));
         }
         builder.add_tensor(NewTensor {
@@ -130,7 +133,8 @@ fn component(reading: Reading<'_>, planned: &Planned) -> Result<Component> {
         Content::Blocks(_) => return Err(Error::new(Code::Internal, "blocks are no elements")),
         Content::Pieces(pieces) => pieces,
     };
-    let parts = pieces.iter().map(|piece| part(reading, piece.source, &piece.view)).collect::<Result<Vec<_>>>()?;
+    let parts =
+        pieces.iter().map(|piece| part(reading, piece.source, &piece.view)).collect::<Result<Vec<_>>>()?;
     let Some((first, others)) = parts.split_first() else {
         return Err(Error::new(Code::Internal, "a tensor of nothing"));
     };
@@ -168,7 +172,8 @@ fn computed(values: &[f32]) -> Component {
 
 /// Elements of a tensor of the checkpoint, where they are.
 fn part(reading: Reading<'_>, source: usize, view: &View) -> Result<Component> {
-    let tensor = reading.catalog.tensor(source).ok_or_else(|| Error::new(Code::Internal, "no such tensor"))?;
+    let tensor =
+        reading.catalog.tensor(source).ok_or_else(|| Error::new(Code::Internal, "no such tensor"))?;
     let named = |error: Error| error.tensor(tensor.name());
     let data = tensor.data().ok_or_else(|| named(Error::new(Code::BadLayout, "it has no data")))?;
     let dtype = data.dtype;
@@ -176,13 +181,14 @@ fn part(reading: Reading<'_>, source: usize, view: &View) -> Result<Component> {
     let too_large = || named(Error::new(Code::Limit, "its offsets exceed 64 bits"));
     let bytes = |elements: u64| elements.checked_mul(width).ok_or_else(too_large);
     let (offset, length) = data.plain_range().ok_or_else(|| {
-        let message = "its elements are compressed, or not in order; convert the checkpoint to safetensors first";
+        let message =
+            "its elements are compressed, or not in order; convert the checkpoint to safetensors first";
         named(Error::new(Code::UnsupportedEncoding, message))
     })?;
     let blob = |offset: u64, length: u64| Blob { file: data.file(), ..Blob::raw(offset, length) };
-    if view.run() == view.len() {
+    if view.run() == view.elements() {
         let start = offset.checked_add(bytes(view.offset)?).ok_or_else(too_large)?;
-        let taken = bytes(view.len())?;
+        let taken = bytes(view.elements())?;
         if bytes(view.offset)?.checked_add(taken).is_none_or(|end| end > length) {
             return Err(named(Error::new(Code::BadShape, "the planned elements exceed the tensor")));
         }
@@ -196,7 +202,8 @@ fn part(reading: Reading<'_>, source: usize, view: &View) -> Result<Component> {
         inner = inner.saturating_mul(axis.extent);
         outer = rest;
     }
-    let loops = outer.iter().map(|axis| Ok((axis.extent, bytes(axis.stride)?))).collect::<Result<Vec<_>>>()?;
+    let loops =
+        outer.iter().map(|axis| Ok((axis.extent, bytes(axis.stride)?))).collect::<Result<Vec<_>>>()?;
     let strided = Strided { start: bytes(view.offset)?, run: bytes(run)?, loops: loops.into() };
     if strided.end().is_none_or(|end| end > length) {
         return Err(named(Error::new(Code::BadShape, "the planned elements exceed the tensor")));
@@ -220,7 +227,8 @@ fn join(parts: &[Component]) -> Result<Component> {
     match &first.view {
         _ if is_whole => {}
         Stored::Strided(strided) if is_same => {
-            let loops = [(parts.len() as u64, length)].into_iter().chain(strided.loops.iter().copied()).collect();
+            let loops =
+                [(parts.len() as u64, length)].into_iter().chain(strided.loops.iter().copied()).collect();
             joined.view = Stored::Strided(Box::new(Strided { loops, ..(**strided).clone() }));
         }
         _ => return Err(different()),
