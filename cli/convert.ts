@@ -23,6 +23,7 @@ import { parseDType } from './dtype.js'
 import { errorCode, errorMessage, exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
+import { pairsOf } from './pairs.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
 import { settings } from './settings.js'
@@ -75,15 +76,6 @@ function shardSize(text: string): number {
   const size = parseBytes(text)
   if (size === undefined) throw new UsageError(`a size is a number of bytes, such as 5GB or 512MiB, got ${text}`)
   return size
-}
-
-/** Splits each pair at its `=`. */
-export function pairsOf(option: string, usage: string, pairs: readonly string[]): [string, string][] {
-  return pairs.map((pair) => {
-    const at = pair.indexOf('=')
-    if (at < 1) throw new UsageError(`${option} takes ${usage}, got ${pair}`)
-    return [pair.slice(0, at), pair.slice(at + 1)]
-  })
 }
 
 /** Names as `ztensor ls` shows them, with patterns. */

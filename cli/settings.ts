@@ -1,6 +1,7 @@
 // Values of metadata on the command line.
 import type { AttributeValue } from '../index.js'
 import { UsageError } from './failure.js'
+import { pairsOf } from './pairs.js'
 
 /** The JSON value of a text; undefined if it is none, or a number that JavaScript would round. */
 function jsonValue(text: string): AttributeValue | undefined {
@@ -22,10 +23,7 @@ export function settings(
   isText: (key: string) => boolean,
 ): Record<string, AttributeValue> {
   const values: Record<string, AttributeValue> = Object.create(null)
-  for (const one of given) {
-    const at = one.indexOf('=')
-    if (at < 1) throw new UsageError(`${option} takes key=value, such as ${option} general.name=Llama, got '${one}'`)
-    const [key, text] = [one.slice(0, at), one.slice(at + 1)]
+  for (const [key, text] of pairsOf(option, 'KEY=VALUE', given)) {
     if (Object.hasOwn(values, key)) throw new UsageError(`${option} has the key '${key}' twice`)
     values[key] = isText(key) ? text : (jsonValue(text) ?? text)
   }

@@ -158,6 +158,8 @@ export async function editMetadata(path: string | URL, options?: EditMetadataOpt
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   const request: MetadataRequest = { inPlace, types, remove, rename: [], drop, limits }
   try {
+    // An abort in the same turn as the call prevents the edit, however fast that is.
+    await undefined
     job.signal?.throwIfAborted()
     const byPattern = typeof rename === 'function' || Object.keys(rename ?? {}).some((from) => from.includes('*'))
     if (byPattern || drop.some(isPattern)) {
