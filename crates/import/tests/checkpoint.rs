@@ -350,6 +350,8 @@ fn other_architectures_are_refused_by_name() {
         assert!(error.message().contains(part), "{part} in {error}");
     }
     assert!(classes().any(|class| class == "GptOssForCausalLM"));
+    let long = changed(&held, "config.json", "LlamaForCausalLM", &"x".repeat(10_000));
+    assert!(planned(&long, &sources).unwrap_err().message().contains("names: (name) => …"));
     let none = changed(&held, "config.json", "\"architectures\"", "\"others\"");
     assert_eq!(planned(&none, &sources).unwrap_err().code(), Code::UnsupportedEncoding);
 }
@@ -514,7 +516,7 @@ fn tensors_that_do_not_fit_are_refused_by_name() {
 }
 
 #[test]
-fn the_folder_of_the_pooling_is_beside_the_weights() {
+fn the_folder_of_the_pooling_is_next_to_the_weights() {
     let json = fixture("bert.json");
     let (held, sources) = (files(&json), sources(&json));
     for path in ["../secrets", "/etc", "a/../../b", "", "a\\\\..\\\\b"] {

@@ -184,16 +184,18 @@ fn architecture(config: &Document) -> Result<&'static Architecture> {
         Some(name) => Some(name),
         None => of(&root)?,
     };
-    let known = || classes().collect::<Vec<_>>().join(", ");
-    let way_out = "for another, give the names with option rename, and option metadata";
+    // The way out comes first: a message has a maximum length.
+    let way_out = || {
+        let known = classes().collect::<Vec<_>>().join(", ");
+        format!("give the names with option rename, and option metadata, or use one of {known}")
+    };
     let Some(name) = name else {
-        let message = format!("'config.json' has no \"architectures\"; known are {}; {way_out}", known());
+        let message = format!("'config.json' has no \"architectures\": {}", way_out());
         return Err(Error::new(Code::UnsupportedEncoding, message));
     };
     let mut all = FAMILIES.iter().flat_map(|family| family.iter());
     all.find(|architecture| architecture.classes.contains(&name.as_str())).ok_or_else(|| {
-        let message =
-            format!("the architecture {:?} is unknown; known are {}; {way_out}", short(&name, 80), known());
+        let message = format!("the architecture {:?} is unknown: {}", short(&name, 80), way_out());
         Error::new(Code::UnsupportedEncoding, message)
     })
 }
