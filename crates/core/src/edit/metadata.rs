@@ -16,7 +16,7 @@ use crate::formats::{
 };
 use crate::inject;
 use crate::limits::Limits;
-use crate::model::{Builder, Catalog};
+use crate::model::{Builder, Catalog, Component};
 use crate::sinks::front::{self, Front, Method};
 use crate::sinks::in_place::InPlaceFile;
 use crate::sinks::original::Original;
@@ -131,7 +131,7 @@ fn check(
         others.next().is_some_and(|after| {
             after.name() == renamed.get(&before.ordinal()).copied().unwrap_or(before.name())
                 && after.shape() == before.shape()
-                && offsets.eq(after.components().iter().map(|part| part.offset()))
+                && offsets.eq(after.components().iter().map(Component::offset))
         })
     });
     if same && others.next().is_none() && new.data() == front.bytes.len() as u64 {
@@ -202,7 +202,7 @@ fn rename_all(edit: &mut Edit, renames: &[(String, String)]) -> Result<()> {
             edit.rename(old, new)?;
             continue;
         }
-        let free = (0_u64..).map(|number| format!("{new}.{number}")).find(|name| !edit.contains(name));
+        let free = (0..u64::MAX).map(|number| format!("{new}.{number}")).find(|name| !edit.contains(name));
         let free = free.unwrap_or_default();
         edit.rename(old, &free)?;
         later.push((free, new));
@@ -214,7 +214,7 @@ fn rename_all(edit: &mut Edit, renames: &[(String, String)]) -> Result<()> {
 fn attribute_changes(catalog: &Catalog, changes: &HeaderChanges) -> Result<AttributeChanges> {
     let old = catalog.attributes.values()?;
     let texts = old.iter().filter_map(|(key, value)| Some((key.as_text()?, value)));
-    changes.check_keys(texts.clone().map(|(key, _)| key))?;
+    changes.check_keys(&texts.clone().map(|(key, _)| key))?;
     let old: HashMap<&str, &Value> = texts.collect();
     let set = changes.set.iter().filter(|one| old.get(&*one.key) != Some(&&one.value));
     let set = set.map(|one| (Value::from(&*one.key), Some(one.value.clone())));

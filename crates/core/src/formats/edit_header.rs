@@ -72,7 +72,7 @@ impl HeaderChanges {
     }
 
     /// Fails unless each removed key is one of `keys`, and no key is changed twice.
-    pub fn check_keys<'k>(&self, keys: impl Iterator<Item = &'k str> + Clone) -> Result<()> {
+    pub fn check_keys<'k>(&self, keys: &(impl Iterator<Item = &'k str> + Clone)) -> Result<()> {
         let known: HashSet<&str> = keys.clone().collect();
         let mut seen = HashSet::new();
         for key in self.remove.iter().chain(self.set.iter().map(|one| &one.key)) {

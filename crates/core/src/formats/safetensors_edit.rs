@@ -189,7 +189,7 @@ impl Header {
     /// Encodes the metadata with its key; `None` if there is none.
     fn changed_metadata(&self, changes: &HeaderChanges) -> Result<Option<Cow<'_, str>>> {
         let old = self.metadata.as_ref().map_or(&[][..], |metadata| &metadata.texts);
-        changes.check_keys(old.iter().map(|(key, _)| &**key))?;
+        changes.check_keys(&old.iter().map(|(key, _)| &**key))?;
         if changes.set.is_empty() && changes.remove.is_empty() {
             return Ok(self.metadata.as_ref().map(|metadata| self.text(&metadata.whole).into()));
         }

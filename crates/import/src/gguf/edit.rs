@@ -119,7 +119,7 @@ impl Editable {
     /// Encodes the metadata, and counts its keys.
     fn metadata(&self, changes: &HeaderChanges) -> Result<(u64, Vec<u8>)> {
         let known: HashSet<&str> = self.pairs().map(|pair| pair.key).collect();
-        changes.check_keys(self.pairs().map(|pair| pair.key))?;
+        changes.check_keys(&self.pairs().map(|pair| pair.key))?;
         let set: HashMap<&str, &Setting> = changes.set.iter().map(|one| (&*one.key, one)).collect();
         let gone: HashSet<&str> = changes.remove.iter().map(|key| &**key).collect();
         let (mut count, mut bytes) = (0, Vec::new());
