@@ -351,7 +351,7 @@ fn other_architectures_are_refused_by_name() {
     }
     assert!(classes().any(|class| class == "GptOssForCausalLM"));
     let long = changed(&held, "config.json", "LlamaForCausalLM", &"x".repeat(10_000));
-    assert!(planned(&long, &sources).unwrap_err().message().contains("names: (name) => …"));
+    assert!(planned(&long, &sources).unwrap_err().message().contains("option rename"));
     let none = changed(&held, "config.json", "\"architectures\"", "\"others\"");
     assert_eq!(planned(&none, &sources).unwrap_err().code(), Code::UnsupportedEncoding);
 }
