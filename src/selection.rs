@@ -232,7 +232,9 @@ impl Selection {
             }
             if let Some(kind) = Kind::of("mxfp4") {
                 let target = Arc::new(Target::new(kind));
-                mxfp4.into_iter().for_each(|ordinal| casts.quantize(ordinal, &target, None));
+                for ordinal in mxfp4 {
+                    casts.quantize(ordinal, &target, None);
+                }
             }
             let dtype = common_dtype(&catalog);
             inner.derived = Some(Arc::new(catalog));

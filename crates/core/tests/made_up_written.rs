@@ -76,7 +76,7 @@ static BEHIND: WriteFormat = WriteFormat {
     magic: BEHIND_MAGIC,
     index: Index::Last(spell),
     attributes: FileAttributes::Any,
-    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
+    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true, attribute: None }),
     check_attributes: |attributes, _| match attributes.len() {
         0..=1 => Ok(()),
         _ => Err(Error::new(Code::InvalidArg, "Behind has one attribute at most")),
@@ -269,7 +269,8 @@ fn unsupported_tensors_and_attributes_are_rejected() {
     assert!(!refused("before", 0) && refused("before", 1));
     assert!(!refused("behind", 1) && refused("behind", 2));
     let mut writer = Writer::create(&path, settings("behind")).unwrap();
-    assert!(writer.set_attributes(&attributes(1)).is_ok() && writer.set_attributes(&attributes(2)).is_err());
+    assert!(writer.take_attributes(&attributes(1), Vec::new()).is_ok());
+    assert!(writer.take_attributes(&attributes(2), Vec::new()).is_err());
 }
 
 #[test]

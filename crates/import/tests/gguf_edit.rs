@@ -294,7 +294,7 @@ fn values_get_the_old_type_or_an_inferred_one_or_the_requested_one() {
             (typed("new", "int8", list(&[-128, 127])), 101, None),
         ] {
             fs::write(&path, file.bytes()).unwrap();
-            edit(&path, &setting(&[one.clone()]), false).unwrap();
+            edit(&path, &setting(std::slice::from_ref(&one)), false).unwrap();
             let bytes = fs::read(&path).unwrap();
             let (key, value) = (Value::from(&*one.key), read.unwrap_or(one.value));
             let found = metadata(&bytes).into_iter().find(|(known, _)| *known == key).unwrap();

@@ -51,6 +51,7 @@ pub fn kept(catalog: &Catalog, dropped: &HashSet<usize>, data: u64, total: u64) 
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // ranges of bytes that are kept: often one
 mod tests {
     use super::*;
     use crate::limits::Limits;

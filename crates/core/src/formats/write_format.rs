@@ -239,6 +239,9 @@ pub enum Sharding {
     Checkpoint(&'static Checkpoint),
 }
 
+/// Bytes to write, and their offset in the file.
+pub type Patch = (u64, Vec<u8>);
+
 /// A model in numbered files.
 #[derive(Debug)]
 pub struct Checkpoint {
@@ -248,7 +251,7 @@ pub struct Checkpoint {
     pub is_indexed: bool,
     /// Returns the bytes, and their offsets, that state the position of a file in the set. They are written when the number of files is
     /// known. The encoder reserves them if the catalog is part of a set.
-    pub stated: fn(SetPart) -> Result<Vec<(u64, Vec<u8>)>>,
+    pub stated: fn(SetPart) -> Result<Vec<Patch>>,
 }
 
 /// The data shards of a root: files that contain only blobs. A root may refer to blobs of other files, too.

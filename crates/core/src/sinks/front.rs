@@ -203,6 +203,7 @@ impl AtomicFile {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // ranges of bytes that are kept: often one
 mod tests {
     use std::fs;
     use std::path::PathBuf;
@@ -260,10 +261,10 @@ mod tests {
                 let put = if in_place { write_in_place } else { replace };
                 put(original, &front, &Watch::default()).unwrap();
                 let mut wanted = bytes.clone();
-                kept.iter().for_each(|range| {
+                for range in &kept {
                     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
                     wanted.extend(&content[range]);
-                });
+                }
                 assert!(fs::read(&path).unwrap() == wanted, "{name} {in_place}");
             }
         }

@@ -153,7 +153,7 @@ fn scalar(value: &Value, kind: u32, spelling: Spelling, to: &mut Vec<u8>) -> Res
         (STRING | BOOL, _) => return Ok(false),
         (_, Value::Integer(value)) => {
             let (value, width) = (i128::from(*value), width(kind).unwrap_or_default());
-            if !range(kind).contains(&value) {
+            if range(kind).is_none_or(|range| !range.contains(&value)) {
                 return Ok(false);
             }
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -179,8 +179,8 @@ fn float(value: &Value) -> Option<f64> {
 }
 
 /// Returns the values of a type of integers.
-fn range(kind: u32) -> std::ops::RangeInclusive<i128> {
-    match kind {
+fn range(kind: u32) -> Option<std::ops::RangeInclusive<i128>> {
+    Some(match kind {
         0 => 0..=u8::MAX.into(),
         1 => i8::MIN.into()..=i8::MAX.into(),
         2 => 0..=u16::MAX.into(),
@@ -189,8 +189,8 @@ fn range(kind: u32) -> std::ops::RangeInclusive<i128> {
         5 => i32::MIN.into()..=i32::MAX.into(),
         10 => 0..=u64::MAX.into(),
         11 => i64::MIN.into()..=i64::MAX.into(),
-        _ => 0..=-1,
-    }
+        _ => return None,
+    })
 }
 
 /// Infers the type of a value, or of the items of an array: that of the key, if it fits, else like gguf-py. An integer beyond int32, for
@@ -213,7 +213,7 @@ fn inferred(value: &Value, usual: Option<ValueType>) -> std::result::Result<u32,
     let is_float = usual == Some(ValueType::Float32);
     if !is_float && items.iter().all(|item| matches!(item, Value::Integer(_))) {
         let fits = |&kind: &u32| {
-            let range = range(kind);
+            let Some(range) = range(kind) else { return false };
             items.iter().all(|item| item.as_integer().is_some_and(|item| range.contains(&item.into())))
         };
         let usual = usual.map(ValueType::number);

@@ -239,6 +239,7 @@ impl Role {
 }
 
 /// The rules, and how many tensors of a role were seen.
+#[allow(clippy::struct_excessive_bools)] // properties of the model, each of its own meaning
 struct Rules<'m> {
     mixture: &'m Mixture,
     is_falcon: bool,
@@ -399,16 +400,12 @@ impl<'m> Rules<'m> {
         let (seen, grouped) = (self.values_seen, self.grouped >= 4);
         self.values_seen += 1;
         let mut kind = match self.mixture.name {
-            "q2_k" if grouped => "q4_k",
+            "q2_k" | "q2_k_s" | "iq3_xxs" | "iq3_xs" | "iq3_s" if grouped => "q4_k",
             "q2_k" => "q3_k",
-            "q2_k_s" if grouped => "q4_k",
-            "iq3_xxs" if grouped => "q4_k",
             "iq3_xxs" if self.has_importance => "iq3_xxs",
             "iq3_xxs" => "iq3_s",
-            "iq3_xs" | "iq3_s" if grouped => "q4_k",
-            "iq3_m" => "q4_k",
             "q3_k_m" if seen < 2 => "q5_k",
-            "q3_k_m" => "q4_k",
+            "q3_k_m" | "iq3_m" => "q4_k",
             "q3_k_l" => "q5_k",
             "iq4_nl" | "iq4_xs" if grouped => "q5_k",
             "q4_k_m" | "q5_k_m" if needs_more_bits(seen, self.values) => "q6_k",
