@@ -2,6 +2,8 @@
 //! infers.
 #![forbid(unsafe_code)]
 
+use std::ops::RangeInclusive;
+
 use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Setting;
@@ -47,7 +49,7 @@ pub fn put(setting: &Setting, old: Option<&Pair<'_>>, spelling: Spelling, to: &m
         to.extend(encoded);
         return Ok(());
     }
-    let kind = inferred(value).map_err(|what| refused(what))?;
+    let kind = inferred(value).map_err(&refused)?;
     let encoded = typed(value, kind, spelling)?;
     to.extend(encoded.ok_or_else(|| refused("no type of GGUF can hold the value"))?);
     Ok(())
@@ -105,7 +107,7 @@ fn scalar(value: &Value, kind: u32, spelling: Spelling, to: &mut Vec<u8>) -> Res
         (STRING | BOOL, _) => return Ok(false),
         (_, Value::Integer(value)) => {
             let (value, width) = (i128::from(*value), width(kind).unwrap_or_default());
-            if !range(kind).contains(&value) {
+            if !range(kind).is_some_and(|range| range.contains(&value)) {
                 return Ok(false);
             }
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -130,9 +132,9 @@ fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// Returns the values of a type of integers.
-fn range(kind: u32) -> std::ops::RangeInclusive<i128> {
-    match kind {
+/// Returns the values of a type of integers; `None` for any other type.
+fn range(kind: u32) -> Option<RangeInclusive<i128>> {
+    Some(match kind {
         0 => 0..=u8::MAX.into(),
         1 => i8::MIN.into()..=i8::MAX.into(),
         2 => 0..=u16::MAX.into(),
@@ -141,8 +143,8 @@ fn range(kind: u32) -> std::ops::RangeInclusive<i128> {
         5 => i32::MIN.into()..=i32::MAX.into(),
         10 => 0..=u64::MAX.into(),
         11 => i64::MIN.into()..=i64::MAX.into(),
-        _ => 0..=-1,
-    }
+        _ => return None,
+    })
 }
 
 /// Infers the type of a value, or of the items of an array, like gguf-py. An integer beyond int32, for which that has no rule, gets the
@@ -163,8 +165,8 @@ fn inferred(value: &Value) -> std::result::Result<u32, &'static str> {
     }
     if items.iter().all(|item| matches!(item, Value::Integer(_))) {
         let fits = |&kind: &u32| {
-            let range = range(kind);
-            items.iter().all(|item| item.as_integer().is_some_and(|item| range.contains(&item.into())))
+            let holds = |item: i128| range(kind).is_some_and(|range| range.contains(&item));
+            items.iter().all(|item| item.as_integer().is_some_and(|item| holds(item.into())))
         };
         return INTEGERS.into_iter().find(fits).ok_or("no type of GGUF holds all of these integers");
     }
