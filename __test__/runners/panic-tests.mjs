@@ -15,9 +15,8 @@ runOrExit('cargo', ['build', '--quiet', '--features', 'fault-injection'])
 for (const part of ['package.json', 'dist']) cpSync(join(root, part), join(folder, part), { recursive: true })
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
 cpSync(join(root, 'target/debug', library), join(folder, `ztensor.${hostPlatform}.node`))
-const { append, compact, compare, convert, create, editMetadata, openSync, open, toFloat32, ZTensorError } = createRequire(
-  join(folder, 'package.json'),
-)(folder)
+const { append, compact, compare, convert, create, editMetadata, openSync, open, toFloat32, ZTensorError } =
+  createRequire(join(folder, 'package.json'))(folder)
 
 const scratch = join(folder, 'files')
 mkdirSync(scratch)
