@@ -207,6 +207,54 @@ def gpt_oss_tokenizer(folder):
     (folder / "chat_template.jinja").write_text(TEMPLATE)
 
 
+def edited(name, made, post=None, settings=None, merges=None, template=None):
+    """A tokenizer with another post-processor, other settings, and merges or the chat template in files of their own."""
+
+    def make(folder):
+        made(folder)
+        path = folder / "tokenizer.json"
+        saved = json.loads(path.read_text())
+        if post:
+            saved["post_processor"] = post(saved)
+        if merges == "text":
+            saved["model"]["merges"] = [" ".join(pair) for pair in saved["model"]["merges"]]
+        if merges == "file":
+            (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(" ".join(pair) for pair in saved["model"]["merges"]) + "\n")
+        path.write_text(json.dumps(saved))
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **(settings or {})}))
+        if template:
+            (folder / "chat_template.jinja").unlink(missing_ok=True)
+            (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+
+    make.__name__ = name
+    return make
+
+
+def number(saved, text):
+    return next(token["id"] for token in saved["added_tokens"] if token["content"] == text)
+
+
+def roberta(saved):
+    return {"type": "RobertaProcessing", "sep": ["<|im_end|>", number(saved, "<|im_end|>")], "cls": ["<|im_start|>", number(saved, "<|im_start|>")], "trim_offsets": True, "add_prefix_space": False}
+
+
+def template_of(single, pair, sequence=True):
+    """`$A` and `$B` stand for texts, all else for tokens."""
+
+    def post(saved):
+        part = lambda text, kind: {"Sequence": {"id": text[1], "type_id": kind}} if text[0] == "$" else {"SpecialToken": {"id": text, "type_id": kind}}
+        tokens = {text for text in single + pair if text[0] != "$"}
+        made = {
+            "type": "TemplateProcessing", "single": [part(text, 0) for text in single], "pair": [part(text, 0) for text in pair],
+            "special_tokens": {text: {"id": text, "ids": [number(saved, text)], "tokens": [text]} for text in sorted(tokens)},
+        }
+        plain = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
+        return {"type": "Sequence", "processors": [plain, made]} if sequence else made
+
+    return post
+
+
 def added(text):
     return {"__type": "AddedToken", "content": text, "lstrip": False, "normalized": True, "rstrip": False, "single_word": False}
 
@@ -388,6 +436,9 @@ CHECKPOINTS = [
     ("llama-null", llama2_tokenizer, None, transformer("llama", drop=OLD, after=settings(head_dim=None, num_key_value_heads=None, rope_scaling=None, rope_theta=10000.0, eos_token_id=[2, 5]), **{**SMALL, "num_key_value_heads": 4}, vocab_size=366)),
     ("qwen3-null", qwen_tokenizer, "qwen2", transformer("qwen3", after=settings(num_key_value_heads=None, pad_token_id=None, bos_token_id=3, eos_token_id=4), **{**SMALL, "num_key_value_heads": 4}, vocab_size=420, head_dim=32)),
     ("gemma2-half", gemma_tokenizer, None, transformer("gemma2", "float16", **SMALL, vocab_size=366, head_dim=32)),
+    ("qwen2-roberta", edited("qwen_roberta", qwen_tokenizer, roberta, {"bos_token": "<|im_start|>"}, merges="text"), "qwen2", transformer("qwen2", **SMALL, vocab_size=420)),
+    ("qwen2-turns", edited("qwen_turns", qwen_tokenizer, template_of(["$A", "<|endoftext|>"], ["$A", "<|endoftext|>", "$B", "<|endoftext|>"]), template=TEMPLATE), "qwen2", transformer("qwen2", **SMALL, vocab_size=420)),
+    ("qwen2-separated", edited("qwen_separated", qwen_tokenizer, template_of(["<|im_start|>", "$A"], ["<|im_start|>", "$A", "<|im_end|>", "<|im_end|>", "$B"], False), {"add_bos_token": True, "cls_token": "<|im_start|>"}, merges="file"), "qwen2", transformer("qwen2", **SMALL, vocab_size=420)),
     ("llama-linear", llama2_tokenizer, None, transformer("llama", drop=OLD, after=settings(rope_theta=50000.0, rope_scaling={"type": "linear", "factor": 2.0}), **SMALL, vocab_size=366)),
     ("llama-old-rope", llama3_tokenizer, "llama-bpe", transformer("llama", drop=OLD | {"head_dim"}, after=settings(rope_theta=500000.0, rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}), **{**SMALL, "hidden_size": 256}, vocab_size=410)),
     ("mistral", llama2_tokenizer, None, transformer("mistral", **SMALL, vocab_size=366, head_dim=32, sliding_window=64)),
@@ -492,6 +543,7 @@ def make(base, converter, words, numbers=None):
 FIXTURES = {
     "llama", "llama-spm", "llama-hf", "qwen2", "qwen3", "gemma2", "gemma3-vision", "phi3", "phi4", "qwen2moe", "qwen2moe-fused", "qwen3moe",
     "mixtral", "phimoe", "gpt-oss", "gpt-oss-mxfp4", "deepseek-v2", "deepseek-v3-published", "bert", "nomic-bert", "gemma4", "gemma4-moe",
+    "qwen2-roberta", "qwen2-turns", "qwen2-separated",
 }
 
 

@@ -246,7 +246,7 @@ fn plans_equal_what_the_reference_writes() {
         .filter(|name| name != "tokenizers")
         .collect();
     names.sort();
-    assert_eq!(names.len(), 22);
+    assert_eq!(names.len(), 25);
     for name in names {
         let fixture = fixture(&name);
         let sources = sources(&fixture);
