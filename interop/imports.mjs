@@ -7,6 +7,7 @@ import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
 import { compareGuide, compareGuideOfTorch } from './guide.mjs'
 import { compareHdf5 } from './hdf5.mjs'
+import { compareLlama } from './llama.mjs'
 import { compareMutated } from './mutated.mjs'
 import { compareNumpy, readOurs } from './numpy.mjs'
 import { compareOnnx } from './onnx.mjs'
@@ -31,6 +32,7 @@ export const imports = [
   { name: 'gguf 0.19.0', of: 'mutated files that both read', compare: compareMutated('gguf') },
   { name: 'onnx 1.23.2', of: 'mutated files that both read', compare: compareMutated('onnx') },
   { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
+  { name: 'node-llama-cpp 3.21.1', of: 'whole files quantized', heavy: true, compare: compareLlama },
   { name: 'llama-cpp-python 0.3.36', of: 'plans of checkpoints', heavy: true, compare: compareCheckpoints },
   { name: 'flax 0.12.8', of: 'files of flax', heavy: true, compare: compareFlax },
   { name: 'paddlepaddle 3.3.1', of: 'files of paddle', heavy: true, compare: comparePaddle },

@@ -2,7 +2,7 @@
 //!
 //! A module holds:
 //! - `FORMAT`, its row: the name used by [`Container`], file extensions, `detect`, `parse`, and what it can hold when it is written
-//!   (nothing, except for NumPy).
+//!   (nothing, except for NumPy and GGUF).
 //! - `detect`, which reads the first and last 64 KiB through [`Probe`] and returns its confidence. It parses nothing and never
 //!   uses a file's name. Formats that share a kind of archive are distinguished by the names of its members.
 //! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It returns where bytes are
