@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { convert, create, finishJob, open, openSync, planJob, runTask, verify } from 'ztensor'
+import { convert, create, finishJob, open, openSync, planJob, runTask, saveFile, verify } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model, runAll, sent } from '../helpers/tasks.mjs'
@@ -469,4 +469,16 @@ test('three hundred shards are ended by a process that may have few files open',
     const { stdout } = await promisify(execFile)(program, [...args, '-e', script, path('input.json')], { cwd: root })
     t.is(stdout.trim(), '300')
   }
+})
+
+test('a job that would skip every tensor is refused, and so is one of a format whose shards are not written by tasks', async (t) => {
+  const { path } = scratchFolder()
+  const source = path('complex.zt')
+  await saveFile(source, { a: { dtype: 'complex128', shape: [1], data: new Uint8Array(16) } }, { version: '2' })
+  const refused = async (target, options, message) => {
+    const error = await rejectionOf(() => planJob('convert', source, path(target), options))
+    t.regex(error.message, message)
+  }
+  await refused('x.safetensors', { skip: true }, /^no tensor is left: .*complex128/)
+  await refused('x.gguf', {}, /the tasks of a job write zTensor 2 or safetensors, not gguf/)
 })

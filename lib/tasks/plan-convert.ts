@@ -20,6 +20,7 @@ import {
   type ConvertOptions,
   choose,
   newSelection,
+  nothingLeft,
   refusal,
   refusalsOf,
   type Skips,
@@ -49,6 +50,9 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onP
   /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
   overwrite?: boolean | undefined
 }
+
+/** The formats whose shards can be written on different machines. */
+const DIVIDED: readonly string[] = ['zt', 'safetensors']
 
 /** The default of `maxShardBytes`, as on the Hugging Face hub. */
 const SHARD = 5e9
@@ -151,6 +155,11 @@ export async function planConvert(
   const own = jsonAttributes(read.attributes)
   const given = { ...formatted, format, version, maxShardBytes: most, attributes: own }
   const request = writeRequest({ ...given, attributes: own === false ? {} : own })
+  if (!DIVIDED.includes(format))
+    throw invalid(
+      TypeError,
+      `the tasks of a job write zTensor 2 or safetensors, not ${format}: use convert on one machine`,
+    )
   if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
   const casts = new Casts(read.cast, read.dtype)
   const { signal } = read
@@ -239,6 +248,8 @@ async function check(
   const writing = writingOfId(writeFormat) as Writing
   const failed = refused.filter((error) => !skips(error))
   if (failed.length > 0) throw refusal(failed, writing.title)
+  const left = refused.filter(({ tensor }) => tensor !== undefined).length
+  if (left > 0 && left === selected.tensors) throw nothingLeft(refused)
   const bare = await bareOf(selection)
   if (!own || selected.attributes) return { attributes: given.attributes, leftOut: summary(bare) }
   // `skip` leaves out what `strictAttributes` refuses.

@@ -181,7 +181,7 @@ export function refusal(refusals: readonly ZTensorError[], target: string): ZTen
 }
 
 /** The error if `skip` would skip every tensor. */
-function nothingLeft(refused: readonly ZTensorError[]): ZTensorError {
+export function nothingLeft(refused: readonly ZTensorError[]): ZTensorError {
   const { code, tensor, component, rule } = refused[0] as ZTensorError
   const message = `no tensor is left: ${summary(refused).join('; ')}`
   return new ZTensorError(code, message, { tensor, component, rule, cause: refused })
