@@ -1,12 +1,13 @@
 // Checkpoints of the Hugging Face hub to GGUF, from their folder to the file. The plans of all architectures are compared with those of
 // llama.cpp's converter in crates/import/tests/checkpoint.rs, and their files in `npm run interop`.
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, diff, openSync, saveFile } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { weights } from '../helpers/tiny-models.mjs'
+import { serveFiles } from '../remote/web.mjs'
 
 const WIDTH = 64
 const HEADS = 4
@@ -165,6 +166,22 @@ test('a checkpoint is quantized while it is converted: as its GGUF is afterwards
   t.deepEqual([...a.keys()], [...b.keys()])
   t.true((await diff(twice, once)).same)
   t.deepEqual({ ...a.attributes }, { ...b.attributes })
+})
+
+test('a checkpoint behind a URL gives the same file', async (t) => {
+  const { folder, weights: path } = await checkpoint()
+  const names = ['model.safetensors', 'config.json', 'tokenizer.json', 'tokenizer_config.json']
+  const files = Object.fromEntries(names.map((name) => [`hub/${name}`, readFileSync(join(folder, name))]))
+  const web = await serveFiles(t, files)
+  const [near, remote] = [scratchPath('n.gguf'), scratchPath('r.gguf')]
+  const metadata = { 'general.name': 'same' }
+  await convert(path, near, { metadata })
+  const { tensors } = await convert(web.url('/hub/model.safetensors?x=1'), remote, { metadata })
+  t.is(tensors, 12)
+  t.deepEqual(readFileSync(remote), readFileSync(near))
+  // Without a name of one's own, it is that of the folder.
+  await convert(web.url('/hub/model.safetensors'), remote, { overwrite: true })
+  t.is(openSync(remote).attributes['general.name'], 'Hub')
 })
 
 test('without the configuration of a model, or with rename, tensors are copied under their own names', async (t) => {
