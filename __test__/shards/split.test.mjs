@@ -101,7 +101,7 @@ test('BTF is not written in shards', async (t) => {
   const { path } = scratchFolder()
   const error = await rejectionOf(() => create(path('m.btf'), { format: 'btf', maxShardBytes: 1 }))
   t.is(error.code, 'ZT_INVALID_ARG')
-  t.regex(error.message, /zTensor 2 and safetensors/)
+  t.regex(error.message, /zTensor 2, safetensors and GGUF/)
 })
 
 test('a file is converted into shards and back', async (t) => {

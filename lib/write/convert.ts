@@ -144,14 +144,6 @@ export function validateDequantize(value: unknown): (typeof DEQUANTIZED)[number]
   return validateOneOf('dequantize', DEQUANTIZED, value)
 }
 
-/** The types that tensors were quantized to. */
-export interface QuantizeResult {
-  /** The number of tensors of each type. Tensors that stay as they are do not count. */
-  readonly types: Readonly<Record<string, number>>
-  /** Tensors whose rows are not whole blocks of the wanted type. */
-  readonly fallbacks: readonly { readonly tensor: string; readonly wanted: string; readonly type: string }[]
-}
-
 /** The result of a conversion. */
 export interface ConvertResult {
   /** Number of tensors written. */
@@ -163,8 +155,16 @@ export interface ConvertResult {
   readonly skipped: readonly ZTensorError[]
   /** Number of tensors that were skipped: 0 without `skip`. */
   readonly skippedTensors: number
-  /** The types of quantized tensors; undefined without `quantize`. */
-  readonly quantized: QuantizeResult | undefined
+  /**
+   * The types that tensors were quantized to, undefined without `quantize`: the number of tensors of each type, without those that stay as
+   * they are; and the tensors whose rows are not whole blocks of the wanted type.
+   */
+  readonly quantized:
+    | {
+        readonly types: Readonly<Record<string, number>>
+        readonly fallbacks: readonly { readonly tensor: string; readonly wanted: string; readonly type: string }[]
+      }
+    | undefined
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
   /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
@@ -408,7 +408,7 @@ async function takeCheckpoint(
 
 /** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
 interface Quantization {
-  readonly result: QuantizeResult
+  readonly result: NonNullable<ConvertResult['quantized']>
   readonly metadata: Readonly<Record<string, AttributeValueInput>> | undefined
 }
 
