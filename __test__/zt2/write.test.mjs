@@ -173,7 +173,7 @@ const OPTIONS = [
   ['frames in another version', { version: '1.0', compression: { frameSize: 4096 } }, /zTensor 2/],
   ['frames that are too large', { version: '2', canonical: false, compression: { frameSize: 2 ** 24 + 1 } }, /2\^24/],
   ['shards of a canonical file', { version: '2', canonical: true, maxShardBytes: 1 }, /canonical: false/],
-  ['shards of another version', { version: '1.0', maxShardBytes: 1 }, /zTensor 2 and safetensors/],
+  ['shards of another version', { version: '1.0', maxShardBytes: 1 }, /zTensor 2, safetensors and GGUF/],
   ['a generator', { version: '2', generator: 'x' }, /generator/],
   ['an attribute without a name', { version: '2', attributes: { '': 1 } }, /empty/, 'ZT_BAD_INDEX'],
   ['an attribute whose name is not text', { version: '2', attributes: new Map([[1, 2]]) }, /texts/],
