@@ -1516,8 +1516,8 @@ export interface ConvertResult {
 	/** Number of tensors that were skipped: 0 without `skip`. */
 	readonly skippedTensors: number;
 	/**
-	 * The types that tensors were quantized to, undefined without `quantize`: the number of tensors of each type, without those that stay as
-	 * they are; and the tensors whose rows are not whole blocks of the wanted type.
+	 * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; and the tensors
+	 * whose rows are not whole blocks of the wanted type.
 	 */
 	readonly quantized: {
 		readonly types: Readonly<Record<string, number>>;
@@ -1526,7 +1526,7 @@ export interface ConvertResult {
 			readonly wanted: string;
 			readonly type: string;
 		}[];
-	} | undefined;
+	};
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];
 	/** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */

@@ -221,7 +221,7 @@ async function opens(url: string): Promise<boolean> {
 const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
 
 /** The number of tensors of each type, and of those whose rows did not fit the wanted type. */
-function* quantizedLines({ types, fallbacks }: NonNullable<ConvertResult['quantized']>): Generator<string> {
+function* quantizedLines({ types, fallbacks }: ConvertResult['quantized']): Generator<string> {
   const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
   if (counts.length > 0) yield `types: ${counts.map(([type, count]) => `${count} ${type}`).join(', ')}`
   const pairs = new Map<string, { count: number; first: string }>()
@@ -250,7 +250,7 @@ function* lines(name: string, result: ConvertResult): Generator<string> {
       '  Later releases of the Python package cannot read it: write --version 1.2 for 1.0.2 to 1.2.3, --version 2 for 2.x.',
     )
   }
-  if (result.quantized !== undefined) yield* quantizedLines(result.quantized)
+  yield* quantizedLines(result.quantized)
   for (const clause of summary(result.skipped)) yield `${paint('yellow', 'left out')}: ${printable(clause)}`
 }
 

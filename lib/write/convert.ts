@@ -156,15 +156,13 @@ export interface ConvertResult {
   /** Number of tensors that were skipped: 0 without `skip`. */
   readonly skippedTensors: number
   /**
-   * The types that tensors were quantized to, undefined without `quantize`: the number of tensors of each type, without those that stay as
-   * they are; and the tensors whose rows are not whole blocks of the wanted type.
+   * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; and the tensors
+   * whose rows are not whole blocks of the wanted type.
    */
-  readonly quantized:
-    | {
-        readonly types: Readonly<Record<string, number>>
-        readonly fallbacks: readonly { readonly tensor: string; readonly wanted: string; readonly type: string }[]
-      }
-    | undefined
+  readonly quantized: {
+    readonly types: Readonly<Record<string, number>>
+    readonly fallbacks: readonly { readonly tensor: string; readonly wanted: string; readonly type: string }[]
+  }
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
   /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
@@ -408,7 +406,7 @@ async function takeCheckpoint(
 
 /** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
 interface Quantization {
-  readonly result: NonNullable<ConvertResult['quantized']>
+  readonly result: ConvertResult['quantized']
   readonly metadata: Readonly<Record<string, AttributeValueInput>> | undefined
 }
 
@@ -641,7 +639,7 @@ export async function convertFile(
     await writer.finish()
     const result = {
       tensors: left.tensors,
-      quantized: quantization?.result,
+      quantized: quantization?.result ?? { types: {}, fallbacks: [] },
       skipped: [...skipped, ...bare, ...leftOut, ...(checkpoint?.leftOut ?? [])],
       skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,
