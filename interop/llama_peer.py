@@ -8,6 +8,7 @@ the path that the target records. Prints the result of each: 0 for success.
 
 import ctypes
 import json
+import os
 import pathlib
 import sys
 
@@ -81,7 +82,7 @@ llama.llama_model_quantize.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.
 results = []
 for file_type, target, weights in jobs:
     parameters = llama.llama_model_quantize_default_params()
-    parameters.file_type, parameters.threads = file_type, 2
+    parameters.file_type, parameters.threads = file_type, os.cpu_count()
     if weights is not None:
         (data, overrides), _arrays = importance(*weights)
         parameters.importance, parameters.overrides = (ctypes.cast(one, ctypes.c_void_p) for one in (data, overrides))
