@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use napi_derive::napi;
-use ztensor_core::convert::quantize::{SPLIT_MXFP4, Target, length};
+use ztensor_core::convert::quantize::{SPLIT_MXFP4, Target, check_weights, length};
 use ztensor_core::convert::{Casts, Chosen};
 use ztensor_core::edit::{AttributeChanges, apply};
 use ztensor_core::error::{Code, Error, Result};
@@ -180,19 +180,12 @@ pub fn choose(
 }
 
 /// Returns whether weights are to be used. Those of token embeddings are ignored if their number is wrong, as in llama.cpp.
-fn check_weights(name: &str, tensor: Tensor<'_>, weights: &[f32]) -> Result<bool> {
-    let shape = tensor.shape();
-    let matrices: u64 = shape.iter().rev().skip(2).product();
-    let wanted = matrices * shape.last().copied().unwrap_or(1);
-    if wanted == weights.len() as u64 {
-        return Ok(true);
+fn uses(name: &str, tensor: Tensor<'_>, weights: &[f32]) -> Result<bool> {
+    let is_embedding = matches!(name, "token_embd.weight" | "per_layer_token_embd.weight");
+    match check_weights(tensor, weights) {
+        Err(_) if is_embedding => Ok(false),
+        checked => checked.map(|()| true),
     }
-    if matches!(name, "token_embd.weight" | "per_layer_token_embd.weight") {
-        return Ok(false);
-    }
-    let message =
-        format!("the importance matrix has {} weights for this tensor, instead of {wanted}", weights.len());
-    Err(Error::new(Code::BadShape, message))
 }
 
 fn plain(kind: &str) -> Option<DType> {
@@ -246,7 +239,7 @@ impl Types<'_> {
         let target = self.targets.entry(kind).or_insert_with(|| Arc::new(Target::new(known)));
         let weights = self.importance.and_then(|importance| importance.weights.get(name));
         let weights = match weights {
-            Some(weights) => check_weights(name, tensor, weights)?.then(|| weights.as_slice().into()),
+            Some(weights) => uses(name, tensor, weights)?.then(|| weights.as_slice().into()),
             None if mixture::needs_importance(kind) && self.importance.is_some() => {
                 let message =
                     format!("the importance matrix has no weights for this tensor, and {kind} needs them");

@@ -3,7 +3,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::model::{Component, Tensor};
 use crate::read::Reading;
 use crate::work;
 use crate::write::Writer;
@@ -48,6 +49,36 @@ impl<'r, 'w> Batches<'r, 'w> {
     pub fn finish(self) -> Result<()> {
         push(self.writer, &self.ready)
     }
+}
+
+/// Collects the bytes of a component into batches of up to `batch` bytes, which are whole units of `unit` bytes, and calls `flush` with each.
+/// The last one may be empty. Verifies the digest of the component. Fails with `wrong_size` if a part of a unit is left.
+pub fn gather(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    component: &Component,
+    (batch, unit): (usize, usize),
+    wrong_size: fn() -> Error,
+    mut flush: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut waiting = Vec::with_capacity(batch);
+    reading.pieces(tensor, component, |piece| {
+        let mut piece = &*piece;
+        while !piece.is_empty() {
+            let (taken, rest) = piece.split_at(piece.len().min(batch - waiting.len()));
+            waiting.extend_from_slice(taken);
+            piece = rest;
+            if waiting.len() == batch {
+                flush(&waiting)?;
+                waiting.clear();
+            }
+        }
+        Ok(())
+    })?;
+    if !waiting.len().is_multiple_of(unit) {
+        return Err(wrong_size());
+    }
+    flush(&waiting)
 }
 
 fn push(writer: &mut Writer, bytes: &[u8]) -> Result<()> {

@@ -3,7 +3,7 @@
 //! loaded whole.
 #![forbid(unsafe_code)]
 
-use super::batches::Batches;
+use super::batches::{Batches, gather};
 use crate::checked::{bytes_of, index, product};
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::cast;
@@ -54,9 +54,8 @@ fn blocks(
     let batch = BATCH / elements * stored;
     let component = reading.component_of(tensor, Label::DATA)?;
     let mut batches = Batches::new(reading, writer);
-    let mut waiting = Vec::with_capacity(batch);
     let mut left = product(tensor.shape()).ok_or_else(too_large)?;
-    let mut flush = |waiting: &[u8]| {
+    let flush = |waiting: &[u8]| {
         let count = waiting.len() / stored * elements;
         left = left.checked_sub(count as u64).ok_or_else(too_many)?;
         add(&mut batches, dtype, (STEP, count), |first, out| {
@@ -65,23 +64,7 @@ fn blocks(
             block.fill(input.unwrap_or_default(), out)
         })
     };
-    reading.pieces(tensor, component, |piece| {
-        let mut piece = &*piece;
-        while !piece.is_empty() {
-            let (taken, rest) = piece.split_at(piece.len().min(batch - waiting.len()));
-            waiting.extend_from_slice(taken);
-            piece = rest;
-            if waiting.len() == batch {
-                flush(&waiting)?;
-                waiting.clear();
-            }
-        }
-        Ok(())
-    })?;
-    if !waiting.len().is_multiple_of(stored) {
-        return Err(too_many());
-    }
-    flush(&waiting)?;
+    gather(reading, tensor, component, (batch, stored), too_many, flush)?;
     if left > 0 { Err(too_many()) } else { batches.finish() }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ciborium::Value;
 
-use super::batches::Batches;
+use super::batches::{Batches, gather};
 use super::cast::Casts;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
@@ -196,6 +196,11 @@ impl Source {
     }
 }
 
+/// Fails with `ZT_BAD_SHAPE` unless there is a weight for each column of each matrix of a stack.
+pub fn check_weights(tensor: Tensor<'_>, weights: &[f32]) -> Result<()> {
+    Weights::of(tensor, weights).map(drop)
+}
+
 /// Weights of columns.
 struct Weights<'w> {
     /// Elements of a row.
@@ -279,7 +284,7 @@ fn blocks(
     let component = reading.component_of(tensor, Label::DATA)?;
     let mut left = product(tensor.shape()).ok_or_else(too_large)?;
     let mut batches = Batches::new(reading, writer);
-    let mut flush = |waiting: &[u8]| {
+    let flush = |waiting: &[u8]| {
         let count = waiting.len() / bytes * elements;
         left = left.checked_sub(count as u64).ok_or_else(wrong_size)?;
         batches.add(step_out, count / kind.elements() * kind.bytes(), |at, out| {
@@ -291,24 +296,7 @@ fn blocks(
         done += count;
         Ok(())
     };
-    let mut waiting = Vec::with_capacity(batch);
-    reading.pieces(tensor, component, |piece| {
-        let mut piece = &*piece;
-        while !piece.is_empty() {
-            let (taken, rest) = piece.split_at(piece.len().min(batch - waiting.len()));
-            waiting.extend_from_slice(taken);
-            piece = rest;
-            if waiting.len() == batch {
-                flush(&waiting)?;
-                waiting.clear();
-            }
-        }
-        Ok(())
-    })?;
-    if !waiting.len().is_multiple_of(bytes) {
-        return Err(wrong_size());
-    }
-    flush(&waiting)?;
+    gather(reading, tensor, component, (batch, bytes), wrong_size, flush)?;
     if left > 0 { Err(wrong_size()) } else { batches.finish() }
 }
 
