@@ -104,7 +104,7 @@ fn joined_block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
     block
 }
 
-/// Pushes the blocks of a tensor of [`SPLIT_MXFP4`]. Only the scales are loaded whole.
+/// Pushes the blocks of a tensor of [`SPLIT_MXFP4`]. The scales are loaded whole, and the blocks too if their rows change their order.
 fn join_blocks(reading: Reading<'_>, tensor: Tensor<'_>, writer: &mut Writer) -> Result<()> {
     let scales = reading.component(tensor, reading.component_of(tensor, Label::SCALES)?)?;
     let (mut scales, mut begun, mut output) = (scales.iter(), Vec::new(), Vec::new());
