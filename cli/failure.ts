@@ -110,6 +110,13 @@ function withFlags(message: string): string {
   })
 }
 
+/** What to do next, where the message does not say it already. */
+function hintFor(code: string, message: string): string | undefined {
+  if (code === 'ZT_BAD_MAGIC' && message.includes('not a tensor file known here')) return KNOWN
+  if (code === 'ZT_NOT_FOUND' && message.includes('in the metadata')) return '`ztensor metadata FILE` lists the keys.'
+  return hints[code]
+}
+
 /** Prints `error` on standard error and sets the exit code. */
 export function fail(error: unknown): void {
   const paint = painter(process.stderr)
@@ -118,9 +125,7 @@ export function fail(error: unknown): void {
   const known = errorCode(error) ?? 'ZT_INTERNAL'
   // Node's own errors of the file system have other codes.
   const code = known.startsWith('ZT_') ? known : 'ZT_IO'
-  // For files that are recognized as another format, the message already says what to do.
-  const unknown = code === 'ZT_BAD_MAGIC' && message.includes('not a tensor file known here')
-  const hint = error instanceof UsageError ? error.hint : unknown ? KNOWN : hints[code]
+  const hint = error instanceof UsageError ? error.hint : hintFor(code, message)
   const lines = [`${paint('red', 'ztensor:')} ${printable(message)} (${printable(code)})`]
   for (const line of hint === undefined ? rest : [...rest, hint]) lines.push(`  ${paint('dim', printable(line))}`)
   process.stderr.write(`${lines.join('\n')}\n`)

@@ -86,6 +86,7 @@ test('what cannot be done is one line, and the file stays', async (t) => {
   const bytes = readFileSync(path)
   for (const [args, code, hint] of [
     [['--remove', 'none'], 'ZT_NOT_FOUND', '"general.name"'],
+    [['--remove', 'none'], 'ZT_NOT_FOUND', '`ztensor metadata FILE` lists the keys.'],
     [['--set', 'none'], 'ZT_INVALID_ARG', 'KEY=VALUE'],
     [['--set', '=5'], 'ZT_INVALID_ARG', 'KEY=VALUE'],
     [['--set', 'a=1', '--set', 'a=2'], 'ZT_INVALID_ARG', 'twice'],

@@ -375,7 +375,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.#store.throwIfClosed()
     if (names === undefined) return undefined
     if (typeof names === 'string' || ArrayBuffer.isView(names) || !isIterable(names)) {
-      throw wrongType('names', 'an iterable of names', names)
+      throw wrongType('names', "an iterable of names, such as ['wte']", names)
     }
     return Array.from(names)
   }
@@ -605,7 +605,7 @@ function namesAnd<T extends { names?: Names }>(
   known: readonly (keyof T & string)[],
 ): Partial<T> {
   if (first !== undefined && !isIterable(first)) {
-    if (second !== undefined) throw wrongType('names', 'an iterable of names', first)
+    if (second !== undefined) throw wrongType('names', "an iterable of names, such as ['wte']", first)
     return readOptions(first as T, known)
   }
   const others = known.filter((key) => !SELECTION.includes(key as (typeof SELECTION)[number]))
