@@ -2,8 +2,8 @@
 //! `formats`; the writer that an edit belongs to adds bytes.
 #![forbid(unsafe_code)]
 
-mod kept;
 pub mod metadata;
+mod retained;
 
 use std::collections::HashMap;
 

@@ -28,7 +28,7 @@ pub mod zt2;
 pub(crate) mod zt_trailer;
 
 pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
-pub use edit_header::{EditHeader, HeaderChanges, Kept, NewHeader, OpenHeader, Setting};
+pub use edit_header::{EditHeader, HeaderChanges, NewHeader, OpenHeader, RetainedData, Setting};
 pub use input::Input;
 pub use probe::Probe;
 pub use write_format::{

@@ -38,6 +38,11 @@ const HEADER: &str = "GGUF: header";
 const INFOS: &str = "GGUF: tensor infos";
 /// Alignment of tensor data if `general.alignment` is missing.
 const ALIGNMENT: u64 = 32;
+const ALIGNMENT_KEY: &str = "general.alignment";
+/// The maximum length of a key in bytes, in the specification.
+const MAX_KEY: usize = (1 << 16) - 1;
+/// The maximum length of a tensor's name in bytes (`GGML_MAX_NAME` without its final zero).
+const MAX_NAME: usize = 63;
 
 pub const FORMAT: Format = Format {
     name: NAME,

@@ -8,11 +8,11 @@ use std::path::Path;
 use ciborium::Value;
 
 use super::Edit;
-use super::kept::kept;
+use super::retained::retained_data;
 use crate::error::{Code, Error, Result};
 use crate::formats::{
-    AttributeChanges, Confidence, EditHeader, Formats, HeaderChanges, Input, Kept, NewHeader, OpenHeader,
-    Probe,
+    AttributeChanges, Confidence, EditHeader, Formats, HeaderChanges, Input, NewHeader, OpenHeader, Probe,
+    RetainedData,
 };
 use crate::inject;
 use crate::limits::Limits;
@@ -85,12 +85,12 @@ fn edit_header(
     let header = open(&Input::alone(original.source(), &how.limits, &watch.stop))?;
     let total = original.length();
     let dropped = changes.dropped(header.catalog())?;
-    let kept = kept(header.catalog(), &dropped, header.data(), total);
-    let new = header.changed(changes, &kept)?;
+    let retained = retained_data(header.catalog(), &dropped, header.data(), total);
+    let new = header.changed(changes, &retained)?;
     let step = blocks::size(original.file()).max(header.alignment());
     let bytes = padded(&*new, header.data(), step)?;
-    let front = Front { bytes: &bytes, old_data: header.data(), kept: kept.ranges() };
-    check(&*header, open, changes, &kept, &front, how)?;
+    let front = Front { bytes: &bytes, old_data: header.data(), retained: retained.ranges() };
+    check(&*header, open, changes, &retained, &front, how)?;
     let length = front.total();
     if length == total && original.source().read_vec(0, header.data(), &watch.stop)? == bytes {
         return Ok(Edited { length, method: Method::Unchanged, warnings: Vec::new() });
@@ -118,7 +118,7 @@ fn check(
     old: &dyn EditHeader,
     open: OpenHeader,
     changes: &HeaderChanges,
-    kept: &Kept,
+    retained: &RetainedData,
     front: &Front<'_>,
     how: &Editing,
 ) -> Result<()> {
@@ -127,7 +127,7 @@ fn check(
     let (renamed, dropped) = (changes.renamed(old.catalog())?, changes.dropped(old.catalog())?);
     let mut others = new.catalog().iter();
     let same = old.catalog().iter().filter(|tensor| !dropped.contains(&tensor.ordinal())).all(|before| {
-        let offsets = before.components().iter().map(|part| new.data() + kept.moved(part.offset()));
+        let offsets = before.components().iter().map(|part| new.data() + retained.moved(part.offset()));
         others.next().is_some_and(|after| {
             after.name() == renamed.get(&before.ordinal()).copied().unwrap_or(before.name())
                 && after.shape() == before.shape()

@@ -110,15 +110,15 @@ fn no_such_key<'k>(key: &str, keys: impl Iterator<Item = &'k str>) -> Error {
 
 /// The data of the old file that stays, and how offsets change with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct RetainedData {
     ranges: Vec<Range<u64>>,
     /// The number of bytes before each range.
     before: Vec<u64>,
     length: u64,
 }
 
-impl Kept {
-    /// Keeps ranges of the old file, which are in ascending order.
+impl RetainedData {
+    /// Takes the ranges of the old file that stay, which are in ascending order.
     pub fn new(ranges: Vec<Range<u64>>) -> Self {
         let mut length = 0;
         let mut before = Vec::with_capacity(ranges.len());
@@ -138,7 +138,7 @@ impl Kept {
         self.length
     }
 
-    /// Returns the offset of a kept byte, relative to the first byte of the new data.
+    /// Returns the offset of a retained byte, relative to the first byte of the new data.
     pub fn moved(&self, offset: u64) -> u64 {
         let at = self.ranges.partition_point(|range| range.end <= offset);
         match (self.ranges.get(at), self.before.get(at)) {
@@ -160,8 +160,8 @@ pub trait EditHeader: Send {
     /// Returns the alignment: data can only be moved by its multiples.
     fn alignment(&self) -> u64;
 
-    /// Encodes the header after `changes`, in a file of which only the `kept` data stays.
-    fn changed(&self, changes: &HeaderChanges, kept: &Kept) -> Result<Box<dyn NewHeader>>;
+    /// Encodes the header after `changes`, in a file of which only the `retained` data stays.
+    fn changed(&self, changes: &HeaderChanges, retained: &RetainedData) -> Result<Box<dyn NewHeader>>;
 }
 
 /// A header whose length can be chosen.

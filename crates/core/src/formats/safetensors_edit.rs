@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::safetensors::{self, METADATA, PREFIX};
 use super::safetensors_encode::quote;
-use super::{EditHeader, HeaderChanges, Input, Kept, NewHeader, Setting};
+use super::{EditHeader, HeaderChanges, Input, NewHeader, RetainedData, Setting};
 use crate::checked::index;
 use crate::error::{Code, Error, Result};
 use crate::model::{Catalog, Component};
@@ -106,7 +106,7 @@ impl EditHeader for Header {
         ALIGNMENT
     }
 
-    fn changed(&self, changes: &HeaderChanges, kept: &Kept) -> Result<Box<dyn NewHeader>> {
+    fn changed(&self, changes: &HeaderChanges, retained: &RetainedData) -> Result<Box<dyn NewHeader>> {
         let metadata = self.changed_metadata(changes)?;
         let (renamed, dropped) = (changes.renamed(&self.catalog)?, changes.dropped(&self.catalog)?);
         let mut parts = Vec::with_capacity(self.tensors.len() + 1);
@@ -114,7 +114,7 @@ impl EditHeader for Header {
             if dropped.contains(&ordinal) {
                 continue;
             }
-            let spans = tensor.components().first().map(|data| (self.span(data), moved(data, kept)));
+            let spans = tensor.components().first().map(|data| (self.span(data), moved(data, retained)));
             let moved = spans.filter(|(old, new)| old != new).map(|(_, new)| new);
             let name = renamed.get(&ordinal).copied();
             if name == Some(METADATA) {
@@ -144,8 +144,8 @@ impl EditHeader for Header {
 /// Where the data of a tensor begins and ends, relative to all data.
 type Span = (u64, u64);
 
-fn moved(data: &Component, kept: &Kept) -> Span {
-    let begin = kept.moved(data.offset());
+fn moved(data: &Component, retained: &RetainedData) -> Span {
+    let begin = retained.moved(data.offset());
     (begin, begin + data.stored_length())
 }
 

@@ -46,13 +46,13 @@ pub struct Front<'f> {
     /// Where the data of the old file begins.
     pub old_data: u64,
     /// The ranges of the old file that follow the front.
-    pub kept: &'f [Range<u64>],
+    pub retained: &'f [Range<u64>],
 }
 
 impl Front<'_> {
-    /// Returns the end of the data in the old file, if what is kept is all of the data up to there.
+    /// Returns the end of the data in the old file, if what is retained is all of the data up to there.
     fn kept_up_to(&self) -> Option<u64> {
-        match self.kept {
+        match self.retained {
             [] => Some(self.old_data),
             [range] if range.start == self.old_data => Some(range.end),
             _ => None,
@@ -65,7 +65,7 @@ impl Front<'_> {
 
     /// Returns the length of the new file.
     pub fn total(&self) -> u64 {
-        self.bytes.len() as u64 + self.kept.iter().map(|range| range.end - range.start).sum::<u64>()
+        self.bytes.len() as u64 + self.retained.iter().map(|range| range.end - range.start).sum::<u64>()
     }
 }
 
@@ -154,7 +154,7 @@ pub fn replace(original: Original, front: &Front<'_>, watch: &Watch) -> Result<(
     } else {
         watch.expect(front.total() - front.bytes.len() as u64, 0);
         file.write(front.bytes)?;
-        for range in front.kept {
+        for range in front.retained {
             file.copy_sparsely(original.file(), range.clone(), watch)?;
         }
         // Holes at the end were skipped.
@@ -203,7 +203,7 @@ impl AtomicFile {
 }
 
 #[cfg(test)]
-#[allow(clippy::single_range_in_vec_init)] // ranges of bytes that are kept: often one
+#[allow(clippy::single_range_in_vec_init)] // ranges of bytes that are retained: often one
 mod tests {
     use std::fs;
     use std::path::PathBuf;
@@ -233,8 +233,8 @@ mod tests {
         for in_place in [true, false] {
             let path = file(&format!("same-{in_place}"), &content);
             let original = Original::open(&path, in_place).unwrap();
-            let kept = [100..15_000];
-            let front = Front { bytes: &[7; 100], old_data: 100, kept: &kept };
+            let retained = [100..15_000];
+            let front = Front { bytes: &[7; 100], old_data: 100, retained: &retained };
             let put = if in_place { write_in_place } else { replace };
             let (method, _) = put(original, &front, &Watch::default()).unwrap();
             if in_place {
@@ -251,17 +251,17 @@ mod tests {
     fn a_longer_front_moves_the_data_and_a_gap_is_left_out() {
         let content: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
         for in_place in [true, false] {
-            for (name, kept) in
+            for (name, retained) in
                 [("all", vec![100..200_000]), ("none", vec![]), ("gap", vec![100..5000, 70_001..150_000])]
             {
                 let path = file(&format!("longer-{name}-{in_place}"), &content);
                 let original = Original::open(&path, in_place).unwrap();
                 let bytes = vec![7; 100 + usize::try_from(blocks::size(original.file())).unwrap()];
-                let front = Front { bytes: &bytes, old_data: 100, kept: &kept };
+                let front = Front { bytes: &bytes, old_data: 100, retained: &retained };
                 let put = if in_place { write_in_place } else { replace };
                 put(original, &front, &Watch::default()).unwrap();
                 let mut wanted = bytes.clone();
-                for range in &kept {
+                for range in &retained {
                     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
                     wanted.extend(&content[range]);
                 }
@@ -276,7 +276,7 @@ mod tests {
         for put in [write_in_place, replace] {
             let watch = Watch::default();
             watch.stop.set();
-            let front = Front { bytes: &[7; 100], old_data: 100, kept: &[100..10_000] };
+            let front = Front { bytes: &[7; 100], old_data: 100, retained: &[100..10_000] };
             let original = Original::open(&path, true).unwrap();
             assert_eq!(put(original, &front, &watch).unwrap_err().code(), Code::Aborted);
             assert_eq!(fs::read(&path).unwrap(), [1; 10_000]);
@@ -290,13 +290,13 @@ mod tests {
         let reader = File::open(&path).unwrap();
         let original = Original::open(&path, true).unwrap();
         let bytes = vec![7; 100 + usize::try_from(blocks::size(original.file())).unwrap()];
-        let kept = [100..10_000];
-        let longer = Front { bytes: &bytes, old_data: 100, kept: &kept };
+        let retained = [100..10_000];
+        let longer = Front { bytes: &bytes, old_data: 100, retained: &retained };
         let refused = write_in_place(original, &longer, &Watch::default()).unwrap_err();
         assert!(refused.code() == Code::Io && refused.message().contains("open elsewhere"), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), [1; 10_000]);
         // What does not move it is permitted.
-        let same = Front { bytes: &[7; 100], old_data: 100, kept: &kept };
+        let same = Front { bytes: &[7; 100], old_data: 100, retained: &retained };
         let original = Original::open(&path, true).unwrap();
         assert_eq!(write_in_place(original, &same, &Watch::default()).unwrap().0, Method::InPlace);
         drop(reader);
@@ -315,8 +315,8 @@ mod tests {
             let original = Original::open(&path, in_place).unwrap();
             let (block, length) = (blocks::size(original.file()), original.length());
             let bytes = vec![7; 100 + usize::try_from(block).unwrap()];
-            let kept = [100..length];
-            let front = Front { bytes: &bytes, old_data: 100, kept: &kept };
+            let retained = [100..length];
+            let front = Front { bytes: &bytes, old_data: 100, retained: &retained };
             let put = if in_place { write_in_place } else { replace };
             put(original, &front, &Watch::default()).unwrap();
             let found = path.metadata().unwrap();

@@ -6,21 +6,16 @@ use std::collections::{HashMap, HashSet};
 
 use ztensor_core::checked::index;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{EditHeader, HeaderChanges, Input, Kept, NewHeader, Setting};
+use ztensor_core::formats::{EditHeader, HeaderChanges, Input, NewHeader, RetainedData, Setting};
 use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::encode_value::put_setting;
 use super::metadata::{PADDING, Pair, STRING};
 use super::usual_types::Model;
 use super::window::Spelling;
-use super::{ALIGNMENT, Header, Info, MAGIC, NAME, split};
+use super::{ALIGNMENT, ALIGNMENT_KEY, Header, Info, MAGIC, MAX_KEY, MAX_NAME, NAME, split};
 
-const ALIGNMENT_KEY: &str = "general.alignment";
 const SET_KEYS: &str = "split.";
-/// The maximum length of a key in bytes.
-const KEY_BYTES: usize = 65_535;
-/// The maximum length of a tensor's name that llama.cpp reads, in bytes.
-const NAME_BYTES: usize = 63;
 const RULE: &str = "GGUF: metadata";
 
 /// Reads the header of a GGUF file. Other files of its set are not looked for.
@@ -50,10 +45,10 @@ impl EditHeader for Editable {
         self.header.alignment
     }
 
-    fn changed(&self, changes: &HeaderChanges, kept: &Kept) -> Result<Box<dyn NewHeader>> {
+    fn changed(&self, changes: &HeaderChanges, retained: &RetainedData) -> Result<Box<dyn NewHeader>> {
         self.check(changes).map_err(|error| error.rule(RULE))?;
         let (pairs, metadata) = self.metadata(changes).map_err(|error| error.rule(RULE))?;
-        let (tensors, infos) = self.infos(changes, kept)?;
+        let (tensors, infos) = self.infos(changes, retained)?;
         Ok(Box::new(Encoded {
             version: self.header.metadata.bytes().get(4..8).unwrap_or_default().to_vec(),
             spelling: self.spelling(),
@@ -110,8 +105,8 @@ impl Editable {
             let message = "general.alignment cannot be changed, because the data is aligned to it: convert the file instead";
             return refused(message.to_owned());
         }
-        match changes.set.iter().find(|one| one.key.is_empty() || one.key.len() > KEY_BYTES) {
-            Some(one) => refused(format!("a key has 1 to {KEY_BYTES} bytes, and this one {}", one.key.len())),
+        match changes.set.iter().find(|one| one.key.is_empty() || one.key.len() > MAX_KEY) {
+            Some(one) => refused(format!("a key has 1 to {MAX_KEY} bytes, and this one {}", one.key.len())),
             None => Ok(()),
         }
     }
@@ -151,7 +146,7 @@ impl Editable {
     }
 
     /// Encodes the tensor infos, and counts them.
-    fn infos(&self, changes: &HeaderChanges, kept: &Kept) -> Result<(u64, Vec<u8>)> {
+    fn infos(&self, changes: &HeaderChanges, retained: &RetainedData) -> Result<(u64, Vec<u8>)> {
         let (renamed, dropped) = (changes.renamed(&self.catalog)?, changes.dropped(&self.catalog)?);
         let spelling = self.spelling();
         let (mut count, mut bytes) = (0, Vec::new());
@@ -173,18 +168,18 @@ impl Editable {
                 }
             }
             bytes.extend_from_slice(shape);
-            spelling.put(kept.moved(info.offset), 8, &mut bytes);
+            spelling.put(retained.moved(info.offset), 8, &mut bytes);
         }
         Ok((count, bytes))
     }
 }
 
 fn check_name(info: &Info, new: &str) -> Result<()> {
-    if new.len() <= NAME_BYTES {
+    if new.len() <= MAX_NAME {
         return Ok(());
     }
     let message =
-        format!("its new name has {} bytes, and llama.cpp reads names of at most {NAME_BYTES}", new.len());
+        format!("its new name has {} bytes, and llama.cpp reads names of at most {MAX_NAME}", new.len());
     Err(Error::new(Code::InvalidArg, message).tensor(&info.name))
 }
 

@@ -16,23 +16,18 @@ use super::usual_types::Model;
 use super::value::{VALUE, ValueType};
 use super::value_types::{Blocks, Type};
 use super::window::Spelling;
-use super::{ALIGNMENT, MAGIC, NAME};
+use super::{ALIGNMENT, ALIGNMENT_KEY, MAGIC, MAX_KEY, MAX_NAME, NAME};
 
 const VERSION: u32 = 3;
 const SPELLING: Spelling = Spelling { big_endian: false, short: false };
 /// Magic, version, and the numbers of tensors and of metadata entries.
 const HEADER_BYTES: u64 = 24;
-/// The key of the alignment of tensor data.
-const ALIGNMENT_KEY: &str = "general.alignment";
 /// The key of the version of the block types, and the only version there is since 2023.
 const QUANTIZATION: (&str, u32) = ("general.quantization_version", 2);
 /// Keys of a model in several files. They describe the files that were read, not those that are written.
 const SPLIT: [&str; 3] = ["split.no", "split.count", "split.tensors.count"];
-/// The dimensions and the bytes of a name that ggml has room for (`GGML_MAX_DIMS`, `GGML_MAX_NAME` with its final zero).
+/// The maximum number of dimensions (`GGML_MAX_DIMS`).
 const MAX_RANK: usize = 4;
-const MAX_NAME: usize = 63;
-/// The length of a key in bytes, in the specification.
-const MAX_KEY: usize = (1 << 16) - 1;
 
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
@@ -52,7 +47,7 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     shards: Sharding::Checkpoint(&Checkpoint {
         ending: NAME,
         is_indexed: false,
-        stated: |part| Ok(vec![(HEADER_BYTES, place(part)?)]),
+        stated: |part| Ok(vec![(HEADER_BYTES, split_entries(part)?)]),
     }),
     check_settings,
     check_announced,
@@ -126,7 +121,7 @@ fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     attributes.retain(|(key, _)| is_first || key.as_text() == Some(ALIGNMENT_KEY));
     let Metadata { alignment, mut bytes, mut count, has_version } = metadata(&attributes)?;
     if let Some(part) = catalog.part {
-        bytes = [place(part)?, bytes].concat();
+        bytes = [split_entries(part)?, bytes].concat();
         count += SPLIT.len() as u64;
     }
     let blobs: Vec<_> = catalog.blobs();
@@ -173,8 +168,8 @@ fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     Ok(())
 }
 
-/// Encodes the position of a file in its set. Other files are read by the same keys, which come first, so that their offsets are known.
-fn place(part: SetPart) -> Result<Vec<u8>> {
+/// Encodes the position of a file in its set. These entries come first, so that their offset is the same in every file.
+fn split_entries(part: SetPart) -> Result<Vec<u8>> {
     let short = |number: u64| u16::try_from(number).map(u16::to_le_bytes);
     let (Ok(number), Ok(count), Ok(tensors)) =
         (short(part.number), short(part.count), i32::try_from(part.tensors.unwrap_or(0)))

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::formats::Kept;
+use crate::formats::RetainedData;
 use crate::model::Catalog;
 
 /// Where a tensor is.
@@ -16,7 +16,7 @@ struct Blob {
 
 /// Returns the data, from `data` to the end of the file at `total`, without that of the dropped tensors. The bytes from a dropped tensor to
 /// the next one go with it, unless another tensor has any of them.
-pub fn kept(catalog: &Catalog, dropped: &HashSet<usize>, data: u64, total: u64) -> Kept {
+pub fn retained_data(catalog: &Catalog, dropped: &HashSet<usize>, data: u64, total: u64) -> RetainedData {
     let mut blobs: Vec<Blob> = Vec::new();
     for tensor in catalog.iter() {
         let dropped = dropped.contains(&tensor.ordinal());
@@ -47,17 +47,17 @@ pub fn kept(catalog: &Catalog, dropped: &HashSet<usize>, data: u64, total: u64) 
     if total > start {
         ranges.push(start..total);
     }
-    Kept::new(ranges)
+    RetainedData::new(ranges)
 }
 
 #[cfg(test)]
-#[allow(clippy::single_range_in_vec_init)] // ranges of bytes that are kept: often one
+#[allow(clippy::single_range_in_vec_init)] // ranges of bytes that are retained: often one
 mod tests {
     use super::*;
     use crate::limits::Limits;
     use crate::model::{Builder, Component, Container, DType, Label, Layout, NewTensor};
 
-    /// Returns what is kept of a file with data from 100 to `total` and tensors of bytes, each an offset and a length.
+    /// Returns what is retained of a file with data from 100 to `total` and tensors of bytes, each an offset and a length.
     fn after(tensors: &[(u64, u64)], dropped: &[usize], total: u64) -> Vec<Range<u64>> {
         let mut builder = Builder::new(Container::named("made up"), &Limits::default());
         for (at, &(offset, length)) in tensors.iter().enumerate() {
@@ -74,7 +74,7 @@ mod tests {
             };
             builder.add_tensor(new).unwrap();
         }
-        kept(&builder.finish(), &dropped.iter().copied().collect(), 100, total).ranges().to_vec()
+        retained_data(&builder.finish(), &dropped.iter().copied().collect(), 100, total).ranges().to_vec()
     }
 
     #[test]
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn offsets_move_by_the_bytes_before_them_that_are_gone() {
-        let kept = Kept::new(vec![100..132, 164..200]);
-        assert_eq!(kept.length(), 68);
+        let retained = RetainedData::new(vec![100..132, 164..200]);
+        assert_eq!(retained.length(), 68);
         for (old, new) in [(100, 0), (131, 31), (132, 32), (164, 32), (199, 67), (200, 68)] {
-            assert_eq!(kept.moved(old), new, "{old}");
+            assert_eq!(retained.moved(old), new, "{old}");
         }
-        assert_eq!(Kept::new(vec![]).moved(100), 0);
+        assert_eq!(RetainedData::new(vec![]).moved(100), 0);
     }
 }
