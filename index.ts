@@ -55,7 +55,7 @@ export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 // lib/write: writing and editing files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
-export type { ConvertOptions, ConvertResult } from './lib/write/convert.js'
+export type { ConvertOptions, ConvertResult } from './lib/write/convert-options.js'
 export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'

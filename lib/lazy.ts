@@ -16,7 +16,7 @@ import type { PlanConvertOptions } from './tasks/plan-convert.js'
 import type { RemoteSource } from './tasks/source.js'
 import type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './tasks/stats-tasks.js'
 import type { FinishOptions, PlanReadingOptions, VerifyTask, VerifyTaskResult } from './tasks/verify-tasks.js'
-import type { ConvertOptions, ConvertResult } from './write/convert.js'
+import type { ConvertOptions, ConvertResult } from './write/convert-options.js'
 import type { EditMetadataOptions, EditMetadataResult } from './write/edit-metadata.js'
 
 // require() instead of import(): the arguments must be read before other code of the caller runs.

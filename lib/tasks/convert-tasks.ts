@@ -1,7 +1,7 @@
 // The tasks of a distributed conversion, and the files that they write.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
 import { validateKeys, validateObject, validateString, validateText, wrongType } from '../values/arguments.js'
-import type { ConvertOptions } from '../write/convert.js'
+import type { ConvertOptions } from '../write/convert-options.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
   checkErrors,

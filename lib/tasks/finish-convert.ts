@@ -17,9 +17,9 @@ import { Casts } from '../values/cast.js'
 import { writingOf } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import { castOf, castTensors, dequantizedAs, needsCatalog } from '../write/casts.js'
-import { newSelection, refusalsOf, skipping } from '../write/convert.js'
 import { writeRequest } from '../write/options.js'
 import { readersOf } from '../write/readers.js'
+import { newSelection, refusalsOf, skipping } from '../write/selection.js'
 import { TensorWriter } from '../write/writer.js'
 import {
   algorithmOf,

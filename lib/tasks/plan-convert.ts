@@ -14,10 +14,11 @@ import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
 import { castOf, castTensors, dequantizedAs, needsCatalog } from '../write/casts.js'
+import { CONVERT_OPTIONS, type ConvertOptions, validateDequantize } from '../write/convert-options.js'
+import { cannotStore, fitAttributes } from '../write/fitted-attributes.js'
+import { withFormat, writeRequest } from '../write/options.js'
 import {
   bareOf,
-  CONVERT_OPTIONS,
-  type ConvertOptions,
   choose,
   newSelection,
   nothingLeft,
@@ -25,10 +26,7 @@ import {
   refusalsOf,
   type Skips,
   skipping,
-  validateDequantize,
-} from '../write/convert.js'
-import { cannotStore, fitAttributes } from '../write/fitted-attributes.js'
-import { withFormat, writeRequest } from '../write/options.js'
+} from '../write/selection.js'
 import {
   type ConvertJob,
   type ConvertTask,

@@ -1,0 +1,128 @@
+// The options of a conversion, and its result.
+
+import type { ZTensorError } from '../native/errors.js'
+import type { JobOptions } from '../native/job.js'
+import type { OpenOptions } from '../read/open.js'
+import type { AnyTensor } from '../read/tensor.js'
+import { validateOneOf } from '../values/arguments.js'
+import type { AttributeInput } from '../values/attributes.js'
+import type { CastRules } from '../values/cast.js'
+import type { DType } from '../values/dtype.js'
+import type { Filter } from '../values/filter.js'
+import type { Renaming } from '../values/rename.js'
+import type { Warning } from '../values/warning.js'
+import { CREATE_OPTIONS, type CreateOptions } from './options.js'
+
+/** How to convert a file. Its attributes and generator are copied unless you set others. */
+export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOptions {
+  /**
+   * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
+   * parameters of quantized layouts stay.
+   */
+  attributes?: AttributeInput | false | undefined
+  /**
+   * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
+   * stores only text (safetensors), other plain values become JSON text.
+   */
+  strictAttributes?: boolean | undefined
+  /**
+   * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
+   * Each element is computed as float32 and rounded once, to nearest, ties to even.
+   */
+  dequantize?: 'float32' | 'float16' | 'bfloat16' | undefined
+  /**
+   * Quantizes tensors to ggml's block types, bit for bit as llama.cpp does: the name of a mixture of `llama-quantize` (`'q4_k_m'`,
+   * `'q8_0'`, …), or block types by patterns of the new names, of which the first match counts: `{ '*.ffn_down.*': 'q6_k', '*': 'q5_k' }`.
+   * Types of rules may also be `f32`, `f16` and `bf16`. Tensors that llama.cpp does not quantize (norms, biases, small ones) stay as they
+   * are. A tensor whose rows are not whole blocks gets a type with smaller blocks, or float16; `quantized.fallbacks` of the result lists
+   * these. A mixture orders the tensors as llama.cpp does.
+   */
+  quantize?: string | Readonly<Record<string, string>> | undefined
+  /**
+   * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
+   * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one.
+   */
+  imatrix?: string | undefined
+  /** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
+  requantize?: boolean | undefined
+  /**
+   * GGUF from a checkpoint of the Hugging Face hub: names, shapes, metadata and tokenizer become those of `convert_hf_to_gguf.py`, from
+   * `config.json` and the tokenizer's files beside the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
+   * such a `config.json`, and `rename` is not given. `false` copies the tensors under their own names.
+   */
+  checkpoint?: boolean | undefined
+  /** How to open the source. */
+  source?: OpenOptions | undefined
+  /** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
+  filter?: Filter<AnyTensor> | undefined
+  /**
+   * New names of tensors: a function, or an object of names and patterns such as `{ 'model.*': 'm.*' }`, in which each `*` stands for what
+   * it matched. Two tensors with the same new name are an error. Not used for BTF, where tensors have numbers instead of names.
+   */
+  rename?: Renaming | undefined
+  /** Casts all floating-point tensors to this dtype. A rule of `cast` that matches a tensor takes precedence. */
+  dtype?: DType | undefined
+  /**
+   * Casts dense tensors and the values of sparse tensors, by dtype (`{ float32: 'bfloat16' }`), by groups of dtypes (`float*`, `int*`,
+   * `uint*`) and by names (`{ 'lm_head.*': 'float32' }`), or a list of rules `{ name, dtype, to }`. The first rule that matches a tensor is
+   * used. A rule with a name and no dtype casts only floats to floats and integers to integers. Supported are casts between float64,
+   * float32, float16, bfloat16, float8_e4m3fn and float8_e5m2, from any dtype that widens to float32 to these, and from integers to wider
+   * integers. Values are rounded to nearest, ties to even. Overflow gives infinity, or NaN in float8_e4m3fn. Other dtypes, and components
+   * of other layouts, are not changed.
+   */
+  cast?: CastRules | undefined
+  /**
+   * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
+   * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
+   */
+  skip?: boolean | string | readonly string[] | undefined
+}
+
+export const CONVERT_OPTIONS = [
+  ...CREATE_OPTIONS,
+  'strictAttributes',
+  'dequantize',
+  'checkpoint',
+  'quantize',
+  'imatrix',
+  'requantize',
+  'source',
+  'filter',
+  'rename',
+  'cast',
+  'dtype',
+  'skip',
+  'onProgress',
+] as const
+
+const DEQUANTIZED = ['float32', 'float16', 'bfloat16'] as const
+
+/** Validates the option `dequantize`. */
+export function validateDequantize(value: unknown): (typeof DEQUANTIZED)[number] {
+  return validateOneOf('dequantize', DEQUANTIZED, value)
+}
+
+/** The result of a conversion. */
+export interface ConvertResult {
+  /** Number of tensors written. */
+  readonly tensors: number
+  /**
+   * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
+   * The errors of tensors and their attributes have the property `tensor`.
+   */
+  readonly skipped: readonly ZTensorError[]
+  /** Number of tensors that were skipped: 0 without `skip`. */
+  readonly skippedTensors: number
+  /**
+   * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; and the tensors
+   * whose rows are not whole blocks of the wanted type.
+   */
+  readonly quantized: {
+    readonly types: Readonly<Record<string, number>>
+    readonly fallbacks: readonly { readonly tensor: string; readonly wanted: string; readonly type: string }[]
+  }
+  /** The warnings of the source, as in `file.warnings`. */
+  readonly warnings: readonly Warning[]
+  /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
+  readonly readers: readonly string[]
+}
