@@ -26,7 +26,7 @@ struct Found<const LENGTH: usize, const POINTS: usize> {
     points: [Words; POINTS],
     /// Whether groups are moved down, not up.
     down: [Mask; POINTS],
-    /// The sums of `weight * x * value` and `weight * value * value`, in steps of one element
+    /// The elements and their weights.
     x: [Lanes; LENGTH],
     weights: [Lanes; LENGTH],
 }
@@ -142,44 +142,78 @@ fn divide_s(x: &[Lanes; 32], weights: &[Lanes; 32], orders: &[[u8; 32]; LANES], 
     found
 }
 
-/// Divides sub-blocks of `iq1_m`, each of whose two groups is moved in a direction of its own.
+/// The terms of `weight * x * value` and of `weight * value * value`.
+#[derive(Clone, Copy)]
+struct Terms {
+    x: Lanes,
+    weight: Lanes,
+}
+
+impl Terms {
+    const ZERO: Self = Self { x: Lanes::ZERO, weight: Lanes::ZERO };
+
+    #[inline(always)]
+    fn new(x: Lanes, weight: Lanes, value: f32) -> Self {
+        let scaled = weight * Lanes::all(value);
+        Self { x: scaled * x, weight: scaled * Lanes::all(value) }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self { x: self.x + other.x, weight: self.weight + other.weight }
+    }
+}
+
+/// Returns the terms of the elements in ascending order if their code is `code`, for the four pairs of directions of the groups.
+#[inline(always)]
+fn terms(x: &[Lanes; 16], weights: &[Lanes; 16], second: &[Mask; 16], code: usize) -> [[Terms; 4]; 16] {
+    let mut terms = [[Terms::ZERO; 4]; 16];
+    for (at, terms) in terms.iter_mut().enumerate() {
+        let [up, down] = [UP, DOWN].map(|values| Terms::new(x[at], weights[at], values[code]));
+        let either = |one: Terms, other: Terms| Terms {
+            x: second[at].choose(one.x, other.x),
+            weight: second[at].choose(one.weight, other.weight),
+        };
+        *terms = [up, either(down, up), either(up, down), down];
+    }
+    terms
+}
+
+/// Divides sub-blocks of `iq1_m`, each of whose two groups is moved in a direction of its own. Sums are those of the elements in ascending
+/// order, so only the sums of elements before the code 2 begins are those of other divisions.
 #[inline(always)]
 fn divide_m(x: &[Lanes; 16], weights: &[Lanes; 16], orders: &[[u8; 16]; LANES], most: Lanes) -> Division {
-    let (mut sorted_x, mut sorted_w) = ([[Lanes::ZERO; 16]; 2], [[Lanes::ZERO; 16]; 2]);
+    let (mut sorted_x, mut sorted_w) = ([Lanes::ZERO; 16], [Lanes::ZERO; 16]);
+    let mut is_second = [Mask::NONE; 16];
     for (lane, order) in orders.iter().enumerate() {
         for (at, &from) in order.iter().enumerate() {
-            let weight = weights[usize::from(from)].0[lane];
-            sorted_x[usize::from(from / 8)][at].0[lane] = weight * x[usize::from(from)].0[lane];
-            sorted_w[usize::from(from / 8)][at].0[lane] = weight;
+            sorted_x[at].0[lane] = x[usize::from(from)].0[lane];
+            sorted_w[at].0[lane] = weights[usize::from(from)].0[lane];
+            is_second[at].0[lane] = if from < 8 { 0 } else { u32::MAX };
         }
     }
-    let sum_x: [[Lanes; 17]; 2] = [add(&sorted_x[0]), add(&sorted_x[1])];
-    let sum_w: [[Lanes; 17]; 2] = [add(&sorted_w[0]), add(&sorted_w[1])];
+    let [zero, one, two] = [0, 1, 2].map(|code| terms(&sorted_x, &sorted_w, &is_second, code));
     let mut found = Division::new(most);
-    // Of a group: the sum of all elements times the value of 2, and the same of weights.
-    let all = |group: usize, value: f32| {
-        let [x, w] = [sum_x[group][16], sum_w[group][16]];
-        (x * Lanes::all(value), w * Lanes::all(value) * Lanes::all(value))
-    };
-    let all = [0, 1].map(|group| [all(group, UP[2]), all(group, DOWN[2])]);
-    let squares = [UP, DOWN].map(|values| values.map(|value| value * value));
+    let mut before = [Terms::ZERO; 4];
     for first in 0..=16 {
+        let mut between = before;
         for second in first..=16 {
-            let mut parts = [[(Lanes::ZERO, Lanes::ZERO); 2]; 2];
-            for (group, parts) in parts.iter_mut().enumerate() {
-                let [x, w] = [&sum_x[group], &sum_w[group]];
-                let less = x[first] + x[second];
-                for (side, part) in parts.iter_mut().enumerate() {
-                    let [zero, one, two] = squares[side];
-                    let weight = all[group][side].1
-                        + w[first] * Lanes::all(zero - one)
-                        + w[second] * Lanes::all(one - two);
-                    *part = (all[group][side].0 - less, weight);
+            for (down, sum) in between.iter().enumerate() {
+                let mut sum = *sum;
+                for terms in &two[second..] {
+                    sum = sum.add(terms[down]);
+                }
+                found.consider(sum.x, sum.weight, first, second, down);
+            }
+            if second < 16 {
+                for (sum, terms) in between.iter_mut().zip(one[second]) {
+                    *sum = sum.add(terms);
                 }
             }
-            for down in 0..4 {
-                let [a, b] = [parts[0][down >> 1], parts[1][down & 1]];
-                found.consider(a.0 + b.0, a.1 + b.1, first, second, down);
+        }
+        if first < 16 {
+            for (sum, terms) in before.iter_mut().zip(zero[first]) {
+                *sum = sum.add(terms);
             }
         }
     }
