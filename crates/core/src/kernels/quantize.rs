@@ -195,7 +195,10 @@ impl Kind {
                 weighted(source, row, importance, out);
             }
             (Functions { plain: Some(plain), .. }, _) => plain(source, out),
-            _ => return invalid(format!("{name} needs the importance of the elements of a row")),
+            _ => {
+                let message = "needs an importance matrix, which a conversion takes (option imatrix)";
+                return invalid(format!("{name} {message}"));
+            }
         }
         Ok(())
     }

@@ -159,8 +159,8 @@ impl Squares {
 
     /// Returns the indices of `numbers` at the `distances` smallest distances from a number: in order of the distance, then of the index.
     fn nearest(&self, here: usize, numbers: &[usize], distances: usize) -> Vec<u16> {
-        let [low, high] =
-            [here % self.halves, here / self.halves].map(|half| &self.table[half * self.halves..][..self.halves]);
+        let [low, high] = [here % self.halves, here / self.halves]
+            .map(|half| &self.table[half * self.halves..][..self.halves]);
         let squares: Vec<u8> =
             numbers.iter().map(|&there| low[there % self.halves] + high[there / self.halves]).collect();
         let mut seen = [false; 256];
@@ -168,7 +168,8 @@ impl Squares {
             seen[usize::from(square)] = true;
         }
         let smallest = (0..=u8::MAX).filter(|&square| seen[usize::from(square)]).take(distances);
-        let of = |square| (0_u16..).zip(&squares).filter(move |&(_, &other)| other == square).map(|(at, _)| at);
+        let of =
+            |square| (0_u16..).zip(&squares).filter(move |&(_, &other)| other == square).map(|(at, _)| at);
         smallest.flat_map(of).collect()
     }
 }

@@ -9,7 +9,6 @@ use multiversion::multiversion;
 
 use super::codebook::{self, Codebook};
 use super::lanes::{LANES, Lanes, Mask, Words, map};
-use super::large::BLOCK;
 use super::numbers::half;
 use super::plain::ordered;
 use super::points::{each, scales};
@@ -21,7 +20,7 @@ compiled! {
 }
 
 /// What a search found for the sub-blocks in the lanes.
-struct Found<const LENGTH: usize, const POINTS: usize> {
+pub(super) struct Found<const LENGTH: usize, const POINTS: usize> {
     scale: Lanes,
     points: [Words; POINTS],
     /// Whether groups are moved down, not up.
@@ -129,8 +128,9 @@ fn divide_s(x: &[Lanes; 32], weights: &[Lanes; 32], orders: &[[u8; 32]; LANES], 
         *rest = [after(second, UP[2]), after(second, DOWN[2])];
     }
     for first in 0..=32 {
-        let before =
-            |value: f32| (sum_x[first] * Lanes::all(value), sum_w[first] * Lanes::all(value) * Lanes::all(value));
+        let before = |value: f32| {
+            (sum_x[first] * Lanes::all(value), sum_w[first] * Lanes::all(value) * Lanes::all(value))
+        };
         let [up, down] = [before(UP[0]), before(DOWN[0])];
         for (second, rest) in rest.iter().enumerate().skip(first) {
             let between = (sum_x[second] - sum_x[first]) * Lanes::all(DELTA);
@@ -255,10 +255,12 @@ fn points<const LENGTH: usize, const POINTS: usize>(
         for group in 0..POINTS {
             let is_down = down >> (POINTS - 1 - group) & 1 != 0;
             let shift = if is_down { DOWN[1] } else { UP[1] } - 1.0;
-            let number = codes[group * 8..][..8].iter().rev().fold(0, |number, &code| number * 3 + u32::from(code));
+            let number =
+                codes[group * 8..][..8].iter().rev().fold(0, |number, &code| number * 3 + u32::from(code));
             let point = book.point(number).unwrap_or_else(|| {
                 exact.0[lane] = 0;
-                let part = |lanes: &[Lanes; LENGTH]| map(&lanes.as_chunks::<8>().0[group], |each| each.0[lane]);
+                let part =
+                    |lanes: &[Lanes; LENGTH]| map(&lanes.as_chunks::<8>().0[group], |each| each.0[lane]);
                 book.nearest(number, &part(x), &part(weights), scale, |code| f32::from(code) + shift)
             });
             found.points[group][lane] = point;
@@ -337,7 +339,9 @@ fn write_iq1_m(found: &Found<16, 2>, first: usize, out: &mut [u8; 56]) {
         }
     }
     let factor = half(if sum_2 > 0.0 { sum_x / sum_2 } else { scale } * 1.1125);
-    for (at, (out, codes)) in out[48..].as_chunks_mut::<2>().0.iter_mut().zip(codes.as_chunks::<4>().0).enumerate() {
+    for (at, (out, codes)) in
+        out[48..].as_chunks_mut::<2>().0.iter_mut().zip(codes.as_chunks::<4>().0).enumerate()
+    {
         let word = codes.iter().rev().fold(0, |word, &code| word << 3 | u16::from(code));
         *out = (word | (factor >> (at * 4) & 15) << 12).to_le_bytes();
     }

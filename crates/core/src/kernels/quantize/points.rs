@@ -164,11 +164,8 @@ fn move_to<const DIGITS: usize, const LENGTH: usize, const POINTS: usize, const 
     active: &[Mask; POINTS],
 ) -> Moved<LENGTH, POINTS> {
     let base = Codebook::<DIGITS>::BASE as u32;
-    let mut moved = Moved {
-        values: [Lanes::ZERO; LENGTH],
-        points: [[0; LANES]; POINTS],
-        exact: [Mask::ALL; POINTS],
-    };
+    let mut moved =
+        Moved { values: [Lanes::ZERO; LENGTH], points: [[0; LANES]; POINTS], exact: [Mask::ALL; POINTS] };
     for group in 0..POINTS {
         let mut numbers = [0; LANES];
         for at in (group * DIGITS..(group + 1) * DIGITS).rev() {
@@ -351,7 +348,12 @@ pub(super) fn each<const LENGTH: usize, const BYTES: usize, T>(
 
 /// Returns the scale of a block whose sub-blocks have scales, which are odd multiples of it, and codes of the multiples.
 #[inline(always)]
-pub(super) fn scales<const COUNT: usize>(found: &Lanes, first: usize, parts: f32, limit: i32) -> (f32, [u8; COUNT]) {
+pub(super) fn scales<const COUNT: usize>(
+    found: &Lanes,
+    first: usize,
+    parts: f32,
+    limit: i32,
+) -> (f32, [u8; COUNT]) {
     let scales = &found.0[first..][..COUNT];
     let most = scales.iter().fold(0.0_f32, |most, &scale| if most > scale { most } else { scale });
     if most == 0.0 {
