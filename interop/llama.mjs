@@ -5,7 +5,14 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { convert, create } from 'ztensor'
-import { llamaShapes, MIXTURES, MODELS, WEIGHED_MIXTURES, weights, writeLlama } from '../__test__/helpers/tiny-models.mjs'
+import {
+  llamaShapes,
+  MIXTURES,
+  MODELS,
+  WEIGHED_MIXTURES,
+  weights,
+  writeLlama,
+} from '../__test__/helpers/tiny-models.mjs'
 import { capture, root } from '../scripts/command.mjs'
 import { environment } from './peers.mjs'
 import { NotRun, npmPackage } from './servers/programs.mjs'
