@@ -5,15 +5,21 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { convert, create } from 'ztensor'
-import { llamaShapes, MIXTURES, MODELS, weights, writeLlama } from '../__test__/helpers/tiny-models.mjs'
+import {
+  llamaShapes,
+  MIXTURES,
+  MODELS,
+  WEIGHED_MIXTURES,
+  weights,
+  writeLlama,
+} from '../__test__/helpers/tiny-models.mjs'
 import { capture, root } from '../scripts/command.mjs'
 import { environment } from './peers.mjs'
 import { NotRun, npmPackage } from './servers/programs.mjs'
 
 const PACKAGE = '@node-llama-cpp/linux-x64'
-/** Mixtures for which an importance matrix makes a difference, and that we can write. */
-const WEIGHED = ['q4_0', 'q5_1', 'q2_k', 'q2_k_s', 'q3_k_m', 'q4_k_m', 'q5_k_s', 'q6_k', 'iq4_nl', 'iq4_xs']
-const Q2_K_S = 21
+/** Mixtures that need no importance matrix, but differ with one. */
+const DIFFERENT = ['q4_0', 'q5_1', 'q2_k', 'q3_k_m', 'q4_k_m', 'q5_k_s', 'q6_k', 'iq3_s', 'iq3_m', 'iq4_nl', 'iq4_xs']
 
 const digest = (path) => createHash('sha256').update(readFileSync(path)).digest('hex')
 
@@ -48,7 +54,12 @@ async function quantizeAll({ build, python }, each) {
     await writeLlama(source, options)
     await writeImportance(matrix, options)
     const plain = Object.entries(MIXTURES).map(([name, number]) => ({ name, number, weighed: false }))
-    const weighed = WEIGHED.map((name) => ({ name, number: MIXTURES[name] ?? Q2_K_S, weighed: true }))
+    const different = DIFFERENT.map((name) => [name, MIXTURES[name]])
+    const weighed = [...different, ...Object.entries(WEIGHED_MIXTURES)].map(([name, number]) => ({
+      name,
+      number,
+      weighed: true,
+    }))
     for (const { name, number, weighed: isWeighed } of [...plain, ...weighed]) {
       const target = join(folder, 'reference.gguf')
       const jobs = JSON.stringify([[number, target, isWeighed ? [matrix, matrix] : null]])

@@ -239,13 +239,16 @@ impl Types<'_> {
         let target = self.targets.entry(kind).or_insert_with(|| Arc::new(Target::new(known)));
         let weights = self.importance.and_then(|importance| importance.weights.get(name));
         let weights = match weights {
-            Some(weights) => uses(name, tensor, weights)?.then(|| weights.as_slice().into()),
-            None if mixture::needs_importance(kind) && self.importance.is_some() => {
-                let message =
-                    format!("the importance matrix has no weights for this tensor, and {kind} needs them");
+            Some(weights) if uses(name, tensor, weights)? => Some(weights.as_slice().into()),
+            _ if mixture::needs_importance(kind) => {
+                let message = if self.importance.is_some() {
+                    format!("the importance matrix has no weights for this tensor, and {kind} needs them")
+                } else {
+                    format!("the type {kind} of this tensor needs an importance matrix (option imatrix)")
+                };
                 return Err(Error::new(Code::InvalidArg, message));
             }
-            None => None,
+            _ => None,
         };
         self.casts.quantize(tensor.ordinal(), target, weights);
         Ok(())

@@ -8,7 +8,7 @@ import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
-import { MIXTURES, MODELS, weights, writeLlama } from '../helpers/tiny-models.mjs'
+import { MIXTURES, MODELS, WEIGHED_MIXTURES, weights, writeLlama } from '../helpers/tiny-models.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 /** An empty folder. */
@@ -339,7 +339,10 @@ test('what cannot be quantized is refused before anything is written', async (t)
   await refused(source, target, { quantize: { '*': 'q9' } }, /there is no type "q9"; known are f32, f16/)
   await refused(source, target, { quantize: {} }, /quantize must have at least one pattern/)
   await refused(source, target, { quantize: 7 }, /quantize must be a mixture/)
-  await refused(source, target, { quantize: 'iq2_xs' }, /needs an importance matrix/)
+  for (const mixture of Object.keys(WEIGHED_MIXTURES))
+    await refused(source, target, { quantize: mixture }, /needs an importance matrix \(option imatrix\)/)
+  const rules = { '*.attn_q.*': 'iq1_m' }
+  await refused(source, target, { quantize: rules }, /iq1_m of this tensor needs an importance matrix/)
   await refused(
     source,
     scratchPath('x.safetensors'),
@@ -355,7 +358,7 @@ test('what cannot be quantized is refused before anything is written', async (t)
 
 test('an array that is added with a type is what a conversion gives', async (t) => {
   const values = weights(64 * 512, 7)
-  for (const type of ['q4_0', 'q8_0', 'q4_k', 'q6_k', 'iq4_nl', 'tq2_0', 'mxfp4']) {
+  for (const type of ['q4_0', 'q8_0', 'q4_k', 'q6_k', 'iq3_s', 'iq4_nl', 'tq2_0', 'mxfp4']) {
     const [plain, added, converted] = ['p.gguf', 'a.gguf', 'c.gguf'].map((name) => scratchPath(name))
     await saveFile(plain, { 'x.weight': { dtype: 'float32', shape: [64, 512], data: values } })
     await convert(plain, converted, { quantize: { '*': type } })

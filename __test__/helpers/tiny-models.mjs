@@ -74,7 +74,7 @@ export async function writeLlama(path, options = {}) {
   await writer.finish()
 }
 
-/** Names of mixtures, and their numbers in llama.cpp. */
+/** Names of mixtures that need no importance matrix, and their numbers in llama.cpp. */
 export const MIXTURES = {
   f16: 1,
   bf16: 32,
@@ -92,11 +92,26 @@ export const MIXTURES = {
   q5_k_s: 16,
   q5_k_m: 17,
   q6_k: 18,
+  iq3_s: 26,
+  iq3_m: 27,
   iq4_nl: 25,
   iq4_xs: 30,
   tq1_0: 36,
   tq2_0: 37,
   mxfp4_moe: 38,
+}
+
+/** Mixtures that need an importance matrix, and their numbers. */
+export const WEIGHED_MIXTURES = {
+  q2_k_s: 21,
+  iq1_s: 24,
+  iq1_m: 31,
+  iq2_xxs: 19,
+  iq2_xs: 20,
+  iq2_s: 28,
+  iq2_m: 29,
+  iq3_xxs: 23,
+  iq3_xs: 22,
 }
 
 /** Models that the rules of mixtures treat differently. */

@@ -10,8 +10,8 @@ use ztensor_core::kernels::quantize::Kind;
 const ROW: usize = 1024;
 const WEIGHTS: u64 = 1 << 16;
 
-/// The first bytes of the SHA-256 of what the reference makes of `weights`: without importance, and with it.
-const REFERENCE: [(&str, &str, &str); 17] = [
+/// The first bytes of the SHA-256 of what the reference makes of `weights`: without importance, if it makes that, and with it.
+const REFERENCE: [(&str, &str, &str); 24] = [
     ("q4_0", "49f39a126b43b1f6", "03ac57d021154e8d"),
     ("q4_1", "b24142d9bc2ab5b6", "362d29479f519be8"),
     ("q5_0", "11a155f0cc9b2a8c", "e4c03e5e4626713c"),
@@ -25,6 +25,13 @@ const REFERENCE: [(&str, &str, &str); 17] = [
     ("q8_k", "922b49f23a64606f", "922b49f23a64606f"),
     ("iq4_nl", "19186350b5772490", "cd34e2c39c64657a"),
     ("iq4_xs", "1bca6db854219b63", "d908ba9096569611"),
+    ("iq2_xxs", "", "818ece880b399b2a"),
+    ("iq2_xs", "", "9fdd5866b144bd69"),
+    ("iq2_s", "0eb392b9f2e33fc0", "2dfe810230dfa998"),
+    ("iq3_xxs", "505b5c2f6d2f9016", "498724a25eb14a46"),
+    ("iq3_s", "db3614f533284dee", "c451d499cd1baabd"),
+    ("iq1_s", "", "3028811458ee0999"),
+    ("iq1_m", "", "1232bd7b2b5f9442"),
     ("tq1_0", "d596d31e224f0c6e", "d596d31e224f0c6e"),
     ("tq2_0", "55afbd6cd89d6576", "55afbd6cd89d6576"),
     ("mxfp4", "28364e782ebe8597", "28364e782ebe8597"),
@@ -87,18 +94,22 @@ fn blocks_have_the_bytes_of_the_reference() {
     assert!(Kind::names().eq(REFERENCE.map(|(name, ..)| name)));
     for (name, plain, weighted) in REFERENCE {
         let kind = Kind::of(name).unwrap();
-        assert_eq!(digest(&quantized(kind, &weights, None)), plain, "{name}");
+        assert_eq!(kind.needs_importance(), plain.is_empty(), "{name}");
+        if !plain.is_empty() {
+            assert_eq!(digest(&quantized(kind, &weights, None)), plain, "{name}");
+        }
         assert_eq!(digest(&quantized(kind, &weights, Some(&importance))), weighted, "{name} with importance");
     }
 }
 
 #[test]
 fn a_block_does_not_depend_on_what_is_quantized_with_it() {
-    let (weights, importance) = (weights(), importance());
+    let (weights, importance) = (&weights()[..8 * ROW], importance());
     for name in Kind::names() {
         let kind = Kind::of(name).unwrap();
-        for importance in [None, Some(&importance[..])] {
-            let whole = quantized(kind, &weights, importance);
+        let plain = (!kind.needs_importance()).then_some(None);
+        for importance in plain.into_iter().chain([Some(&importance[..])]) {
+            let whole = quantized(kind, weights, importance);
             // Rows of one element fewer or more than the batches of the searches have.
             for rows in [1, 3, 5] {
                 let length = rows * ROW / kind.elements() * kind.bytes();
@@ -113,6 +124,13 @@ fn a_block_does_not_depend_on_what_is_quantized_with_it() {
 fn decoded_blocks_are_close_to_the_weights() {
     // The root of the mean square of the errors, as a part of that of the weights.
     let errors = [
+        ("iq1_s", 0.6),
+        ("iq1_m", 0.55),
+        ("iq2_xxs", 0.5),
+        ("iq2_xs", 0.45),
+        ("iq2_s", 0.4),
+        ("iq3_xxs", 0.3),
+        ("iq3_s", 0.25),
         ("q2_k", 0.3),
         ("q3_k", 0.16),
         ("q4_0", 0.1),
@@ -137,7 +155,9 @@ fn decoded_blocks_are_close_to_the_weights() {
     };
     let size = square(&mut source.iter().copied());
     for (name, most) in errors {
-        let blocks = quantized(Kind::of(name).unwrap(), &source, None);
+        let kind = Kind::of(name).unwrap();
+        let equal = [1.0; ROW];
+        let blocks = quantized(kind, &source, kind.needs_importance().then_some(&equal[..]));
         let mut decoded = vec![[0; 4]; source.len()];
         BlockType::of(name).unwrap().decode(&blocks, &mut decoded);
         let mut differences =
@@ -150,7 +170,7 @@ fn decoded_blocks_are_close_to_the_weights() {
 #[test]
 fn rows_of_nothing_give_nothing() {
     for name in Kind::names() {
-        Kind::of(name).unwrap().quantize(&[], ROW, None, &mut []).unwrap();
+        Kind::of(name).unwrap().quantize(&[], ROW, Some(&[1.0; ROW]), &mut []).unwrap();
     }
 }
 
@@ -165,6 +185,8 @@ fn wrong_lengths_are_refused() {
                 .map_err(|error| error.code())
         };
         assert_eq!(run(2 * ROW, ROW, Some(&source[..ROW]), bytes), Ok(()), "{name}");
+        let plain = run(2 * ROW, ROW, None, bytes);
+        assert_eq!(plain, if kind.needs_importance() { Err(Code::InvalidArg) } else { Ok(()) }, "{name}");
         for (elements, row, importance, bytes) in [
             (2 * ROW, 0, None, bytes),
             (2 * ROW, kind.elements() / 2, None, bytes),
@@ -185,7 +207,47 @@ fn wrong_lengths_are_refused() {
 
 #[test]
 fn unknown_types_are_not_written() {
-    for name in ["q8_1", "q1_0", "iq2_xxs", "Q4_K", "f16", ""] {
+    for name in ["q8_1", "q1_0", "q2_0", "Q4_K", "f16", ""] {
         assert!(Kind::of(name).is_none(), "{name}");
     }
+}
+
+/// Where the reference ends its process, since a sum overflows or a weight is no number.
+#[test]
+fn overflows_give_blocks_that_can_be_decoded() {
+    let usual: Vec<f32> = (0..ROW as u64).map(weight).collect();
+    let importance = [1.0; ROW];
+    for name in ["iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"] {
+        let kind = Kind::of(name).unwrap();
+        let expected = quantized(kind, &usual, Some(&importance));
+        for value in
+            [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e30, f32::from_bits(1)]
+        {
+            for importance in [[1.0; ROW], [value.abs(); ROW], [0.0; ROW]] {
+                let mut source = usual.clone();
+                source[300] = value;
+                let blocks = quantized(kind, &source, Some(&importance));
+                let mut decoded = vec![[0; 4]; ROW];
+                BlockType::of(name).unwrap().decode(&blocks, &mut decoded);
+                if importance[0] == 1.0 {
+                    assert!(blocks[..kind.bytes()] == expected[..kind.bytes()], "{name} {value}");
+                    assert!(blocks[2 * kind.bytes()..] == expected[2 * kind.bytes()..], "{name} {value}");
+                }
+            }
+        }
+    }
+}
+
+/// The reference does not advance over a sub-block of zeros, so what follows in the block is decoded in its stead.
+#[test]
+fn a_sub_block_of_zeros_in_iq3_s_is_what_the_reference_writes() {
+    let kind = Kind::of("iq3_s").unwrap();
+    let mut source: Vec<f32> = (0..ROW as u64).map(weight).collect();
+    let whole = quantized(kind, &source, None);
+    source[..32].fill(0.0);
+    let zeros = quantized(kind, &source, None);
+    // Points and signs of the second sub-block are where those of the first one were.
+    assert_eq!(zeros[2..10], whole[10..18]);
+    assert_eq!(zeros[74..78], whole[78..82]);
+    assert_eq!(zeros[kind.bytes()..], whole[kind.bytes()..]);
 }

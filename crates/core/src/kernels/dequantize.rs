@@ -4,7 +4,7 @@
 
 mod affine;
 mod blocks;
-mod codebooks;
+pub(super) mod codebooks;
 mod ggml;
 mod ggml_four;
 mod ggml_iq;

@@ -10,11 +10,14 @@
 // Sums have the names of their terms.
 #![allow(clippy::similar_names, clippy::many_single_char_names)]
 
+mod codebook;
 mod four;
 mod lanes;
 mod large;
 mod numbers;
+mod one;
 mod plain;
+mod points;
 mod search;
 mod ternary;
 mod weighted;
@@ -37,73 +40,88 @@ pub struct Kind {
 /// The functions of a type, compiled for one set of instructions.
 #[derive(Clone, Copy, Debug)]
 struct Functions {
-    plain: fn(&[f32], &mut [u8]),
+    /// `None` where the type needs importance.
+    plain: Option<Plain>,
     /// `None` where the importance changes nothing.
     weighted: Option<Weighted>,
 }
 
+/// Takes the elements and the bytes to write.
+type Plain = fn(&[f32], &mut [u8]);
+
 /// Takes the elements, the length of a row, the importance of its elements, and the bytes to write.
 type Weighted = fn(&[f32], usize, &[f32], &mut [u8]);
 
-/// Builds the table. Each function is compiled for the baseline, AVX2 and AVX-512. They are called by name, because a closure would not
-/// be inlined and would not use wide vectors.
+/// Compiles a function, if there is one, for the baseline, AVX2 and AVX-512. It is called by name, because a closure would not be inlined
+/// and would not use wide vectors.
+macro_rules! widest {
+    (() $($rest:tt)*) => { None };
+    (($function:path) $($argument:ident: $type:ty),*) => {{
+        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+        fn compiled($($argument: $type),*) {
+            $function($($argument),*);
+        }
+        Some(compiled)
+    }};
+}
+
+/// Compiles a function, if there is one, for the baseline.
+#[cfg(test)]
+macro_rules! baseline {
+    (() $($rest:tt)*) => { None };
+    (($function:path) $($argument:ident: $type:ty),*) => {{
+        fn compiled($($argument: $type),*) {
+            $function($($argument),*);
+        }
+        Some(compiled)
+    }};
+}
+
+/// Builds the table. A type has a function without importance, unless it needs that, and one with it, unless that changes nothing.
 macro_rules! kinds {
-    ($($name:literal $elements:literal $bytes:literal $plain:path $(, $weighted:path)?;)*) => {
+    ($($name:literal $elements:literal $bytes:literal ($($plain:path)?) ($($weighted:path)?);)*) => {
         const KINDS: &[Kind] = &[$(Kind {
             name: $name,
             elements: $elements,
             bytes: $bytes,
-            widest: {
-                #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-                fn plain(source: &[f32], out: &mut [u8]) {
-                    $plain(source, out);
-                }
-                Functions { plain, weighted: kinds!(@widest $($weighted)?) }
+            widest: Functions {
+                plain: widest!(($($plain)?) source: &[f32], out: &mut [u8]),
+                weighted: widest!(($($weighted)?) source: &[f32], row: usize, importance: &[f32], out: &mut [u8]),
             },
             #[cfg(test)]
-            baseline: {
-                fn plain(source: &[f32], out: &mut [u8]) {
-                    $plain(source, out);
-                }
-                Functions { plain, weighted: kinds!(@baseline $($weighted)?) }
+            baseline: Functions {
+                plain: baseline!(($($plain)?) source: &[f32], out: &mut [u8]),
+                weighted: baseline!(($($weighted)?) source: &[f32], row: usize, importance: &[f32], out: &mut [u8]),
             },
         }),*];
     };
-    (@widest) => { None };
-    (@widest $weighted:path) => {{
-        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-        fn weighted(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-            $weighted(source, row, importance, out);
-        }
-        Some(weighted)
-    }};
-    (@baseline) => { None };
-    (@baseline $weighted:path) => {{
-        fn weighted(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
-            $weighted(source, row, importance, out);
-        }
-        Some(weighted)
-    }};
 }
 
 kinds! {
-    "q4_0" 32 18 plain::q4_0, weighted::q4_0;
-    "q4_1" 32 20 plain::q4_1, weighted::q4_1;
-    "q5_0" 32 22 plain::q5_0, weighted::q5_0;
-    "q5_1" 32 24 plain::q5_1, weighted::q5_1;
-    "q8_0" 32 34 plain::q8_0;
-    "q2_k" 256 84 large::q2_k, weighted::q2_k;
-    "q3_k" 256 110 large::q3_k, weighted::q3_k;
-    "q4_k" 256 144 large::q4_k, weighted::q4_k;
-    "q5_k" 256 176 large::q5_k, weighted::q5_k;
-    "q6_k" 256 210 large::q6_k, weighted::q6_k;
-    "q8_k" 256 292 plain::q8_k;
-    "iq4_nl" 32 18 four::iq4_nl, weighted::iq4_nl;
-    "iq4_xs" 256 136 four::iq4_xs, weighted::iq4_xs;
-    "tq1_0" 256 54 ternary::tq1_0;
-    "tq2_0" 256 66 ternary::tq2_0;
-    "mxfp4" 32 17 four::mxfp4;
-    "nvfp4" 64 36 four::nvfp4;
+    "q4_0" 32 18 (plain::q4_0) (weighted::q4_0);
+    "q4_1" 32 20 (plain::q4_1) (weighted::q4_1);
+    "q5_0" 32 22 (plain::q5_0) (weighted::q5_0);
+    "q5_1" 32 24 (plain::q5_1) (weighted::q5_1);
+    "q8_0" 32 34 (plain::q8_0) ();
+    "q2_k" 256 84 (large::q2_k) (weighted::q2_k);
+    "q3_k" 256 110 (large::q3_k) (weighted::q3_k);
+    "q4_k" 256 144 (large::q4_k) (weighted::q4_k);
+    "q5_k" 256 176 (large::q5_k) (weighted::q5_k);
+    "q6_k" 256 210 (large::q6_k) (weighted::q6_k);
+    "q8_k" 256 292 (plain::q8_k) ();
+    "iq4_nl" 32 18 (four::iq4_nl) (weighted::iq4_nl);
+    "iq4_xs" 256 136 (four::iq4_xs) (weighted::iq4_xs);
+    "iq2_xxs" 256 66 () (points::iq2_xxs);
+    "iq2_xs" 256 74 () (points::iq2_xs);
+    "iq2_s" 256 82 (points::iq2_s) (points::iq2_s_weighted);
+    "iq3_xxs" 256 98 (points::iq3_xxs) (points::iq3_xxs_weighted);
+    "iq3_s" 256 110 (points::iq3_s) (points::iq3_s_weighted);
+    "iq1_s" 256 50 () (one::iq1_s);
+    "iq1_m" 256 56 () (one::iq1_m);
+    "tq1_0" 256 54 (ternary::tq1_0) ();
+    "tq2_0" 256 66 (ternary::tq2_0) ();
+    "mxfp4" 32 17 (four::mxfp4) ();
+    "nvfp4" 64 36 (four::nvfp4) ();
 }
 
 impl Kind {
@@ -131,16 +149,15 @@ impl Kind {
         self.bytes
     }
 
-    /// Returns whether the type can be written only with importance, as `iq2_xxs`, `iq2_xs` and `iq1_s` of the reference. None of those
-    /// is written.
+    /// Returns whether the type can be written only with importance.
     pub fn needs_importance(&self) -> bool {
-        false
+        self.widest.plain.is_none()
     }
 
     /// Encodes whole rows of `row` elements, which are whole blocks. `importance` has a weight for each element of a row; types that
     /// have no use for it ignore it. `out` becomes the bytes that `ggml_quantize_chunk` writes.
     ///
-    /// Fails with `ZT_INVALID_ARG` unless the lengths match.
+    /// Fails with `ZT_INVALID_ARG` unless the lengths match, and without importance for a type that needs it.
     pub fn quantize(
         &self,
         source: &[f32],
@@ -170,12 +187,18 @@ impl Kind {
         if source.len() / elements * bytes != out.len() {
             return invalid(format!("{} elements do not fill {} bytes of {name}", source.len(), out.len()));
         }
-        match (functions.weighted, importance) {
+        match (functions, importance) {
             (_, Some(importance)) if importance.len() != row => {
                 return invalid(format!("{} weights for rows of {row} elements", importance.len()));
             }
-            (Some(weighted), Some(importance)) => weighted(source, row, importance, out),
-            _ => (functions.plain)(source, out),
+            (Functions { weighted: Some(weighted), .. }, Some(importance)) => {
+                weighted(source, row, importance, out);
+            }
+            (Functions { plain: Some(plain), .. }, _) => plain(source, out),
+            _ => {
+                let message = "needs an importance matrix, which a conversion takes (option imatrix)";
+                return invalid(format!("{name} {message}"));
+            }
         }
         Ok(())
     }
@@ -206,6 +229,9 @@ mod tests {
         let importance: Vec<f32> = source[512..][..row].iter().map(|value| value.abs().min(1e6)).collect();
         for kind in KINDS {
             for importance in [None, Some(&importance[..])] {
+                if kind.needs_importance() && importance.is_none() {
+                    continue;
+                }
                 let mut blocks = [0, 0xff].map(|fill| vec![fill; source.len() / kind.elements * kind.bytes]);
                 kind.run(kind.widest, &source, row, importance, &mut blocks[0]).unwrap();
                 kind.run(kind.baseline, &source, row, importance, &mut blocks[1]).unwrap();

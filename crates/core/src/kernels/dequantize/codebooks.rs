@@ -34,7 +34,7 @@ const fn points<const POINTS: usize, const DIGITS: usize, const VALUES: usize>(
     points
 }
 
-pub(super) static IQ1: [[i8; 8]; 2048] = points(
+pub(in crate::kernels) static IQ1: [[i8; 8]; 2048] = points(
     concat!(
         r"0111112413145117413144131305111045313131110651174131441314554311311221131:117555330>5551007117133001",
         r"001111111821111001=3;1511120315513:1314413145374131441314513405702513;111541314413145522411114413190",
@@ -61,7 +61,7 @@ pub(super) static IQ1: [[i8; 8]; 2048] = points(
     [-1, 0, 1],
 );
 
-pub(super) static IQ2_XXS: [[i8; 8]; 256] = points(
+pub(in crate::kernels) static IQ2_XXS: [[i8; 8]; 256] = points(
     concat!(
         r"01111115131115531515;7153=M;;1ASI1591513;915;513;=C19G1AMA5315;3151EGGg9o61597A;53=5;A79_9a5;3;CYOQ=",
         r"o415AKI3o4][15E?71a7_1o@15A=WKCoPG;_onc155315573915AAK73G7G79M5;S?E9koB15A3aY39gOA5351S5GI]o6o@1Go:U",
@@ -70,7 +70,7 @@ pub(super) static IQ2_XXS: [[i8; 8]; 256] = points(
     [8, 25, 43],
 );
 
-pub(super) static IQ2_XS: [[i8; 8]; 512] = points(
+pub(in crate::kernels) static IQ2_XS: [[i8; 8]; 512] = points(
     concat!(
         r"01111111111113111111131511131319111111111151113155315A1113159153=7C11111113151113113915A11131591597K",
         r"15=31KG111111535155;A7115AK5CA5[3911111113151113157115A111315915A;1=113AAS1113159131;5K15Ae;E_151?;C",
@@ -82,7 +82,7 @@ pub(super) static IQ2_XS: [[i8; 8]; 512] = points(
     [8, 25, 43],
 );
 
-pub(super) static IQ2_S: [[i8; 8]; 1024] = points(
+pub(in crate::kernels) static IQ2_S: [[i8; 8]; 1024] = points(
     concat!(
         r"0111111111111311111113111111131533111111113151113111131315115151113157111113=33377111111131111111111",
         r"1111151111313151111111113131111111315111315911113=31315915A11131111331111111131537=115111373131597A9",
@@ -99,7 +99,7 @@ pub(super) static IQ2_S: [[i8; 8]; 1024] = points(
     [8, 25, 43],
 );
 
-pub(super) static IQ3_XXS: [[i8; 4]; 256] = points(
+pub(in crate::kernels) static IQ3_XXS: [[i8; 4]; 256] = points(
     concat!(
         r"0114130168H1314163216:;71146161395=3501:RBC4:;135B?bFC31D=?14161411:0G1661^14166Q51=8<?:3RW3AB;o==O1",
         r"6141328N112166J30716501<0<C63[3P=GC9Jo51:FK6161D<451=8:1J14<D?>Al>B55;JNADWDC:=1;3o=C>0?5@MNT:P=Do=2",
@@ -108,7 +108,7 @@ pub(super) static IQ3_XXS: [[i8; 4]; 256] = points(
     [4, 12, 20, 28, 36, 44, 52, 62],
 );
 
-pub(super) static IQ3_S: [[i8; 4]; 512] = points(
+pub(in crate::kernels) static IQ3_S: [[i8; 4]; 512] = points(
     concat!(
         r"00021000111035412111416220001303223136<345031022232352111<275321612531<132:3125525>91;134531>4:21=@>",
         r"611;134<3C0013011101621=128501213462561=51921035529296220255034@5:141<16313D62561>V32<1J1416;3@57011",

@@ -16,9 +16,12 @@ pub(super) const LANES: usize = 16;
 pub(super) struct Lanes(pub [f32; LANES]);
 
 /// A condition for each lane: all bits are set, or none. Of booleans, LLVM would make vectors of bytes between the operations.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-pub(super) struct Mask([u32; LANES]);
+pub(super) struct Mask(pub Words);
+
+/// An integer for each lane.
+pub(super) type Words = [u32; LANES];
 
 /// 1.5 * 2^23. The sum with a number below 2^22 has the nearest integer in its low bits, ties to even.
 const MAGIC: f32 = 12_582_912.0;
@@ -101,6 +104,18 @@ impl Lanes {
         self.compare(other, |a, b| a != b)
     }
 
+    /// Returns where this number is not below the other one, nor NaN.
+    #[inline(always)]
+    pub(super) fn not_below(self, other: Self) -> Mask {
+        self.compare(other, |a, b| a >= b)
+    }
+
+    /// Returns where this number is not above the other one, nor NaN.
+    #[inline(always)]
+    pub(super) fn not_above(self, other: Self) -> Mask {
+        self.compare(other, |a, b| a <= b)
+    }
+
     /// Returns the smaller number, and `other` where one is NaN or both are equal.
     #[inline(always)]
     pub(super) fn min(self, other: Self) -> Self {
@@ -163,6 +178,13 @@ impl Lanes {
 
 impl Mask {
     pub(super) const NONE: Self = Self([0; LANES]);
+    pub(super) const ALL: Self = Self([u32::MAX; LANES]);
+
+    /// Returns where a bit is set.
+    #[inline(always)]
+    pub(super) fn of_bit(words: Words, bit: u32) -> Self {
+        Self(map(&words, |word| (word >> bit & 1).wrapping_neg()))
+    }
 
     pub(super) fn of(&self, lane: usize) -> bool {
         self.0[lane] != 0
@@ -203,6 +225,25 @@ impl Mask {
             *lane = f32::from_bits(yes.to_bits() & mask | lane.to_bits() & !mask);
         }
         result
+    }
+
+    #[inline(always)]
+    pub(super) fn choose_words(self, yes: Words, no: Words) -> Words {
+        let mut result = no;
+        for (lane, (mask, yes)) in result.iter_mut().zip(self.0.into_iter().zip(yes)) {
+            *lane = yes & mask | *lane & !mask;
+        }
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn choose_mask(self, yes: Self, no: Self) -> Self {
+        Self(self.choose_words(yes.0, no.0))
+    }
+
+    #[inline(always)]
+    pub(super) fn not(self) -> Self {
+        Self(map(&self.0, |lane| !lane))
     }
 }
 

@@ -51,7 +51,7 @@ fn first_extreme_of_some(block: &[f32]) -> f32 {
 
 /// Returns the bits of a float so that integers compare as floats do. Negative NaN is below, other NaN above all numbers.
 #[inline(always)]
-fn ordered(value: f32) -> i32 {
+pub(super) fn ordered(value: f32) -> i32 {
     let bits = value.to_bits().cast_signed();
     // The other bits are turned around where the sign is set.
     bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()

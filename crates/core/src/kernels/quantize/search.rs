@@ -30,6 +30,7 @@ compiled! {
     symmetric_32(x: &[Lanes; 32], weights: &[Lanes; 32], top: i8) -> Symmetric = symmetric::<32>;
     symmetric_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: i8) -> Symmetric = symmetric::<16>;
     refined_16(x: &[[Lanes; 16]; 2], top: i8) -> Refined<16> = refined::<16>;
+    positive_32(x: &[Lanes; 32], weights: &[Lanes; 32], top: u8) -> (Lanes, [Lanes; 32]) = positive::<32>;
     positive_16(x: &[Lanes; 16], weights: &[Lanes; 16], top: u8) -> (Lanes, [Lanes; 16]) = positive::<16>;
     positive_8(x: &[Lanes; 8], weights: &[Lanes; 8], top: u8) -> (Lanes, [Lanes; 8]) = positive::<8>;
 }

@@ -19,7 +19,7 @@ const fn plan(top: i8) -> Plan {
 }
 
 #[inline(always)]
-fn weigh<const LENGTH: usize>(
+pub(super) fn weigh<const LENGTH: usize>(
     x: &[Lanes; LENGTH],
     importance: &[Lanes; LENGTH],
     variance: Lanes,
@@ -114,7 +114,7 @@ pub(super) fn q5_1(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
 }
 
 /// Up to one block of 256 elements for each lane.
-struct Batch<'a> {
+pub(super) struct Batch<'a> {
     source: &'a [f32],
     importance: [f32; LANES * BLOCK],
     /// The sum of the squares of each block.
@@ -125,15 +125,17 @@ struct Batch<'a> {
 const BATCH: usize = LANES * BLOCK;
 
 impl<'a> Batch<'a> {
-    /// `at` is the number of batches before this one.
+    /// `at` is the number of batches before this one. Without importance, that of all elements is 0.
     #[inline(always)]
-    fn new(source: &'a [f32], row: usize, importance: &[f32], at: usize) -> Self {
+    pub(super) fn new(source: &'a [f32], row: usize, importance: Option<&[f32]>, at: usize) -> Self {
         let mut batch = Self { source, importance: [0.0; BATCH], squares: Lanes::ZERO };
         let blocks = source.as_chunks::<BLOCK>().0;
-        let mut first = at * BATCH % row;
-        for copy in batch.importance.as_chunks_mut::<BLOCK>().0.iter_mut().take(blocks.len()) {
-            copy.copy_from_slice(&importance[first..][..BLOCK]);
-            first = (first + BLOCK) % row;
+        if let Some(importance) = importance {
+            let mut first = at * BATCH % row;
+            for copy in batch.importance.as_chunks_mut::<BLOCK>().0.iter_mut().take(blocks.len()) {
+                copy.copy_from_slice(&importance[first..][..BLOCK]);
+                first = (first + BLOCK) % row;
+            }
         }
         for at in 0..BLOCK {
             for (sum, block) in batch.squares.0.iter_mut().zip(blocks) {
@@ -147,25 +149,25 @@ impl<'a> Batch<'a> {
         self.source.as_chunks().0.iter()
     }
 
-    /// Returns the elements and the importance of pairs of blocks.
-    fn pairs(&self) -> impl Iterator<Item = (&[f32], &[f32; 2 * BLOCK])> {
-        self.source.chunks(2 * BLOCK).zip(self.importance.as_chunks().0)
-    }
-
-    /// Returns the sum of the squares of the block of each sub-block of a pair.
-    #[inline(always)]
-    fn squares_of_pair(&self, at: usize) -> Lanes {
-        let mut squares = Lanes::all(self.squares.0[at * 2]);
-        for lane in LANES / 2..LANES {
-            squares.0[lane] = self.squares.0[at * 2 + 1];
-        }
-        squares
+    /// Returns, of as many blocks as have one sub-block of `LENGTH` elements in each lane, the elements, their importance, and the sum of
+    /// the squares of the block of each sub-block.
+    pub(super) fn parts<const LENGTH: usize>(&self) -> impl Iterator<Item = ((&[f32], &[f32]), Lanes)> {
+        let blocks = LENGTH * LANES / BLOCK;
+        let squares = self.squares.0.chunks(blocks).map(move |squares| {
+            let mut lanes = Lanes::ZERO;
+            for (lane, square) in lanes.0.iter_mut().enumerate() {
+                *square = squares[lane * blocks / LANES];
+            }
+            lanes
+        });
+        let [source, importance] = [self.source, &self.importance].map(|all| all.chunks(LENGTH * LANES));
+        source.zip(importance).zip(squares)
     }
 }
 
 /// Returns batches of elements, and the bytes to write of each.
 #[inline(always)]
-fn batches<'a, const BYTES: usize>(
+pub(super) fn batches<'a, const BYTES: usize>(
     source: &'a [f32],
     out: &'a mut [u8],
 ) -> impl Iterator<Item = (usize, (&'a [f32], &'a mut [[u8; BYTES]]))> {
@@ -204,7 +206,7 @@ fn codes_of<const COUNT: usize>(codes: &[Lanes; COUNT], block: usize) -> [u8; CO
 #[inline(always)]
 pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     for (at, (source, out)) in batches::<84>(source, out) {
-        let batch = Batch::new(source, row, importance, at);
+        let batch = Batch::new(source, row, Some(importance), at);
         let mut found = Found::<16>::NONE;
         let blocks = batch.blocks().zip(batch.importance.as_chunks::<BLOCK>().0);
         let mut each: [Option<Affine>; LANES] = [const { None }; LANES];
@@ -232,7 +234,7 @@ pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
 #[inline(always)]
 pub(super) fn q3_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     for (at, (source, out)) in batches::<110>(source, out) {
-        let batch = Batch::new(source, row, importance, at);
+        let batch = Batch::new(source, row, Some(importance), at);
         let mut found = Found::<16>::NONE;
         let mut each = [const { None }; LANES];
         let blocks = batch.blocks().zip(batch.importance.as_chunks::<BLOCK>().0);
@@ -263,12 +265,12 @@ fn eights<const BYTES: usize>(
     write: impl Fn(&[u8; BLOCK], &mut [u8; BYTES]),
 ) {
     for (at, (source, out)) in batches::<BYTES>(source, out) {
-        let batch = Batch::new(source, row, importance, at);
+        let batch = Batch::new(source, row, Some(importance), at);
         let mut found = Found::<8>::NONE;
         let mut each: [Option<Affine>; LANES / 2] = [const { None }; LANES / 2];
-        for (at, ((pair, importance), each)) in batch.pairs().zip(&mut each).enumerate() {
+        for (at, (((pair, importance), squares), each)) in batch.parts::<32>().zip(&mut each).enumerate() {
             let x = transpose::<32>(pair);
-            let variance = Lanes::all(2.0) * batch.squares_of_pair(at) / Lanes::all(256.0);
+            let variance = Lanes::all(2.0) * squares / Lanes::all(256.0);
             let weights = weigh(&x, &transpose(importance), variance);
             let affine = affine_32(&x, &weights, plan(top));
             found.store(at * 2, affine.scale, affine.offset, sum(&weights));
@@ -320,10 +322,10 @@ pub(super) fn iq4_nl(source: &[f32], row: usize, importance: &[f32], out: &mut [
 #[inline(always)]
 pub(super) fn iq4_xs(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     for (at, (source, out)) in batches::<136>(source, out) {
-        let batch = Batch::new(source, row, importance, at);
-        for (at, ((pair, importance), out)) in batch.pairs().zip(out.chunks_mut(2)).enumerate() {
+        let batch = Batch::new(source, row, Some(importance), at);
+        for (((pair, importance), squares), out) in batch.parts::<32>().zip(out.chunks_mut(2)) {
             let x = transpose(pair);
-            let variance = batch.squares_of_pair(at) * Lanes::all(2.0 / 256.0);
+            let variance = squares * Lanes::all(2.0 / 256.0);
             let weights = weigh(&x, &transpose(importance), variance);
             write_scaled(pair, scales(&x, &weights), out.as_flattened_mut());
         }
