@@ -214,7 +214,7 @@ impl Types<'_> {
         if is_same {
             return Ok(());
         }
-        let is_blocks = matches!(tensor.layout(), Layout::Other(_));
+        let is_blocks = matches!(tensor.layout(), Layout::Other(_)) && self.casts.scaling(tensor).is_none();
         if is_blocks && !self.requantize {
             let message = format!(
                 "the tensor is quantized already, and quantizing it to {kind} loses more than quantizing the original does \

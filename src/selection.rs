@@ -21,7 +21,7 @@ use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{WriteFormat, Writer};
-use ztensor_import::gguf::checkpoint::Files;
+use ztensor_import::gguf::checkpoint::{Files, Given};
 use ztensor_import::gguf::checkpoint::derived::{Derived, derive};
 
 use crate::attributes::{self, FlatAttributes};
@@ -205,8 +205,10 @@ impl Selection {
     }
 
     /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-    /// their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`.
+    /// their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`. `set`:
+    /// metadata that takes precedence over that of the checkpoint.
     #[napi(ts_return_type = "Promise<CheckpointInfo | null>", catch_unwind)]
+    #[allow(clippy::too_many_arguments)] // a file, where it is, and what changes
     pub fn take_checkpoint<'env>(
         &self,
         env: &'env Env,
@@ -214,21 +216,26 @@ impl Selection {
         location: String,
         remote: Option<RemoteRequest>,
         is_sure: bool,
+        set: Unknown<'_>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let source = file.reader(env, control, None)?;
+        let given = Given::new(value::from_js_map(set)?);
         let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
         let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
         let job = move || {
             let Some(files) = Beside::of(&location, remote, is_sure, stop)? else { return Ok(None) };
-            let derived = source.read(|reading| derive(reading, &files))?;
-            let Derived { catalog, float32, mxfp4, left_out } = derived;
+            let derived = source.read(|reading| derive(reading, &files, &given))?;
+            let Derived { catalog, float32, scaled, mxfp4, left_out } = derived;
             let mut inner = locked(&inner);
             let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
             Arc::make_mut(&mut inner.chosen).take(&ordinals, Vec::new());
             let casts = Arc::make_mut(&mut inner.casts);
             for (ordinal, dtype) in float32 {
                 casts.cast_single(ordinal, dtype, DType::Float32)?;
+            }
+            for (ordinal, scaling) in scaled {
+                casts.scale(ordinal, Arc::new(scaling))?;
             }
             if let Some(kind) = Kind::of("mxfp4") {
                 let target = Arc::new(Target::new(kind));

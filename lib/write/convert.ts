@@ -382,8 +382,9 @@ async function takeCheckpoint(
   }
   const url = remoteUrl(path)
   const remote = url === undefined ? undefined : remoteRequest(given.source?.remote)
+  const { set } = freezeChanges('metadata', given.metadata ?? {})
   const info = await run(store, { signal }, (control) =>
-    selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, control),
+    selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, set, control),
   )
   if (info === null) {
     if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is beside the weights of ${path}`)

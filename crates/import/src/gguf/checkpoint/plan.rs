@@ -10,18 +10,20 @@ use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::DType;
 
 use super::config::{Config, EXPERTS, HEADS, KEY_HEADS, LAYERS};
+use super::factors::{Factors, Purpose, Weights, is_scaled};
 use super::json::Document;
 use super::parameters::Metadata;
 use super::rope::Rope;
 use super::row::{Architecture, Change, Heads, Row, To};
 use super::view::View;
-use super::{Blocks, Content, Element, Files, Piece, Planned, Tensor};
+use super::{Blocks, Content, Element, Files, Given, Piece, Planned, Tensor};
 use crate::limits;
 
 /// A checkpoint on its way to GGUF.
 pub struct Model<'m> {
     pub architecture: &'static Architecture,
     pub files: &'m dyn Files,
+    pub given: &'m Given,
     pub config: Config<'m>,
     pub rope: Rope<'m>,
     pub metadata: Metadata,
@@ -34,7 +36,7 @@ pub struct Model<'m> {
 impl<'m> Model<'m> {
     pub fn new(
         architecture: &'static Architecture,
-        files: &'m dyn Files,
+        (files, given): (&'m dyn Files, &'m Given),
         config: &'m Document,
     ) -> Result<Self> {
         let config = Config::new(&config.root(), architecture.defaults);
@@ -49,6 +51,7 @@ impl<'m> Model<'m> {
         Ok(Self {
             architecture,
             files,
+            given,
             config,
             rope,
             metadata,
@@ -80,11 +83,24 @@ impl<'m> Model<'m> {
     }
 
     /// Plans the tensors.
-    pub fn map(&mut self, sources: &[Tensor<'_>]) -> Result<()> {
+    pub fn map(&mut self, sources: &[Tensor<'_>], weights: &Weights) -> Result<()> {
+        let mut purposes = match weights {
+            Weights::Scaled(scheme) => scheme.purposes(sources)?.into_iter(),
+            _ => Vec::new().into_iter(),
+        };
         let rows = Rows::new(self.architecture);
         let mut experts = Experts::default();
         let mut blocks = Halves::default();
         for (index, source) in sources.iter().enumerate() {
+            let factors = match purposes.next() {
+                Some(Purpose::Factors) => continue,
+                Some(Purpose::Unused(reason)) => {
+                    self.left_out.push((source.name.to_owned(), reason));
+                    continue;
+                }
+                Some(Purpose::Weights(factors)) => factors,
+                None => None,
+            };
             let name = plain(source.name);
             if let Some(reason) = self.ignored(&name)? {
                 self.left_out.push((source.name.to_owned(), reason));
@@ -98,7 +114,8 @@ impl<'m> Model<'m> {
             }
             for to in found.row.to {
                 let name = found.name(to);
-                self.one(index, source, to, name, &found, &mut experts, &mut blocks)
+                let factors = factors.clone();
+                self.one((index, source, factors), to, name, &found, &mut experts, &mut blocks)
                     .map_err(|error| error.tensor(source.name))?;
             }
         }
@@ -117,11 +134,9 @@ impl<'m> Model<'m> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn one(
         &mut self,
-        index: usize,
-        source: &Tensor<'_>,
+        (index, source, factors): (usize, &Tensor<'_>, Option<Factors>),
         to: &To,
         name: String,
         found: &Found,
@@ -135,11 +150,12 @@ impl<'m> Model<'m> {
             return halves.scales(name, index, source);
         }
         let (view, shape, add) = self.view(to.change, source.shape)?;
-        if !is_number(source.dtype) {
+        let is_fit = if factors.is_some() { is_scaled(source.dtype) } else { is_number(source.dtype) };
+        if !is_fit || factors.is_some() && add != 0.0 {
             let message = format!("elements of {}, which GGUF has no type for here", source.dtype.name());
             return Err(Error::new(Code::UnsupportedEncoding, message));
         }
-        let piece = Piece { source: index, view, add };
+        let piece = Piece { source: index, view, add, factors };
         if let (Some(&expert), true) = (found.numbers.get(1), found.is_stacked(to)) {
             return experts.add(name, expert, shape, piece);
         }
@@ -228,6 +244,11 @@ impl<'m> Model<'m> {
                     view.slice(1, keys, values, 1)?;
                 }
             }
+            Change::Positions => {
+                let first = u64::from(self.first_position()?);
+                let rows = shape.first().copied().unwrap_or_default();
+                view.slice(0, first.min(rows), rows.saturating_sub(first), 1)?;
+            }
             Change::Vocabulary => {
                 let tokens = u64::from(self.config.needed(&["vocab_size"])?);
                 let rows = shape.first().copied().unwrap_or_default();
@@ -236,6 +257,11 @@ impl<'m> Model<'m> {
         }
         let shape = view.shape();
         Ok((view, shape, 0.0))
+    }
+
+    /// Returns the position of the first token of a text: the one after the number of the padding token.
+    pub fn first_position(&self) -> Result<u32> {
+        Ok(self.config.uint(&["pad_token_id"])?.map_or(0, |number| number.saturating_add(1)))
     }
 
     fn heads(&self, which: Heads) -> Result<u32> {
@@ -266,7 +292,8 @@ fn every_second(view: &mut View, axis: usize, start: u64) -> Result<()> {
 /// checkpoints as new ones do.
 fn plain(name: &str) -> String {
     let name = name.replace("language_model.", "");
-    let name = name.strip_prefix("bert.").unwrap_or(&name);
+    let name = name.strip_prefix("roberta.").unwrap_or(&name);
+    let name = name.strip_prefix("bert.").unwrap_or(name);
     let renamed = [(".gamma", ".weight"), (".beta", ".bias")]
         .into_iter()
         .find_map(|(old, new)| Some((name.strip_suffix(old)?, new)));
