@@ -25,6 +25,7 @@ GPT4O = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+TEKKEN = GPT4O.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
 DEEPSEEK3 = [
     r"\p{N}{1,3}",
     "[一-龥぀-ゟ゠-ヿ]+",
@@ -165,6 +166,81 @@ def qwen_tokenizer(folder):
     }
     fast(folder, tokenizer, config)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+def qwen_files_tokenizer(folder):
+    """The tokenizer of Qwen as older checkpoints have it: `vocab.json` and `merges.txt`."""
+    qwen_tokenizer(folder)
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").unlink()
+    model = saved["model"]
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+    pairs = (merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"])
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(pairs) + "\n")
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    config["added_tokens_decoder"] = {str(token["id"]): {key: token[key] for key in ("content", "lstrip", "normalized", "rstrip", "single_word", "special")} for token in saved["added_tokens"]}
+    path.write_text(json.dumps({**config, "tokenizer_class": "Qwen2Tokenizer"}))
+
+
+def tekken_tokenizer(folder):
+    """`tekken.json` alone, as Mistral publishes it: bytes by rank after special tokens."""
+    import base64
+
+    ranks = [bytes([byte]) for byte in range(256)]
+    words = sorted({word for text in texts() for word in text.encode().split()}, key=lambda word: (len(word), word))
+    for word in words:
+        for end in range(2, len(word) + 1):
+            if len(ranks) < 360 and word[:end] not in ranks:
+                ranks.append(word[:end])
+    (folder / "tekken.json").write_text(json.dumps({
+        "config": {"pattern": TEKKEN, "num_vocab_tokens": len(ranks), "default_vocab_size": 366, "default_num_special_tokens": 24, "version": "v7"},
+        "vocab": [{"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None} for rank, token in enumerate(ranks)],
+    }))
+
+
+def xlm_pieces_tokenizer(folder):
+    """`sentencepiece.bpe.model` of XLM-RoBERTa, whose name is not what it is."""
+    pieces(folder, names=("<unk>", "<s>", "</s>"), kind="unigram")
+    (folder / "tokenizer.model").rename(folder / "sentencepiece.bpe.model")
+    config = {"tokenizer_class": "XLMRobertaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+def xlm_tokenizer(folder):
+    """Unigrams of `tokenizer.json`, as multilingual-e5 has them."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    names = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=[*names, "<mask>"], unk_token="<unk>", show_progress=False)
+    trained = Tokenizer(models.Unigram())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    trained.train_from_iterator(texts(), trainer)
+    rows = [row for row in json.loads(trained.to_str())["model"]["vocab"] if row[0] not in (*names, "<mask>")]
+    vocab = [*((name, 0.0) for name in names), *map(tuple, rows), ("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(vocab, unk_id=3, byte_fallback=False))
+    tokenizer.normalizer = normalizers.Precompiled(charsmap())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in [*names, "<mask>"]])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    config = {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    fast(folder, tokenizer, {**config, "clean_up_tokenization_spaces": True, "tokenizer_class": "XLMRobertaTokenizer"})
+
+
+def charsmap():
+    """A compiled map of characters, of a model that SentencePiece trains."""
+    import io
+
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(texts()[0].splitlines()), model_writer=model, vocab_size=120, minloglevel=2, hard_vocab_limit=False)
+    parsed = sentencepiece_model_pb2.ModelProto()
+    parsed.ParseFromString(model.getvalue())
+    return parsed.normalizer_spec.precompiled_charsmap
 
 
 def gemma_tokenizer(folder):
@@ -505,6 +581,10 @@ CHECKPOINTS = [
     ("gemma3-old", gemma_tokenizer, None, transformer("gemma3_text", drop=OLD | {"layer_types"}, after=settings(rope_theta=1000000.0, rope_local_base_freq=10000.0, sliding_window=64, sliding_window_pattern=6, rope_scaling={"rope_type": "linear", "factor": 8.0}), **SMALL, vocab_size=366, head_dim=32)),
     ("bert", bert_tokenizer, "jina-v2-en", transformer("bert", "float32", auto="AutoModel", **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=404, after=pooling)),
     ("bert-masked", bert_tokenizer, "jina-v2-en", transformer("bert", "float16", auto="AutoModelForMaskedLM", **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=404)),
+    ("qwen2-files", qwen_files_tokenizer, "qwen2", transformer("qwen2", **SMALL, vocab_size=420)),
+    ("mistral-tekken", tekken_tokenizer, None, transformer("mistral", **SMALL, vocab_size=366)),
+    ("xlm-roberta", xlm_tokenizer, None, transformer("xlm-roberta", "float32", auto="AutoModel", **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=320, type_vocab_size=1, max_position_embeddings=66, after=pooling)),
+    ("xlm-roberta-pieces", xlm_pieces_tokenizer, None, transformer("xlm-roberta", auto="AutoModel", **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=370, type_vocab_size=1, max_position_embeddings=66)),
     ("nomic-bert", bert_tokenizer, "jina-v2-en", nomic),
     ("gemma4", gemma_hf_tokenizer, None, transformer("gemma4_text", **{**SMALL, "num_hidden_layers": 6}, vocab_size=503, head_dim=32, global_head_dim=64, vocab_size_per_layer_input=503, hidden_size_per_layer_input=16, num_kv_shared_layers=2, layer_types=["sliding_attention", "full_attention"] * 3, num_global_key_value_heads=1)),
 ]
@@ -576,6 +656,7 @@ FIXTURES = {
     "llama", "llama-spm", "llama-hf", "qwen2", "qwen3", "gemma2", "gemma3-vision", "phi3", "phi4", "qwen2moe", "qwen2moe-fused", "qwen3moe",
     "mixtral", "phimoe", "gpt-oss", "gpt-oss-mxfp4", "deepseek-v2", "deepseek-v3-published", "bert", "nomic-bert", "gemma4", "gemma4-moe",
     "qwen2-roberta", "qwen2-turns", "qwen2-separated", "deepseek-v3-fp8", "qwen3-fp8", "qwen3moe-fp8", "llama-fp8", "llama-int8",
+    "qwen2-files", "mistral-tekken", "xlm-roberta", "xlm-roberta-pieces",
 }
 
 

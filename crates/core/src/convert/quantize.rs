@@ -4,8 +4,6 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use ciborium::Value;
-
 use super::batches::{Batches, gather};
 use super::cast::Casts;
 use super::scaled::Scales;
@@ -14,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, too_large, without_parameters};
 use crate::kernels::quantize::Kind;
 use crate::kernels::widen::{float32_len, to_float32};
+use crate::layouts::gguf;
 use crate::model::{Attributes, DType, Label, Layout, Tensor};
 use crate::read::Reading;
 use crate::sources::owned::Owned;
@@ -37,10 +36,13 @@ pub struct Target {
 
 impl Target {
     pub fn new(kind: Kind) -> Self {
-        let number = |key: &str, value: usize| (Value::Text(key.to_owned()), Value::from(value as u64));
-        let parameters =
-            vec![number("elems_per_block", kind.elements()), number("block_bytes", kind.bytes())];
-        Self { kind, layout: format!("gguf.{}/1", kind.name()).into(), parameters: parameters.into() }
+        let parameters = gguf::parameters_of(kind.elements() as u64, kind.bytes() as u64);
+        Self { kind, layout: gguf::layout_of(kind.name()).into(), parameters }
+    }
+
+    /// Returns the parameters of the layout.
+    pub fn parameters(&self) -> &Attributes {
+        &self.parameters
     }
 
     /// Returns the attributes of the quantized tensor: the parameters of its layout, and with `own` those of the tensor that are not

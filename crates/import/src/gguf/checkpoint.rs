@@ -185,6 +185,8 @@ pub fn plan(files: &dyn Files, given: &Given, tensors: &[Tensor<'_>]) -> Result<
         }
     }
     (architecture.derived)(&mut model)?;
+    // As in the reference, which writes them first.
+    model.tensors.sort_by_key(|planned| !matches!(planned.content, Content::Values(_)));
     model.metadata.insert(label_at, "general.size_label", size::label(&model.tensors));
     model.metadata.set("general.quantization_version", 2_u32);
     (architecture.tokenizer)(&mut model)?;

@@ -119,11 +119,15 @@ impl<'m> Model<'m> {
                     .map_err(|error| error.tensor(source.name))?;
             }
         }
-        self.tensors.extend(blocks.finish()?);
         let count = self.config.uint(EXPERTS)?;
-        self.tensors.extend(experts.finish(count)?);
-        // In the order of the sources, so that they are read once from start to end.
-        self.tensors.sort_by_key(first_source);
+        let mut placed = experts.finish(count)?;
+        placed.extend(std::mem::take(&mut self.tensors).into_iter().map(|planned| (first_source(&planned), planned)));
+        placed.sort_by_key(|&(position, _)| position);
+        let mut blocks = blocks.finish()?;
+        blocks.sort_by_key(first_source);
+        // In the order of the reference: that of the sources, except for blocks, which come first.
+        self.tensors = blocks;
+        self.tensors.extend(placed.into_iter().map(|(_, planned)| planned));
         let mut names = HashSet::new();
         for planned in &self.tensors {
             if !names.insert(planned.name.as_str()) {
@@ -157,7 +161,8 @@ impl<'m> Model<'m> {
         }
         let piece = Piece { source: index, view, add, factors };
         if let (Some(&expert), true) = (found.numbers.get(1), found.is_stacked(to)) {
-            return experts.add(name, expert, shape, piece);
+            let layer = found.numbers.first().copied().unwrap_or_default();
+            return experts.add((layer, found.row.from, name), expert, (shape, piece));
         }
         let element = element(&name, shape.len());
         self.tensors.push(Planned { name, shape, element, content: Content::Pieces(vec![piece]) });
@@ -381,11 +386,19 @@ impl Found<'_> {
 
 /// Tensors of single experts, by the tensor in which they are stacked.
 #[derive(Default)]
-struct Experts(BTreeMap<String, BTreeMap<u64, (Vec<u64>, Piece)>>);
+struct Experts(BTreeMap<Stack, BTreeMap<u64, (Vec<u64>, Piece)>>);
+
+/// The layer of a stack, the pattern of the names of its experts, and its own name.
+type Stack = (u64, &'static str, String);
 
 impl Experts {
-    fn add(&mut self, name: String, expert: u64, shape: Vec<u64>, piece: Piece) -> Result<()> {
-        let held = self.0.entry(name).or_default();
+    fn add(
+        &mut self,
+        stack: Stack,
+        expert: u64,
+        (shape, piece): (Vec<u64>, Piece),
+    ) -> Result<()> {
+        let held = self.0.entry(stack).or_default();
         if let Some((first, _)) = held.values().next()
             && *first != shape
         {
@@ -398,8 +411,15 @@ impl Experts {
         }
     }
 
-    fn finish(self, count: Option<u32>) -> Result<Vec<Planned>> {
-        let stacked = self.0.into_iter().map(|(name, held)| {
+    /// Returns the stacks, each with its position among the sources: that of the last expert of the layer, as the reference writes them.
+    fn finish(self, count: Option<u32>) -> Result<Vec<(usize, Planned)>> {
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        for ((layer, ..), held) in &self.0 {
+            let source = held.values().map(|(_, piece)| piece.source).max().unwrap_or_default();
+            let known = last.entry(*layer).or_default();
+            *known = source.max(*known);
+        }
+        let stacked = self.0.into_iter().map(|((layer, _, name), held)| {
             let wanted = count.map_or(held.len() as u64, u64::from);
             let found = held.len() as u64;
             // The keys are distinct, so as many below the count are all of them.
@@ -413,7 +433,8 @@ impl Experts {
             let shape: Vec<u64> = [found].into_iter().chain(shape).collect();
             let element = element(&name, shape.len());
             let pieces = held.into_values().map(|(_, piece)| piece).collect();
-            Ok(Planned { name, shape, element, content: Content::Pieces(pieces) })
+            let position = last.get(&layer).copied().unwrap_or_default();
+            Ok((position, Planned { name, shape, element, content: Content::Pieces(pieces) }))
         });
         stacked.collect()
     }
