@@ -21,8 +21,8 @@ use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{WriteFormat, Writer};
-use ztensor_import::gguf::checkpoint::{Files, Given};
 use ztensor_import::gguf::checkpoint::derived::{Derived, derive};
+use ztensor_import::gguf::checkpoint::{Files, Given};
 
 use crate::attributes::{self, FlatAttributes};
 use crate::control::Control;

@@ -100,8 +100,11 @@ const EMBEDDING: &[(&str, &[u64], DType)] = &[
 
 fn check(folder: &Folder<'_>) {
     let rows = if folder.files[0].1 == XLM { EMBEDDING } else { TENSORS };
-    let tensors: Vec<Tensor<'_>> =
-        rows.iter().map(|&(name, shape, dtype)| Tensor { name, shape, dtype }).collect();
+    let tensors: Vec<Tensor<'_>> = rows
+        .iter()
+        .zip(0..)
+        .map(|(&(name, shape, dtype), position)| Tensor { name, shape, dtype, position })
+        .collect();
     let plan = match plan(folder, &Given::default(), &tensors) {
         Ok(plan) => plan,
         Err(error) => {

@@ -132,7 +132,10 @@ impl Header {
             let added = match Type::of(info.kind) {
                 Some(Type::Plain(dtype)) => self.plain(builder, info, dtype, file),
                 Some(Type::Blocks(blocks)) => {
-                    let own = attributes.entry(info.kind).or_insert_with(|| layouts::gguf::parameters_of(blocks.elements, blocks.bytes)).clone();
+                    let own = attributes
+                        .entry(info.kind)
+                        .or_insert_with(|| layouts::gguf::parameters_of(blocks.elements, blocks.bytes))
+                        .clone();
                     self.blocks(builder, info, blocks, own, file)
                 }
                 None => {

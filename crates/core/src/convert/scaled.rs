@@ -88,7 +88,8 @@ impl Scaling {
             }
             let at = start % last.extent.max(1);
             let to_end = last.extent.max(1) - at;
-            let same = if last.stride == 0 { to_end } else { to_end.min(last.block - at % last.block.max(1)) };
+            let same =
+                if last.stride == 0 { to_end } else { to_end.min(last.block - at % last.block.max(1)) };
             let count = same.max(1).min(values.len() as u64);
             let factor = usize::try_from(number).ok().and_then(|number| factors.get(number));
             let factor = *factor.ok_or_else(wrong)?;
@@ -195,7 +196,10 @@ impl Casts {
     /// Multiplies a tensor of [`SCALED`] by its factors. Fails with `ZT_INVALID_ARG` for axes or an order without elements.
     pub fn scale(&mut self, ordinal: usize, scaling: Arc<Scaling>) -> Result<()> {
         if scaling.axes.is_empty() || !can_cast(DType::Float32, scaling.dtype) {
-            return Err(Error::new(Code::InvalidArg, "factors without axes, or of another dtype than floats"));
+            return Err(Error::new(
+                Code::InvalidArg,
+                "factors without axes, or of another dtype than floats",
+            ));
         }
         self.scaled.insert(ordinal, scaling);
         Ok(())

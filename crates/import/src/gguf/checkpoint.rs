@@ -59,9 +59,7 @@ impl Given {
         match value {
             Cbor::Text(text) => Some(text),
             // A value that states its type.
-            Cbor::Map(entries) => {
-                entries.iter().find(|(name, _)| name.as_text() == Some(VALUE))?.1.as_text()
-            }
+            Cbor::Map(entries) => entries.iter().find(|(name, _)| name.as_text() == Some(VALUE))?.1.as_text(),
             _ => None,
         }
     }
@@ -74,6 +72,8 @@ pub struct Tensor<'a> {
     /// Outermost first.
     pub shape: &'a [u64],
     pub dtype: DType,
+    /// Where the tensor is in the order in which the reference reads them.
+    pub position: usize,
 }
 
 /// What a checkpoint becomes.

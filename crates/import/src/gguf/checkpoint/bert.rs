@@ -33,7 +33,8 @@ const BERT: &[Row] = rows! {
 };
 
 const POSITIONS: &[Row] = rows! { "embeddings.position_embeddings" => "position_embd"; };
-const XLM_POSITIONS: &[Row] = rows! { "embeddings.position_embeddings" => "position_embd": Change::Positions; };
+const XLM_POSITIONS: &[Row] =
+    rows! { "embeddings.position_embeddings" => "position_embd": Change::Positions; };
 
 const NOMIC: &[Row] = rows! {
     "embeddings.word_embeddings" => "token_embd";

@@ -45,7 +45,24 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<
             let message = "only dense tensors of a checkpoint become GGUF";
             Error::new(Code::BadLayout, message).tensor(tensor.name())
         })?;
-        tensors.push(Tensor { name: tensor.name(), shape: tensor.shape(), dtype });
+        tensors.push(Tensor {
+            name: tensor.name(),
+            shape: tensor.shape(),
+            dtype,
+            position: tensor.ordinal(),
+        });
+    }
+    if reading.catalog.container.name() == "safetensors" {
+        // The reference reads files one after the other, each in the order of the names.
+        let file =
+            |ordinal| reading.catalog.tensor(ordinal).and_then(|tensor| tensor.data()).map(Component::file);
+        let mut order: Vec<usize> = (0..tensors.len()).collect();
+        order.sort_by_key(|&ordinal| (file(ordinal), tensors.get(ordinal).map(|tensor| tensor.name)));
+        for (position, ordinal) in order.into_iter().enumerate() {
+            if let Some(tensor) = tensors.get_mut(ordinal) {
+                tensor.position = position;
+            }
+        }
     }
     let plan = plan(files, given, &tensors)?;
     let mut builder = Builder::new(Container::named(crate::gguf::FORMAT.name), &Limits::default());

@@ -95,8 +95,7 @@ impl Weights {
                     group.set("weights").ok_or_else(|| group.wrong("an object with \"weights\""))?;
                 let strategy =
                     weights.set("strategy").map(|node| node.text()).transpose()?.unwrap_or_default();
-                if !["tensor", "channel", "block"].contains(&strategy)
-                    || weights.set("group_size").is_some()
+                if !["tensor", "channel", "block"].contains(&strategy) || weights.set("group_size").is_some()
                 {
                     return unsupported(&format!(" by {:?}", short(strategy, 40)));
                 }
@@ -145,8 +144,10 @@ impl Scheme {
                 let name = format!("{stem}{weights}");
                 let found = by_name.get(name.as_str()).copied();
                 let target = found.filter(|&target| target != index).ok_or_else(|| {
-                    let message =
-                        format!("the factors of {:?}, which the checkpoint does not have", short(&name, NAME));
+                    let message = format!(
+                        "the factors of {:?}, which the checkpoint does not have",
+                        short(&name, NAME)
+                    );
                     named(Error::new(Code::Incomplete, message))
                 })?;
                 let shape = sources.get(target).map(|target| target.shape).unwrap_or_default();
@@ -223,8 +224,9 @@ pub fn is_scaled(dtype: DType) -> bool {
 
 /// Returns the dtype of weights that have factors: that of the first matrix that has none, as the reference chooses it.
 pub fn common(sources: &[Tensor<'_>]) -> DType {
-    let mut dtypes = sources.iter().filter(|source| source.shape.len() > 1).map(|source| source.dtype);
-    dtypes.find(|dtype| matches!(dtype, DType::BFloat16 | DType::Float16)).unwrap_or(DType::Float16)
+    let matrices = sources.iter().filter(|source| source.shape.len() > 1);
+    let plain = matrices.filter(|source| matches!(source.dtype, DType::BFloat16 | DType::Float16));
+    plain.min_by_key(|source| source.position).map_or(DType::Float16, |source| source.dtype)
 }
 
 #[cfg(test)]

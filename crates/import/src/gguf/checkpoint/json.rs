@@ -50,7 +50,8 @@ pub struct Document {
 
 /// Lists of `tokenizer.json` that are most of it: they are read from the text as they are needed. As values, they would take eight times as
 /// much memory.
-const LARGE: [(&str, &str, &str); 2] = [("model", "vocab", "model.vocab"), ("model", "merges", "model.merges")];
+const LARGE: [(&str, &str, &str); 2] =
+    [("model", "vocab", "model.vocab"), ("model", "merges", "model.merges")];
 
 impl Document {
     /// Reads a file; `None` if there is none.

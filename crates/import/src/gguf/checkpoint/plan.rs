@@ -120,11 +120,12 @@ impl<'m> Model<'m> {
             }
         }
         let count = self.config.uint(EXPERTS)?;
-        let mut placed = experts.finish(count)?;
-        placed.extend(std::mem::take(&mut self.tensors).into_iter().map(|planned| (first_source(&planned), planned)));
+        let mut placed = experts.finish(count, sources)?;
+        let others = std::mem::take(&mut self.tensors).into_iter();
+        placed.extend(others.map(|planned| (first(&planned, sources), planned)));
         placed.sort_by_key(|&(position, _)| position);
         let mut blocks = blocks.finish()?;
-        blocks.sort_by_key(first_source);
+        blocks.sort_by_key(|planned| first(planned, sources));
         // In the order of the reference: that of the sources, except for blocks, which come first.
         self.tensors = blocks;
         self.tensors.extend(placed.into_iter().map(|(_, planned)| planned));
@@ -278,11 +279,18 @@ impl<'m> Model<'m> {
     }
 }
 
-fn first_source(planned: &Planned) -> usize {
+fn position(source: usize, sources: &[Tensor<'_>]) -> usize {
+    sources.get(source).map_or(0, |source| source.position)
+}
+
+/// Returns the position of the first source.
+fn first(planned: &Planned, sources: &[Tensor<'_>]) -> usize {
     match &planned.content {
         Content::Values(_) => 0,
-        Content::Pieces(pieces) => pieces.iter().map(|piece| piece.source).min().unwrap_or_default(),
-        Content::Blocks(blocks) => blocks.blocks.min(blocks.scales),
+        Content::Pieces(pieces) => {
+            pieces.iter().map(|piece| position(piece.source, sources)).min().unwrap_or_default()
+        }
+        Content::Blocks(blocks) => position(blocks.blocks, sources).min(position(blocks.scales, sources)),
     }
 }
 
@@ -392,12 +400,7 @@ struct Experts(BTreeMap<Stack, BTreeMap<u64, (Vec<u64>, Piece)>>);
 type Stack = (u64, &'static str, String);
 
 impl Experts {
-    fn add(
-        &mut self,
-        stack: Stack,
-        expert: u64,
-        (shape, piece): (Vec<u64>, Piece),
-    ) -> Result<()> {
+    fn add(&mut self, stack: Stack, expert: u64, (shape, piece): (Vec<u64>, Piece)) -> Result<()> {
         let held = self.0.entry(stack).or_default();
         if let Some((first, _)) = held.values().next()
             && *first != shape
@@ -412,12 +415,12 @@ impl Experts {
     }
 
     /// Returns the stacks, each with its position among the sources: that of the last expert of the layer, as the reference writes them.
-    fn finish(self, count: Option<u32>) -> Result<Vec<(usize, Planned)>> {
+    fn finish(self, count: Option<u32>, sources: &[Tensor<'_>]) -> Result<Vec<(usize, Planned)>> {
         let mut last: HashMap<u64, usize> = HashMap::new();
         for ((layer, ..), held) in &self.0 {
-            let source = held.values().map(|(_, piece)| piece.source).max().unwrap_or_default();
+            let latest = held.values().map(|(_, piece)| position(piece.source, sources)).max();
             let known = last.entry(*layer).or_default();
-            *known = source.max(*known);
+            *known = latest.unwrap_or_default().max(*known);
         }
         let stacked = self.0.into_iter().map(|((layer, _, name), held)| {
             let wanted = count.map_or(held.len() as u64, u64::from);
@@ -433,8 +436,8 @@ impl Experts {
             let shape: Vec<u64> = [found].into_iter().chain(shape).collect();
             let element = element(&name, shape.len());
             let pieces = held.into_values().map(|(_, piece)| piece).collect();
-            let position = last.get(&layer).copied().unwrap_or_default();
-            Ok((position, Planned { name, shape, element, content: Content::Pieces(pieces) }))
+            let latest = last.get(&layer).copied().unwrap_or_default();
+            Ok((latest, Planned { name, shape, element, content: Content::Pieces(pieces) }))
         });
         stacked.collect()
     }

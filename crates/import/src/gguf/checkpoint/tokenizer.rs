@@ -129,8 +129,8 @@ fn numbered(mut reader: Reader<'_>) -> Result<Vec<(u32, Cow<'_, str>)>> {
     let mut held = Vec::new();
     reader.object("the vocabulary", Unique::Here, |reader, text| {
         let number = reader.uint("a number of the vocabulary")?;
-        let number =
-            u32::try_from(number).map_err(|_| reader.error("a number of the vocabulary exceeds 4294967295"))?;
+        let number = u32::try_from(number)
+            .map_err(|_| reader.error("a number of the vocabulary exceeds 4294967295"))?;
         held.push((number, text.clone()));
         Ok(())
     })?;
@@ -307,9 +307,8 @@ impl Model<'_> {
         let mut tokens = Tokens::unused(count, 0.0)?;
         let numbers = held.iter().map(|(number, _)| *number).chain(added.iter().map(|token| token.number));
         if let Some(number) = numbers.max().filter(|&number| number >= count) {
-            let message = format!(
-                "'{file}' has a token {number}, beyond the \"vocab_size\" {count} of 'config.json'"
-            );
+            let message =
+                format!("'{file}' has a token {number}, beyond the \"vocab_size\" {count} of 'config.json'");
             return Err(Error::new(Code::BadIndex, message));
         }
         for (number, text) in held {

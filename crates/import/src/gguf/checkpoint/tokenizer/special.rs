@@ -289,7 +289,10 @@ impl Special {
     pub fn merges(mut self, model: &Model<'_>) -> Result<Self> {
         let tokenizer = model.json("tokenizer.json")?;
         if let Some(document) = &tokenizer {
-            match (document.large("model.merges"), document.root().get("model").and_then(|model| model.set("merges"))) {
+            match (
+                document.large("model.merges"),
+                document.root().get("model").and_then(|model| model.set("merges")),
+            ) {
                 (Some(reader), _) => {
                     self.merges = listed(reader).map_err(|error| document.text.named(&error))?;
                 }
@@ -363,9 +366,15 @@ fn listed(mut reader: Reader<'_>) -> Result<Vec<String>> {
         reader.array("an item of the merges", |reader| {
             // A space in a part is spelled as byte-level tokens spell it.
             parts.push(reader.string("a part of the merges")?.replace(' ', "\u{120}"));
-            if parts.len() > 2 { Err(reader.error("an item of the merges has more than two parts")) } else { Ok(()) }
+            if parts.len() > 2 {
+                Err(reader.error("an item of the merges has more than two parts"))
+            } else {
+                Ok(())
+            }
         })?;
-        let [left, right] = parts.as_slice() else { return Err(reader.error("an item of the merges has fewer than two parts")) };
+        let [left, right] = parts.as_slice() else {
+            return Err(reader.error("an item of the merges has fewer than two parts"));
+        };
         merges.push(format!("{left} {right}"));
         Ok(())
     })?;

@@ -180,9 +180,10 @@ struct Described {
 impl Tekken {
     fn described(self) -> Result<Described> {
         let wrong = |message: String| Error::new(Code::BadIndex, message);
-        let count = self.size.checked_sub(self.special_size).ok_or_else(|| {
-            wrong(format!("{} special tokens of {} tokens", self.special_size, self.size))
-        })?;
+        let count = self
+            .size
+            .checked_sub(self.special_size)
+            .ok_or_else(|| wrong(format!("{} special tokens of {} tokens", self.special_size, self.size)))?;
         let given = match self.special {
             Some(given) => given,
             None if matches!(self.version.as_str(), "v1" | "v2" | "v3" | "v7") => {
@@ -257,10 +258,16 @@ mod tests {
         const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let digit = |bits: u32| char::from(DIGITS[bits as usize]);
         let bytes = (0..256_u32).map(|byte| {
-            format!("{{\"rank\": {byte}, \"token_bytes\": \"{}{}==\"}}", digit(byte >> 2), digit((byte & 3) << 4))
+            format!(
+                "{{\"rank\": {byte}, \"token_bytes\": \"{}{}==\"}}",
+                digit(byte >> 2),
+                digit((byte & 3) << 4)
+            )
         });
         let bytes = bytes.collect::<Vec<_>>().join(", ");
-        format!("{{\"config\": {{\"version\": \"v3\", \"default_vocab_size\": 284, \"default_num_special_tokens\": 25}}, \"vocab\": [{bytes}{vocab}]{more}}}")
+        format!(
+            "{{\"config\": {{\"version\": \"v3\", \"default_vocab_size\": 284, \"default_num_special_tokens\": 25}}, \"vocab\": [{bytes}{vocab}]{more}}}"
+        )
     }
 
     const PAIRS: &str = r#", {"rank": 256, "token_bytes": "YWI="}, {"rank": 257, "token_bytes": "YmM="}, {"rank": 258, "token_bytes": "YWJj", "token_str": "abc"}, {"rank": 259, "token_bytes": "AAA="}"#;

@@ -42,8 +42,9 @@ impl Model<'_> {
     fn from_pieces(&self, bytes: &[u8]) -> Result<(Tokens, Normalizer)> {
         let model = sentencepiece::read(FILE, bytes)?;
         if !model.is_unigram {
-            let message =
-                format!("'{FILE}' is not of unigrams, the only ones that are supported for this architecture");
+            let message = format!(
+                "'{FILE}' is not of unigrams, the only ones that are supported for this architecture"
+            );
             return Err(Error::new(Code::UnsupportedEncoding, message));
         }
         let held = u32::try_from(model.pieces.len()).unwrap_or(u32::MAX);
@@ -73,7 +74,9 @@ impl Model<'_> {
             return Err(Error::new(Code::UnsupportedEncoding, message));
         }
         let settings = self.json("tokenizer_config.json")?;
-        let setting = |key: &str| settings.as_ref().and_then(|settings| settings.root().set(key).map(|node| node.is_truthy()));
+        let setting = |key: &str| {
+            settings.as_ref().and_then(|settings| settings.root().set(key).map(|node| node.is_truthy()))
+        };
         let characters = charsmap(&root)?;
         let normalizer = Normalizer {
             characters,
@@ -82,7 +85,9 @@ impl Model<'_> {
         };
         let specials = specials(settings.as_deref(), "xlm-roberta")?;
         let added = added(&root)?;
-        let unknown = settings.as_ref().and_then(|settings| settings.root().get("unk_token")?.if_text().map(str::to_owned));
+        let unknown = settings
+            .as_ref()
+            .and_then(|settings| settings.root().get("unk_token")?.if_text().map(str::to_owned));
         let unknown = unknown.and_then(|text| added.iter().find(|token| token.text == text));
         let unknown = match (unknown, model.set("unk_id")) {
             (Some(token), _) => token.number,
