@@ -88,11 +88,18 @@ for (const folder of [ggufs, fixtures])
 
 // The target takes the numbers of a folder and of a file in it, then the file.
 const tokenizers = join(here, '../crates/import/tests/checkpoints/tokenizers')
-const FILES = [['tokenizer.json', 0, 1], ['vocab.json', 1, 1], ['tekken.json', 2, 1], ['tokenizer.model', 3, 1], ['sentencepiece.bpe.model', 5, 1]]
+const FILES = [
+  ['tokenizer.json', 0, 1],
+  ['vocab.json', 1, 1],
+  ['tekken.json', 2, 1],
+  ['tokenizer.model', 3, 1],
+  ['sentencepiece.bpe.model', 5, 1],
+]
 for (const name of readdirSync(tokenizers))
   for (const [file, folder, number] of FILES) {
     const path = join(tokenizers, name, file)
-    if (existsSync(path)) seed('checkpoint', `${name}-${file}`, Buffer.concat([Buffer.from([folder, number]), readFileSync(path)]))
+    if (existsSync(path))
+      seed('checkpoint', `${name}-${file}`, Buffer.concat([Buffer.from([folder, number]), readFileSync(path)]))
   }
 
 const models = join(here, '../__test__/fixtures/onnx')

@@ -85,6 +85,10 @@ pub struct CheckpointInfo {
     pub left_out: Vec<LeftOut>,
     /// The dtype of most matrices.
     pub dtype: Option<String>,
+    /// The names of all tensors of GGUF.
+    pub names: Vec<String>,
+    /// The codes of their dtypes, or a number that is none for those whose dtype is fixed.
+    pub dtypes: Uint32Array,
 }
 
 #[napi(object, object_from_js = false)]
@@ -231,8 +235,14 @@ impl Selection {
             let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
             Arc::make_mut(&mut inner.chosen).take(&ordinals, Vec::new());
             let casts = Arc::make_mut(&mut inner.casts);
+            let names = catalog.iter().map(|tensor| tensor.name().to_owned()).collect();
+            let mut dtypes: Vec<u32> =
+                catalog.iter().map(|tensor| tensor.dtype().map_or(u32::MAX, |dtype| dtype as u32)).collect();
             for (ordinal, dtype) in float32 {
                 casts.cast_single(ordinal, dtype, DType::Float32)?;
+                if let Some(fixed) = dtypes.get_mut(ordinal as usize) {
+                    *fixed = u32::MAX;
+                }
             }
             for (ordinal, scaling) in scaled {
                 casts.scale(ordinal, Arc::new(scaling))?;
@@ -246,7 +256,8 @@ impl Selection {
             let dtype = common_dtype(&catalog);
             inner.derived = Some(Arc::new(catalog));
             let left = |(tensor, reason): (String, &str)| LeftOut { tensor, reason: reason.to_owned() };
-            Ok(Some(CheckpointInfo { left_out: left_out.into_iter().map(left).collect(), dtype }))
+            let left_out = left_out.into_iter().map(left).collect();
+            Ok(Some(CheckpointInfo { left_out, dtype, names, dtypes: dtypes.into() }))
         };
         spawn(env, lane, control, job, |_, info| Ok(info))
     }

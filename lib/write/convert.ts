@@ -40,14 +40,14 @@ import {
   thaw,
 } from '../values/attributes.js'
 import { type CastRules, Casts } from '../values/cast.js'
-import type { DType } from '../values/dtype.js'
+import { type DType, dtypes } from '../values/dtype.js'
 import { validateDType } from '../values/elements.js'
 import { type Filter, namesMatching, tensorFilter } from '../values/filter.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
-import { castTensors, needsCatalog } from './casts.js'
+import { type Castable, castTensors, needsCatalog } from './casts.js'
 import { cannotStore, fitAttributes } from './fitted-attributes.js'
 import { CREATE_OPTIONS, type CreateOptions, metadataOf, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
@@ -347,6 +347,8 @@ interface Checkpoint {
   readonly metadata: Readonly<Record<string, AttributeValueInput>>
   /** The tensors that GGUF does not have. */
   readonly leftOut: readonly ZTensorError[]
+  /** The tensors of GGUF, for casts. */
+  readonly castable: Castable
 }
 
 /** `general.file_type` of a model of one dtype. */
@@ -402,6 +404,12 @@ async function takeCheckpoint(
     named: { 'general.name': modelName(path) },
     metadata: type === undefined ? {} : { 'general.file_type': { type: 'uint32', value: type } },
     leftOut,
+    castable: {
+      size: info.names.length,
+      name: (ordinal) => info.names[ordinal] as string,
+      dtype: (ordinal) => dtypes[info.dtypes[ordinal] as number],
+      layout: () => 'dense',
+    },
   }
 }
 
@@ -575,8 +583,10 @@ export async function convertFile(
   if (choosing !== undefined) rethrowNative(() => choosing(take))
   else if (checkpoint === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   // The tasks of a job convert only some of the tensors, and the job was checked when it was planned.
-  if (needsCatalog(casts) && checkpoint === undefined)
-    await castTensors(selection, casts, await TensorFile.ready(file, signal), choosing === undefined)
+  if (needsCatalog(casts)) {
+    const castable = checkpoint?.castable ?? (await TensorFile.ready(file, signal))
+    await castTensors(selection, casts, castable, choosing === undefined)
+  }
   const quantization = await quantizeTensors(file, selection, given, signal)
   const selected = await run(store, { signal }, (control) =>
     selection.look(store.native, writeFormat, canonical, strict, control),
