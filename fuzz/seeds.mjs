@@ -1,7 +1,7 @@
 // Fills fuzz/corpus/: from the vectors, the committed ones and those of other folders, and from the tables of malformed
 // files; of each the whole file, and its index alone.
 //   node fuzz/seeds.mjs [FOLDER…]
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { constants, deflateRawSync, deflateSync } from 'node:zlib'
@@ -79,6 +79,28 @@ for (const folder of [fixtures, join(fixtures, 'numpy'), join(fixtures, 'pytorch
 const ggufs = join(here, '../__test__/fixtures/gguf')
 for (const name of readdirSync(ggufs).filter((name) => name.endsWith('.gguf')))
   seed('gguf', name, readFileSync(join(ggufs, name)))
+
+// The target takes the changes, then the file.
+for (const folder of [ggufs, fixtures])
+  for (const name of readdirSync(folder).filter((name) => /\.(gguf|safetensors|zt)$/.test(name)))
+    for (const fill of [0, 1, 85])
+      seed('edit', `${name}-${fill}`, Buffer.concat([Buffer.alloc(24, fill), readFileSync(join(folder, name))]))
+
+// The target takes the numbers of a folder and of a file in it, then the file.
+const tokenizers = join(here, '../crates/import/tests/checkpoints/tokenizers')
+const FILES = [
+  ['tokenizer.json', 0, 1],
+  ['vocab.json', 1, 1],
+  ['tekken.json', 2, 1],
+  ['tokenizer.model', 3, 1],
+  ['sentencepiece.bpe.model', 5, 1],
+]
+for (const name of readdirSync(tokenizers))
+  for (const [file, folder, number] of FILES) {
+    const path = join(tokenizers, name, file)
+    if (existsSync(path))
+      seed('checkpoint', `${name}-${file}`, Buffer.concat([Buffer.from([folder, number]), readFileSync(path)]))
+  }
 
 const models = join(here, '../__test__/fixtures/onnx')
 for (const name of readdirSync(models).filter((name) => name.endsWith('.onnx')))

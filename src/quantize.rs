@@ -58,13 +58,35 @@ pub struct BlockType {
     pub elements: u32,
     /// Bytes of a block.
     pub bytes: u32,
+    /// The layout of tensors, and its parameters.
+    pub layout: String,
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a layout.
+#[napi(object, object_from_js = false)]
+pub struct Parameter {
+    pub name: String,
+    pub value: u32,
 }
 
 /// The block type with a name; null if tensors cannot be quantized to it.
 #[napi(catch_unwind)]
 #[allow(clippy::needless_pass_by_value, clippy::cast_possible_truncation)] // napi; at most 292 bytes
 pub fn block_type(name: String) -> Option<BlockType> {
-    Kind::of(&name).map(|kind| BlockType { elements: kind.elements() as u32, bytes: kind.bytes() as u32 })
+    let kind = Kind::of(&name)?;
+    let target = Target::new(kind);
+    let values = target.parameters().values().unwrap_or_default();
+    let parameters = values.iter().filter_map(|(name, value)| {
+        let value = u32::try_from(value.as_integer()?).ok()?;
+        Some(Parameter { name: name.as_text()?.to_owned(), value })
+    });
+    Some(BlockType {
+        elements: kind.elements() as u32,
+        bytes: kind.bytes() as u32,
+        layout: (*target.layout).to_owned(),
+        parameters: parameters.collect(),
+    })
 }
 
 /// The names of the block types that tensors can be quantized to.
@@ -214,7 +236,7 @@ impl Types<'_> {
         if is_same {
             return Ok(());
         }
-        let is_blocks = matches!(tensor.layout(), Layout::Other(_));
+        let is_blocks = matches!(tensor.layout(), Layout::Other(_)) && self.casts.scaling(tensor).is_none();
         if is_blocks && !self.requantize {
             let message = format!(
                 "the tensor is quantized already, and quantizing it to {kind} loses more than quantizing the original does \

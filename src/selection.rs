@@ -21,8 +21,8 @@ use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{WriteFormat, Writer};
-use ztensor_import::gguf::checkpoint::Files;
 use ztensor_import::gguf::checkpoint::derived::{Derived, derive};
+use ztensor_import::gguf::checkpoint::{Files, Given};
 
 use crate::attributes::{self, FlatAttributes};
 use crate::control::Control;
@@ -85,6 +85,10 @@ pub struct CheckpointInfo {
     pub left_out: Vec<LeftOut>,
     /// The dtype of most matrices.
     pub dtype: Option<String>,
+    /// The names of all tensors of GGUF.
+    pub names: Vec<String>,
+    /// The codes of their dtypes, or a number that is none for those whose dtype is fixed.
+    pub dtypes: Uint32Array,
 }
 
 #[napi(object, object_from_js = false)]
@@ -205,8 +209,10 @@ impl Selection {
     }
 
     /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-    /// their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`.
+    /// their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`. `set`:
+    /// metadata that takes precedence over that of the checkpoint.
     #[napi(ts_return_type = "Promise<CheckpointInfo | null>", catch_unwind)]
+    #[allow(clippy::too_many_arguments)] // a file, where it is, and what changes
     pub fn take_checkpoint<'env>(
         &self,
         env: &'env Env,
@@ -214,21 +220,32 @@ impl Selection {
         location: String,
         remote: Option<RemoteRequest>,
         is_sure: bool,
+        set: Unknown<'_>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let source = file.reader(env, control, None)?;
+        let given = Given::new(value::from_js_map(set)?);
         let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
         let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
         let job = move || {
             let Some(files) = Beside::of(&location, remote, is_sure, stop)? else { return Ok(None) };
-            let derived = source.read(|reading| derive(reading, &files))?;
-            let Derived { catalog, float32, mxfp4, left_out } = derived;
+            let derived = source.read(|reading| derive(reading, &files, &given))?;
+            let Derived { catalog, float32, scaled, mxfp4, left_out } = derived;
             let mut inner = locked(&inner);
             let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
             Arc::make_mut(&mut inner.chosen).take(&ordinals, Vec::new());
             let casts = Arc::make_mut(&mut inner.casts);
+            let names = catalog.iter().map(|tensor| tensor.name().to_owned()).collect();
+            let mut dtypes: Vec<u32> =
+                catalog.iter().map(|tensor| tensor.dtype().map_or(u32::MAX, |dtype| dtype as u32)).collect();
             for (ordinal, dtype) in float32 {
                 casts.cast_single(ordinal, dtype, DType::Float32)?;
+                if let Some(fixed) = dtypes.get_mut(ordinal as usize) {
+                    *fixed = u32::MAX;
+                }
+            }
+            for (ordinal, scaling) in scaled {
+                casts.scale(ordinal, Arc::new(scaling))?;
             }
             if let Some(kind) = Kind::of("mxfp4") {
                 let target = Arc::new(Target::new(kind));
@@ -239,7 +256,8 @@ impl Selection {
             let dtype = common_dtype(&catalog);
             inner.derived = Some(Arc::new(catalog));
             let left = |(tensor, reason): (String, &str)| LeftOut { tensor, reason: reason.to_owned() };
-            Ok(Some(CheckpointInfo { left_out: left_out.into_iter().map(left).collect(), dtype }))
+            let left_out = left_out.into_iter().map(left).collect();
+            Ok(Some(CheckpointInfo { left_out, dtype, names, dtypes: dtypes.into() }))
         };
         spawn(env, lane, control, job, |_, info| Ok(info))
     }

@@ -72,8 +72,8 @@ const SHAPES = {
   'model.layers.0.mlp.down_proj.weight': [WIDTH, 96],
 }
 
-/** Writes a checkpoint into a new folder, and returns the folder and the tensors. */
-async function checkpoint({ config = CONFIG, dtype = 'bfloat16', tokenizer = TOKENIZER } = {}) {
+/** Writes a checkpoint into a new folder, and returns the folder and the path of the weights. `change` changes the tensors. */
+async function checkpoint({ config = CONFIG, dtype = 'bfloat16', tokenizer = TOKENIZER, change = (all) => all } = {}) {
   const folder = scratchPath('my-tiny-llama')
   mkdirSync(folder)
   const tensors = Object.fromEntries(
@@ -91,7 +91,7 @@ async function checkpoint({ config = CONFIG, dtype = 'bfloat16', tokenizer = TOK
       ]
     }),
   )
-  await saveFile(join(folder, 'model.safetensors'), tensors, { attributes: { format: 'pt' } })
+  await saveFile(join(folder, 'model.safetensors'), change(tensors), { attributes: { format: 'pt' } })
   writeFileSync(join(folder, 'config.json'), typeof config === 'string' ? config : JSON.stringify(config))
   if (tokenizer) writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify(tokenizer))
   writeFileSync(
@@ -166,6 +166,95 @@ test('a checkpoint is quantized while it is converted: as its GGUF is afterwards
   t.deepEqual([...a.keys()], [...b.keys()])
   t.true((await diff(twice, once)).same)
   t.deepEqual({ ...a.attributes }, { ...b.attributes })
+})
+
+/** The size of blocks that share a factor; not all blocks of the tensors are whole. */
+const BLOCK = [24, 40]
+const blocksOf = (shape) => shape.map((size, at) => Math.ceil(size / BLOCK[at]))
+
+/** Projections in float8, with factors for blocks. */
+function scaled(tensors) {
+  const changed = Object.entries(tensors).flatMap(([name, tensor]) => {
+    if (!name.endsWith('_proj.weight')) return [[name, tensor]]
+    const shape = blocksOf(tensor.shape)
+    const factors = weights(shape[0] * shape[1], name.length)
+    return [
+      [name, { ...tensor, dtype: 'float8_e4m3fn' }],
+      [`${name}_scale_inv`, { dtype: 'float32', shape, data: factors }],
+    ]
+  })
+  return Object.fromEntries(changed)
+}
+
+/** The elements of a tensor of `scaled`, multiplied, as rows. */
+function products(file, name) {
+  const tensor = file.tensor(name)
+  const factors = file.tensor(`${name}_scale_inv`).toFloat32()
+  const [, across] = blocksOf(tensor.shape)
+  const factor = (row, column) => factors[Math.floor(row / BLOCK[0]) * across + Math.floor(column / BLOCK[1])]
+  return rowsOf(tensor).map((row, at) => row.map((value, column) => Math.fround(value * factor(at, column))))
+}
+
+/** The nearest bfloat16, ties to even. */
+function toBFloat16(value) {
+  const bits = new Uint32Array(Float32Array.of(value).buffer)
+  bits[0] = bits[0] + 0x7fff + ((bits[0] >>> 16) & 1)
+  bits[0] &= 0xffff0000
+  return new Float32Array(bits.buffer)[0]
+}
+
+test('weights in float8 are multiplied by the factors of their blocks', async (t) => {
+  const config = { ...CONFIG, quantization_config: { quant_method: 'fp8', weight_block_size: BLOCK } }
+  const { folder, weights: path } = await checkpoint({ config, change: scaled })
+  const [half, full, twice, once] = ['h.gguf', 'f.gguf', 't.gguf', 'o.gguf'].map((name) => scratchPath(name))
+  t.is((await convert(folder, half)).tensors, 12)
+  await convert(folder, full, { dtype: 'float32' })
+  const [source, a, b] = [path, half, full].map((file) => openSync(file))
+  const names = {
+    'blk.0.attn_v.weight': 'self_attn.v_proj',
+    'blk.0.attn_output.weight': 'self_attn.o_proj',
+    'blk.0.ffn_down.weight': 'mlp.down_proj',
+    'blk.0.attn_q.weight': 'self_attn.q_proj',
+  }
+  for (const [name, own] of Object.entries(names)) {
+    const rows = products(source, `model.layers.0.${own}.weight`)
+    const wanted = own === 'self_attn.q_proj' ? interleaved(rows, HEADS) : rows
+    t.is(b.tensor(name).dtype, 'float32')
+    t.deepEqual(rowsOf(b.tensor(name)), wanted, name)
+    t.is(a.tensor(name).dtype, 'bfloat16')
+    const rounded = wanted.map((row) => row.map(toBFloat16))
+    t.deepEqual(rowsOf(a.tensor(name)), rounded, name)
+  }
+  t.is(a.attributes['general.file_type'], 32)
+  for (const file of [source, a, b]) file.close()
+  // Quantized from the products, which are not rounded before.
+  await convert(full, twice, { quantize: { '*_v.weight': 'q8_0', '*attn_q.*': 'q4_0' } })
+  await convert(folder, once, { quantize: { '*_v.weight': 'q8_0', '*attn_q.*': 'q4_0', '*': 'f32' } })
+  const [c, d] = [openSync(twice), openSync(once)]
+  for (const name of ['blk.0.attn_v.weight', 'blk.0.attn_q.weight']) {
+    t.regex(d.tensor(name).storageType, /^q/)
+    t.deepEqual(rowsOf(d.tensor(name)), rowsOf(c.tensor(name)), name)
+  }
+  t.is(d.tensor('blk.0.attn_k.weight').dtype, 'float32')
+})
+
+test('factors that do not fit their weights are refused', async (t) => {
+  const config = { ...CONFIG, quantization_config: { quant_method: 'fp8', weight_block_size: [8, 8] } }
+  const { folder } = await checkpoint({ config, change: scaled })
+  const error = await rejectionOf(() => convert(folder, scratchPath('x.gguf')))
+  t.is(error.code, 'ZT_BAD_SHAPE', error.message)
+  t.regex(error.tensor, /_scale_inv$/)
+})
+
+test('a pre-tokenizer that is not recognized can be given', async (t) => {
+  const tokenizer = { ...TOKENIZER, pre_tokenizer: { type: 'Whitespace' } }
+  const { folder } = await checkpoint({ tokenizer })
+  const target = scratchPath('x.gguf')
+  const error = await rejectionOf(() => convert(folder, target))
+  t.is(error.code, 'ZT_UNSUPPORTED_ENCODING', error.message)
+  t.regex(error.message, /'tokenizer\.ggml\.pre' in 'metadata'/)
+  await convert(folder, target, { metadata: { 'tokenizer.ggml.pre': 'bloom' } })
+  t.is(openSync(target).attributes['tokenizer.ggml.pre'], 'bloom')
 })
 
 test('a checkpoint behind a URL gives the same file', async (t) => {

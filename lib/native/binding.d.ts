@@ -250,9 +250,10 @@ export declare class Selection {
   take(ordinals: Uint32Array, names: Array<string>): void
   /**
    * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-   * their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`.
+   * their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`. `set`:
+   * metadata that takes precedence over that of the checkpoint.
    */
-  takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, isSure: boolean, control: Control): Promise<CheckpointInfo | null>
+  takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, isSure: boolean, set: unknown, control: Control): Promise<CheckpointInfo | null>
   /** Like `takeAttributes` of a writer, with the metadata of a checkpoint. */
   giveAttributes(writer: NativeWriter, set: unknown, unset: unknown): void
   /**
@@ -349,6 +350,9 @@ export interface BlockType {
   elements: number
   /** Bytes of a block. */
   bytes: number
+  /** The layout of tensors, and its parameters. */
+  layout: string
+  parameters: Array<Parameter>
 }
 
 /** The names of the block types that tensors can be quantized to. */
@@ -372,6 +376,10 @@ export interface CheckpointInfo {
   leftOut: Array<LeftOut>
   /** The dtype of most matrices. */
   dtype?: string
+  /** The names of all tensors of GGUF. */
+  names: Array<string>
+  /** The codes of their dtypes, or a number that is none for those whose dtype is fixed. */
+  dtypes: Uint32Array
 }
 
 /** The size of a compacted file. */
@@ -674,6 +682,12 @@ export declare function packSlice(shape: readonly number[], ranges: Array<number
 
 /** A slice of `input` in native memory. */
 export declare function packSliceBlock(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array): Memory
+
+/** A parameter of a layout. */
+export interface Parameter {
+  name: string
+  value: number
+}
 
 export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 

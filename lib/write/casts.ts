@@ -15,7 +15,7 @@ interface Group {
   readonly ordinals: number[]
 }
 
-function castGroup(selection: NativeSelection, { from, to, ordinals }: Group, catalog: Catalog): void {
+function castGroup(selection: NativeSelection, { from, to, ordinals }: Group, catalog: Castable): void {
   const all = (code: number): Uint32Array => new Uint32Array(ordinals.length).fill(code)
   try {
     rethrowNative(() => selection.cast(Uint32Array.from(ordinals), all(from), all(to)))
@@ -25,6 +25,9 @@ function castGroup(selection: NativeSelection, { from, to, ordinals }: Group, ca
     throw new ZTensorError(error.code, `tensor ${JSON.stringify(tensor)}: ${error.message}`, { tensor })
   }
 }
+
+/** What casts depend on. */
+export type Castable = Pick<Catalog, 'size' | 'name' | 'dtype' | 'layout'>
 
 /** Whether casts need the names and dtypes of the tensors. */
 export const needsCatalog = (casts: Casts): boolean => casts.pairs === undefined
@@ -36,7 +39,7 @@ export const needsCatalog = (casts: Casts): boolean => casts.pairs === undefined
 export async function castTensors(
   selection: NativeSelection,
   casts: Casts,
-  catalog: Catalog,
+  catalog: Castable,
   checks = true,
 ): Promise<void> {
   const groups = new Map<string, Group>()
@@ -77,7 +80,7 @@ export function dequantizedAs(
 }
 
 /** The dtype that a tensor is cast to; undefined if it is not. */
-export function castOf(casts: Casts, catalog: Catalog, ordinal: number): DTypeInfo | undefined {
+export function castOf(casts: Casts, catalog: Castable, ordinal: number): DTypeInfo | undefined {
   if (casts.isEmpty || !isNumbers(catalog.layout(ordinal))) return undefined
   return casts.target(catalog.name(ordinal), catalog.dtype(ordinal))
 }

@@ -6,8 +6,10 @@ import type { NativeSelection } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { remoteRequest, remoteUrl } from '../read/remote.js'
 import { optional, validateBoolean } from '../values/arguments.js'
-import type { AttributeValueInput } from '../values/attributes.js'
+import { type AttributeValueInput, freezeChanges } from '../values/attributes.js'
+import { dtypes } from '../values/dtype.js'
 import type { Writing } from '../values/formats.js'
+import type { Castable } from './casts.js'
 import type { ConvertOptions } from './convert-options.js'
 
 /** A checkpoint of the Hugging Face hub as GGUF has it. */
@@ -18,6 +20,8 @@ interface Checkpoint {
   readonly metadata: Readonly<Record<string, AttributeValueInput>>
   /** The tensors that GGUF does not have. */
   readonly leftOut: readonly ZTensorError[]
+  /** The tensors of GGUF, for casts. */
+  readonly castable: Castable
 }
 
 /** `general.file_type` of a model of one dtype. */
@@ -53,8 +57,9 @@ export async function takeCheckpoint(
   }
   const url = remoteUrl(path)
   const remote = url === undefined ? undefined : remoteRequest(given.source?.remote)
+  const { set } = freezeChanges('metadata', given.metadata ?? {})
   const info = await run(store, { signal }, (control) =>
-    selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, control),
+    selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, set, control),
   )
   if (info === null) {
     if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is beside the weights of ${path}`)
@@ -72,5 +77,11 @@ export async function takeCheckpoint(
     named: { 'general.name': modelName(path) },
     metadata: type === undefined ? {} : { 'general.file_type': { type: 'uint32', value: type } },
     leftOut,
+    castable: {
+      size: info.names.length,
+      name: (ordinal) => info.names[ordinal] as string,
+      dtype: (ordinal) => dtypes[info.dtypes[ordinal] as number],
+      layout: () => 'dense',
+    },
   }
 }

@@ -198,8 +198,10 @@ export async function convertFile(
   if (choosing !== undefined) rethrowNative(() => choosing(take))
   else if (checkpoint === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   // The tasks of a job convert only some of the tensors, and the job was checked when it was planned.
-  if (needsCatalog(casts) && checkpoint === undefined)
-    await castTensors(selection, casts, await TensorFile.ready(file, signal), choosing === undefined)
+  if (needsCatalog(casts)) {
+    const castable = checkpoint?.castable ?? (await TensorFile.ready(file, signal))
+    await castTensors(selection, casts, castable, choosing === undefined)
+  }
   const quantization = await quantizeTensors(file, selection, given, signal)
   const selected = await run(store, { signal }, (control) =>
     selection.look(store.native, writeFormat, canonical, strict, control),

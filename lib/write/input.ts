@@ -165,7 +165,7 @@ function validateBlockType(value: unknown): string {
 
 /** The quantized tensor to write. */
 export function quantizedInput({ name, attributes, elements }: Dense, type: string): Composed {
-  const { elements: perBlock, bytes } = rethrowNative(() => binding.blockType(type)) as BlockType
+  const { elements: perBlock, bytes, layout, parameters } = rethrowNative(() => binding.blockType(type)) as BlockType
   const { shape, dtype, data, from } = elements
   const row = shape.at(-1) ?? 1
   if (row % perBlock !== 0)
@@ -175,9 +175,9 @@ export function quantizedInput({ name, attributes, elements }: Dense, type: stri
       { tensor: name },
     )
   const byteLength = shape.reduce((total, size) => total * size, bytes / perBlock)
-  const parameters = new Map(Object.entries({ elems_per_block: perBlock, block_bytes: bytes }))
+  const added = new Map(parameters.map(({ name, value }) => [name, value]))
   const own = (attributes as { map: unknown[] } | undefined)?.map ?? []
-  const map = [...own, ...freezeMap('attributes', parameters).map]
+  const map = [...own, ...freezeMap('attributes', added).map]
   const part = {
     data,
     byteLength,
@@ -186,7 +186,7 @@ export function quantizedInput({ name, attributes, elements }: Dense, type: stri
     dtype: validateDType('dtype', 'uint8'),
     blocks: type,
   }
-  return { name, shape, layout: `gguf.${type}/1`, dtype: undefined, attributes: { map }, parts: [part] }
+  return { name, shape, layout, dtype: undefined, attributes: { map }, parts: [part] }
 }
 
 /** A sparse tensor in the binding's form. The arrays are values, indices and indptr, or values and coords. */

@@ -10,6 +10,7 @@ mod dequantize;
 mod judge;
 pub mod quantize;
 mod refusal;
+pub mod scaled;
 mod sparse_tensor;
 mod spooled;
 
@@ -41,14 +42,17 @@ pub fn copy(
     let spec = spec(tensor, name, casts, attributes.as_deref());
     if let Some(target) = casts.quantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
-        quantize::copy(reading, tensor, target.kind, casts.importance(tensor), writer)?;
+        quantize::copy(reading, tensor, target.kind, casts, writer)?;
         writer.end()?;
         owned::tidy();
         return writer.flush_if_full();
     }
     if let Some(dtype) = casts.dequantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
-        dequantize::copy(reading, tensor, dtype, writer)?;
+        match casts.scaling(tensor) {
+            Some(scaling) => scaled::copy(reading, tensor, scaling, dtype, writer)?,
+            None => dequantize::copy(reading, tensor, dtype, writer)?,
+        }
         writer.end()?;
         owned::tidy();
         return writer.flush_if_full();

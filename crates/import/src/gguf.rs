@@ -18,7 +18,6 @@ mod window;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ciborium::Value;
 use ztensor_core::checked::{bytes_of, end_within, exact, product};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic, overlap};
@@ -138,7 +137,10 @@ impl Header {
             let added = match Type::of(info.kind) {
                 Some(Type::Plain(dtype)) => self.plain(builder, info, dtype, file),
                 Some(Type::Blocks(blocks)) => {
-                    let own = attributes.entry(info.kind).or_insert_with(|| parameters(&blocks)).clone();
+                    let own = attributes
+                        .entry(info.kind)
+                        .or_insert_with(|| layouts::gguf::parameters_of(blocks.elements, blocks.bytes))
+                        .clone();
                     self.blocks(builder, info, blocks, own, file)
                 }
                 None => {
@@ -247,12 +249,6 @@ fn add(
         NewTensor { name: &info.name, shape: &info.shape, layout, dtype, components, attributes };
     layouts::check(&mut tensor)?;
     builder.add_tensor(tensor)
-}
-
-/// Returns the attributes that zTensor's `gguf.<type>/1` requires for a type.
-fn parameters(blocks: &Blocks) -> Attributes {
-    let number = |key: &str, value: u64| (Value::Text(key.to_owned()), Value::from(value));
-    vec![number("elems_per_block", blocks.elements), number("block_bytes", blocks.bytes)].into()
 }
 
 /// Reads the magic, the version, and the numbers of tensors and metadata entries.

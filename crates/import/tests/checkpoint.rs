@@ -6,11 +6,15 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use ciborium::Value as Json;
+use ztensor_core::convert::quantize::joined_block;
+use ztensor_core::convert::scaled::ScaledAxis;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::kernels::cast::cast;
+use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::model::DType;
 use ztensor_core::syntax::json::Reader;
 use ztensor_import::gguf::checkpoint::{
-    Blocks, Content, Element, Files, Plan, Planned, Tensor, classes, plan,
+    Blocks, Content, Element, Files, Given, Plan, Planned, Tensor, classes, plan,
 };
 use ztensor_import::gguf::value::{Array, Value};
 
@@ -95,13 +99,36 @@ impl Source {
     /// Returns the element at an index: what `countable` in the script writes.
     fn element(&self, at: u64) -> f32 {
         let number = (at * 37 + 11 * self.name.len() as u64) % 251;
-        let number = f32::from(u8::try_from(number).expect("below 251"));
-        if self.dtype == DType::Uint8 { number } else { number - 125.0 }
+        let number = u8::try_from(number).expect("below 251");
+        match self.dtype {
+            DType::Uint8 => number.into(),
+            DType::Int8 => number.cast_signed().into(),
+            dtype => rounded(f32::from(number) - 125.0, dtype),
+        }
     }
 
     fn byte(&self, at: u64) -> u8 {
         u8::try_from((at * 37 + 11 * self.name.len() as u64) % 251).expect("below 251")
     }
+}
+
+/// Returns the nearest number of a dtype.
+fn rounded(number: f32, dtype: DType) -> f32 {
+    let mut stored = vec![0; dtype.element_bytes()];
+    cast(DType::Float32, dtype, &number.to_le_bytes(), &mut stored).expect("a cast");
+    let mut widened = [0; 4];
+    to_float32(dtype, &stored, &mut widened).expect("a number");
+    f32::from_ne_bytes(widened)
+}
+
+/// Returns the index of the factor of an element.
+fn factor_of(axes: &[ScaledAxis], element: u64) -> u64 {
+    let (mut left, mut number) = (element, 0);
+    for axis in axes.iter().rev() {
+        number += left % axis.extent / axis.block * axis.stride;
+        left /= axis.extent;
+    }
+    number
 }
 
 fn fixture(name: &str) -> Json {
@@ -118,6 +145,8 @@ fn sources(fixture: &Json) -> Vec<Source> {
             "F16" => DType::Float16,
             "BF16" => DType::BFloat16,
             "U8" => DType::Uint8,
+            "F8_E4M3" => DType::Float8E4M3Fn,
+            "I8" => DType::Int8,
             other => panic!("{other}"),
         };
         Source { name: text(&row[0]).to_owned(), dtype, shape: list(&row[2]).iter().map(number).collect() }
@@ -138,11 +167,22 @@ fn files(fixture: &Json) -> Held {
 }
 
 fn planned(files: &dyn Files, sources: &[Source]) -> Result<Plan> {
+    planned_with(files, &Given::default(), sources)
+}
+
+fn planned_with(files: &dyn Files, given: &Given, sources: &[Source]) -> Result<Plan> {
+    // The reference reads a file in the order of the names.
+    let position = |name: &str| sources.iter().filter(|source| source.name.as_str() < name).count();
     let tensors: Vec<Tensor<'_>> = sources
         .iter()
-        .map(|source| Tensor { name: &source.name, shape: &source.shape, dtype: source.dtype })
+        .map(|source| Tensor {
+            name: &source.name,
+            shape: &source.shape,
+            dtype: source.dtype,
+            position: position(&source.name),
+        })
         .collect();
-    plan(files, &tensors)
+    plan(files, given, &tensors)
 }
 
 fn crc(bytes: &[u8]) -> u64 {
@@ -151,8 +191,8 @@ fn crc(bytes: &[u8]) -> u64 {
     u64::from(crc.sum())
 }
 
-/// Returns the type and the data of a tensor, widened to float32.
-fn data(planned: &Planned, sources: &[Source]) -> (&'static str, Vec<u8>) {
+/// Returns the type and the data of a tensor, widened to float32. `products` is the dtype of elements that have factors.
+fn data(planned: &Planned, sources: &[Source], products: DType) -> (&'static str, Vec<u8>) {
     let mut made = Vec::new();
     match &planned.content {
         Content::Values(values) => {
@@ -164,7 +204,7 @@ fn data(planned: &Planned, sources: &[Source]) -> (&'static str, Vec<u8>) {
                 for at in start..start + view.run() {
                     let block: Vec<u8> =
                         (16 * at..16 * at + 16).map(|at| sources[*blocks].byte(at)).collect();
-                    made.extend(Blocks::block(
+                    made.extend(joined_block(
                         sources[*scales].byte(at),
                         block.as_slice().try_into().expect("16"),
                     ));
@@ -178,18 +218,26 @@ fn data(planned: &Planned, sources: &[Source]) -> (&'static str, Vec<u8>) {
             let mut kind = "f32";
             for piece in pieces {
                 let source = &sources[piece.source];
+                let dtype = if piece.factors.is_some() { products } else { source.dtype };
                 if planned.element == Element::AsSource {
-                    kind = match source.dtype {
+                    kind = match dtype {
                         DType::Float16 => "f16",
                         DType::BFloat16 => "bf16",
                         _ => "f32",
                     };
                 }
                 let run = piece.view.run();
+                let element = |at: u64| match &piece.factors {
+                    None => source.element(at) + piece.add,
+                    Some(factors) => {
+                        let factor = sources[factors.source].element(factor_of(&factors.axes, at));
+                        rounded(source.element(at) * factor, dtype)
+                    }
+                };
                 piece
                     .view
                     .runs(|start| {
-                        let elements = (start..start + run).map(|at| source.element(at) + piece.add);
+                        let elements = (start..start + run).map(element);
                         made.extend(elements.flat_map(f32::to_le_bytes));
                         Ok(())
                     })
@@ -208,6 +256,7 @@ fn described(value: &Value) -> (Vec<&'static str>, Json) {
             Array::Int32(items) => items.iter().map(|&item| Json::from(item)).collect(),
             Array::Float32(items) => items.iter().map(|&item| Json::from(item)).collect(),
             Array::Bool(items) => items.iter().map(|&item| Json::from(item)).collect(),
+            Array::Uint8(items) => items.iter().map(|&item| Json::from(item)).collect(),
             other => panic!("an array of {}", other.kind().name()),
         }
     };
@@ -246,7 +295,7 @@ fn plans_equal_what_the_reference_writes() {
         .filter(|name| name != "tokenizers")
         .collect();
     names.sort();
-    assert_eq!(names.len(), 25);
+    assert_eq!(names.len(), 34);
     for name in names {
         let fixture = fixture(&name);
         let sources = sources(&fixture);
@@ -267,6 +316,9 @@ fn plans_equal_what_the_reference_writes() {
             assert_eq!(&value, wanted, "{name}: {key}");
         }
         assert!(expected.is_empty(), "{name}: missing {expected:?}");
+        let order: Vec<&str> = list(get(&fixture, "tensors")).iter().map(|row| text(&list(row)[0])).collect();
+        let ours: Vec<&str> = plan.tensors.iter().map(|planned| planned.name.as_str()).collect();
+        assert_eq!(ours, order, "{name}");
         let mut tensors: BTreeMap<&str, &[Json]> =
             list(get(&fixture, "tensors")).iter().map(|row| (text(&list(row)[0]), list(row))).collect();
         for planned in &plan.tensors {
@@ -275,7 +327,7 @@ fn plans_equal_what_the_reference_writes() {
                 .remove(key.as_str())
                 .unwrap_or_else(|| panic!("{name}: {key} is not in the reference"));
             let shape: Vec<u64> = list(&row[1]).iter().map(number).collect();
-            let (kind, data) = data(planned, &sources);
+            let (kind, data) = data(planned, &sources, plan.dtype);
             assert_eq!((&planned.shape, kind), (&shape, text(&row[2])), "{name}: {key}");
             assert_eq!(crc(&data), number(&row[3]), "{name}: {key}");
         }
@@ -321,18 +373,11 @@ fn tensors_without_a_name_in_gguf_are_listed_with_a_reason() {
 }
 
 #[test]
-fn tensors_are_in_the_order_of_their_sources() {
+fn experts_are_stacked_by_number() {
     let fixture = fixture("mixtral.json");
     let mut sources = sources(&fixture);
     sources.reverse();
     let plan = planned(&files(&fixture), &sources).unwrap();
-    let first = |planned: &Planned| match &planned.content {
-        Content::Pieces(pieces) => pieces.iter().map(|piece| piece.source).min(),
-        _ => None,
-    };
-    let firsts: Vec<usize> = plan.tensors.iter().filter_map(first).collect();
-    assert!(firsts.len() > 20 && firsts.is_sorted(), "{firsts:?}");
-    // Experts are stacked by number all the same.
     let stacked = plan.tensors.iter().find(|planned| planned.name == "blk.1.ffn_up_exps.weight").unwrap();
     let Content::Pieces(pieces) = &stacked.content else { panic!("{stacked:?}") };
     let experts: Vec<&str> = pieces.iter().map(|piece| sources[piece.source].name.as_str()).collect();
@@ -446,6 +491,128 @@ fn values_of_another_type_are_refused_with_their_file_and_key() {
         if code == Code::BadIndex {
             assert!(error.to_string().contains(&format!("'{file}'")), "{to}: {error}");
         }
+    }
+}
+
+#[test]
+fn a_pre_tokenizer_that_is_set_need_not_be_recognized() {
+    let (held, sources) = small();
+    let unknown = changed(&held, "tokenizer.json", "\"use_regex\": true", "\"use_regex\": false");
+    let key = || Json::from("tokenizer.ggml.pre");
+    let typed = Json::Map(vec![("type".into(), "string".into()), ("value".into(), "bloom".into())]);
+    for value in [Json::from("bloom"), typed] {
+        let given = Given::new(vec![(key(), value)]);
+        let plan = planned_with(&unknown, &given, &sources).unwrap();
+        let pre = plan.metadata.iter().find(|(key, _)| key == "tokenizer.ggml.pre").map(|(_, value)| value);
+        assert_eq!(pre, Some(&Value::from("bloom")));
+    }
+    let other = Given::new(vec![(key(), Json::from(1))]);
+    assert_eq!(planned_with(&unknown, &other, &sources).unwrap_err().code(), Code::UnsupportedEncoding);
+}
+
+/// The value of a key of the metadata of `small` with these files instead of `tokenizer.json`.
+fn separate(files: &[(&str, &str)]) -> Result<Plan> {
+    let (mut held, sources) = small();
+    held.files.remove("tokenizer.json");
+    planned(&files.iter().fold(held, |held, (name, text)| held.with(name, text)), &sources)
+}
+
+fn value<'p>(plan: &'p Plan, key: &str) -> Option<&'p Value> {
+    plan.metadata.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+#[test]
+fn byte_pairs_of_two_files_are_read() {
+    let settings = r#"{"tokenizer_class": "GPT2TokenizerFast", "eos_token": "<|end|>",
+        "added_tokens_decoder": {"3": {"content": "<|end|>", "special": true}}}"#;
+    let (vocabulary, merges) = (r#"{"a": 0, "b": 1, "ab": 2}"#, "#version: 0.2\na b\n");
+    let both = [("vocab.json", vocabulary), ("merges.txt", merges)];
+    let plan = separate(&[both[0], both[1], ("tokenizer_config.json", settings)]).unwrap();
+    assert_eq!(value(&plan, "tokenizer.ggml.pre"), Some(&Value::from("gpt-2")));
+    let texts = ["a", "b", "ab", "<|end|>"].map(str::to_owned).to_vec();
+    assert_eq!(value(&plan, "tokenizer.ggml.tokens"), Some(&Value::Array(Array::String(texts))));
+    let types = Value::Array(Array::Int32(vec![1, 1, 1, 3]));
+    assert_eq!(value(&plan, "tokenizer.ggml.token_type"), Some(&types));
+    let joined = Value::Array(Array::String(vec!["a b".to_owned()]));
+    assert_eq!(value(&plan, "tokenizer.ggml.merges"), Some(&joined));
+    let added = r#"{"mine": 3}"#;
+    let other = settings.replace("added_tokens_decoder", "other");
+    let plan = separate(&[both[0], both[1], ("tokenizer_config.json", &other), ("added_tokens.json", added)]);
+    let types = Value::Array(Array::Int32(vec![1, 1, 1, 4]));
+    assert_eq!(value(&plan.unwrap(), "tokenizer.ggml.token_type"), Some(&types));
+}
+
+#[test]
+fn byte_pairs_of_two_files_that_are_malformed_are_refused() {
+    let settings = ("tokenizer_config.json", r#"{"tokenizer_class": "Qwen2Tokenizer"}"#);
+    let (vocabulary, merges) = (("vocab.json", r#"{"a": 0, "b": 1, "ab": 2}"#), ("merges.txt", "a b"));
+    assert!(separate(&[settings, vocabulary, merges]).is_ok());
+    let cases: [(&[(&str, &str)], Code); 7] = [
+        (&[vocabulary, merges], Code::UnsupportedEncoding),
+        (&[settings, vocabulary], Code::NotFound),
+        (&[settings, merges], Code::NotFound),
+        (&[settings, ("vocab.json", "[]"), merges], Code::BadIndex),
+        (&[settings, ("vocab.json", r#"{"a": 0, "a": 1}"#), merges], Code::BadIndex),
+        (&[settings, ("vocab.json", r#"{"a": 4294967296}"#), merges], Code::BadIndex),
+        (&[settings, ("vocab.json", r#"{"a": 4}"#), merges], Code::BadIndex),
+    ];
+    for (files, code) in cases {
+        assert_eq!(separate(files).unwrap_err().code(), code, "{files:?}");
+    }
+}
+
+#[test]
+fn factors_that_do_not_fit_are_refused_by_name() {
+    let with = |config: &str, rows: &[(&str, &[u64], DType)]| {
+        let (held, mut sources) = small();
+        let more = rows.iter().map(|&(name, shape, dtype)| Source {
+            name: format!("model.layers.0.self_attn.{name}"),
+            dtype,
+            shape: shape.to_vec(),
+        });
+        sources.extend(more);
+        let to = format!("\"vocab_size\": 4, \"quantization_config\": {config}");
+        planned(&changed(&held, "config.json", "\"vocab_size\": 4", &to), &sources)
+    };
+    let fp8 = r#"{"quant_method": "fp8", "weight_block_size": [4, 4]}"#;
+    let (small, float) = (DType::Float8E4M3Fn, DType::Float32);
+    let weight = ("v_proj.weight", &[8, 8][..], small);
+    let plan = with(fp8, &[weight, ("v_proj.weight_scale_inv", &[2, 2], float)]).unwrap();
+    assert_eq!((plan.tensors.len(), plan.dtype), (4, DType::Float16));
+    let activations =
+        [weight, ("v_proj.weight_scale_inv", &[2, 2], float), ("v_proj.input_scale", &[], float)];
+    assert_eq!(with(fp8, &activations).unwrap().left_out.len(), 2);
+    let channels = r#"{"quant_method": "compressed-tensors", "format": "float-quantized",
+        "config_groups": {"a": {"weights": {"strategy": "channel"}}}}"#;
+    assert!(with(channels, &[weight, ("v_proj.weight_scale", &[8, 1], float)]).is_ok());
+    assert!(
+        with(
+            r#"{"quant_method": "modelopt", "quant_algo": "FP8"}"#,
+            &[weight, ("v_proj.weight_scale", &[], float)]
+        )
+        .is_ok()
+    );
+    let cases: [(&str, &[(&str, &[u64], DType)], Code); 8] = [
+        (fp8, &[weight, ("v_proj.weight_scale_inv", &[2, 1], float)], Code::BadShape),
+        (fp8, &[weight, ("v_proj.weight_scale_inv", &[2], float)], Code::BadShape),
+        (fp8, &[weight, ("v_proj.weight_scale_inv", &[2, 2], DType::Uint8)], Code::BadDtype),
+        (fp8, &[("v_proj.weight_scale_inv", &[2, 2], float)], Code::Incomplete),
+        (fp8, &[weight], Code::UnsupportedEncoding),
+        (
+            r#"{"quant_method": "fp8", "weight_block_size": [0, 4]}"#,
+            &[weight, ("v_proj.weight_scale_inv", &[2, 2], float)],
+            Code::BadIndex,
+        ),
+        (r#"{"quant_method": "modelopt", "quant_algo": "NVFP4"}"#, &[weight], Code::UnsupportedEncoding),
+        (
+            r#"{"quant_method": "compressed-tensors", "format": "pack-quantized"}"#,
+            &[weight],
+            Code::UnsupportedEncoding,
+        ),
+    ];
+    for (config, rows, code) in cases {
+        let error = with(config, rows).unwrap_err();
+        assert_eq!(error.code(), code, "{config} {rows:?}: {error}");
     }
 }
 

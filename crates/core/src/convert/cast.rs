@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::quantize::Quantizing;
+use super::scaled::Scaling;
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
@@ -24,6 +26,8 @@ pub struct Casts {
     dequantized: Option<DType>,
     /// The block types of tensors that are quantized, by their ordinals.
     pub(super) quantized: HashMap<usize, Quantizing>,
+    /// How the elements of tensors are multiplied, by their ordinals.
+    pub(super) scaled: HashMap<usize, Arc<Scaling>>,
     /// Ordinals of tensors that lose their attributes, except for parameters of their layouts.
     bare: HashSet<usize>,
     /// Whether all of them do.
@@ -83,8 +87,13 @@ impl Casts {
 
     /// Returns the dtype that the elements of a quantized tensor get if it becomes dense.
     pub fn dequantized(&self, tensor: Tensor<'_>) -> Option<DType> {
-        let dequantized = self.dequantized.filter(|_| can_dequantize(tensor.layout_name()));
-        dequantized.filter(|_| !self.quantized.contains_key(&tensor.ordinal()))
+        if self.quantized.contains_key(&tensor.ordinal()) {
+            return None;
+        }
+        match self.scaling(tensor) {
+            Some(scaling) => Some(self.dequantized.unwrap_or_else(|| self.target(tensor, scaling.dtype))),
+            None => self.dequantized.filter(|_| can_dequantize(tensor.layout_name())),
+        }
     }
 
     /// Returns the attributes that a tensor keeps. If it is dequantized, the parameters of its layout are not among them.

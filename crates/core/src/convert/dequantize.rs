@@ -16,9 +16,9 @@ use crate::write::Writer;
 
 /// The number of elements that one core decodes at a time. As float32 they fit into the second-level cache. A multiple
 /// of every block size.
-const STEP: usize = 1 << 16;
+pub(super) const STEP: usize = 1 << 16;
 /// The number of elements in a batch.
-const BATCH: usize = 64 * STEP;
+pub(super) const BATCH: usize = 64 * STEP;
 
 /// Returns the size in bytes of a tensor's elements in the target dtype.
 pub fn length(tensor: Tensor<'_>, dtype: DType) -> Result<u64> {
@@ -92,7 +92,7 @@ fn codes(
 
 /// Adds a batch of `count` elements that `decode` produces as float32 in the byte order of the host. `decode` gets the index of the
 /// first element of a step, and the output buffer of the step.
-fn add(
+pub(super) fn add(
     batches: &mut Batches<'_, '_>,
     dtype: DType,
     (step, count): (usize, usize),

@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use ciborium::Value;
-
 use super::batches::{Batches, gather};
 use super::cast::Casts;
+use super::scaled::Scales;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, too_large, without_parameters};
 use crate::kernels::quantize::Kind;
 use crate::kernels::widen::{float32_len, to_float32};
+use crate::layouts::gguf;
 use crate::model::{Attributes, DType, Label, Layout, Tensor};
 use crate::read::Reading;
 use crate::sources::owned::Owned;
@@ -36,10 +36,13 @@ pub struct Target {
 
 impl Target {
     pub fn new(kind: Kind) -> Self {
-        let number = |key: &str, value: usize| (Value::Text(key.to_owned()), Value::from(value as u64));
-        let parameters =
-            vec![number("elems_per_block", kind.elements()), number("block_bytes", kind.bytes())];
-        Self { kind, layout: format!("gguf.{}/1", kind.name()).into(), parameters: parameters.into() }
+        let parameters = gguf::parameters_of(kind.elements() as u64, kind.bytes() as u64);
+        Self { kind, layout: gguf::layout_of(kind.name()).into(), parameters }
+    }
+
+    /// Returns the parameters of the layout.
+    pub fn parameters(&self) -> &Attributes {
+        &self.parameters
     }
 
     /// Returns the attributes of the quantized tensor: the parameters of its layout, and with `own` those of the tensor that are not
@@ -78,13 +81,17 @@ pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
 }
 
 /// Fails unless the elements of a tensor can be quantized.
-pub fn check(tensor: Tensor<'_>, kind: Kind) -> Result<()> {
-    if let (Source::SplitMxfp4, true) = (Source::of(tensor)?, kind.name() != "mxfp4") {
-        let message = format!(
-            "the tensor is quantized to mxfp4 already; convert it to GGUF, and that to {}",
-            kind.name()
-        );
-        return Err(Error::new(Code::BadDtype, message));
+pub(super) fn check(tensor: Tensor<'_>, kind: Kind, casts: &Casts) -> Result<()> {
+    if tensor.layout_name() == SPLIT_MXFP4 {
+        if kind.name() != "mxfp4" {
+            let message = format!(
+                "the tensor is quantized to mxfp4 already; convert it to GGUF, and that to {}",
+                kind.name()
+            );
+            return Err(Error::new(Code::BadDtype, message));
+        }
+    } else if casts.scaling(tensor).is_none() {
+        Source::of(tensor)?;
     }
     length(tensor, kind).map(drop)
 }
@@ -95,7 +102,7 @@ pub const SPLIT_MXFP4: &str = "mxfp4.split/1";
 
 /// Returns a block of ggml: the scale, then in each byte an element of the first half and one of the second. The source has neighbors in
 /// each byte, the first in the low bits.
-fn joined_block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
+pub fn joined_block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
     let nibble = |at: usize| source.get(at / 2).copied().unwrap_or_default() >> (4 * (at % 2)) & 15;
     let mut block = [scale; 17];
     for (at, byte) in block.iter_mut().skip(1).enumerate() {
@@ -104,16 +111,20 @@ fn joined_block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
     block
 }
 
-/// Pushes the blocks of a tensor of [`SPLIT_MXFP4`]. The scales are loaded whole, and the blocks too if their rows change their order.
+/// Pushes the blocks of a tensor of [`SPLIT_MXFP4`]. Only the scales, 1/16 of its bytes, are in memory at once.
 fn join_blocks(reading: Reading<'_>, tensor: Tensor<'_>, writer: &mut Writer) -> Result<()> {
-    let scales = reading.component(tensor, reading.component_of(tensor, Label::SCALES)?)?;
-    let (mut scales, mut begun, mut output) = (scales.iter(), Vec::new(), Vec::new());
+    let mut scales = Vec::new();
+    reading.pieces(tensor, reading.component_of(tensor, Label::SCALES)?, |piece| {
+        scales.extend_from_slice(piece);
+        Ok(())
+    })?;
+    let (mut scales, mut begun, mut output) = (scales.into_iter(), Vec::new(), Vec::new());
     reading.pieces(tensor, reading.component_of(tensor, Label::DATA)?, |piece| {
         begun.extend_from_slice(piece);
         let (blocks, rest) = begun.as_chunks::<16>();
         output.clear();
         for block in blocks {
-            output.extend(joined_block(*scales.next().ok_or_else(wrong_size)?, block));
+            output.extend(joined_block(scales.next().ok_or_else(wrong_size)?, block));
         }
         begun = rest.to_vec();
         writer.push(&output)?;
@@ -124,13 +135,13 @@ fn join_blocks(reading: Reading<'_>, tensor: Tensor<'_>, writer: &mut Writer) ->
 
 /// How the elements of a tensor are stored.
 #[derive(Clone, Copy)]
-enum Source {
+enum Source<'s> {
     Plain(DType),
     Blocks(BlockType),
-    SplitMxfp4,
+    Scaled(&'s Scales<'s>),
 }
 
-impl Source {
+impl Source<'_> {
     fn of(tensor: Tensor<'_>) -> Result<Self> {
         let plain = tensor.dtype().filter(|dtype| {
             matches!(tensor.layout(), Layout::Dense)
@@ -139,9 +150,6 @@ impl Source {
         });
         if let Some(dtype) = plain {
             return Ok(Self::Plain(dtype));
-        }
-        if tensor.layout_name() == SPLIT_MXFP4 {
-            return Ok(Self::SplitMxfp4);
         }
         BlockType::of_tensor(tensor).map(Self::Blocks).map_err(|_| {
             let message = format!(
@@ -157,32 +165,32 @@ impl Source {
         match self {
             Self::Plain(dtype) => Ok((1, dtype.element_bytes())),
             Self::Blocks(block) => Ok((index(block.elements, "a block")?, index(block.bytes, "a block")?)),
-            Self::SplitMxfp4 => Ok((32, 16)),
+            Self::Scaled(scales) => Ok((1, scales.width())),
         }
     }
 
-    fn widen(self, input: &[u8], out: &mut [u8]) -> Result<()> {
+    fn widen(self, first: usize, input: &[u8], out: &mut [u8]) -> Result<()> {
         match self {
             Self::Plain(dtype) => to_float32(dtype, input, out),
             Self::Blocks(block) => block.fill(input, out),
-            Self::SplitMxfp4 => Err(wrong_size()),
+            Self::Scaled(scales) => scales.widen(first as u64, input, out),
         }
     }
 
-    /// Encodes elements, which are whole blocks, and whole rows if they have weights. With these comes the index of the first element.
+    /// Encodes elements from the index `first` on, which are whole blocks, and whole rows if they have weights.
     fn encode(
         self,
-        input: &[u8],
+        (first, input): (usize, &[u8]),
         kind: Kind,
         out: &mut [u8],
-        weights: Option<(&Weights<'_>, usize)>,
+        weights: Option<&Weights<'_>>,
     ) -> Result<()> {
         let count = out.len() / kind.bytes() * kind.elements();
         scratch::with(4 * count as u64, |widened| {
-            self.widen(input, widened)?;
+            self.widen(first, input, widened)?;
             let floats = widened.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes));
             let floats: Vec<f32> = floats.collect();
-            let Some((weights, first)) = weights else {
+            let Some(weights) = weights else {
                 // Without weights, blocks do not depend on their row.
                 return kind.quantize(&floats, count.max(kind.elements()), None, out);
             };
@@ -244,35 +252,42 @@ pub fn quantized(dtype: DType, input: &[u8], kind: Kind) -> Result<Owned> {
     work::try_each_on(work::cores(), steps.len(), |at| {
         let step = steps.get(at).and_then(|step| step.lock().ok()?.take());
         let Some((out, input)) = step else { return Ok(()) };
-        Source::Plain(dtype).encode(input, kind, out, None)
+        Source::Plain(dtype).encode((0, input), kind, out, None)
     })?;
     drop(steps);
     Ok(output)
 }
 
-/// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component. `importance` has a weight for each
-/// column of each matrix of a stack.
-pub fn copy(
+/// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component. With weights of importance,
+/// errors are weighed.
+pub(super) fn copy(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
     kind: Kind,
-    importance: Option<&[f32]>,
+    casts: &Casts,
     writer: &mut Writer,
 ) -> Result<()> {
-    blocks(reading, tensor, kind, importance, writer).map_err(|error| error.tensor(tensor.name()))
+    blocks(reading, tensor, kind, casts, writer).map_err(|error| error.tensor(tensor.name()))
 }
 
 fn blocks(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
     kind: Kind,
-    importance: Option<&[f32]>,
+    casts: &Casts,
     writer: &mut Writer,
 ) -> Result<()> {
-    let source = Source::of(tensor)?;
-    if let Source::SplitMxfp4 = source {
+    if tensor.layout_name() == SPLIT_MXFP4 {
         return join_blocks(reading, tensor, writer);
     }
+    let mut left = product(tensor.shape()).ok_or_else(too_large)?;
+    let scaling = casts.scaling(tensor);
+    if left == 0 && scaling.is_some() {
+        return Ok(());
+    }
+    let scales = scaling.map(|scaling| Scales::read(reading, tensor, scaling)).transpose()?;
+    let source = scales.as_ref().map_or_else(|| Source::of(tensor), |scales| Ok(Source::Scaled(scales)))?;
+    let importance = casts.importance(tensor);
     let (elements, bytes) = source.unit()?;
     let weights = importance.map(|all| Weights::of(tensor, all)).transpose()?;
     // With weights, a step consists of whole rows.
@@ -282,7 +297,6 @@ fn blocks(
     let (step_in, step_out) = (step / elements * bytes, step / kind.elements() * kind.bytes());
     let mut done = 0;
     let component = reading.component_of(tensor, Label::DATA)?;
-    let mut left = product(tensor.shape()).ok_or_else(too_large)?;
     let mut batches = Batches::new(reading, writer);
     let flush = |waiting: &[u8]| {
         let count = waiting.len() / bytes * elements;
@@ -291,7 +305,7 @@ fn blocks(
             let count = out.len() / kind.bytes() * kind.elements();
             let from = at * step_in;
             let input = waiting.get(from..from + count / elements * bytes).unwrap_or_default();
-            source.encode(input, kind, out, weights.as_ref().map(|weights| (weights, done + at * step)))
+            source.encode((done + at * step, input), kind, out, weights.as_ref())
         })?;
         done += count;
         Ok(())

@@ -119,7 +119,7 @@ fn quantized(
     if let Some(error) = reserved(name, format) {
         return Err(error);
     }
-    quantize::check(tensor, target.kind)?;
+    quantize::check(tensor, target.kind, casts)?;
     let attributes = casts.attributes(tensor);
     let attributes = attributes.as_deref();
     if !format.tensor_attributes && attributes.is_some_and(|own| has_own(layout, own)) {
@@ -165,7 +165,9 @@ fn dequantized(
     if let Some(error) = reserved(name, format) {
         return Err(error);
     }
-    dequantize::check(tensor)?;
+    if casts.scaling(tensor).is_none() {
+        dequantize::check(tensor)?;
+    }
     let kept = casts.attributes(tensor);
     if kept.is_some() && !format.tensor_attributes {
         return Err(no_attributes(format));

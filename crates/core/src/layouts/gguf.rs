@@ -1,6 +1,8 @@
 //! `gguf.<type>/1`: an array of unmodified ggml blocks, with the two numbers that determine its size.
 #![forbid(unsafe_code)]
 
+use ciborium::Value;
+
 use super::parameters::{Parameters, bad, exactly, sized, typed};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
@@ -8,6 +10,17 @@ use crate::model::{Attributes, Component, DType, Label};
 
 /// The attributes that are parameters of the layout.
 pub const PARAMETERS: [&str; 2] = ["elems_per_block", "block_bytes"];
+
+/// Returns the name of the layout for a type of blocks.
+pub fn layout_of(kind: &str) -> String {
+    format!("gguf.{kind}/1")
+}
+
+/// Returns the parameters for blocks of so many elements and bytes.
+pub fn parameters_of(elements: u64, bytes: u64) -> Attributes {
+    let values = PARAMETERS.into_iter().zip([elements, bytes]);
+    values.map(|(name, value)| (Value::Text(name.to_owned()), Value::from(value))).collect::<Vec<_>>().into()
+}
 
 /// A tensor's parameters, which satisfy all metadata rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

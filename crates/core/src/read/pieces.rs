@@ -9,6 +9,7 @@ use crate::codecs::frames::Size;
 use crate::codecs::{zstd, zstd_pieces};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
+use crate::model::slice::TensorSlice;
 use crate::model::{Blob, Component, Data, DataRule, Encoding, Pieces, Tensor, View};
 use crate::sources::file::FileSource;
 use crate::sources::{ReadAt, scratch};
@@ -16,6 +17,8 @@ use crate::work::PIECE;
 
 /// Maximum stored and decoded size of blobs that are decoded whole, as in a load.
 const WHOLE: u64 = 16 << 20;
+/// Bytes of elements in another order that are read at once.
+const ARRANGED: u64 = 8 << 20;
 /// Bytes that are decoded at once if they are only checked.
 const JUDGED: u64 = 8 << 20;
 
@@ -36,9 +39,55 @@ impl Reading<'_> {
                 })
                 .map_err(|error| self.name(error, tensor, component));
         }
+        if let Some(slice) = self.divisible(component)? {
+            return self
+                .arranged_pieces(component, &slice, &mut |piece| {
+                    turn(component, piece);
+                    each(piece)
+                })
+                .map_err(|error| self.name(error, tensor, component));
+        }
         self.component(tensor, component)?.chunks_mut(PIECE).try_for_each(|piece| {
             self.watch.stop.check()?;
             each(piece)
+        })
+    }
+
+    /// Returns the runs of a component that can be read in order part by part, without a digest over the whole; `None` for others, which are
+    /// read whole.
+    fn divisible(&self, component: &Component) -> Result<Option<TensorSlice>> {
+        let View::Strided(strided) = &component.view else { return Ok(None) };
+        let is_plain = |blob: &Blob| blob.encoding == Encoding::RAW && stored_hasher(blob).is_none();
+        let is_readable = match &component.data {
+            Data::Blob(blob) => is_plain(blob),
+            Data::Pieces(pieces) => pieces.blobs().all(is_plain),
+            _ => false,
+        };
+        let width = component.dtype.map_or(1, |dtype| dtype.element_bytes().max(1)) as u64;
+        if !is_readable || component.rule.is_some() || !strided.run.is_multiple_of(width) {
+            return Ok(None);
+        }
+        self.not_spread(component, component.byte_length().unwrap_or_default())?;
+        Ok(Some(TensorSlice::strided(strided)?))
+    }
+
+    /// Calls `each` with parts of the runs of a component, in order, in pieces of whole elements.
+    fn arranged_pieces(
+        &self,
+        component: &Component,
+        slice: &TensorSlice,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        slice.for_each_part(ARRANGED, &mut |part| {
+            self.watch.stop.check()?;
+            let mut bytes = match &component.data {
+                Data::Pieces(pieces) => self.slice_pieces(pieces, part)?,
+                _ => {
+                    let blob = component.blob().ok_or_else(not_a_blob)?;
+                    self.read_slice(self.source(component)?, blob.offset, blob.stored, part)?
+                }
+            };
+            bytes.chunks_mut(PIECE).try_for_each(&mut *each)
         })
     }
 
@@ -172,6 +221,10 @@ fn in_order(component: &Component) -> Option<&Pieces> {
     (is_whole && pieces.all().iter().all(|piece| piece.run.is_multiple_of(width))).then_some(pieces)
 }
 
+fn not_a_blob() -> Error {
+    Error::new(Code::Internal, "the data is not a blob")
+}
+
 /// The stored bytes of a component that is a blob, read in sequence and hashed on the way.
 pub struct Stored<'a> {
     reading: Reading<'a>,
@@ -186,7 +239,7 @@ pub struct Stored<'a> {
 impl<'a> Stored<'a> {
     /// Fails if the component is not one contiguous blob.
     pub fn new(reading: Reading<'a>, component: &'a Component) -> Result<Self> {
-        let blob = component.blob().ok_or_else(|| Error::new(Code::Internal, "the data is not a blob"))?;
+        let blob = component.blob().ok_or_else(not_a_blob)?;
         let (hasher, rule) = (stored_hasher(blob), component.rule);
         let source = reading.source(component)?;
         Ok(Self { reading, source, blob, rule, hasher, elements: RuleCheck::new(rule), read: 0 })

@@ -5,6 +5,9 @@ use super::planner::Near;
 use crate::error::Result;
 use crate::model::slice::{Loop, TensorSlice};
 
+/// How many times as long as its bytes the span of a part may be.
+const SPREAD: u64 = 4;
+
 impl TensorSlice {
     /// Calls `each` with the parts of the slice that are best read at once, in order. Only a contiguous part may have a
     /// [`span`](Self::span) longer than a full read. The slice must be [rising](Self::is_rising).
@@ -28,6 +31,42 @@ impl TensorSlice {
             };
             // One loop fewer at each level, of at most the number of dimensions.
             if count > 1 { each(&part) } else { part.for_each_span(near, each) }?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with consecutive parts of the slice, in order, of about `most` bytes. A part is larger if a smaller one would have to read
+    /// much more than it returns: a transposed matrix is one part.
+    pub fn for_each_part(&self, most: u64, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
+        if self.byte_length <= most {
+            return if self.byte_length == 0 { Ok(()) } else { each(self) };
+        }
+        let Some((&outermost, inner)) = self.loops.split_last() else {
+            // One run.
+            for first in (0..self.run).step_by(usize::try_from(most.max(1)).unwrap_or(usize::MAX)) {
+                let run = most.max(1).min(self.run - first);
+                each(&Self { start: self.start + first, run, byte_length: run, ..self.clone() })?;
+            }
+            return Ok(());
+        };
+        let step = self.byte_length / outermost.count;
+        let together = (most / step.max(1)).clamp(1, outermost.count);
+        let part = |first: u64, count: u64| {
+            let mut loops = inner.to_vec();
+            loops.extend((count > 1).then_some(Loop { count, ..outermost }));
+            let start = self.start + first * outermost.stride;
+            Self { ranges: Vec::new(), start, run: self.run, loops, byte_length: step * count }
+        };
+        let (_, span) = part(0, together).span();
+        if span / SPREAD > step * together {
+            return each(self);
+        }
+        let mut first = 0;
+        while first < outermost.count {
+            let count = together.min(outermost.count - first);
+            // One loop fewer at each level, of at most the number of dimensions.
+            if count > 1 { each(&part(first, count)) } else { part(first, 1).for_each_part(most, each) }?;
             first += count;
         }
         Ok(())
@@ -71,6 +110,7 @@ mod tests {
 
     use super::super::planner::Aim;
     use super::*;
+    use crate::model::Strided;
     use crate::sources::Costs;
 
     fn near() -> Near {
@@ -135,6 +175,47 @@ mod tests {
             }).unwrap();
             prop_assert_eq!(runs, slice.runs().collect::<Vec<_>>());
         }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_hold_the_bytes_in_order(
+            run in 1_u64..9, most in 1_u64..60, loops in prop::collection::vec((1_u64..7, 1_u64..40), 0..4),
+        ) {
+            let strided = Strided { start: 3, run, loops: loops.into() };
+            let slice = TensorSlice::strided(&strided).unwrap();
+            let bytes = |slice: &TensorSlice| -> Vec<u64> { slice.runs().flat_map(|(at, length)| at..at + length).collect() };
+            let mut all = Vec::new();
+            slice.for_each_part(most, &mut |part| {
+                assert_eq!(bytes(part).len() as u64, part.byte_length());
+                all.extend(bytes(part));
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(all, bytes(&slice));
+        }
+    }
+
+    #[test]
+    fn interleaved_rows_are_divided_and_transposed_ones_are_not() {
+        let sizes = |run, loops: &[(u64, u64)]| {
+            let strided = Strided { start: 0, run, loops: loops.into() };
+            let mut sizes = Vec::new();
+            let slice = TensorSlice::strided(&strided).unwrap();
+            slice
+                .for_each_part(1 << 20, &mut |part| {
+                    sizes.push((part.byte_length(), part.span().1));
+                    Ok(())
+                })
+                .unwrap();
+            sizes
+        };
+        // 64 heads of 128 rows of 8 KiB, in each of which rows of both halves alternate.
+        assert_eq!(sizes(8192, &[(64, 1 << 20), (64, 8192), (2, 64 * 8192)]), [(1 << 20, 1 << 20); 64]);
+        // 4 matrices of 4096 × 1024 elements of 4 bytes, transposed.
+        let matrix = 4096 * 1024 * 4;
+        assert_eq!(sizes(4, &[(4, matrix), (1024, 4), (4096, 4096)]), [(matrix, matrix); 4]);
+        // One run of 2.5 MiB.
+        assert_eq!(sizes(5 << 19, &[]), [(1 << 20, 1 << 20), (1 << 20, 1 << 20), (1 << 19, 1 << 19)]);
     }
 
     /// The first run begins the span, the last one ends it.

@@ -7,6 +7,7 @@ mod config;
 mod decoder;
 mod deepseek;
 pub mod derived;
+mod factors;
 mod gemma;
 mod gpt_oss;
 mod json;
@@ -22,21 +23,46 @@ mod size;
 mod tokenizer;
 mod view;
 
+use ciborium::Value as Cbor;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::model::DType;
 
+pub use factors::Factors;
 pub use view::{Axis, View};
 
+use self::factors::Weights;
 use self::json::Document;
 use self::plan::Model;
 use self::row::Architecture;
-use super::value::Value;
+use super::value::{VALUE, Value};
 
 /// The files in the folder of the weights.
 pub trait Files {
     /// Returns the contents of a file by its path from the folder of the weights, or `None` if there is none. Fails with `ZT_LIMIT` if it
     /// has more than `most` bytes.
     fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>>;
+}
+
+/// Metadata that the user sets, which takes precedence over that of the checkpoint.
+#[derive(Clone, Default, Debug)]
+pub struct Given(Vec<(Cbor, Cbor)>);
+
+impl Given {
+    /// Keys and values as attributes have them.
+    pub fn new(values: Vec<(Cbor, Cbor)>) -> Self {
+        Self(values)
+    }
+
+    /// Returns the text of a key, if it is set to a text.
+    fn text(&self, key: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().find(|(name, _)| name.as_text() == Some(key))?;
+        match value {
+            Cbor::Text(text) => Some(text),
+            // A value that states its type.
+            Cbor::Map(entries) => entries.iter().find(|(name, _)| name.as_text() == Some(VALUE))?.1.as_text(),
+            _ => None,
+        }
+    }
 }
 
 /// A tensor of the checkpoint, in C order.
@@ -46,6 +72,8 @@ pub struct Tensor<'a> {
     /// Outermost first.
     pub shape: &'a [u64],
     pub dtype: DType,
+    /// Where the tensor is in the order in which the reference reads them.
+    pub position: usize,
 }
 
 /// What a checkpoint becomes.
@@ -55,6 +83,8 @@ pub struct Plan {
     /// follows from the types that are written.
     pub metadata: Vec<(String, Value)>,
     pub tensors: Vec<Planned>,
+    /// The dtype of matrices that have factors.
+    pub dtype: DType,
     /// Names of tensors that GGUF does not have, and why.
     pub left_out: Vec<(String, &'static str)>,
 }
@@ -95,6 +125,8 @@ pub struct Piece {
     pub view: View,
     /// Is added to each element, in float32.
     pub add: f32,
+    /// By what the elements are multiplied, in float32.
+    pub factors: Option<Factors>,
 }
 
 /// MXFP4 of two tensors of bytes: 16 bytes of two elements for each scale.
@@ -105,19 +137,6 @@ pub struct Blocks {
     pub scales: usize,
     /// Which of the scales, and blocks of 16 bytes, in which order.
     pub view: View,
-}
-
-impl Blocks {
-    /// Returns a block of ggml: the scale, then in each byte an element of the first half and one of the second. The source has neighbors in
-    /// each byte, the first in the low bits.
-    pub fn block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
-        let nibble = |at: usize| source.get(at / 2).copied().unwrap_or_default() >> (4 * (at % 2)) & 15;
-        let mut block = [scale; 17];
-        for (at, byte) in block.iter_mut().skip(1).enumerate() {
-            *byte = nibble(at) | nibble(at + 16) << 4;
-        }
-        block
-    }
 }
 
 /// All architectures.
@@ -137,20 +156,20 @@ pub fn classes() -> impl Iterator<Item = &'static str> {
     architectures.flat_map(|architecture| architecture.classes.iter().copied())
 }
 
-/// Plans the GGUF file of a checkpoint from its tensors and `config.json`, `tokenizer.json` and so on in their folder.
+/// Plans the GGUF file of a checkpoint from its tensors, from what the user sets, and `config.json`, `tokenizer.json` and so on in their folder.
 ///
 /// Fails with `ZT_NOT_FOUND` without `config.json` or tokenizer, with `ZT_UNSUPPORTED_ENCODING` for an unknown architecture, tensor or
 /// pre-tokenizer, with `ZT_BAD_INDEX` for values that have another type than the format defines, with `ZT_BAD_SHAPE` for tensors that do
 /// not fit the configuration, and with `ZT_LIMIT`.
-pub fn plan(files: &dyn Files, tensors: &[Tensor<'_>]) -> Result<Plan> {
+pub fn plan(files: &dyn Files, given: &Given, tensors: &[Tensor<'_>]) -> Result<Plan> {
     let config = Document::read(files, "config.json")?.ok_or_else(|| {
         let message = "the folder of the weights has no 'config.json', so the architecture is unknown; add the file, or give the names with option rename, and option metadata";
         Error::new(Code::NotFound, message)
     })?;
     let architecture = architecture(&config)?;
-    quantized(&config, architecture)?;
-    let mut model = Model::new(architecture, files, &config)?;
-    model.map(tensors)?;
+    let weights = Weights::of(&config, architecture.name)?;
+    let mut model = Model::new(architecture, (files, given), &config)?;
+    model.map(tensors, &weights)?;
     model.metadata.set("general.architecture", architecture.name);
     model.metadata.set("general.type", "model");
     sampling::describe(&mut model)?;
@@ -166,10 +185,17 @@ pub fn plan(files: &dyn Files, tensors: &[Tensor<'_>]) -> Result<Plan> {
         }
     }
     (architecture.derived)(&mut model)?;
+    // As in the reference, which writes them first.
+    model.tensors.sort_by_key(|planned| !matches!(planned.content, Content::Values(_)));
     model.metadata.insert(label_at, "general.size_label", size::label(&model.tensors));
     model.metadata.set("general.quantization_version", 2_u32);
     (architecture.tokenizer)(&mut model)?;
-    Ok(Plan { metadata: model.metadata.into_entries(), tensors: model.tensors, left_out: model.left_out })
+    Ok(Plan {
+        metadata: model.metadata.into_entries(),
+        tensors: model.tensors,
+        dtype: factors::common(tensors),
+        left_out: model.left_out,
+    })
 }
 
 fn architecture(config: &Document) -> Result<&'static Architecture> {
@@ -198,18 +224,4 @@ fn architecture(config: &Document) -> Result<&'static Architecture> {
         let message = format!("the architecture {:?} is unknown: {}", short(&name, 80), way_out());
         Error::new(Code::UnsupportedEncoding, message)
     })
-}
-
-/// Refuses checkpoints whose weights are quantized, but MXFP4 of gpt-oss.
-fn quantized(config: &Document, architecture: &Architecture) -> Result<()> {
-    let Some(method) = config.root().get("quantization_config").and_then(|node| node.set("quant_method"))
-    else {
-        return Ok(());
-    };
-    let method = method.text()?;
-    if method == "mxfp4" && architecture.name == "gpt-oss" {
-        return Ok(());
-    }
-    let message = format!("the weights are quantized by {:?}: convert the original ones", short(method, 40));
-    Err(Error::new(Code::UnsupportedEncoding, message))
 }

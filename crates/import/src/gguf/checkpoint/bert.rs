@@ -1,4 +1,4 @@
-//! BERT and nomic-embed, for embeddings.
+//! BERT, XLM-RoBERTa and nomic-embed, for embeddings.
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
@@ -7,7 +7,7 @@ use super::config::Assumed::Number;
 use super::config::Defaults;
 use super::decoder::{HEAD_SIZES, MORE_PARAMETERS, PARAMETERS};
 use super::plan::Model;
-use super::row::{Architecture, Ignored, Match, Row, rows};
+use super::row::{Architecture, Change, Ignored, Match, Row, rows};
 
 const HEAD: &str = "part of a head that embeddings do not use";
 
@@ -20,7 +20,6 @@ const LEFT_OUT: &[Ignored] = &[
 
 const BERT: &[Row] = rows! {
     "embeddings.word_embeddings" => "token_embd";
-    "embeddings.position_embeddings" => "position_embd";
     "embeddings.token_type_embeddings" => "token_types";
     "embeddings.LayerNorm" => "token_embd_norm";
     "encoder.layer.{}.attention.self.query" => "blk.{}.attn_q";
@@ -32,6 +31,10 @@ const BERT: &[Row] = rows! {
     "encoder.layer.{}.output.dense" => "blk.{}.ffn_down";
     "encoder.layer.{}.output.LayerNorm" => "blk.{}.layer_output_norm";
 };
+
+const POSITIONS: &[Row] = rows! { "embeddings.position_embeddings" => "position_embd"; };
+const XLM_POSITIONS: &[Row] =
+    rows! { "embeddings.position_embeddings" => "position_embd": Change::Positions; };
 
 const NOMIC: &[Row] = rows! {
     "embeddings.word_embeddings" => "token_embd";
@@ -53,6 +56,14 @@ const DEFAULTS: Defaults = &[
     ("vocab_size", Number(30_522.0)),
 ];
 
+const XLM_DEFAULTS: Defaults = &[
+    ("max_position_embeddings", Number(512.0)),
+    ("layer_norm_eps", Number(1e-12)),
+    ("type_vocab_size", Number(2.0)),
+    ("vocab_size", Number(30_522.0)),
+    ("pad_token_id", Number(1.0)),
+];
+
 const NOMIC_DEFAULTS: Defaults = &[("type_vocab_size", Number(2.0))];
 
 pub const ARCHITECTURES: &[Architecture] = &[
@@ -61,10 +72,20 @@ pub const ARCHITECTURES: &[Architecture] = &[
         name: "bert",
         defaults: DEFAULTS,
         parameters: &[PARAMETERS, MORE_PARAMETERS, HEAD_SIZES],
-        tensors: &[BERT],
+        tensors: &[POSITIONS, BERT],
         left_out: &[LEFT_OUT],
         derived: encoder,
         tokenizer,
+    },
+    Architecture {
+        classes: &["XLMRobertaModel"],
+        name: "bert",
+        defaults: XLM_DEFAULTS,
+        parameters: &[PARAMETERS, MORE_PARAMETERS, HEAD_SIZES],
+        tensors: &[XLM_POSITIONS, BERT],
+        left_out: &[LEFT_OUT],
+        derived: xlm_roberta,
+        tokenizer: |model| model.unigrams(),
     },
     Architecture {
         classes: &["NomicBertModel"],
@@ -81,6 +102,16 @@ pub const ARCHITECTURES: &[Architecture] = &[
 fn encoder(model: &mut Model<'_>) -> Result<()> {
     model.metadata.own("attention.causal", false);
     model.pooling()
+}
+
+/// Positions begin after the number of the padding token.
+fn xlm_roberta(model: &mut Model<'_>) -> Result<()> {
+    if model.config.value(&["lora_adaptations"]).is_some_and(|node| node.is_truthy()) {
+        return Err(unsupported("lora_adaptations"));
+    }
+    let positions = model.config.needed(&["max_position_embeddings"])?;
+    model.metadata.own("context_length", positions.saturating_sub(model.first_position()?));
+    encoder(model)
 }
 
 /// The settings that llama.cpp implements, and no others.

@@ -5,16 +5,17 @@
 use ciborium::Value as Cbor;
 use ztensor_core::checked::product;
 use ztensor_core::convert::quantize::SPLIT_MXFP4;
+use ztensor_core::convert::scaled::{SCALED, Scaling};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
-    Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor, Piece,
-    Pieces, Strided, View as Stored,
+    Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
+    Piece as Stretch, Pieces, Strided, View as Stored,
 };
 use ztensor_core::read::Reading;
 
-use super::{Axis, Blocks, Content, Element, Files, Planned, Tensor, View, plan};
+use super::{Axis, Blocks, Content, Element, Files, Given, Piece, Planned, Tensor, View, plan};
 use crate::gguf::value::{Array, TYPE, VALUE, Value};
 
 /// Most elements of a tensor that is computed, and not only copied: norms, and factors of the rotary embedding.
@@ -26,6 +27,8 @@ pub struct Derived {
     pub catalog: Catalog,
     /// Tensors that are stored as float32, whatever the type of the others: ordinals and dtypes.
     pub float32: Vec<(u32, DType)>,
+    /// Ordinals of tensors of [`SCALED`], and how they are multiplied.
+    pub scaled: Vec<(usize, Scaling)>,
     /// Ordinals of tensors of [`SPLIT_MXFP4`].
     pub mxfp4: Vec<usize>,
     /// Names of tensors that GGUF does not have, and why.
@@ -34,7 +37,7 @@ pub struct Derived {
 
 /// Derives the GGUF file of an open checkpoint. `files` are those beside the weights. Fails like [`plan`], and with `ZT_BAD_LAYOUT` for
 /// tensors that are not dense.
-pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
+pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<Derived> {
     let mut tensors = Vec::with_capacity(reading.catalog.len());
     for tensor in reading.catalog.iter() {
         let dtype = tensor.dtype().filter(|_| tensor.layout() == Layout::Dense);
@@ -42,14 +45,31 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
             let message = "only dense tensors of a checkpoint become GGUF";
             Error::new(Code::BadLayout, message).tensor(tensor.name())
         })?;
-        tensors.push(Tensor { name: tensor.name(), shape: tensor.shape(), dtype });
+        tensors.push(Tensor {
+            name: tensor.name(),
+            shape: tensor.shape(),
+            dtype,
+            position: tensor.ordinal(),
+        });
     }
-    let plan = plan(files, &tensors)?;
+    if reading.catalog.container.name() == "safetensors" {
+        // The reference reads files one after the other, each in the order of the names.
+        let file =
+            |ordinal| reading.catalog.tensor(ordinal).and_then(|tensor| tensor.data()).map(Component::file);
+        let mut order: Vec<usize> = (0..tensors.len()).collect();
+        order.sort_by_key(|&ordinal| (file(ordinal), tensors.get(ordinal).map(|tensor| tensor.name)));
+        for (position, ordinal) in order.into_iter().enumerate() {
+            if let Some(tensor) = tensors.get_mut(ordinal) {
+                tensor.position = position;
+            }
+        }
+    }
+    let plan = plan(files, given, &tensors)?;
     let mut builder = Builder::new(Container::named(crate::gguf::FORMAT.name), &Limits::default());
     let metadata: Vec<_> =
         plan.metadata.into_iter().map(|(key, value)| (Cbor::Text(key), cbor(value))).collect();
     builder.set_attributes(Attributes::from(metadata));
-    let (mut float32, mut mxfp4) = (Vec::new(), Vec::new());
+    let (mut float32, mut scaled, mut mxfp4) = (Vec::new(), Vec::new(), Vec::new());
     for (ordinal, planned) in plan.tensors.iter().enumerate() {
         let named = |error: Error| error.tensor(&planned.name);
         if let Content::Blocks(Blocks { blocks, scales, view }) = &planned.content {
@@ -66,8 +86,15 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
             })?;
             continue;
         }
-        let component = component(reading, planned).map_err(named)?;
-        let dtype = component.dtype;
+        let (component, scales) = component(reading, planned, plan.dtype).map_err(named)?;
+        let dtype = if scales.is_some() { Some(plan.dtype) } else { component.dtype };
+        let (layout, components) = match scales {
+            None => (Layout::Dense, vec![component]),
+            Some((scaling, scales)) => {
+                scaled.push((ordinal, scaling));
+                (Layout::from_label(builder.intern(SCALED)), vec![component, scales])
+            }
+        };
         if let (Element::Float32, Some(dtype)) =
             (planned.element, dtype.filter(|&dtype| dtype != DType::Float32))
         {
@@ -76,13 +103,13 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files) -> Result<Derived> {
         builder.add_tensor(NewTensor {
             name: &planned.name,
             shape: &planned.shape,
-            layout: Layout::Dense,
+            layout,
             dtype,
-            components: vec![component],
+            components,
             attributes: None,
         })?;
     }
-    Ok(Derived { catalog: builder.finish(), float32, mxfp4, left_out: plan.left_out })
+    Ok(Derived { catalog: builder.finish(), float32, scaled, mxfp4, left_out: plan.left_out })
 }
 
 /// A value in the form that states its type.
@@ -126,10 +153,15 @@ fn cbor(value: Value) -> Cbor {
     Cbor::Map(vec![(text(TYPE), text(kind.name())), (text(VALUE), plain)])
 }
 
-/// The component of a planned tensor.
-fn component(reading: Reading<'_>, planned: &Planned) -> Result<Component> {
+/// The component of a planned tensor. If its elements have factors, also how they are multiplied, and the component of the factors;
+/// `dtype` is that of the products.
+fn component(
+    reading: Reading<'_>,
+    planned: &Planned,
+    dtype: DType,
+) -> Result<(Component, Option<(Scaling, Component)>)> {
     let pieces = match &planned.content {
-        Content::Values(values) => return Ok(computed(values)),
+        Content::Values(values) => return Ok((computed(values), None)),
         Content::Blocks(_) => return Err(Error::new(Code::Internal, "blocks are no elements")),
         Content::Pieces(pieces) => pieces,
     };
@@ -143,11 +175,47 @@ fn component(reading: Reading<'_>, planned: &Planned) -> Result<Component> {
         return Err(Error::new(Code::BadDtype, message));
     }
     let joined = if others.is_empty() { first.clone() } else { join(&parts)? };
+    if let Some(factors) = factors(reading, pieces, dtype)? {
+        return Ok((joined, Some(factors)));
+    }
     let add = pieces.first().map_or(0.0, |piece| piece.add);
     if pieces.iter().any(|piece| piece.add.to_bits() != add.to_bits()) {
         return Err(Error::new(Code::Internal, "pieces that are changed differently"));
     }
-    if add == 0.0 { Ok(joined) } else { added(reading, planned, &joined, add) }
+    Ok((if add == 0.0 { joined } else { added(reading, planned, &joined, add)? }, None))
+}
+
+/// How the pieces of a tensor are multiplied, and the component of their factors; `None` if they have none.
+fn factors(reading: Reading<'_>, pieces: &[Piece], dtype: DType) -> Result<Option<(Scaling, Component)>> {
+    let Some(first) = pieces.first().filter(|_| pieces.iter().any(|piece| piece.factors.is_some())) else {
+        return Ok(None);
+    };
+    let different = || Error::new(Code::BadLayout, "the tensors that are stacked have different factors");
+    let Some(axes) = first.factors.as_ref().map(|factors| factors.axes.clone()) else {
+        return Err(different());
+    };
+    let mut parts = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let factors = piece.factors.as_ref().filter(|factors| factors.axes == axes).ok_or_else(different)?;
+        if piece.view != first.view {
+            return Err(different());
+        }
+        let shape = reading.catalog.tensor(factors.source).map(|tensor| tensor.shape()).unwrap_or_default();
+        parts.push(part(reading, factors.source, &View::of(shape)?)?);
+    }
+    let length = parts.first().map(Component::stored_length).unwrap_or_default();
+    let width = parts.first().and_then(|part| part.dtype).map_or(1, DType::element_bytes) as u64;
+    let same = parts.iter().all(|part| part.stored_length() == length);
+    if !same || parts.iter().any(|part| part.dtype != parts.first().and_then(|first| first.dtype)) {
+        return Err(different());
+    }
+    let mut scales = match parts.as_slice() {
+        [one] => one.clone(),
+        _ => join(&parts)?,
+    };
+    scales.role = Label::SCALES;
+    let scaling = Scaling { dtype, order: first.view.strided(1)?, axes, factors: length / width };
+    Ok(Some((scaling, scales)))
 }
 
 /// The components of MXFP4 in two tensors of bytes. `view` counts scales, and blocks of 16 bytes.
@@ -194,17 +262,7 @@ fn part(reading: Reading<'_>, source: usize, view: &View) -> Result<Component> {
         }
         return Ok(Component::new(Label::DATA, dtype, Data::Blob(blob(start, taken))));
     }
-    let run = view.run();
-    let mut inner = 1_u64;
-    let mut outer = view.axes.as_slice();
-    while inner < run {
-        let Some((axis, rest)) = outer.split_last() else { break };
-        inner = inner.saturating_mul(axis.extent);
-        outer = rest;
-    }
-    let loops =
-        outer.iter().map(|axis| Ok((axis.extent, bytes(axis.stride)?))).collect::<Result<Vec<_>>>()?;
-    let strided = Strided { start: bytes(view.offset)?, run: bytes(run)?, loops: loops.into() };
+    let strided = view.strided(width).map_err(named)?;
     if strided.end().is_none_or(|end| end > length) {
         return Err(named(Error::new(Code::BadShape, "the planned elements exceed the tensor")));
     }
@@ -222,7 +280,7 @@ fn join(parts: &[Component]) -> Result<Component> {
     let length = first.stored_length();
     let is_same = parts.iter().all(|part| part.view == first.view && part.stored_length() == length);
     let is_whole = parts.iter().all(|part| part.view == Stored::Whole);
-    let pieces = blobs.into_iter().map(|blob| Piece { run: blob.stored, blob }).collect();
+    let pieces = blobs.into_iter().map(|blob| Stretch { run: blob.stored, blob }).collect();
     let mut joined = Component::new(first.role, first.dtype, Pieces::data(1, pieces)?);
     match &first.view {
         _ if is_whole => {}

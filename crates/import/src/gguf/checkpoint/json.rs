@@ -1,47 +1,118 @@
 //! The JSON files of a checkpoint, with errors that name the file and the key.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result, short};
-use ztensor_core::syntax::json::Reader;
+use ztensor_core::syntax::json::{Reader, Unique};
 
 use super::Files;
 use crate::limits;
 
+/// The text of a file.
+pub struct Text {
+    file: &'static str,
+    text: String,
+}
+
+impl Text {
+    /// Reads a file; `None` if there is none.
+    pub fn read(files: &dyn Files, file: &'static str) -> Result<Option<Self>> {
+        files.read(file, limits::CHECKPOINT_JSON_BYTES)?.map(|bytes| Self::new(file, bytes)).transpose()
+    }
+
+    fn new(file: &'static str, bytes: Vec<u8>) -> Result<Self> {
+        let text = String::from_utf8(bytes)
+            .map_err(|error| bad(file, "is not UTF-8").at(error.utf8_error().valid_up_to() as u64))?;
+        Ok(Self { file, text })
+    }
+
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.text, 0)
+    }
+
+    /// Adds the name of the file to an error of a reader.
+    pub fn named(&self, error: &Error) -> Error {
+        let placed = Error::new(error.code(), format!("'{}': {}", self.file, error.message()));
+        error.offset().map_or(placed.clone(), |offset| placed.at(offset))
+    }
+}
+
 /// A file and its contents.
 pub struct Document {
-    file: &'static str,
+    pub text: Text,
+    /// All but the values of `LARGE`.
     value: Value,
+    /// Where the values of `LARGE` are in the text.
+    large: Vec<(&'static str, Range<usize>)>,
 }
+
+/// Lists of `tokenizer.json` that are most of it: they are read from the text as they are needed. As values, they would take eight times as
+/// much memory.
+const LARGE: [(&str, &str, &str); 2] =
+    [("model", "vocab", "model.vocab"), ("model", "merges", "model.merges")];
 
 impl Document {
     /// Reads a file; `None` if there is none.
     pub fn read(files: &dyn Files, file: &'static str) -> Result<Option<Self>> {
-        let Some(bytes) = files.read(file, limits::CHECKPOINT_JSON_BYTES)? else {
-            return Ok(None);
-        };
-        Self::parse(file, &bytes).map(Some)
+        Text::read(files, file)?.map(Self::of).transpose()
     }
 
-    pub fn parse(file: &'static str, bytes: &[u8]) -> Result<Self> {
-        let text = std::str::from_utf8(bytes)
-            .map_err(|error| bad(file, "is not UTF-8").at(error.valid_up_to() as u64))?;
-        let mut left = limits::CHECKPOINT_JSON_VALUES;
-        let mut reader = Reader::new(text, 0);
-        let value = reader.value(&mut left).and_then(|value| reader.end().map(|()| value));
-        let value = value.map_err(|error| {
-            let placed = Error::new(error.code(), format!("'{file}': {}", error.message()));
-            error.offset().map_or(placed.clone(), |offset| placed.at(offset))
-        })?;
-        match value {
-            Value::Map(_) => Ok(Self { file, value }),
-            _ => Err(bad(file, "is not a JSON object")),
+    pub fn parse(file: &'static str, bytes: Vec<u8>) -> Result<Self> {
+        Self::of(Text::new(file, bytes)?)
+    }
+
+    fn of(text: Text) -> Result<Self> {
+        let mut large = Vec::new();
+        let mut reader = text.reader();
+        let value = root(&mut reader, &mut large).and_then(|value| reader.end().map(|()| value));
+        match value.map_err(|error| text.named(&error))? {
+            value @ Value::Map(_) => Ok(Self { text, value, large }),
+            _ => Err(bad(text.file, "is not a JSON object")),
         }
     }
 
-    pub fn root(&self) -> Node<'_> {
-        Node { file: self.file, path: String::new(), value: &self.value }
+    /// Returns a reader at the start of a list or an object that is not among the nodes; `None` if the file does not have it.
+    pub fn large(&self, path: &str) -> Option<Reader<'_>> {
+        let (_, range) = self.large.iter().find(|(name, _)| *name == path)?;
+        Some(Reader::new(self.text.text.get(range.clone())?, range.start as u64))
     }
+
+    pub fn root(&self) -> Node<'_> {
+        Node { file: self.text.file, path: String::new(), value: &self.value }
+    }
+}
+
+fn root(reader: &mut Reader<'_>, large: &mut Vec<(&'static str, Range<usize>)>) -> Result<Value> {
+    let mut left = limits::CHECKPOINT_JSON_VALUES;
+    if reader.peek() != Some(b'{') {
+        return reader.value(&mut left);
+    }
+    let mut entries = Vec::new();
+    reader.object("an object", Unique::Here, |reader, key| {
+        let value = if reader.peek() == Some(b'{') && LARGE.iter().any(|(outer, ..)| outer == key) {
+            let mut inner = Vec::new();
+            reader.object("an object", Unique::Here, |reader, name| {
+                let found = LARGE.iter().find(|(outer, inner, _)| outer == key && inner == name);
+                match (found, reader.peek()) {
+                    (Some((.., path)), Some(b'{' | b'[')) => {
+                        let start = reader.position();
+                        reader.skip()?;
+                        large.push((*path, start..reader.position()));
+                    }
+                    _ => inner.push((Value::Text(name.to_string()), reader.value(&mut left)?)),
+                }
+                Ok(())
+            })?;
+            Value::Map(inner)
+        } else {
+            reader.value(&mut left)?
+        };
+        entries.push((Value::Text(key.to_string()), value));
+        Ok(())
+    })?;
+    Ok(Value::Map(entries))
 }
 
 fn bad(file: &str, what: &str) -> Error {

@@ -90,6 +90,9 @@ fn derived(model: &mut Model<'_>) -> Result<()> {
 }
 
 fn tokenizer(model: &mut Model<'_>) -> Result<()> {
+    if model.json("tokenizer.json")?.is_none() && model.tekken()? {
+        return Ok(());
+    }
     if let Some(settings) = model.json("tokenizer_config.json")?
         && let Some(prefix) = settings.root().set("add_prefix_space")
     {

@@ -10,18 +10,20 @@ use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::DType;
 
 use super::config::{Config, EXPERTS, HEADS, KEY_HEADS, LAYERS};
+use super::factors::{Factors, Purpose, Weights, is_scaled};
 use super::json::Document;
 use super::parameters::Metadata;
 use super::rope::Rope;
 use super::row::{Architecture, Change, Heads, Row, To};
 use super::view::View;
-use super::{Blocks, Content, Element, Files, Piece, Planned, Tensor};
+use super::{Blocks, Content, Element, Files, Given, Piece, Planned, Tensor};
 use crate::limits;
 
 /// A checkpoint on its way to GGUF.
 pub struct Model<'m> {
     pub architecture: &'static Architecture,
     pub files: &'m dyn Files,
+    pub given: &'m Given,
     pub config: Config<'m>,
     pub rope: Rope<'m>,
     pub metadata: Metadata,
@@ -34,7 +36,7 @@ pub struct Model<'m> {
 impl<'m> Model<'m> {
     pub fn new(
         architecture: &'static Architecture,
-        files: &'m dyn Files,
+        (files, given): (&'m dyn Files, &'m Given),
         config: &'m Document,
     ) -> Result<Self> {
         let config = Config::new(&config.root(), architecture.defaults);
@@ -49,6 +51,7 @@ impl<'m> Model<'m> {
         Ok(Self {
             architecture,
             files,
+            given,
             config,
             rope,
             metadata,
@@ -80,11 +83,24 @@ impl<'m> Model<'m> {
     }
 
     /// Plans the tensors.
-    pub fn map(&mut self, sources: &[Tensor<'_>]) -> Result<()> {
+    pub fn map(&mut self, sources: &[Tensor<'_>], weights: &Weights) -> Result<()> {
+        let mut purposes = match weights {
+            Weights::Scaled(scheme) => scheme.purposes(sources)?.into_iter(),
+            _ => Vec::new().into_iter(),
+        };
         let rows = Rows::new(self.architecture);
         let mut experts = Experts::default();
         let mut blocks = Halves::default();
         for (index, source) in sources.iter().enumerate() {
+            let factors = match purposes.next() {
+                Some(Purpose::Factors) => continue,
+                Some(Purpose::Unused(reason)) => {
+                    self.left_out.push((source.name.to_owned(), reason));
+                    continue;
+                }
+                Some(Purpose::Weights(factors)) => factors,
+                None => None,
+            };
             let name = plain(source.name);
             if let Some(reason) = self.ignored(&name)? {
                 self.left_out.push((source.name.to_owned(), reason));
@@ -98,15 +114,21 @@ impl<'m> Model<'m> {
             }
             for to in found.row.to {
                 let name = found.name(to);
-                self.one(index, source, to, name, &found, &mut experts, &mut blocks)
+                let factors = factors.clone();
+                self.one((index, source, factors), to, name, &found, &mut experts, &mut blocks)
                     .map_err(|error| error.tensor(source.name))?;
             }
         }
-        self.tensors.extend(blocks.finish()?);
         let count = self.config.uint(EXPERTS)?;
-        self.tensors.extend(experts.finish(count)?);
-        // In the order of the sources, so that they are read once from start to end.
-        self.tensors.sort_by_key(first_source);
+        let mut placed = experts.finish(count, sources)?;
+        let others = std::mem::take(&mut self.tensors).into_iter();
+        placed.extend(others.map(|planned| (first(&planned, sources), planned)));
+        placed.sort_by_key(|&(position, _)| position);
+        let mut blocks = blocks.finish()?;
+        blocks.sort_by_key(|planned| first(planned, sources));
+        // In the order of the reference: that of the sources, except for blocks, which come first.
+        self.tensors = blocks;
+        self.tensors.extend(placed.into_iter().map(|(_, planned)| planned));
         let mut names = HashSet::new();
         for planned in &self.tensors {
             if !names.insert(planned.name.as_str()) {
@@ -117,11 +139,9 @@ impl<'m> Model<'m> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn one(
         &mut self,
-        index: usize,
-        source: &Tensor<'_>,
+        (index, source, factors): (usize, &Tensor<'_>, Option<Factors>),
         to: &To,
         name: String,
         found: &Found,
@@ -135,13 +155,15 @@ impl<'m> Model<'m> {
             return halves.scales(name, index, source);
         }
         let (view, shape, add) = self.view(to.change, source.shape)?;
-        if !is_number(source.dtype) {
+        let is_fit = if factors.is_some() { is_scaled(source.dtype) } else { is_number(source.dtype) };
+        if !is_fit || factors.is_some() && add != 0.0 {
             let message = format!("elements of {}, which GGUF has no type for here", source.dtype.name());
             return Err(Error::new(Code::UnsupportedEncoding, message));
         }
-        let piece = Piece { source: index, view, add };
+        let piece = Piece { source: index, view, add, factors };
         if let (Some(&expert), true) = (found.numbers.get(1), found.is_stacked(to)) {
-            return experts.add(name, expert, shape, piece);
+            let layer = found.numbers.first().copied().unwrap_or_default();
+            return experts.add((layer, found.row.from, name), expert, (shape, piece));
         }
         let element = element(&name, shape.len());
         self.tensors.push(Planned { name, shape, element, content: Content::Pieces(vec![piece]) });
@@ -228,6 +250,11 @@ impl<'m> Model<'m> {
                     view.slice(1, keys, values, 1)?;
                 }
             }
+            Change::Positions => {
+                let first = u64::from(self.first_position()?);
+                let rows = shape.first().copied().unwrap_or_default();
+                view.slice(0, first.min(rows), rows.saturating_sub(first), 1)?;
+            }
             Change::Vocabulary => {
                 let tokens = u64::from(self.config.needed(&["vocab_size"])?);
                 let rows = shape.first().copied().unwrap_or_default();
@@ -236,6 +263,11 @@ impl<'m> Model<'m> {
         }
         let shape = view.shape();
         Ok((view, shape, 0.0))
+    }
+
+    /// Returns the position of the first token of a text: the one after the number of the padding token.
+    pub fn first_position(&self) -> Result<u32> {
+        Ok(self.config.uint(&["pad_token_id"])?.map_or(0, |number| number.saturating_add(1)))
     }
 
     fn heads(&self, which: Heads) -> Result<u32> {
@@ -247,11 +279,18 @@ impl<'m> Model<'m> {
     }
 }
 
-fn first_source(planned: &Planned) -> usize {
+fn position(source: usize, sources: &[Tensor<'_>]) -> usize {
+    sources.get(source).map_or(0, |source| source.position)
+}
+
+/// Returns the position of the first source.
+fn first(planned: &Planned, sources: &[Tensor<'_>]) -> usize {
     match &planned.content {
         Content::Values(_) => 0,
-        Content::Pieces(pieces) => pieces.iter().map(|piece| piece.source).min().unwrap_or_default(),
-        Content::Blocks(blocks) => blocks.blocks.min(blocks.scales),
+        Content::Pieces(pieces) => {
+            pieces.iter().map(|piece| position(piece.source, sources)).min().unwrap_or_default()
+        }
+        Content::Blocks(blocks) => position(blocks.blocks, sources).min(position(blocks.scales, sources)),
     }
 }
 
@@ -266,7 +305,8 @@ fn every_second(view: &mut View, axis: usize, start: u64) -> Result<()> {
 /// checkpoints as new ones do.
 fn plain(name: &str) -> String {
     let name = name.replace("language_model.", "");
-    let name = name.strip_prefix("bert.").unwrap_or(&name);
+    let name = name.strip_prefix("roberta.").unwrap_or(&name);
+    let name = name.strip_prefix("bert.").unwrap_or(name);
     let renamed = [(".gamma", ".weight"), (".beta", ".bias")]
         .into_iter()
         .find_map(|(old, new)| Some((name.strip_suffix(old)?, new)));
@@ -354,11 +394,14 @@ impl Found<'_> {
 
 /// Tensors of single experts, by the tensor in which they are stacked.
 #[derive(Default)]
-struct Experts(BTreeMap<String, BTreeMap<u64, (Vec<u64>, Piece)>>);
+struct Experts(BTreeMap<Stack, BTreeMap<u64, (Vec<u64>, Piece)>>);
+
+/// The layer of a stack, the pattern of the names of its experts, and its own name.
+type Stack = (u64, &'static str, String);
 
 impl Experts {
-    fn add(&mut self, name: String, expert: u64, shape: Vec<u64>, piece: Piece) -> Result<()> {
-        let held = self.0.entry(name).or_default();
+    fn add(&mut self, stack: Stack, expert: u64, (shape, piece): (Vec<u64>, Piece)) -> Result<()> {
+        let held = self.0.entry(stack).or_default();
         if let Some((first, _)) = held.values().next()
             && *first != shape
         {
@@ -371,8 +414,15 @@ impl Experts {
         }
     }
 
-    fn finish(self, count: Option<u32>) -> Result<Vec<Planned>> {
-        let stacked = self.0.into_iter().map(|(name, held)| {
+    /// Returns the stacks, each with its position among the sources: that of the last expert of the layer, as the reference writes them.
+    fn finish(self, count: Option<u32>, sources: &[Tensor<'_>]) -> Result<Vec<(usize, Planned)>> {
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        for ((layer, ..), held) in &self.0 {
+            let latest = held.values().map(|(_, piece)| position(piece.source, sources)).max();
+            let known = last.entry(*layer).or_default();
+            *known = latest.unwrap_or_default().max(*known);
+        }
+        let stacked = self.0.into_iter().map(|((layer, _, name), held)| {
             let wanted = count.map_or(held.len() as u64, u64::from);
             let found = held.len() as u64;
             // The keys are distinct, so as many below the count are all of them.
@@ -386,7 +436,8 @@ impl Experts {
             let shape: Vec<u64> = [found].into_iter().chain(shape).collect();
             let element = element(&name, shape.len());
             let pieces = held.into_values().map(|(_, piece)| piece).collect();
-            Ok(Planned { name, shape, element, content: Content::Pieces(pieces) })
+            let latest = last.get(&layer).copied().unwrap_or_default();
+            Ok((latest, Planned { name, shape, element, content: Content::Pieces(pieces) }))
         });
         stacked.collect()
     }

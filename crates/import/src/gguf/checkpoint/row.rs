@@ -92,6 +92,8 @@ pub enum Change {
     /// The rows of each head that make keys, transposed, or values, of a projection that makes both.
     LatentKeys,
     LatentValues,
+    /// Rows before the first position of a text are left out.
+    Positions,
     /// Rows beyond the vocabulary are left out.
     Vocabulary,
     /// Blocks of four-bit elements, whose scales are another tensor; all rows, or each second from 0 or 1 on.

@@ -1,17 +1,22 @@
 //! The vocabulary of a checkpoint: byte pairs, `SentencePiece` or word pieces.
 #![forbid(unsafe_code)]
 
+mod base64;
 mod pre;
 mod sentencepiece;
 mod special;
+mod tekken;
+mod unigram;
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::syntax::json::{Reader, Unique};
 
 use self::special::Special;
-use super::json::{Document, Node};
+use super::json::{Document, Node, Text};
 use super::plan::Model;
 use crate::limits;
 
@@ -53,6 +58,12 @@ impl Tokens {
 
     fn len(&self) -> usize {
         self.texts.len()
+    }
+
+    /// Returns texts, scores and types.
+    fn into_rows(self) -> impl Iterator<Item = (String, f32, i32)> {
+        let scored = self.texts.into_iter().zip(self.scores);
+        scored.zip(self.types).map(|((text, score), kind)| (text, score, kind))
     }
 
     /// Replaces a token, unless there is none with this number.
@@ -101,10 +112,30 @@ fn added<'d>(root: &Node<'d>) -> Result<Vec<Added<'d>>> {
 }
 
 /// Returns the numbers and texts of `model.vocab`.
-fn vocabulary<'d>(root: &Node<'d>) -> Result<Vec<(u32, &'d str)>> {
-    let model = root.get("model").ok_or_else(|| root.wrong("an object with \"model\""))?;
-    let vocabulary = model.get("vocab").ok_or_else(|| model.wrong("an object with \"vocab\""))?;
-    vocabulary.entries()?.map(|(text, number)| Ok((number.uint()?, text))).collect()
+fn vocabulary(document: &Document) -> Result<Vec<(u32, Cow<'_, str>)>> {
+    let Some(reader) = document.large("model.vocab") else {
+        let root = document.root();
+        let model = root.get("model").ok_or_else(|| root.wrong("an object with \"model\""))?;
+        return Err(model.get("vocab").map_or_else(
+            || model.wrong("an object with \"vocab\""),
+            |vocabulary| vocabulary.wrong("an object"),
+        ));
+    };
+    numbered(reader).map_err(|error| document.text.named(&error))
+}
+
+/// Returns the numbers and texts of an object.
+fn numbered(mut reader: Reader<'_>) -> Result<Vec<(u32, Cow<'_, str>)>> {
+    let mut held = Vec::new();
+    reader.object("the vocabulary", Unique::Here, |reader, text| {
+        let number = reader.uint("a number of the vocabulary")?;
+        let number = u32::try_from(number)
+            .map_err(|_| reader.error("a number of the vocabulary exceeds 4294967295"))?;
+        held.push((number, text.clone()));
+        Ok(())
+    })?;
+    reader.end()?;
+    Ok(held)
 }
 
 fn model_of<'d>(root: &Node<'d>, key: &str) -> Option<Node<'d>> {
@@ -112,11 +143,17 @@ fn model_of<'d>(root: &Node<'d>, key: &str) -> Option<Node<'d>> {
 }
 
 impl Model<'_> {
-    /// Describes byte pairs of `tokenizer.json`, the tokenizer of most models.
+    /// Describes byte pairs of `tokenizer.json`, the tokenizer of most models, or of `vocab.json` and `merges.txt`.
     pub fn byte_pairs(&mut self) -> Result<()> {
-        let document = self.tokenizer()?;
-        let tokens = self.by_number(&document)?;
-        let pre = pre::name(&document.root())?;
+        let given = self.given.text("tokenizer.ggml.pre").map(str::to_owned);
+        let (tokens, pre) = match (self.json("tokenizer.json")?, Text::read(self.files, "vocab.json")?) {
+            (None, Some(vocabulary)) => self.separate(&vocabulary, given)?,
+            (document, _) => {
+                let document = document.ok_or_else(no_tokenizer)?;
+                let pre = given.map_or_else(|| pre::name(&document.root()).map(str::to_owned), Ok)?;
+                (self.by_number(&document)?, pre)
+            }
+        };
         self.metadata.set("tokenizer.ggml.model", "gpt2");
         self.metadata.set("tokenizer.ggml.pre", pre);
         self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
@@ -161,25 +198,29 @@ impl Model<'_> {
         }
         let settings = self.json("tokenizer_config.json")?;
         let specials = specials(settings.as_deref(), name)?;
-        let held = vocabulary(&root)?;
+        let held = vocabulary(&document)?;
         let base = u32::try_from(held.len()).unwrap_or(u32::MAX);
         within(base)?;
-        let mut by_number: HashMap<u32, &str> = held.into_iter().collect();
+        let mut by_number: Vec<Option<Cow<'_, str>>> = vec![None; base as usize];
         let added = added(&root)?;
         // Added tokens replace those of the vocabulary that have their number.
-        by_number
-            .extend(added.iter().filter(|token| token.number < base).map(|token| (token.number, token.text)));
+        let all = held.into_iter().chain(added.iter().map(|token| (token.number, token.text.into())));
+        for (number, text) in all {
+            if let Some(slot) = by_number.get_mut(number as usize) {
+                *slot = Some(text);
+            }
+        }
         let mut tokens = Tokens::default();
-        for number in 0..base {
-            let text = by_number.get(&number).copied().ok_or_else(|| gap(number))?;
-            let kind = if is_byte(text) {
+        for (number, text) in (0..).zip(by_number) {
+            let text = text.ok_or_else(|| gap(number))?;
+            let kind = if is_byte(&text) {
                 BYTE
-            } else if specials.contains(text) {
+            } else if specials.contains(&*text) {
                 CONTROL
             } else {
                 NORMAL
             };
-            tokens.push(text.to_owned(), -1000.0, kind);
+            tokens.push(text.into_owned(), -1000.0, kind);
         }
         let mut beyond: Vec<&Added<'_>> = added.iter().filter(|token| token.number >= base).collect();
         beyond.sort_by_key(|token| token.number);
@@ -215,17 +256,50 @@ impl Model<'_> {
     }
 
     fn tokenizer(&self) -> Result<Rc<Document>> {
-        self.json("tokenizer.json")?.ok_or_else(|| {
-            let message = "the folder of the weights has neither 'tokenizer.json' nor another tokenizer for this architecture; add the file";
-            Error::new(Code::NotFound, message)
-        })
+        self.json("tokenizer.json")?.ok_or_else(no_tokenizer)
+    }
+
+    /// Returns the tokens of `vocab.json` and the name of the pre-tokenizer, which the class of the tokenizer decides.
+    fn separate(&self, text: &Text, given: Option<String>) -> Result<(Tokens, String)> {
+        let settings = self.json("tokenizer_config.json")?;
+        let more = self.json("added_tokens.json")?;
+        let root = settings.as_ref().map(|settings| settings.root());
+        let class = root.as_ref().and_then(|root| root.get("tokenizer_class")?.if_text());
+        let class = class.map(|class| class.trim_end_matches("Fast"));
+        let known = match class {
+            Some("Qwen2Tokenizer") => Some("qwen2"),
+            Some("GPT2Tokenizer") => Some("gpt-2"),
+            _ => None,
+        };
+        let pre = given.or_else(|| known.map(str::to_owned)).ok_or_else(|| {
+            let message = "'tokenizer_config.json' does not name a class of tokenizers whose pre-tokenizer is known: give its name as \
+                           'tokenizer.ggml.pre' in 'metadata', or add 'tokenizer.json'";
+            Error::new(Code::UnsupportedEncoding, message)
+        })?;
+        let specials = specials(settings.as_deref(), "")?;
+        let mut added = Vec::new();
+        if let Some(more) = &more {
+            for (text, number) in more.root().entries()? {
+                added.push(Added { number: number.uint()?, text, special: specials.contains(text) });
+            }
+        }
+        if let Some(decoder) = root.and_then(|root| root.set("added_tokens_decoder")) {
+            for (number, token) in decoder.entries()? {
+                let (number, text) = sentencepiece::numbered(number, &token)?;
+                let special = token.set("special").is_some_and(|flag| flag.is_truthy());
+                added.push(Added { number: u32::try_from(number).unwrap_or(u32::MAX), text, special });
+            }
+        }
+        let held = numbered(text.reader()).map_err(|error| text.named(&error))?;
+        Ok((self.numbered("vocab.json", held, added)?, pre))
     }
 
     /// Returns the tokens of `tokenizer.json`, as many as the configuration says.
     fn by_number(&self, document: &Document) -> Result<Tokens> {
-        let root = document.root();
-        let held = vocabulary(&root)?;
-        let added = added(&root)?;
+        self.numbered("tokenizer.json", vocabulary(document)?, added(&document.root())?)
+    }
+
+    fn numbered(&self, file: &str, held: Vec<(u32, Cow<'_, str>)>, added: Vec<Added<'_>>) -> Result<Tokens> {
         let count = match self.config.uint(&["vocab_size"])? {
             Some(count) => count,
             None => u32::try_from(held.len()).unwrap_or(u32::MAX),
@@ -233,13 +307,12 @@ impl Model<'_> {
         let mut tokens = Tokens::unused(count, 0.0)?;
         let numbers = held.iter().map(|(number, _)| *number).chain(added.iter().map(|token| token.number));
         if let Some(number) = numbers.max().filter(|&number| number >= count) {
-            let message = format!(
-                "'tokenizer.json' has a token {number}, beyond the \"vocab_size\" {count} of 'config.json'"
-            );
+            let message =
+                format!("'{file}' has a token {number}, beyond the \"vocab_size\" {count} of 'config.json'");
             return Err(Error::new(Code::BadIndex, message));
         }
         for (number, text) in held {
-            tokens.set(number as usize, text.to_owned(), 0.0, NORMAL);
+            tokens.set(number as usize, text.into_owned(), 0.0, NORMAL);
         }
         for Added { number, text, special } in added {
             let is_control = special || looks_special(text);
@@ -261,7 +334,7 @@ impl Model<'_> {
         };
         // The file is a list; the reader of documents wants an object.
         let wrapped = [b"{\"modules\":".as_slice(), &bytes, b"}"].concat();
-        let modules = Document::parse("modules.json", &wrapped)?;
+        let modules = Document::parse("modules.json", wrapped)?;
         let root = modules.root();
         let Some(list) = root.get("modules") else { return Ok(()) };
         let mut pooling = list.items()?.filter(|module| {
@@ -280,7 +353,7 @@ impl Model<'_> {
                 format!("'modules.json' names '{path}', which does not exist"),
             ));
         };
-        let document = Document::parse("config.json of the pooling", &bytes)?;
+        let document = Document::parse("config.json of the pooling", bytes)?;
         self.metadata.pooling(&document.root())
     }
 }
@@ -295,6 +368,22 @@ const SHOWN: &[&str] = &[
     "<|\"|>",
 ];
 
+fn no_tokenizer() -> Error {
+    let message = "the folder of the weights has neither 'tokenizer.json' nor another tokenizer for this architecture; add the file";
+    Error::new(Code::NotFound, message)
+}
+
+/// Returns bytes as byte-level tokens spell them: those that are no visible characters of Latin-1 as characters from U+0100 on.
+fn spelled(bytes: &[u8]) -> String {
+    let spell = |byte: u8| match byte {
+        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => char::from(byte),
+        0..=0x20 => char::from_u32(0x100 + u32::from(byte)).unwrap_or_default(),
+        0x7f..=0xa0 => char::from_u32(0x121 + u32::from(byte) - 0x7f).unwrap_or_default(),
+        0xad => '\u{143}',
+    };
+    bytes.iter().copied().map(spell).collect()
+}
+
 fn gap(number: u32) -> Error {
     Error::new(Code::BadIndex, format!("'tokenizer.json' has no token {number}, but later ones"))
 }
@@ -307,6 +396,18 @@ fn is_byte(text: &str) -> bool {
 /// Tokens that the classes of transformers have a purpose for, where `tokenizer_config.json` names none.
 const ASSUMED: &[(&str, &[(&str, &str)])] = &[
     ("llama", &[("bos", "<s>"), ("eos", "</s>"), ("unk", "<unk>")]),
+    (
+        "xlm-roberta",
+        &[
+            ("bos", "<s>"),
+            ("eos", "</s>"),
+            ("sep", "</s>"),
+            ("cls", "<s>"),
+            ("unk", "<unk>"),
+            ("pad", "<pad>"),
+            ("mask", "<mask>"),
+        ],
+    ),
     ("gemma4", &[("bos", "<bos>"), ("eos", "<eos>"), ("unk", "<unk>"), ("pad", "<pad>"), ("mask", "<mask>")]),
 ];
 

@@ -3,6 +3,7 @@
 
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::model::Strided;
 
 /// An axis: how many steps, and elements from one to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,20 +92,36 @@ impl View {
         run
     }
 
+    /// Returns the axes around the runs.
+    fn outer(&self) -> &[Axis] {
+        let (run, mut inner) = (self.run(), 1_u64);
+        let mut outer = self.axes.as_slice();
+        while inner < run {
+            let Some((axis, rest)) = outer.split_last() else { break };
+            inner = inner.saturating_mul(axis.extent);
+            outer = rest;
+        }
+        outer
+    }
+
+    /// Returns the runs as loops over bytes, for elements of `width` bytes. Fails with `ZT_LIMIT` if an offset exceeds 64 bits.
+    pub fn strided(&self, width: u64) -> Result<Strided> {
+        let bytes = |elements: u64| {
+            let too_large = || Error::new(Code::Limit, "its offsets exceed 64 bits");
+            elements.checked_mul(width).ok_or_else(too_large)
+        };
+        let loops = self.outer().iter().map(|axis| Ok((axis.extent, bytes(axis.stride)?)));
+        let loops = loops.collect::<Result<Vec<_>>>()?.into();
+        Ok(Strided { start: bytes(self.offset)?, run: bytes(self.run())?, loops })
+    }
+
     /// Calls `each` with the start of each run, in elements of the source.
     pub fn runs(&self, mut each: impl FnMut(u64) -> Result<()>) -> Result<()> {
         let total = self.elements();
         if total == 0 {
             return Ok(());
         }
-        let run = self.run();
-        let mut inner = 1;
-        let mut outer = self.axes.as_slice();
-        while inner < run {
-            let Some((axis, rest)) = outer.split_last() else { break };
-            inner *= axis.extent;
-            outer = rest;
-        }
+        let (run, outer) = (self.run(), self.outer());
         for number in 0..total / run {
             let (mut left, mut start) = (number, self.offset);
             for axis in outer.iter().rev() {

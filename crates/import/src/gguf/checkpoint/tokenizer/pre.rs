@@ -132,7 +132,7 @@ mod tests {
 
     fn of(pre: &str, more: &str) -> Result<&'static str> {
         let text = format!("{{\"pre_tokenizer\": {pre}, \"model\": {{{more}}}}}");
-        name(&Document::parse("tokenizer.json", text.as_bytes()).unwrap().root())
+        name(&Document::parse("tokenizer.json", text.into_bytes()).unwrap().root())
     }
 
     fn split(rule: &str) -> String {

@@ -12,16 +12,34 @@ use super::{
 };
 use crate::limits;
 use crate::protobuf::{Value, Walker};
+use crate::window::Run;
 
 const FILE: &str = "tokenizer.model";
+
+/// A model of `SentencePiece`.
+pub struct PieceModel {
+    pub pieces: Vec<Piece>,
+    /// Whether pieces have probabilities, and are not pairs.
+    pub is_unigram: bool,
+    pub normalizer: Normalizer,
+}
+
+/// `ModelProto.normalizer_spec`: what happens to a text first.
+pub struct Normalizer {
+    /// A map of characters, compiled.
+    pub characters: Vec<u8>,
+    pub adds_prefix: bool,
+    pub removes_spaces: bool,
+}
+
 /// Maximum bytes of a piece. `SentencePiece` makes them of 16 characters unless asked for more.
 const PIECE_BYTES: u64 = 64 << 10;
 
 /// A piece of `ModelProto.pieces`.
-struct Piece {
-    text: String,
-    score: f32,
-    kind: i32,
+pub struct Piece {
+    pub text: String,
+    pub score: f32,
+    pub kind: i32,
 }
 
 impl Model<'_> {
@@ -81,7 +99,7 @@ impl Model<'_> {
     /// Returns as many tokens as the configuration says: the pieces, and those of `added_tokens.json`.
     fn pieces(&self) -> Result<Option<Tokens>> {
         let Some(bytes) = self.files.read(FILE, limits::CHECKPOINT_TEXT_BYTES)? else { return Ok(None) };
-        let pieces = pieces(&bytes)?;
+        let pieces = read(FILE, &bytes)?.pieces;
         let held = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
         let count =
             self.config.uint(&["vocab_size_per_layer_input", "vocab_size"])?.filter(|&count| count > 0);
@@ -99,54 +117,82 @@ impl Model<'_> {
 }
 
 /// Returns the number and text of an entry of `added_tokens_decoder`.
-fn numbered<'d>(number: &str, token: &Node<'d>) -> Result<(usize, &'d str)> {
+pub fn numbered<'d>(number: &str, token: &Node<'d>) -> Result<(usize, &'d str)> {
     let number = number.parse::<u32>().map_err(|_| token.wrong("under a number"))?;
     let text = token.get("content").ok_or_else(|| token.wrong("an object with \"content\""))?.text()?;
     Ok((number as usize, text))
 }
 
-fn pieces(bytes: &[u8]) -> Result<Vec<Piece>> {
-    read(bytes).map_err(|error| {
-        let placed = Error::new(error.code(), format!("'{FILE}': {}", error.message()));
+/// Reads a file of a model.
+pub fn read(file: &str, bytes: &[u8]) -> Result<PieceModel> {
+    message(bytes).map_err(|error| {
+        let placed = Error::new(error.code(), format!("'{file}': {}", error.message()));
         error.offset().map_or(placed.clone(), |offset| placed.at(offset))
     })
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<Piece>> {
+fn message(bytes: &[u8]) -> Result<PieceModel> {
     let stop = Stop::default();
     let mut walker = Walker::new(&bytes, &stop, limits::CHECKPOINT_TEXT_BYTES);
     let mut message = walker.whole();
-    let mut pieces = Vec::new();
+    let (mut pieces, mut is_unigram) = (Vec::new(), true);
+    let mut normalizer = Normalizer { characters: Vec::new(), adds_prefix: true, removes_spaces: true };
     while let Some(field) = walker.next(&mut message)? {
-        let (1, Value::Bytes(mut piece)) = (field.number, field.value) else { continue };
-        within(u32::try_from(pieces.len()).unwrap_or(u32::MAX))?;
-        let mut made = Piece { text: String::new(), score: 0.0, kind: NORMAL };
-        while let Some(field) = walker.next(&mut piece)? {
-            match (field.number, field.value) {
-                (1, Value::Bytes(run)) => {
-                    walker.text(run, PIECE_BYTES, "a piece")?.clone_into(&mut made.text);
-                }
-                (2, Value::Fixed(run)) if run.length() == 4 => {
-                    let bytes = walker.bytes(run)?;
-                    made.score = bytes.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
-                }
-                (3, Value::Varint(kind)) => {
-                    made.kind = match kind {
-                        2 => UNKNOWN,
-                        3 => CONTROL,
-                        5 => UNUSED,
-                        6 => BYTE,
-                        // The reference takes those that users define (4) for normal ones.
-                        _ => NORMAL,
-                    };
-                }
-                _ => {}
+        match (field.number, field.value) {
+            (1, Value::Bytes(mut run)) => {
+                within(u32::try_from(pieces.len()).unwrap_or(u32::MAX))?;
+                pieces.push(piece(&mut walker, &mut run)?);
             }
+            // `TrainerSpec.model_type`
+            (2, Value::Bytes(mut trainer)) => {
+                while let Some(field) = walker.next(&mut trainer)? {
+                    if let (3, Value::Varint(kind)) = (field.number, field.value) {
+                        is_unigram = kind == 1;
+                    }
+                }
+            }
+            (3, Value::Bytes(mut rules)) => {
+                while let Some(field) = walker.next(&mut rules)? {
+                    match (field.number, field.value) {
+                        (2, Value::Bytes(run)) => normalizer.characters = walker.bytes(run)?.to_vec(),
+                        (3, Value::Varint(flag)) => normalizer.adds_prefix = flag != 0,
+                        (4, Value::Varint(flag)) => normalizer.removes_spaces = flag != 0,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
         }
-        pieces.push(made);
     }
     if pieces.is_empty() {
         return Err(Error::new(Code::BadIndex, "no pieces"));
     }
-    Ok(pieces)
+    Ok(PieceModel { pieces, is_unigram, normalizer })
+}
+
+fn piece(walker: &mut Walker<'_>, message: &mut Run) -> Result<Piece> {
+    let mut made = Piece { text: String::new(), score: 0.0, kind: NORMAL };
+    while let Some(field) = walker.next(message)? {
+        match (field.number, field.value) {
+            (1, Value::Bytes(run)) => {
+                walker.text(run, PIECE_BYTES, "a piece")?.clone_into(&mut made.text);
+            }
+            (2, Value::Fixed(run)) if run.length() == 4 => {
+                let bytes = walker.bytes(run)?;
+                made.score = bytes.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
+            }
+            (3, Value::Varint(kind)) => {
+                made.kind = match kind {
+                    2 => UNKNOWN,
+                    3 => CONTROL,
+                    5 => UNUSED,
+                    6 => BYTE,
+                    // The reference takes those that users define (4) for normal ones.
+                    _ => NORMAL,
+                };
+            }
+            _ => {}
+        }
+    }
+    Ok(made)
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::syntax::json::Reader;
 
 use super::super::json::Node;
 use super::super::plan::Model;
@@ -287,14 +288,16 @@ impl Special {
     /// Adds which pairs are joined, in order: from `tokenizer.json`, or from `merges.txt`.
     pub fn merges(mut self, model: &Model<'_>) -> Result<Self> {
         let tokenizer = model.json("tokenizer.json")?;
-        let list = tokenizer.as_ref().and_then(|tokenizer| tokenizer.root().get("model")?.set("merges"));
-        if let Some(list) = list {
-            for merge in list.items()? {
-                let text = match merge.if_text() {
-                    Some(text) => text.to_owned(),
-                    None => pair(&merge)?,
-                };
-                self.merges.push(text);
+        if let Some(document) = &tokenizer {
+            match (
+                document.large("model.merges"),
+                document.root().get("model").and_then(|model| model.set("merges")),
+            ) {
+                (Some(reader), _) => {
+                    self.merges = listed(reader).map_err(|error| document.text.named(&error))?;
+                }
+                (None, Some(node)) => return Err(node.wrong("a list")),
+                (None, None) => {}
             }
         }
         if self.merges.is_empty()
@@ -351,10 +354,29 @@ impl Special {
     }
 }
 
-/// Returns two texts with a space between them. A space in one of them is spelled as byte-level tokens spell it.
-fn pair(node: &Node<'_>) -> Result<String> {
-    let parts: Vec<Node<'_>> = node.items()?.collect();
-    let [left, right] = parts.as_slice() else { return Err(node.wrong("two strings")) };
-    let spelled = |node: &Node<'_>| Ok(node.text()?.replace(' ', "\u{120}"));
-    Ok(format!("{} {}", spelled(left)?, spelled(right)?))
+/// Returns the pairs of a list.
+fn listed(mut reader: Reader<'_>) -> Result<Vec<String>> {
+    let mut merges = Vec::new();
+    reader.array("a list of the merges", |reader| {
+        if reader.peek() == Some(b'"') {
+            merges.push(reader.string("an item of the merges")?.into_owned());
+            return Ok(());
+        }
+        let mut parts = Vec::new();
+        reader.array("an item of the merges", |reader| {
+            // A space in a part is spelled as byte-level tokens spell it.
+            parts.push(reader.string("a part of the merges")?.replace(' ', "\u{120}"));
+            if parts.len() > 2 {
+                Err(reader.error("an item of the merges has more than two parts"))
+            } else {
+                Ok(())
+            }
+        })?;
+        let [left, right] = parts.as_slice() else {
+            return Err(reader.error("an item of the merges has fewer than two parts"));
+        };
+        merges.push(format!("{left} {right}"));
+        Ok(())
+    })?;
+    Ok(merges)
 }
