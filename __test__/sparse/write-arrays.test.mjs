@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
+import { BIG_ENDIAN_HOST } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { collecting, DIALECTS, scratchFolder, written } from '../helpers/sample-files.mjs'
 
@@ -11,6 +12,9 @@ const ALL = [...DIALECTS.filter(({ zt }) => zt), { name: '2', options: { version
 const f32 = (...numbers) => Float32Array.from(numbers)
 const i32 = (...numbers) => Int32Array.from(numbers)
 const u32 = (...numbers) => Uint32Array.from(numbers)
+
+/** Tests of arrays that the writer reads in place. A big-endian host swaps them into copies within the call. */
+const sharedTest = BIG_ENDIAN_HOST ? test.skip : test
 
 /** More than what is copied in one turn of the event loop. */
 const LARGE = 2 ** 21 + 1
@@ -73,7 +77,7 @@ for (const { name: dialect, options } of ALL) {
     file.close()
   })
 
-  test(`${dialect}: arrays that are taken away are refused, and the file goes on`, async (t) => {
+  sharedTest(`${dialect}: arrays that are taken away are refused, and the file goes on`, async (t) => {
     for (const [method, make] of [
       ['addCsr', diagonal],
       ['addCoo', line],
@@ -95,7 +99,7 @@ for (const { name: dialect, options } of ALL) {
     }
   })
 
-  test(`${dialect}: arrays that change are checked as they are written`, async (t) => {
+  sharedTest(`${dialect}: arrays that change are checked as they are written`, async (t) => {
     for (const [method, make, role] of [
       ['addCsr', diagonal, 'indices'],
       ['addCsr', diagonal, 'indptr'],

@@ -561,6 +561,9 @@ fn byte_pairs_of_two_files_that_are_malformed_are_refused() {
     }
 }
 
+/// Names, shapes and dtypes of tensors.
+type Listed<'l> = &'l [(&'l str, &'l [u64], DType)];
+
 #[test]
 fn factors_that_do_not_fit_are_refused_by_name() {
     let with = |config: &str, rows: &[(&str, &[u64], DType)]| {
@@ -592,7 +595,7 @@ fn factors_that_do_not_fit_are_refused_by_name() {
         )
         .is_ok()
     );
-    let cases: [(&str, &[(&str, &[u64], DType)], Code); 8] = [
+    let cases: [(&str, Listed<'_>, Code); 8] = [
         (fp8, &[weight, ("v_proj.weight_scale_inv", &[2, 1], float)], Code::BadShape),
         (fp8, &[weight, ("v_proj.weight_scale_inv", &[2], float)], Code::BadShape),
         (fp8, &[weight, ("v_proj.weight_scale_inv", &[2, 2], DType::Uint8)], Code::BadDtype),

@@ -80,12 +80,11 @@ impl Reading<'_> {
     ) -> Result<()> {
         slice.for_each_part(ARRANGED, &mut |part| {
             self.watch.stop.check()?;
-            let mut bytes = match &component.data {
-                Data::Pieces(pieces) => self.slice_pieces(pieces, part)?,
-                _ => {
-                    let blob = component.blob().ok_or_else(not_a_blob)?;
-                    self.read_slice(self.source(component)?, blob.offset, blob.stored, part)?
-                }
+            let mut bytes = if let Data::Pieces(pieces) = &component.data {
+                self.slice_pieces(pieces, part)?
+            } else {
+                let blob = component.blob().ok_or_else(not_a_blob)?;
+                self.read_slice(self.source(component)?, blob.offset, blob.stored, part)?
             };
             bytes.chunks_mut(PIECE).try_for_each(&mut *each)
         })

@@ -122,7 +122,7 @@ impl<const DIGITS: usize> Codebook<DIGITS> {
         let (mut error, mut best) = (f32::MAX, 0);
         for (lane, (&least, place)) in least.iter().zip(places).enumerate() {
             let at = place * SOME as u32 + lane as u32;
-            let better = (least < error) | ((least == error) & (at < best));
+            let better = least < error || (least == error && at < best);
             error = if better { least } else { error };
             best = if better { at } else { best };
         }

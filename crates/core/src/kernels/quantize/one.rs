@@ -43,9 +43,9 @@ fn sort<const LENGTH: usize>(x: &[Lanes; LENGTH]) -> [[u8; LENGTH]; LANES] {
     let mut orders = [[0; LENGTH]; LANES];
     for (lane, order) in orders.iter_mut().enumerate() {
         let mut keys = [0_i64; LENGTH];
-        for (at, (key, x)) in keys.iter_mut().zip(x).enumerate() {
+        for (at, (key, x)) in (0..).zip(keys.iter_mut().zip(x)) {
             // Both zeros are equal.
-            *key = i64::from(ordered(x.0[lane] + 0.0)) << 8 | at as i64;
+            *key = i64::from(ordered(x.0[lane] + 0.0)) << 8 | at;
         }
         keys.sort_unstable();
         for (at, key) in order.iter_mut().zip(keys) {
@@ -195,6 +195,7 @@ fn divide_m(x: &[Lanes; 16], weights: &[Lanes; 16], orders: &[[u8; 16]; LANES], 
     let [zero, one, two] = [0, 1, 2].map(|code| terms(&sorted_x, &sorted_w, &is_second, code));
     let mut found = Division::new(most);
     let mut before = [Terms::ZERO; 4];
+    #[allow(clippy::needless_range_loop)] // also counts one beyond the last
     for first in 0..=16 {
         let mut between = before;
         for second in first..=16 {

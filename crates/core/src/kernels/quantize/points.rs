@@ -166,13 +166,14 @@ fn move_to<const DIGITS: usize, const LENGTH: usize, const POINTS: usize, const 
     let base = Codebook::<DIGITS>::BASE as u32;
     let mut moved =
         Moved { values: [Lanes::ZERO; LENGTH], points: [[0; LANES]; POINTS], exact: [Mask::ALL; POINTS] };
+    #[allow(clippy::needless_range_loop)] // indexes four arrays
     for group in 0..POINTS {
         let mut numbers = [0; LANES];
         for at in (group * DIGITS..(group + 1) * DIGITS).rev() {
             let x = Lanes::all(0.5) * (inverse * magnitudes.x[at] - Lanes::all(1.0));
             let values = &mut moved.values[at].0;
             for ((number, value), x) in numbers.iter_mut().zip(values).zip(x.0) {
-                let code = nearest(x).clamp(0, base as i32 - 1);
+                let code = nearest(x).clamp(0, base.cast_signed() - 1);
                 *number = *number * base + code as u32;
                 *value = (2 * code + 1) as f32;
             }
@@ -487,14 +488,12 @@ fn write_iq3_s(rows: Rows<'_>) {
         out[..2].copy_from_slice(&half(scale * 1.033).to_le_bytes());
         out[2..106].fill(0);
         // A sub-block of zeros does not advance the positions of the points and signs of those that follow, as in the reference.
-        let mut position = 0;
-        for at in (0..8).filter(|&at| found.active.of(first + at)) {
+        for (position, at) in (0..8).filter(|&at| found.active.of(first + at)).enumerate() {
             let points = map(&found.points, |points| points[first + at]);
             out[2 + position * 8..][..8].copy_from_slice(&map(&points, |point| point as u8));
             out[66 + at] = points.iter().rev().fold(0, |bits, point| bits << 1 | point >> 8) as u8;
             let signs = map(&found.signs, |signs| signs[first + at] as u8);
             out[74 + position * 4..][..4].copy_from_slice(&signs);
-            position += 1;
         }
         pack(&codes, &mut out[106..]);
     });

@@ -10,7 +10,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
-    Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
+    self, Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
     Piece as Stretch, Pieces, Strided, View as Stored,
 };
 use ztensor_core::read::Reading;
@@ -55,7 +55,7 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<
     if reading.catalog.container.name() == "safetensors" {
         // The reference reads files one after the other, each in the order of the names.
         let file =
-            |ordinal| reading.catalog.tensor(ordinal).and_then(|tensor| tensor.data()).map(Component::file);
+            |ordinal| reading.catalog.tensor(ordinal).and_then(model::Tensor::data).map(Component::file);
         let mut order: Vec<usize> = (0..tensors.len()).collect();
         order.sort_by_key(|&ordinal| (file(ordinal), tensors.get(ordinal).map(|tensor| tensor.name)));
         for (position, ordinal) in order.into_iter().enumerate() {
@@ -86,13 +86,13 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<
             })?;
             continue;
         }
-        let (component, scales) = component(reading, planned, plan.dtype).map_err(named)?;
-        let dtype = if scales.is_some() { Some(plan.dtype) } else { component.dtype };
-        let (layout, components) = match scales {
+        let (component, factors) = component(reading, planned, plan.dtype).map_err(named)?;
+        let dtype = if factors.is_some() { Some(plan.dtype) } else { component.dtype };
+        let (layout, components) = match factors {
             None => (Layout::Dense, vec![component]),
-            Some((scaling, scales)) => {
+            Some((scaling, factors)) => {
                 scaled.push((ordinal, scaling));
-                (Layout::from_label(builder.intern(SCALED)), vec![component, scales])
+                (Layout::from_label(builder.intern(SCALED)), vec![component, factors])
             }
         };
         if let (Element::Float32, Some(dtype)) =
@@ -200,7 +200,7 @@ fn factors(reading: Reading<'_>, pieces: &[Piece], dtype: DType) -> Result<Optio
         if piece.view != first.view {
             return Err(different());
         }
-        let shape = reading.catalog.tensor(factors.source).map(|tensor| tensor.shape()).unwrap_or_default();
+        let shape = reading.catalog.tensor(factors.source).map(model::Tensor::shape).unwrap_or_default();
         parts.push(part(reading, factors.source, &View::of(shape)?)?);
     }
     let length = parts.first().map(Component::stored_length).unwrap_or_default();

@@ -52,7 +52,7 @@ impl Model<'_> {
     /// Describes `tekken.json`; returns false if there is none.
     pub fn tekken(&mut self) -> Result<bool> {
         let Some(text) = Text::read(self.files, FILE)? else { return Ok(false) };
-        let read = read(&mut text.reader()).and_then(|tekken| tekken.described());
+        let read = read(&mut text.reader()).and_then(Tekken::described);
         drop(text);
         let Described { version, special, tokens, merges } =
             read.map_err(|error| Error::new(error.code(), format!("'{FILE}': {}", error.message())))?;

@@ -22,8 +22,8 @@ impl Model<'_> {
     /// Describes unigrams.
     pub fn unigrams(&mut self) -> Result<()> {
         let (tokens, normalizer) = match self.files.read(FILE, limits::CHECKPOINT_TEXT_BYTES)? {
-            Some(bytes) => self.from_pieces(&bytes)?,
-            None => self.from_json()?,
+            Some(bytes) => self.model_pieces(&bytes)?,
+            None => self.json_pieces()?,
         };
         let count = tokens.len();
         let types = self.config.uint(&["type_vocab_size"])?.unwrap_or(1);
@@ -39,7 +39,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    fn from_pieces(&self, bytes: &[u8]) -> Result<(Tokens, Normalizer)> {
+    fn model_pieces(&self, bytes: &[u8]) -> Result<(Tokens, Normalizer)> {
         let model = sentencepiece::read(FILE, bytes)?;
         if !model.is_unigram {
             let message = format!(
@@ -65,7 +65,7 @@ impl Model<'_> {
         Ok((tokens, model.normalizer))
     }
 
-    fn from_json(&self) -> Result<(Tokens, Normalizer)> {
+    fn json_pieces(&self) -> Result<(Tokens, Normalizer)> {
         let document = self.tokenizer()?;
         let root = document.root();
         let model = root.get("model").ok_or_else(|| root.wrong("an object with \"model\""))?;
