@@ -22,7 +22,7 @@ pub use judge::{is_judged, unfit};
 pub use refusal::{Wanted, attribute_refusal, refusal, unheld};
 
 use crate::checked;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::inject;
 use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::read::{Reading, Stored};
@@ -40,39 +40,30 @@ pub fn copy(
     inject::panic_at("convert");
     let attributes = casts.attributes(tensor);
     let spec = spec(tensor, name, casts, attributes.as_deref());
+    let named = |error: Error| error.tensor(tensor.name());
     if let Some(target) = casts.quantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
-        quantize::copy(reading, tensor, target.kind, casts, writer)?;
-        writer.end()?;
-        owned::tidy();
-        return writer.flush_if_full();
-    }
-    if let Some(dtype) = casts.dequantized(tensor) {
+        quantize::copy(reading, tensor, target.kind, casts, writer).map_err(named)?;
+    } else if let Some(dtype) = casts.dequantized(tensor) {
         writer.begin(Spec { components: &announced(reading, tensor, &[], casts)?, ..spec })?;
-        match casts.scaling(tensor) {
-            Some(scaling) => scaled::copy(reading, tensor, scaling, dtype, writer)?,
-            None => dequantize::copy(reading, tensor, dtype, writer)?,
+        let copied = match casts.scaling(tensor) {
+            Some(scaling) => scaled::copy(reading, tensor, scaling, dtype, writer),
+            None => dequantize::copy(reading, tensor, dtype, writer),
+        };
+        copied.map_err(named)?;
+    } else if matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) {
+        let parts: Vec<&Component> = tensor.other_components().collect();
+        let components = announced(reading, tensor, &parts, casts)?;
+        sparse_tensor::copy(reading, tensor, casts, writer, Spec { components: &components, ..spec })?;
+        parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
+    } else {
+        let mut parts: Vec<&Component> = tensor.components().iter().collect();
+        if writer.format().canonical.is_some() {
+            parts.sort_by_key(|part| reading.catalog.label(part.role));
         }
-        writer.end()?;
-        owned::tidy();
-        return writer.flush_if_full();
-    }
-    match tensor.layout() {
-        Layout::SparseCsr | Layout::SparseCoo => {
-            let parts: Vec<&Component> = tensor.other_components().collect();
-            let components = announced(reading, tensor, &parts, casts)?;
-            sparse_tensor::copy(reading, tensor, casts, writer, Spec { components: &components, ..spec })?;
-            parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
-        }
-        _ => {
-            let mut parts: Vec<&Component> = tensor.components().iter().collect();
-            if writer.format().canonical.is_some() {
-                parts.sort_by_key(|part| reading.catalog.label(part.role));
-            }
-            let components = announced(reading, tensor, &parts, casts)?;
-            writer.begin(Spec { components: &components, ..spec })?;
-            parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
-        }
+        let components = announced(reading, tensor, &parts, casts)?;
+        writer.begin(Spec { components: &components, ..spec })?;
+        parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
     }
     writer.end()?;
     owned::tidy();

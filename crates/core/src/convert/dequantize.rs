@@ -16,9 +16,9 @@ use crate::write::Writer;
 
 /// The number of elements that one core decodes at a time. As float32 they fit into the second-level cache. A multiple
 /// of every block size.
-pub(super) const STEP: usize = 1 << 16;
+const STEP: usize = 1 << 16;
 /// The number of elements in a batch.
-pub(super) const BATCH: usize = 64 * STEP;
+const BATCH: usize = 64 * STEP;
 
 /// Returns the size in bytes of a tensor's elements in the target dtype.
 pub fn length(tensor: Tensor<'_>, dtype: DType) -> Result<u64> {
@@ -35,37 +35,43 @@ pub fn check(tensor: Tensor<'_>) -> Result<()> {
 
 /// Pushes the elements of a quantized tensor into the writer as `dtype`: float32, float16 or bfloat16.
 pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, dtype: DType, writer: &mut Writer) -> Result<()> {
-    let copied = match Quantized::new(tensor)? {
-        Some(quantized) => codes(reading, tensor, &quantized, dtype, writer),
-        None => blocks(reading, tensor, BlockType::of_tensor(tensor)?, dtype, writer),
-    };
-    copied.map_err(|error| error.tensor(tensor.name()))
+    if let Some(quantized) = Quantized::new(tensor)? {
+        return codes(reading, tensor, &quantized, dtype, writer);
+    }
+    let block = BlockType::of_tensor(tensor)?;
+    let unit = (index(block.elements, "a block")?, index(block.bytes, "a block")?);
+    widened(reading, tensor, unit, dtype, too_many, writer, |_, input, out| block.fill(input, out))
 }
 
-/// Decodes blocks as they are read. Verifies the digest of the component.
-fn blocks(
+/// Pushes elements, which are stored in units of so many elements and bytes, into the writer as they are read. `widen` gets the index of the
+/// first element, whole units, and the output for their elements as float32 in the byte order of the host. Verifies the digest of the
+/// component. Fails with `wrong_size` if there are more or fewer elements than the shape requires.
+pub(super) fn widened(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
-    block: BlockType,
+    (elements, bytes): (usize, usize),
     dtype: DType,
+    wrong_size: fn() -> Error,
     writer: &mut Writer,
+    widen: impl Fn(u64, &[u8], &mut [u8]) -> Result<()> + Sync,
 ) -> Result<()> {
-    let (stored, elements) = (index(block.bytes, "a block")?, index(block.elements, "a block")?);
-    let batch = BATCH / elements * stored;
     let component = reading.component_of(tensor, Label::DATA)?;
     let mut batches = Batches::new(reading, writer);
     let mut left = product(tensor.shape()).ok_or_else(too_large)?;
+    let mut done = 0;
     let flush = |waiting: &[u8]| {
-        let count = waiting.len() / stored * elements;
-        left = left.checked_sub(count as u64).ok_or_else(too_many)?;
+        let count = waiting.len() / bytes * elements;
+        left = left.checked_sub(count as u64).ok_or_else(wrong_size)?;
         add(&mut batches, dtype, (STEP, count), |first, out| {
-            let from = first / elements * stored;
-            let input = waiting.get(from..from + out.len() / 4 / elements * stored);
-            block.fill(input.unwrap_or_default(), out)
-        })
+            let from = first / elements * bytes;
+            let input = waiting.get(from..from + out.len() / 4 / elements * bytes);
+            widen(done + first as u64, input.unwrap_or_default(), out)
+        })?;
+        done += count as u64;
+        Ok(())
     };
-    gather(reading, tensor, component, (batch, stored), too_many, flush)?;
-    if left > 0 { Err(too_many()) } else { batches.finish() }
+    gather(reading, tensor, component, (BATCH / elements * bytes, bytes), wrong_size, flush)?;
+    if left > 0 { Err(wrong_size()) } else { batches.finish() }
 }
 
 /// Decodes codes and scales stored in separate components.
@@ -92,7 +98,7 @@ fn codes(
 
 /// Adds a batch of `count` elements that `decode` produces as float32 in the byte order of the host. `decode` gets the index of the
 /// first element of a step, and the output buffer of the step.
-pub(super) fn add(
+fn add(
     batches: &mut Batches<'_, '_>,
     dtype: DType,
     (step, count): (usize, usize),

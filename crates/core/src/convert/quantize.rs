@@ -267,16 +267,6 @@ pub(super) fn copy(
     casts: &Casts,
     writer: &mut Writer,
 ) -> Result<()> {
-    blocks(reading, tensor, kind, casts, writer).map_err(|error| error.tensor(tensor.name()))
-}
-
-fn blocks(
-    reading: Reading<'_>,
-    tensor: Tensor<'_>,
-    kind: Kind,
-    casts: &Casts,
-    writer: &mut Writer,
-) -> Result<()> {
     if tensor.layout_name() == SPLIT_MXFP4 {
         return join_blocks(reading, tensor, writer);
     }

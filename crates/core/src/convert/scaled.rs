@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use super::batches::{Batches, gather};
 use super::cast::Casts;
-use super::dequantize::{BATCH, STEP, add};
+use super::dequantize::widened;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::can_cast;
@@ -155,37 +154,12 @@ pub(super) fn copy(
     dtype: DType,
     writer: &mut Writer,
 ) -> Result<()> {
-    multiplied(reading, tensor, scaling, dtype, writer).map_err(|error| error.tensor(tensor.name()))
-}
-
-fn multiplied(
-    reading: Reading<'_>,
-    tensor: Tensor<'_>,
-    scaling: &Scaling,
-    dtype: DType,
-    writer: &mut Writer,
-) -> Result<()> {
-    let mut left = product(tensor.shape()).ok_or_else(too_large)?;
-    if left == 0 {
+    if tensor.shape().contains(&0) {
         return Ok(());
     }
     let scales = Scales::read(reading, tensor, scaling)?;
-    let width = scales.width();
-    let mut batches = Batches::new(reading, writer);
-    let mut done = 0;
-    let flush = |waiting: &[u8]| {
-        let count = waiting.len() / width;
-        left = left.checked_sub(count as u64).ok_or_else(wrong)?;
-        add(&mut batches, dtype, (STEP, count), |first, out| {
-            let input = waiting.get(first * width..).and_then(|rest| rest.get(..out.len() / 4 * width));
-            scales.widen(done + first as u64, input.unwrap_or_default(), out)
-        })?;
-        done += count as u64;
-        Ok(())
-    };
-    let data = reading.component_of(tensor, Label::DATA)?;
-    gather(reading, tensor, data, (BATCH * width, width), wrong, flush)?;
-    if left > 0 { Err(wrong()) } else { batches.finish() }
+    let widen = |first, input: &[u8], out: &mut [u8]| scales.widen(first, input, out);
+    widened(reading, tensor, (1, scales.width()), dtype, wrong, writer, widen)
 }
 
 fn wrong() -> Error {

@@ -52,12 +52,12 @@ type Plain = fn(&[f32], &mut [u8]);
 /// Takes the elements, the length of a row, the importance of its elements, and the bytes to write.
 type Weighted = fn(&[f32], usize, &[f32], &mut [u8]);
 
-/// Compiles a function, if there is one, for the baseline, AVX2 and AVX-512. It is called by name, because a closure would not be inlined
-/// and would not use wide vectors.
-macro_rules! widest {
-    (() $($rest:tt)*) => { None };
-    (($function:path) $($argument:ident: $type:ty),*) => {{
-        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+/// Compiles a function, if there is one, with attributes, which say for which instructions. It is called by name, because a closure would
+/// not be inlined and would not use wide vectors.
+macro_rules! compile {
+    ([$($attribute:tt)*] () $($rest:tt)*) => { None };
+    ([$($attribute:tt)*] ($function:path) $($argument:ident: $type:ty),*) => {{
+        $($attribute)*
         fn compiled($($argument: $type),*) {
             $function($($argument),*);
         }
@@ -65,16 +65,15 @@ macro_rules! widest {
     }};
 }
 
-/// Compiles a function, if there is one, for the baseline.
-#[cfg(test)]
-macro_rules! baseline {
-    (() $($rest:tt)*) => { None };
-    (($function:path) $($argument:ident: $type:ty),*) => {{
-        fn compiled($($argument: $type),*) {
-            $function($($argument),*);
+/// Compiles the functions of a type.
+macro_rules! functions {
+    ([$($attribute:tt)*] ($($plain:path)?) ($($weighted:path)?)) => {
+        Functions {
+            plain: compile!([$($attribute)*] ($($plain)?) source: &[f32], out: &mut [u8]),
+            weighted: compile!([$($attribute)*] ($($weighted)?)
+                source: &[f32], row: usize, importance: &[f32], out: &mut [u8]),
         }
-        Some(compiled)
-    }};
+    };
 }
 
 /// Builds the table. A type has a function without importance, unless it needs that, and one with it, unless that changes nothing.
@@ -84,15 +83,9 @@ macro_rules! kinds {
             name: $name,
             elements: $elements,
             bytes: $bytes,
-            widest: Functions {
-                plain: widest!(($($plain)?) source: &[f32], out: &mut [u8]),
-                weighted: widest!(($($weighted)?) source: &[f32], row: usize, importance: &[f32], out: &mut [u8]),
-            },
+            widest: functions!([#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]] ($($plain)?) ($($weighted)?)),
             #[cfg(test)]
-            baseline: Functions {
-                plain: baseline!(($($plain)?) source: &[f32], out: &mut [u8]),
-                weighted: baseline!(($($weighted)?) source: &[f32], row: usize, importance: &[f32], out: &mut [u8]),
-            },
+            baseline: functions!([] ($($plain)?) ($($weighted)?)),
         }),*];
     };
 }

@@ -385,11 +385,11 @@ fn word(found: &[Words; 4], lane: usize, code: u8) -> [u8; 4] {
 pub(super) fn iq2_xxs(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     each((source, row, Some(importance), out), 1.0, 0.0, two_xxs, |found, first, out: &mut [u8; 66]| {
         let (scale, codes) = scales::<8>(&found.scale, first, 31.0, 15);
-        out[..2].copy_from_slice(&half(scale).to_le_bytes());
         if scale == 0.0 {
             out.fill(0);
             return;
         }
+        out[..2].copy_from_slice(&half(scale).to_le_bytes());
         for (at, (out, code)) in out[2..].as_chunks_mut::<8>().0.iter_mut().zip(codes).enumerate() {
             out[..4].copy_from_slice(&map(&found.points, |points| points[first + at] as u8));
             out[4..].copy_from_slice(&word(&found.signs, first + at, code));
