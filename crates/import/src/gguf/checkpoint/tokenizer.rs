@@ -1,7 +1,6 @@
 //! The vocabulary of a checkpoint: byte pairs, `SentencePiece` or word pieces.
 #![forbid(unsafe_code)]
 
-mod base64;
 mod pre;
 mod sentencepiece;
 mod special;
@@ -12,6 +11,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::syntax::json::{Reader, Unique};
 
@@ -27,6 +28,14 @@ const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
+
+/// Bytes in JSON. Padding may be missing.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// What `SentencePiece` writes for a space.
 const SPACE: &str = "\u{2581}";

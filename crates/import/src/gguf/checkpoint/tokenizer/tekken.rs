@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::syntax::json::{Reader, Unique};
 
 use super::super::json::Text;
 use super::super::plan::Model;
-use super::{CONTROL, NORMAL, Tokens, base64, spelled, within};
+use super::{BASE64, CONTROL, NORMAL, Tokens, spelled, within};
 use crate::limits;
 
 const FILE: &str = "tekken.json";
@@ -156,8 +157,8 @@ fn token(reader: &mut Reader<'_>) -> Result<Token> {
             Ok(())
         }
         "token_bytes" => {
-            let decoded = base64::decode(&reader.string("bytes")?);
-            bytes = Some(decoded.ok_or_else(|| reader.error("bytes that are not base64"))?);
+            let decoded = BASE64.decode(&*reader.string("bytes")?);
+            bytes = Some(decoded.map_err(|_| reader.error("bytes that are not base64"))?);
             Ok(())
         }
         "token_str" if reader.peek() == Some(b'"') => {
@@ -225,11 +226,12 @@ impl Tekken {
 /// Returns the pairs that make each token that is not a byte, in the order of the tokens: pairs of lower ranks first.
 fn merges(by_rank: &[Vec<u8>]) -> Result<Vec<String>> {
     let ranks: HashMap<&[u8], u32> = by_rank.iter().map(Vec::as_slice).zip(0..).collect();
+    let mut left_bytes = by_rank.iter().map(Vec::len).sum::<usize>().saturating_mul(MERGES);
     let mut merges = Vec::with_capacity(by_rank.len());
     for (rank, token) in by_rank.iter().enumerate().skip(256) {
-        if token.len() as u64 > LONGEST {
-            let message = format!("the token of rank {rank} has {} bytes, more than {LONGEST}", token.len());
-            return Err(Error::new(Code::Limit, message));
+        let limit = |message| Err(Error::new(Code::Limit, message));
+        if token.len() > LONGEST {
+            return limit(format!("the token of rank {rank} has {} bytes, more than {LONGEST}", token.len()));
         }
         let pairs = (1..token.len()).filter_map(|at| {
             let (left, right) = token.split_at_checked(at)?;
@@ -240,6 +242,12 @@ fn merges(by_rank: &[Vec<u8>]) -> Result<Vec<String>> {
             let message = format!("no two tokens make the one of rank {rank}");
             return Err(Error::new(Code::BadIndex, message));
         }
+        let Some(left) = left_bytes.checked_sub(pairs.len() * token.len()) else {
+            return limit(format!(
+                "the pairs that make tokens have more than {MERGES} times the bytes of these"
+            ));
+        };
+        left_bytes = left;
         pairs.sort_unstable_by_key(|&(left, right, ..)| (*left, *right));
         merges.extend(pairs.iter().map(|(.., left, right)| format!("{} {}", spelled(left), spelled(right))));
     }
@@ -247,23 +255,22 @@ fn merges(by_rank: &[Vec<u8>]) -> Result<Vec<String>> {
 }
 
 /// Maximum bytes of a token, of which all divisions are tried. The longest of Mistral has 128.
-const LONGEST: u64 = 4096;
+const LONGEST: usize = 512;
+/// Maximum bytes of all pairs, as a multiple of the bytes of all tokens. Most tokens are made by a few pairs.
+const MERGES: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     /// 256 bytes and the tokens "ab", "abc" and "bc".
     fn file(vocab: &str, more: &str) -> String {
-        const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let digit = |bits: u32| char::from(DIGITS[bits as usize]);
-        let bytes = (0..256_u32).map(|byte| {
-            format!(
-                "{{\"rank\": {byte}, \"token_bytes\": \"{}{}==\"}}",
-                digit(byte >> 2),
-                digit((byte & 3) << 4)
-            )
-        });
+        let bytes = (0..=255_u8)
+            .map(|byte| format!("{{\"rank\": {byte}, \"token_bytes\": \"{}\"}}", STANDARD.encode([byte])));
         let bytes = bytes.collect::<Vec<_>>().join(", ");
         format!(
             "{{\"config\": {{\"version\": \"v3\", \"default_vocab_size\": 284, \"default_num_special_tokens\": 25}}, \"vocab\": [{bytes}{vocab}]{more}}}"
@@ -306,6 +313,19 @@ mod tests {
         ];
         for (at, text) in cases.iter().enumerate() {
             assert_eq!(described(text).map(drop).map_err(|error| error.code()), Err(Code::BadIndex), "{at}");
+        }
+        // Each token of one letter is made by as many pairs as it has letters.
+        let letters = |lengths: Range<usize>| {
+            let size = format!("_vocab_size\": {}", 281 + lengths.len());
+            let tokens = (256..).zip(lengths).map(|(rank, length)| {
+                let bytes = STANDARD.encode("a".repeat(length));
+                format!(", {{\"rank\": {rank}, \"token_bytes\": \"{bytes}\"}}")
+            });
+            file(&tokens.collect::<String>(), "").replace("_vocab_size\": 284", &size)
+        };
+        assert_eq!(described(&letters(2..64)).unwrap().merges.len(), 62 * 63 / 2);
+        for lengths in [2..400, 513..514] {
+            assert_eq!(described(&letters(lengths)).map(drop).unwrap_err().code(), Code::Limit);
         }
         let many = file(PAIRS, "").replace("284", "4294967295");
         assert_eq!(described(&many).map(drop).unwrap_err().code(), Code::Limit);

@@ -1,6 +1,9 @@
 //! Unigrams of `SentencePiece` as XLM-RoBERTa has them: `sentencepiece.bpe.model`, or `tokenizer.json`.
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
+
+use base64::Engine as _;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::limits::JSON_DEPTH;
 use ztensor_core::syntax::json::Reader;
@@ -9,7 +12,7 @@ use super::super::json::{Document, Node};
 use super::super::plan::Model;
 use super::sentencepiece::{self, Normalizer};
 use super::special::Special;
-use super::{CONTROL, NORMAL, Tokens, UNKNOWN, USER_DEFINED, added, base64, specials};
+use super::{BASE64, CONTROL, NORMAL, Tokens, UNKNOWN, USER_DEFINED, added, specials};
 use crate::gguf::value::{Array, Value};
 use crate::limits;
 
@@ -98,9 +101,11 @@ impl Model<'_> {
         let base = u32::try_from(held.len()).unwrap_or(u32::MAX);
         let count = self.config.uint(&["vocab_size"])?.unwrap_or_default().max(base);
         let mut tokens = Tokens::unused(count, -10_000.0)?;
+        // The first one of a number counts.
+        let added: HashMap<u32, &str> = added.iter().rev().map(|token| (token.number, token.text)).collect();
         for (number, (text, score)) in (0..).zip(held) {
-            let added = added.iter().find(|token| token.number == number);
-            let text = added.map_or(text, |token| token.text.to_owned());
+            let added = added.get(&number).copied();
+            let text = added.map_or(text, str::to_owned);
             let kind = if number == unknown {
                 UNKNOWN
             } else if specials.contains(text.as_str()) {
@@ -126,7 +131,7 @@ fn charsmap(root: &Node<'_>) -> Result<Vec<u8>> {
     let Some(node) = parts.iter().find_map(|part| part.set("precompiled_charsmap")) else {
         return Ok(Vec::new());
     };
-    base64::decode(node.text()?).ok_or_else(|| node.wrong("base64"))
+    BASE64.decode(node.text()?).map_err(|_| node.wrong("base64"))
 }
 
 /// Returns the texts and scores of `model.vocab`.
