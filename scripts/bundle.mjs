@@ -17,12 +17,6 @@ const shared = {
   define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
 }
 
-/** What a module of the sources exports, for scripts and tests; its path is that from the root. */
-export async function source(path) {
-  const { outputFiles } = await build({ ...shared, entryPoints: [join(root, path)], write: false })
-  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`)
-}
-
 /**
  * index.js is what every program loads, deferred.js what it loads at the first call that needs it, shared.js what both need. esbuild
  * splits only ES modules, so the split comes first, and `require` has another name until it is done.

@@ -1,7 +1,7 @@
 // `npm start [-- path]`: opens a tensor file with the built package, as a program would, and says in plain words what happened.
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { source } from './bundle.mjs'
+import { source } from './source.mjs'
 
 const example = fileURLToPath(new URL('../examples/model.safetensors', import.meta.url))
 const path = process.argv[2] ?? example

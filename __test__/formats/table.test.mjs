@@ -1,6 +1,6 @@
 // One table of formats: the wrapper's copy, the public types and the command's help say what the addon's says.
 import test from 'ava'
-import { source } from '../../scripts/bundle.mjs'
+import { source } from '../../scripts/source.mjs'
 import { binding } from '../helpers/binding.mjs'
 import { run } from '../helpers/command.mjs'
 import { surface } from '../helpers/surface.mjs'

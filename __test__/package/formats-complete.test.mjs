@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync } from 'ztensor'
-import { source } from '../../scripts/bundle.mjs'
+import { source } from '../../scripts/source.mjs'
 import { tables } from '../corpus/tables.mjs'
 import { MUTATED } from '../helpers/mutated-files.mjs'
 
