@@ -224,8 +224,10 @@ impl NativeFile {
             let tensor = shared.tensor(ordinal)?;
             let part = component.map(|component| shared.part(ordinal, component)).transpose()?;
             let parts = part.as_ref().map_or(tensor.components(), |(_, part)| std::slice::from_ref(*part));
-            if let (Some((_, part)), Some(ranges), false) = (&part, &request.ranges, request.widen)
-                && let Some(span) = plain_span(tensor, part, ranges).filter(|_| part.rule.is_none())
+            if let (Some((_, part)), false) = (&part, request.widen)
+                && (request.ranges.is_some() || part.digest().is_none())
+                && let Some(span) =
+                    plain_span(tensor, part, request.ranges.as_deref()).filter(|_| part.rule.is_none())
                 && span.length == target.len() as u64
                 && let Some(source) = files.opened(span.file)
             {
@@ -418,9 +420,10 @@ impl NativeFile {
     }
 }
 
-/// Returns the location of a contiguous slice of unencoded elements.
-fn plain_span(tensor: Tensor<'_>, part: &Component, ranges: &[f64]) -> Option<Span> {
+/// Returns the location of all unencoded elements, or of a contiguous slice of them.
+fn plain_span(tensor: Tensor<'_>, part: &Component, ranges: Option<&[f64]>) -> Option<Span> {
     let (offset, length) = part.plain_range()?;
+    let Some(ranges) = ranges else { return Some(Span { file: part.file(), offset, length }) };
     let slice = kernels::slice(tensor.shape(), ranges, part.dtype?.bits()).ok()?;
     let (start, bytes) =
         slice.contiguous().filter(|&(start, bytes)| start.saturating_add(bytes) <= length)?;
@@ -436,9 +439,7 @@ fn is_small_and_cached(
     ranges: Option<&[f64]>,
 ) -> bool {
     let span = |part: &Component| match (ranges, part.blob()) {
-        (Some(ranges), _) if parts.len() == 1 && part.plain_range().is_some() => {
-            plain_span(tensor, part, ranges)
-        }
+        (Some(_), _) if parts.len() == 1 && part.plain_range().is_some() => plain_span(tensor, part, ranges),
         (_, Some(blob)) if part.byte_length().is_some_and(|length| length <= SMALL as u64) => {
             Some(blob.span())
         }

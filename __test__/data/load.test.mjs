@@ -65,18 +65,25 @@ test('into: of another size or kind is refused, and left as it was', async (t) =
   file.close()
 })
 
-test('into: what is in the page cache waits a turn of the event loop, in which anything may happen', async (t) => {
-  const file = openSync(scratchFile(PAIR))
+/** Two tensors of 128 KiB: more than a load does in the calling thread. */
+const LARGE = (() => {
+  const bytes = Buffer.alloc(2 ** 17)
+  const large = (dtype, size) => ({ dtype, shape: [size], format: 'dense', components: { data: { bytes } } })
+  return zt10({ a: large('float32', 2 ** 15), c: large('int8', 2 ** 17) })
+})()
+
+test('into: large data in the page cache waits a turn of the event loop, in which anything may happen', async (t) => {
+  const file = openSync(scratchFile(LARGE))
   let turns = 0
   let counting = setImmediate(function count() {
     turns += 1
     counting = setImmediate(count)
   })
-  const into = new Float32Array(4)
+  const into = new Float32Array(2 ** 15)
   for (let load = 0; load < 50; load++) await file.tensor('a').load({ into })
   t.true(turns >= 49, `${turns} turns, one load after the other`)
   turns = 0
-  await Promise.all(Array.from({ length: 50 }, () => file.tensor('a').load({ into: new Float32Array(4) })))
+  await Promise.all(Array.from({ length: 50 }, () => file.tensor('a').load({ into: new Float32Array(2 ** 15) })))
   clearImmediate(counting)
   t.true(turns >= 49, `${turns} turns, all loads at once`)
   into.fill(-1)
@@ -84,15 +91,31 @@ test('into: what is in the page cache waits a turn of the event loop, in which a
   const given = file.tensor('a').load({ into, signal: stop.signal })
   stop.abort('enough')
   t.is(await rejectionOf(() => given), 'enough')
+  const moved = new Float32Array(2 ** 15)
+  const lost = file.tensor('a').load({ into: moved })
+  structuredClone(moved.buffer, { transfer: [moved.buffer] })
+  t.is((await rejectionOf(() => lost)).code, 'ZT_CLOSED')
+  const late = file.tensor('c').load({ as: 'float32', into: new Float32Array(2 ** 17) })
+  const closed = file.tensor('a').load({ into })
+  file.close()
+  for (const load of [late, closed]) t.is((await rejectionOf(() => load)).code, 'ZT_CLOSED')
+  t.true(into.every((value) => value === -1))
+})
+
+test('into: a load of small data can be aborted, and fails if the array moves or the file closes', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const stop = new AbortController()
+  const given = file.tensor('a').load({ into: new Float32Array(4), signal: stop.signal })
+  stop.abort('enough')
+  t.is(await rejectionOf(() => given), 'enough')
   const moved = new Float32Array(4)
   const lost = file.tensor('a').load({ into: moved })
   structuredClone(moved.buffer, { transfer: [moved.buffer] })
   t.is((await rejectionOf(() => lost)).code, 'ZT_CLOSED')
   const late = file.tensor('c').load({ as: 'float32', into: new Float32Array(2) })
-  const closed = file.tensor('a').load({ into })
+  const closed = file.tensor('a').load({ into: new Float32Array(4) })
   file.close()
   for (const load of [late, closed]) t.is((await rejectionOf(() => load)).code, 'ZT_CLOSED')
-  t.deepEqual([...into], [-1, -1, -1, -1])
 })
 
 test('into: of no elements it can be given up as well', async (t) => {

@@ -383,10 +383,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const target = movable ? ownArray(dtype, length) : optional(into, (value) => validateInto(value, dtype, length))
     // Only this thread may write into the caller's buffer. If possible, data is read and widened during the copy into it.
     const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
-    const cached = deferred ? this.#cached(quantized, as !== undefined) : null
-    if (cached !== null) return this.#deliver(cached, dtype, target, signal)
     const byteLength = Math.ceil((length * dtype.bits) / 8)
-    if (byteLength <= SMALL && this.#store.memory === undefined && !this.#store.isRemote) {
+    const isSmall = byteLength <= SMALL && this.#store.memory === undefined && !this.#store.isRemote
+    const cached = deferred && !isSmall ? this.#cached(quantized, as !== undefined) : null
+    if (cached !== null) return this.#deliver(cached, dtype, target, signal)
+    if (isSmall) {
       const waiting = shareTurn(byteLength)
       if (waiting !== undefined) {
         await waiting
@@ -399,6 +400,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
         // As on another thread: the caller may abort, or close the file, right after this call.
         await undefined
         this.#store.check(signal)
+        checkTarget(data, byteLength)
         return data
       }
     }
