@@ -40,8 +40,10 @@ impl Aim {
         Self { gap: 4095, in_proportion: false, full: piece }
     }
     /// Pages of some tensors that the system may evict.
+    #[cfg(any(test, target_os = "linux"))]
     pub const EVICTED: Self = Self::brought(u64::MAX);
     /// Pages of all tensors, so that there is only padding between them: no format aligns tensors further.
+    #[cfg(any(test, target_os = "linux"))]
     pub const ALL_EVICTED: Self = Self { gap: 64 << 10, ..Self::EVICTED };
 
     /// Returns the values for a source.
