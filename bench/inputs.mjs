@@ -89,7 +89,7 @@ const ready = new Set()
 
 /**
  * Has all of a file in the page cache. How it came there decides what mapping it costs, by a factor of up to a hundred: so each file is
- * written anew once a process, in `pieces` of so many bytes.
+ * written again once per process, in `pieces` of so many bytes.
  */
 export function warm(path, pieces = 8 << 20) {
   if (!ready.has(path)) {
@@ -245,7 +245,7 @@ export class Inputs {
     return this.#sparse('cells.zt', (writer) => writer.addCoo('c', { shape, values: new Float32Array(nnz), coords }))
   }
 
-  /** All of the weights as one tensor, stored in frames that decode apart from each other. */
+  /** All of the weights as one tensor, stored in frames that decode independently. */
   async seekable() {
     const path = this.path('seekable.zt')
     if (!existsSync(path)) {

@@ -26,7 +26,7 @@ function peers(work, path, rounds, names, options) {
 }
 
 /**
- * A row beside what the machine can do meanwhile. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
+ * A row next to what the machine can do meanwhile. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
  * takes.
  */
 async function bounded({ part, times, ...row }, rounds, work, external) {
@@ -99,7 +99,7 @@ async function* listing({ inputs, rounds, quick }) {
 async function* growing({ inputs, rounds, quick }) {
   const counts = [1e3, 1e4, 1e5, 1e6]
   for (const count of counts) warm(inputs.many(count).path)
-  const grown = await measure(
+  const times = await measure(
     rounds,
     Object.fromEntries(counts.map((count) => [count, listings(inputs, count, quick)])),
   )
@@ -113,7 +113,7 @@ async function* growing({ inputs, rounds, quick }) {
   const paths = counts.map((count) => inputs.many(count).path)
   const native = (times) => (times.length > 0 ? growth(times.map((ms, at) => ms / counts[at])) : undefined)
   const [bare, table] = quick ? [] : [native(parsed(paths)), native(named(paths))]
-  const perTensor = each(grown)
+  const perTensor = each(times)
   const without = bare === undefined ? '' : ` (${bare.toFixed(1)} without JavaScript)`
   yield {
     work: '… ns per tensor for 1e3, 1e4, 1e5, 1e6 tensors, maximum / minimum',
@@ -204,7 +204,7 @@ async function* aliasing({ inputs, limitOf, rounds }) {
   file.close()
   // V8 begins one for each ArrayBuffer beyond 64 MiB.
   const alone = await collections(rounds, () => ours.touchPages(new Uint16Array(largest / 2)))
-  const beside = await collections(rounds, () => ours.touch(large.path))
+  const aliased = await collections(rounds, () => ours.touch(large.path))
   for (const [work, what, reach] of [
     ['2.47 GB: major garbage collections in alias all and touch each page', 'count', 'no others'],
     ['… total pause of all collections, ms', 'pause'],
@@ -212,7 +212,7 @@ async function* aliasing({ inputs, limitOf, rounds }) {
     yield {
       work,
       state: WARM,
-      ours: beside[what],
+      ours: aliased[what],
       peers: {},
       limit: alone[what],
       limitIs: 'the same loop over one ArrayBuffer of the size of the largest tensor',

@@ -100,7 +100,7 @@ export async function storeServer(path) {
     await stop()
     rmSync(folder, { recursive: true, force: true })
   }
-  // An object that is laid in the folder has no entity tag.
+  // An object that is created in the folder has no entity tag.
   const { status } = await fetch(presigned('PUT', `${endpoint}/models/model.safetensors`, keys), {
     method: 'PUT',
     body: await openAsBlob(path),

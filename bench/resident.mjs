@@ -3,5 +3,5 @@ import { openSync } from 'ztensor'
 
 const path = process.argv[2]
 const file = path === undefined ? undefined : openSync(path)
-globalThis.kept = file
+globalThis.retained = file
 process.stdout.write(String(process.memoryUsage.rss()))

@@ -37,13 +37,13 @@ async function served(workerData, before, looked) {
   const warm = process.memoryUsage.rss()
   tell('look')
   await sleep(looked * 1e3)
-  const grown = Math.max(0, process.memoryUsage.rss() - warm)
+  const growth = Math.max(0, process.memoryUsage.rss() - warm)
   tell('end')
   const all = await messages()
   await Promise.all(workers.map((worker) => worker.terminate()))
   const micros = all.flatMap(({ times }) => [...times]).sort((a, b) => a - b)
   const major = all.reduce((sum, { major }) => sum + major, 0)
-  return { grown, major, percentile: micros[Math.floor(micros.length * 0.99)] / 1e3, count: micros.length }
+  return { growth, major, percentile: micros[Math.floor(micros.length * 0.99)] / 1e3, count: micros.length }
 }
 
 export async function* server({ inputs, quick }) {
@@ -65,6 +65,6 @@ export async function* server({ inputs, quick }) {
   const work = `a server, ${paths.length} files open, 4 workers: 99th percentile latency of aliasing and reading a random tensor`
   const note = `${(ours.count / looked / 1e3).toFixed(1)} thousand per second`
   yield { ...row(work, ours.percentile, own.percentile, '1 ms', 1), note }
-  yield row(`… memory growth in ${looked} s, MiB`, ours.grown / 2 ** 20, own.grown / 2 ** 20, '16 MiB', 16)
+  yield row(`… memory growth in ${looked} s, MiB`, ours.growth / 2 ** 20, own.growth / 2 ** 20, '16 MiB', 16)
   yield row('… major garbage collections', ours.major, own.major, 'none', 0)
 }

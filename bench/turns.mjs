@@ -48,12 +48,12 @@ await turns('load', () => file.load())
 await turns('prefetch', () => file.prefetch())
 blocking('evict', () => file.evict())
 await turns('verify', () => file.verify())
-const grown = growth([...file.keys()])
+const mapTime = growth([...file.keys()])
 file.close()
 const target = join(folder, 'turns.zt')
 await turns('convert', () => convert(path, target, { overwrite: true, source: options }))
 rmSync(target)
-console.log(`of that, a Map of so many names growing: ${grown.toFixed(0)}`)
+console.log(`of that, a Map of so many names growing: ${mapTime.toFixed(0)}`)
 
 /** What a Map of as many names takes to grow, when it does: the runtime's own longest turn of `load`. */
 function growth(names) {

@@ -79,7 +79,7 @@ async function* converting({ inputs, rounds, target }) {
   }
 }
 
-/** Makes room for a file, also in memory, and has its source there. */
+/** Frees space for a file, also in memory, and puts its source there. */
 function clear(target, source) {
   rmSync(target, { force: true })
   warmCache(target, source.bytes)

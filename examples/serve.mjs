@@ -15,9 +15,9 @@ const server = createServer((request, response) => {
     response.writeHead(404).end()
     return
   }
-  const cut = matrix.slice([[row, row + 1]]) // no copy: rows are runs of memory
+  const slice = matrix.slice([[row, row + 1]]) // no copy: rows are runs of memory
   response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify([...toFloat32(cut.data, cut.dtype)]))
+  response.end(JSON.stringify([...toFloat32(slice.data, slice.dtype)]))
 })
 server.listen(Number(port), '127.0.0.1', () => {
   console.log(`${matrix.name} on http://127.0.0.1:${server.address().port}/`)

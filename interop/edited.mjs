@@ -21,11 +21,11 @@ const WAYS = [
 
 /**
  * Adds the tensors to the file at `path`, renames its first one and removes its last one. Gives what the file, which held
- * `told`, holds then.
+ * `expected`, holds then.
  */
-async function edit(path, told, added, { inPlace, compacted = false }, stored) {
+async function edit(path, expected, added, { inPlace, compacted = false }, stored) {
   const editor = await append(path, { inPlace, ...stored })
-  const [first, ...rest] = told
+  const [first, ...rest] = expected
   const last = rest.pop()
   await editor.rename(first.name, 'renamed by us')
   await editor.setAttributes({ edited: 'by us' })
@@ -34,7 +34,7 @@ async function edit(path, told, added, { inPlace, compacted = false }, stored) {
   for (const { add } of added) await add(editor)
   await editor.finish()
   if (compacted) await compact(path)
-  return [{ ...first, name: 'renamed by us' }, ...rest, ...added.map(({ told }) => told)]
+  return [{ ...first, name: 'renamed by us' }, ...rest, ...added.map(({ expected }) => expected)]
 }
 
 /**
@@ -48,8 +48,8 @@ export async function writeEdited(directory, fixtures, { make, addTo }) {
       const suffix = `${way}${stored.digest === undefined ? '' : '-stored'}`
       for (const dialect of ['1.0', '1.2']) {
         const file = `${dialect}-dense-edited-${suffix}.zt`
-        const told = await make(dialect, join(directory, file))
-        files.push({ file, dialect, tensors: await edit(join(directory, file), told, addTo(dialect), how, stored) })
+        const expected = await make(dialect, join(directory, file))
+        files.push({ file, dialect, tensors: await edit(join(directory, file), expected, addTo(dialect), how, stored) })
       }
       for (const [vector, dialect] of VECTORS) {
         const file = `edited-${suffix}-${vector}`

@@ -21,7 +21,7 @@ const FILES = [
   'small-addresses.h5',
 ]
 /** Places that are damaged in each file, each in one of these ways. */
-const PLACES = 60
+const POSITIONS = 60
 /** Milliseconds after which h5py has lost its way in a damaged file: it is ended, and the file counts as refused. */
 const PATIENCE = 20_000
 const WAYS = [
@@ -41,16 +41,16 @@ function* numbers(seed) {
 }
 
 /** Copies of a file with one byte changed, most of them where its index is: no long run of data. */
-function* damaged(bytes, places) {
+function* damaged(bytes, positions) {
   const next = numbers(bytes.length)
-  for (let nth = 0; nth < places; nth += 1) {
+  for (let nth = 0; nth < positions; nth += 1) {
     const at = next.next().value % bytes.length
     const way = next.next().value % WAYS.length
     const copy = Buffer.from(bytes)
     WAYS[way](copy, at)
     if (!copy.equals(bytes)) yield { what: `byte ${at}, way ${way}`, copy }
   }
-  for (let nth = 1; nth <= places / 10; nth += 1)
+  for (let nth = 1; nth <= positions / 10; nth += 1)
     yield { what: `${bytes.length - nth * 7} bytes`, copy: bytes.subarray(0, bytes.length - nth * 7) }
 }
 
@@ -102,7 +102,7 @@ async function compare(path, theirs) {
     let both = 0
     for (const [name, read] of Object.entries(theirs)) {
       if (!file.has(name)) {
-        if (isQuiet && read !== null) wrong.push(`${name} is not listed, and nobody is told`)
+        if (isQuiet && read !== null) wrong.push(`${name} is not listed, and nothing reports it`)
         continue
       }
       if (read === null) continue
@@ -126,7 +126,7 @@ async function compare(path, theirs) {
 }
 
 /** [{ what, error }] of every file, the error undefined where all that both read is the same. */
-export async function compareMutations(python, fixtures, build, places = PLACES) {
+export async function compareMutations(python, fixtures, build, positions = POSITIONS) {
   const folder = join(build, 'hdf5-mutations')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
@@ -137,7 +137,7 @@ export async function compareMutations(python, fixtures, build, places = PLACES)
     const path = join(folder, name)
     const wrong = []
     let compared = 0
-    for (const { what, copy } of damaged(bytes, places)) {
+    for (const { what, copy } of damaged(bytes, positions)) {
       writeFileSync(path, copy)
       const theirs = await h5py.read(path)
       if (theirs === null) continue

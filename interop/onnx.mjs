@@ -1,4 +1,4 @@
-// Models that the onnx package writes again, with other values: every type and place, value by value, and by every way of reading.
+// Models that the onnx package writes again, with other values: every type and storage, value by value, and by every way of reading.
 import { join } from 'node:path'
 import { differences, expectedOf } from '../__test__/helpers/onnx-files.mjs'
 import { compareFiles } from './files.mjs'

@@ -39,7 +39,7 @@ const dialectOf = (kind) => ({
   dtypes: kind === 'dense' ? dtypes : dtypes.filter((dtype) => DTYPES[dtype][1] >= 8),
 })
 // Version 2 has no tensor without a name.
-const isNamed = ({ told }) => told.name !== ''
+const isNamed = ({ expected }) => expected.name !== ''
 
 /** Writes the tensors of each kind into the directory in each form, and says what they are. */
 export async function writeZt2(directory, kinds) {
@@ -52,13 +52,13 @@ export async function writeZt2(directory, kinds) {
       for (const { add } of tensors) await add(writer)
       await writer.finish()
       const canonical = `2-${kind}-canonical.zt`
-      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ told }) => told) })
+      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ expected }) => expected) })
     }
     for (const [form, how] of Object.entries(GENERATIONS)) {
       const file = `2-${kind}-appended-${form}.zt`
       await appended(join(directory, file), tensors, how)
       const canonical = `2-${kind}-canonical.zt`
-      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ told }) => told) })
+      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ expected }) => expected) })
     }
   }
   return files

@@ -33,7 +33,7 @@ function expected(name, dtype, shape, format, components) {
   return { name, dtype, shape, format, components: Object.fromEntries(prints) }
 }
 
-/** [{ told, add }]: each tensor with the call that writes it. */
+/** [{ expected, add }]: each tensor with the call that writes it. */
 const kinds = {
   dense: ({ dtypes, name: dialect }) =>
     dtypes
@@ -43,7 +43,7 @@ const kinds = {
         const name = dialect === 'btf' ? String(i) : `${dtype}.${label}`
         const data = sample(dtype, shape, i, label === 'large' ? 96 : undefined)
         return {
-          told: expected(name, dtype, shape, 'dense', { data }),
+          expected: expected(name, dtype, shape, 'dense', { data }),
           add: (writer) => writer.add(name, { dtype, shape, data }),
         }
       }),
@@ -53,7 +53,7 @@ const kinds = {
       const [indices, indptr] = [u64s(CSR.indices), u64s(CSR.indptr)]
       const values = sample(dtype, [CSR.indices.length], i)
       return {
-        told: expected(`csr.${dtype}`, dtype, shape, 'sparse_csr', { values, indices, indptr }),
+        expected: expected(`csr.${dtype}`, dtype, shape, 'sparse_csr', { values, indices, indptr }),
         add: (writer) => writer.addCsr(`csr.${dtype}`, { shape, dtype, values, indices, indptr }),
       }
     }),
@@ -64,7 +64,7 @@ const kinds = {
         const coords = u64s(numbers)
         const values = sample(dtype, [nnz], i)
         return {
-          told: expected(name, dtype, shape, 'sparse_coo', { values, coords }),
+          expected: expected(name, dtype, shape, 'sparse_coo', { values, coords }),
           add: (writer) => writer.addCoo(name, { shape, dtype, values, coords }),
         }
       }),
@@ -73,7 +73,7 @@ const kinds = {
     NAMES.map((name, i) => {
       const data = Int16Array.of(i, 1, 2)
       return {
-        told: expected(name, 'int16', [3], 'dense', { data }),
+        expected: expected(name, 'int16', [3], 'dense', { data }),
         add: (writer) => writer.add(name, data),
       }
     }),
@@ -100,7 +100,7 @@ const editing = {
     const tensors = kinds.dense(dialect)
     for (const { add } of tensors) await add(writer)
     await writer.finish()
-    return tensors.map(({ told }) => told)
+    return tensors.map(({ expected }) => expected)
   },
   addTo: (version) => {
     const dialect = DIALECTS.find(({ name }) => name === version)
@@ -127,7 +127,7 @@ export async function writeOurs(directory, fixtures) {
         const tensors = kinds[kind](dialect)
         for (const { add } of tensors) await add(writer)
         await writer.finish()
-        files.push({ file, dialect: dialect.name, tensors: tensors.map(({ told }) => told) })
+        files.push({ file, dialect: dialect.name, tensors: tensors.map(({ expected }) => expected) })
       }
     }
   }

@@ -1,4 +1,4 @@
-"""The record of what a peer wrote and read: expected.json beside its files, in the terms of the vectors' sidecars."""
+"""The record of what a peer wrote and read: expected.json next to its files, in the terms of the vectors' sidecars."""
 
 import hashlib
 import json
@@ -71,8 +71,8 @@ class Record:
         self.files.append({'file': name, 'tensors': tensors, **facts})
 
     def finish(self):
-        told = {'peer': self.peer, 'files': self.files, 'cannot': self.cannot, 'reads': self.reads}
-        (self.directory / 'expected.json').write_text(json.dumps(told, indent=1))
+        facts = {'peer': self.peer, 'files': self.files, 'cannot': self.cannot, 'reads': self.reads}
+        (self.directory / 'expected.json').write_text(json.dumps(facts, indent=1))
 
 
 def tensor(name, dtype, shape, layout='dense', nnz=None, attributes=None, **components):

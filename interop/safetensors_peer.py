@@ -24,10 +24,10 @@ def serialize(path, tensors, metadata=None):
 
 
 trial = record.path('trial.safetensors')
-kept = [s for s in samples.dense() if record.attempt(f'write {s[0]}', lambda: serialize(trial, [s]))]
+written = [s for s in samples.dense() if record.attempt(f'write {s[0]}', lambda: serialize(trial, [s]))]
 pathlib.Path(trial).unlink(missing_ok=True)
-serialize(record.path('dense.safetensors'), kept)
-record.add('dense.safetensors', [tensor(name, dtype, array.shape, data=array) for name, dtype, array in kept])
+serialize(record.path('dense.safetensors'), written)
+record.add('dense.safetensors', [tensor(name, dtype, array.shape, data=array) for name, dtype, array in written])
 
 # Elements narrower than a byte: the specification counts elements, the bytes hold two of them each.
 packed = np.arange(24, dtype=np.uint8).reshape(3, 8)
@@ -44,11 +44,11 @@ serialize(record.path('none.safetensors'), [])
 record.add('none.safetensors', [])
 
 # A sharded checkpoint, its index as transformers writes it.
-shards = {f'model-{part + 1:05}-of-00003.safetensors': kept[part::3] for part in range(3)}
+shards = {f'model-{part + 1:05}-of-00003.safetensors': written[part::3] for part in range(3)}
 for file, part in shards.items():
     serialize(record.path(file), part, {'format': 'pt'})
 index = {
-    'metadata': {'total_size': sum(array.nbytes for _, _, array in kept)},
+    'metadata': {'total_size': sum(array.nbytes for _, _, array in written)},
     'weight_map': {name: file for file, part in shards.items() for name, _, _ in part},
 }
 text = json.dumps(index, indent=2, sort_keys=True) + '\n'

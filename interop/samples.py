@@ -71,9 +71,9 @@ def csr():
 
 
 def _csr_parts(dtype, shape, density, seed):
-    kept = np.random.default_rng(1000 + seed).random(shape) < density
-    indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.uint64)
-    indices = np.nonzero(kept)[1].astype(np.uint64)
+    mask = np.random.default_rng(1000 + seed).random(shape) < density
+    indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.uint64)
+    indices = np.nonzero(mask)[1].astype(np.uint64)
     return shape, array(dtype, (len(indices),), 2000 + seed), indices, indptr
 
 
@@ -87,6 +87,6 @@ def coo():
 
 
 def _coo_parts(dtype, shape, density, seed):
-    kept = np.random.default_rng(3000 + seed).random(shape) < density
-    coords = np.stack(np.nonzero(kept)).astype(np.uint64)
+    mask = np.random.default_rng(3000 + seed).random(shape) < density
+    coords = np.stack(np.nonzero(mask)).astype(np.uint64)
     return shape, array(dtype, (coords.shape[1],), 4000 + seed), coords

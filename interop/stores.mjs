@@ -19,14 +19,14 @@ export async function compareStore({ build, python, fixtures, interop }) {
   const keys = { accessKeyId: 'id', secretAccessKey: 'secret', region: 'us-east-1' }
   const remote = { store: { endpoint, allowHttp: true, ...keys } }
   const compare = async (name) => {
-    const near = openSync(join(fixtures, name))
-    const far = await open(`s3://models/${name}`, { remote })
-    const { added, removed, changed, unchanged } = await diff(far, near)
-    const { ok } = await far.verify()
-    far.close()
-    near.close()
+    const localFile = openSync(join(fixtures, name))
+    const remoteFile = await open(`s3://models/${name}`, { remote })
+    const { added, removed, changed, unchanged } = await diff(remoteFile, localFile)
+    const { ok } = await remoteFile.verify()
+    remoteFile.close()
+    localFile.close()
     const others = added.length + removed.length + changed.length
-    if (others > 0 || unchanged !== near.size || !ok)
+    if (others > 0 || unchanged !== localFile.size || !ok)
       throw new Error(`${others} of its tensors differ, verify() says ${ok}`)
   }
   try {

@@ -33,11 +33,11 @@ export async function compareUploads(root, remote) {
   const compare = async (at, name, options, opened = name) => {
     const url = `${root}written/${at}/`
     await convert(source, `${url}${name}`, { ...options, remote })
-    const [near, far] = [openSync(source), await open(`${url}${opened}`, { remote })]
-    const { unchanged } = await diff(far, near)
-    const { ok } = await far.verify()
-    near.close()
-    far.close()
+    const [localFile, remoteFile] = [openSync(source), await open(`${url}${opened}`, { remote })]
+    const { unchanged } = await diff(remoteFile, localFile)
+    const { ok } = await remoteFile.verify()
+    localFile.close()
+    remoteFile.close()
     if (unchanged !== 4 || !ok) throw new Error(`${unchanged} of 4 tensors are the same, verify() says ${ok}`)
     const again = await convert(source, `${url}${name}`, { ...options, remote }).catch(({ code }) => code)
     if (again !== 'ZT_EXISTS') throw new Error(`written twice: ${again}`)

@@ -43,7 +43,7 @@ def write(path, entries, options):
 def survivors(entries, group, options):
     """(name, value, expected) of the entries that it writes, each tried in a file of its own."""
     path = record.path('trial.zt')
-    kept = []
+    written = []
     for name, make, expected in entries:
         if not record.attempt(f'write {group}/{name}', lambda: write(path, [(name, make())], options)):
             continue
@@ -57,15 +57,15 @@ def survivors(entries, group, options):
                 raise ValueError(f'reads shape {value.shape} where it wrote {expected["shape"]}')
 
         record.attempt(f'read its own {group}/{name}', check)
-        kept.append((name, make(), expected))
+        written.append((name, make(), expected))
     pathlib.Path(path).unlink(missing_ok=True)
-    return kept
+    return written
 
 
 def file(group, entries, options, **facts):
-    kept = survivors(entries, group, options)
-    write(record.path(f'{group}.zt'), [(name, value) for name, value, _ in kept], options)
-    record.add(f'{group}.zt', [expected for _, _, expected in kept], digests='checksum' in options, **facts)
+    written = survivors(entries, group, options)
+    write(record.path(f'{group}.zt'), [(name, value) for name, value, _ in written], options)
+    record.add(f'{group}.zt', [expected for _, _, expected in written], digests='checksum' in options, **facts)
 
 
 def dense_entries():

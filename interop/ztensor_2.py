@@ -1,4 +1,4 @@
-"""ztensor 2.1.2 writes what it can, reads what we wrote, and writes our canonical files anew: python ztensor_2.py DIRECTORY FIXTURES CORPUS OURS."""
+"""ztensor 2.1.2 writes what it can, reads what we wrote, and rewrites our canonical files: python ztensor_2.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import json
@@ -119,11 +119,11 @@ def file(group, entries, **options):
     """Sorted, as its canonical writer asks; each entry tried in a file of its own."""
     trial = record.path('trial.zt')
     entries = sorted(entries, key=lambda entry: entry[0].encode())
-    kept = [e for e in entries if record.attempt(f'write {group}/{e[0][:40]}', lambda: write(trial, [e], **options))]
+    written = [e for e in entries if record.attempt(f'write {group}/{e[0][:40]}', lambda: write(trial, [e], **options))]
     pathlib.Path(trial).unlink(missing_ok=True)
-    write(record.path(f'{group}.zt'), kept, **options)
+    write(record.path(f'{group}.zt'), written, **options)
     facts = {'attributes': options['attributes']} if 'attributes' in options else {}
-    record.add(f'{group}.zt', [entry[-1] for entry in kept], digests=True, canonical='canonical' not in options, **facts)
+    record.add(f'{group}.zt', [entry[-1] for entry in written], digests=True, canonical='canonical' not in options, **facts)
 
 
 KINDS = {'dense': dense, 'csr': csr, 'coo': coo, 'profiles': profiles, 'names': names, 'none': lambda: []}
@@ -145,10 +145,10 @@ def appended():
 appended()
 
 
-def read_tensor(source, told):
-    found = source[told['name']]
+def read_tensor(source, expected):
+    found = source[expected['name']]
     arrays = {}
-    for role in told['components']:
+    for role in expected['components']:
         arrays[role] = np.frombuffer(found[role].tobytes(), dtype=np.uint8)
         found[role].verify()
     return found.shape, arrays
@@ -156,16 +156,16 @@ def read_tensor(source, told):
 
 ours = pathlib.Path(sys.argv[4])
 read_ours(record, ours, '2', ztensor.open, read_tensor, lambda source: source.keys())
-for told in json.loads((ours / 'ours.json').read_text())['files']:
-    if told['dialect'] != '2':
+for file in json.loads((ours / 'ours.json').read_text())['files']:
+    if file['dialect'] != '2':
         continue
-    source = str(ours / told['file'])
-    record.attempt(f'verify our {told["file"]}', lambda: ztensor.verify(source, deep=True))
+    source = str(ours / file['file'])
+    record.attempt(f'verify our {file["file"]}', lambda: ztensor.verify(source, deep=True))
     # Whatever the form of the source, it writes canonical files: those have to be ours, byte for byte.
     again = record.path('again.zt')
     ztensor.convert(source, again)
-    canonical = ours / told['canonical']
+    canonical = ours / file['canonical']
     same = pathlib.Path(again).read_bytes() == canonical.read_bytes()
-    record.compares(f'{told["file"]}: written anew', same, True)
+    record.compares(f'{file["file"]}: rewritten', same, True)
 pathlib.Path(record.path('again.zt')).unlink(missing_ok=True)
 record.finish()

@@ -35,15 +35,15 @@ def read_dense(path, name):
 
 
 def survivors(samples_of, add, check, group):
-    """Those samples that the peer writes, each tried in a file of its own. What it cannot read back is noted, and kept."""
+    """Those samples that the peer writes, each tried in a file of its own. What it cannot read back is noted, and included."""
     path = record.path('trial.zt')
-    kept = []
+    written = []
     for sample in samples_of:
         if record.attempt(f'write {group}/{sample[0]}', lambda: write(path, lambda writer: add(writer, sample))):
             record.attempt(f'read its own {group}/{sample[0]}', lambda: check(path, sample))
-            kept.append(sample)
+            written.append(sample)
     pathlib.Path(path).unlink(missing_ok=True)
-    return kept
+    return written
 
 
 def same(expected, actual):
@@ -58,14 +58,14 @@ def dense_file(group, options):
         if shape != sample[2].shape:
             raise ValueError(f'reads shape {shape} where it wrote {sample[2].shape}')
 
-    kept = survivors(samples.dense(), lambda writer, s: writer.add_tensor(s[0], s[2], **options), check, group)
+    written = survivors(samples.dense(), lambda writer, s: writer.add_tensor(s[0], s[2], **options), check, group)
 
     def add_all(writer):
-        for name, _, array in kept:
+        for name, _, array  in written:
             writer.add_tensor(name, array, **options)
 
     write(record.path(f'{group}.zt'), add_all)
-    record.add(f'{group}.zt', [tensor(name, dtype, array.shape, data=array) for name, dtype, array in kept])
+    record.add(f'{group}.zt', [tensor(name, dtype, array.shape, data=array) for name, dtype, array  in written])
 
 
 def csr_file():
@@ -76,11 +76,11 @@ def csr_file():
         matrix = ztensor.Reader(path).read_tensor(s[0])
         same(s[3], matrix.data)
 
-    kept = survivors(samples.csr(), add, check, 'csr')
-    write(record.path('csr.zt'), lambda writer: [add(writer, s) for s in kept])
+    written = survivors(samples.csr(), add, check, 'csr')
+    write(record.path('csr.zt'), lambda writer: [add(writer, s) for s  in written])
     record.add('csr.zt', [
         tensor(name, dtype, shape, 'sparse_csr', len(values), values=values, indices=indices, indptr=indptr)
-        for name, dtype, shape, values, indices, indptr in kept
+        for name, dtype, shape, values, indices, indptr  in written
     ])
 
 
@@ -92,20 +92,20 @@ def coo_file():
         matrix = ztensor.Reader(path).read_tensor(s[0])
         same(s[3], matrix.data)
 
-    kept = survivors(samples.coo(), add, check, 'coo')
-    write(record.path('coo.zt'), lambda writer: [add(writer, s) for s in kept])
+    written = survivors(samples.coo(), add, check, 'coo')
+    write(record.path('coo.zt'), lambda writer: [add(writer, s) for s  in written])
     record.add('coo.zt', [
         tensor(name, dtype, shape, 'sparse_coo', len(values), values=values, coords=coords)
-        for name, dtype, shape, values, coords in kept
+        for name, dtype, shape, values, coords  in written
     ])
 
 
 def names_file():
     array = np.arange(3, dtype=np.int16)
     names = [n for n in ['a.b/c', ' ', '層', '\U0001f600', 'é', '__proto__', 'constructor', 'x' * 300, '']]
-    kept = survivors([(name, 'int16', array) for name in names], lambda writer, s: writer.add_tensor(s[0], s[2]), lambda path, s: read_dense(path, s[0]), 'names')
-    write(record.path('names.zt'), lambda writer: [writer.add_tensor(s[0], s[2]) for s in kept])
-    record.add('names.zt', [tensor(name, 'int16', array.shape, data=array) for name, _, _ in kept])
+    written = survivors([(name, 'int16', array) for name in names], lambda writer, s: writer.add_tensor(s[0], s[2]), lambda path, s: read_dense(path, s[0]), 'names')
+    write(record.path('names.zt'), lambda writer: [writer.add_tensor(s[0], s[2]) for s  in written])
+    record.add('names.zt', [tensor(name, 'int16', array.shape, data=array) for name, _, _  in written])
 
 
 def own_fixtures(directory):

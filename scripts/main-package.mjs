@@ -14,7 +14,7 @@ export function publishedManifest() {
   return { ...published, optionalDependencies }
 }
 
-/** Makes build/package anew. Returns its path. */
+/** Recreates build/package. Returns its path. */
 export function createMainPackage() {
   const folder = join(root, 'build/package')
   rmSync(folder, { recursive: true, force: true })

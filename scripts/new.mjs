@@ -1,5 +1,5 @@
 // `npm run new -- format NAME [TITLE]`: everything that a new format needs, as a small format that opens and passes its tests. Replace
-// its rules by those of the real format, file by file. Nothing is written unless every place to change was found.
+// its rules by those of the real format, file by file. Nothing is written unless everything to change was found.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -173,7 +173,7 @@ const RESERVED = new Set(
 )
 
 /** Adds a format to the repository at `root`. Returns the paths that it wrote. Throws before it writes if the name cannot be used, or a
- * place to change is not found. */
+ * text to change is not found. */
 export function addFormat(root, name, title = name.replace(/^./, (first) => first.toUpperCase())) {
   if (!/^[a-z][a-z0-9]{1,15}$/.test(name))
     throw new Error(`a format is named like "gguf": 2 to 16 lowercase letters and digits, got ${JSON.stringify(name)}`)
@@ -189,7 +189,7 @@ export function addFormat(root, name, title = name.replace(/^./, (first) => firs
   if (taken.includes(name)) throw new Error(`${name} is the name or a file extension of a format that exists`)
   for (const [path, pattern, replace] of changed(format)) {
     const text = read(path)
-    if (!pattern.test(text)) throw new Error(`${path} has no place for a format: ${pattern} does not match`)
+    if (!pattern.test(text)) throw new Error(`${path} does not list formats as expected: ${pattern} does not match`)
     texts.set(path, text.replace(pattern, replace))
   }
   for (const [path, content] of Object.entries(created(format))) {

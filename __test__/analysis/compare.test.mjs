@@ -46,7 +46,7 @@ test('the same tensor in every format, compressed and not, is identical', async 
   first.close()
 })
 
-test('numbers further apart than float64 reaches, and complex ones as large, differ', async (t) => {
+test('numbers whose difference float64 cannot hold differ, and complex ones as large', async (t) => {
   const complex = (...data) => ({ dtype: 'complex128', shape: [data.length / 2], data: Float64Array.from(data) })
   const file = await holding({
     a: Float64Array.of(1.5e308, 1),
@@ -65,7 +65,7 @@ test('numbers further apart than float64 reaches, and complex ones as large, dif
 })
 
 test('differences are found wherever they are, and measured', async (t) => {
-  const count = 5_000_000 // more than one stretch of work
+  const count = 5_000_000 // more than one unit of work
   const data = new Float32Array(count).map((_, i) => (i % 1000) + 1)
   const changed = Float32Array.from(data)
   changed[70_000] += 0.5

@@ -113,7 +113,7 @@ for (const [name, data] of [
   })
 }
 
-test('cat --json states what was cut', async (t) => {
+test('cat --json names the slice', async (t) => {
   const { dtype, shape, slice, data } = await json(t, ['cat', path, 'cube', '--slice', '1,:,0'])
   t.deepEqual(
     { dtype, shape, slice, data },
@@ -308,12 +308,12 @@ test('cat prints every tensor of every kind of file', async (t) => {
   })
 })
 
-test('cat cuts a compressed tensor as it cuts any other', async (t) => {
+test('cat slices a compressed tensor like any other', async (t) => {
   const file = fixture('zt12-zstd.zt')
   const { data } = await json(t, ['cat', file, 'z_int64'])
-  const cut = await json(t, ['cat', file, 'z_int64', '--slice', '5:30,-3:'])
+  const sliced = await json(t, ['cat', file, 'z_int64', '--slice', '5:30,-3:'])
   t.deepEqual(
-    cut.data,
+    sliced.data,
     data.slice(5, 30).map((row) => row.slice(-3)),
   )
   // 37 × 29 is more than is shown in full: the corners come from four slices.
@@ -335,11 +335,11 @@ test('cat takes every second element of any tensor, as its elements are', async 
   await eachTensor(t, names, async ({ shape, dtype, layout }, cat) => {
     // Six-bit elements cannot be sliced.
     if (layout !== 'dense' || shape.length === 0 || shape.includes(0) || dtype.startsWith('float6')) return
-    const cut = async (...slice) => (await json(t, [...cat, ...slice, '--all'])).data
+    const slice = async (...slice) => (await json(t, [...cat, ...slice, '--all'])).data
     // With one dimension the elements, with more the last of each innermost row too.
     const last = (value, rank) => (rank === 1 ? value.at(-1) : value.map((one) => last(one, rank - 1)))
     const column = shape.length > 1
-    const [data, stepped] = await Promise.all([cut(), cut('--slice', column ? '1::2,...,-1' : '1::2')])
+    const [data, stepped] = await Promise.all([slice(), slice('--slice', column ? '1::2,...,-1' : '1::2')])
     const odd = data.filter((_, at) => at % 2 === 1)
     t.deepEqual(stepped, column ? odd.map((row) => last(row, shape.length - 1)) : odd, cat.join(' '))
   })
@@ -356,7 +356,7 @@ test('cat shows the ends of a stepped part that is large', async (t) => {
   t.is(await printed(t, 'matrix', '--slice', '::2'), text)
 })
 
-test('cat cuts packed 4-bit elements where a cut starts inside a byte', async (t) => {
+test('cat slices packed 4-bit elements where a slice starts inside a byte', async (t) => {
   // 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, two codes a byte.
   const codes = Uint8Array.of(0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe)
   const even = write('f4-even.safetensors', safetensors({ w: ['F4', [4, 4], codes] }))

@@ -31,7 +31,7 @@ test('the same tensors in other formats and versions are the same: exit code 0',
   }
 })
 
-test('components beside the values differ by their bytes, unless values alone are asked for', async (t) => {
+test('additional components differ by their bytes, except with --values', async (t) => {
   const withOther = (version, other) =>
     written({ version }, (writer) =>
       writer.addObject('w', {

@@ -42,7 +42,7 @@ test('names are in natural order, and JSON is in the order of the file', async (
   t.is(json[0].name, 'h.10')
 })
 
-test('columns that are all alike are a note, and ls and stats fit 80 columns', async (t) => {
+test('a column of equal cells becomes a note, and ls and stats fit 80 columns', async (t) => {
   for (const command of ['ls', 'stats']) {
     const { stdout } = await run([command, layers])
     for (const line of lines(stdout)) t.true(line.length <= 80, line)

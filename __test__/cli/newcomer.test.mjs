@@ -73,9 +73,9 @@ test('- is standard input', async (t) => {
   const converted = await fed(bytes, 'convert', '-', target)
   t.is(converted.code, 0, converted.stderr)
   t.is(openSync(target).size, 1)
-  const cut = await fed(bytes.subarray(0, 20), 'ls', '-')
-  t.is(cut.code, 2)
-  t.regex(cut.stderr, /\(ZT_TRUNCATED\)/)
+  const truncated = await fed(bytes.subarray(0, 20), 'ls', '-')
+  t.is(truncated.code, 2)
+  t.regex(truncated.stderr, /\(ZT_TRUNCATED\)/)
   t.regex((await fed(bytes, 'ls', '--join', '-', one)).stderr, /\(ZT_INVALID_ARG\)/)
 })
 

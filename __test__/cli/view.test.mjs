@@ -21,7 +21,7 @@ test('writes a report and says where', async (t) => {
   )
 })
 
-test('replaces a report of before, and nothing else unless told to', async (t) => {
+test('replaces an existing report, and other files only with --overwrite', async (t) => {
   const path = scratchPath('report.html')
   await run(['view', MODEL, '-o', path, '--no-stats'])
   t.is((await run(['view', MODEL, '-o', path, '--no-stats'])).code, 0)

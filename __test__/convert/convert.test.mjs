@@ -52,10 +52,10 @@ for (const { name, path, bytes } of vectors) {
       sameBytes(t, readFileSync(fromMemory), readFileSync(fromPath))
       const target = openSync(fromPath, { verify: true })
       const left = new Set(result.skipped.map(({ tensor }) => tensor))
-      const kept = [...source.values()].filter((tensor) => !left.has(tensor.name))
-      t.is(target.size, kept.length)
-      t.is(result.tensors, kept.length)
-      for (const [at, tensor] of kept.entries()) {
+      const remaining = [...source.values()].filter((tensor) => !left.has(tensor.name))
+      t.is(target.size, remaining.length)
+      t.is(result.tensors, remaining.length)
+      for (const [at, tensor] of remaining.entries()) {
         const copy = target.tensor(options.format === 'btf' ? String(at) : tensor.name)
         t.deepEqual(content(copy), content(tensor), tensor.name)
         // 1.2 has a dtype for each component and none for a composite whose layout is not known.

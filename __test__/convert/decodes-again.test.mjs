@@ -101,17 +101,17 @@ for (const folder of FOLDERS) {
         const left = new Set(skipped.map(({ tensor }) => tensor))
         const made = await open(to)
         const numbered = target === 'btf'
-        const kept = [...source.keys()].filter((key) => !left.has(key))
-        t.is(made.size, kept.length, name)
+        const remaining = [...source.keys()].filter((key) => !left.has(key))
+        t.is(made.size, remaining.length, name)
         const before = new Map(await sourceReadings(path, source))
-        for (const [at, key] of kept.entries()) {
+        for (const [at, key] of remaining.entries()) {
           const after = made.get(numbered ? String(at) : key)
           t.deepEqual(await reading(after), before.get(key), `${name}: ${key}`)
           converted += 1
         }
         t.true((await made.verify()).ok, name)
         made.close()
-        if (!numbered && kept.length > 0) {
+        if (!numbered && remaining.length > 0) {
           const { changed, removed } = await diff(path, to, { attributes: false })
           t.deepEqual(
             changed.map(({ name: key }) => key),

@@ -180,10 +180,10 @@ test('damage is never left out', async (t) => {
     await writer.addCsr('m', twoRows(1, 2))
   })
   const file = openSync(source)
-  const places = [file.tensor('a').components.get('data'), file.tensor('m').components.get('values')]
+  const components = [file.tensor('a').components.get('data'), file.tensor('m').components.get('values')]
   file.close()
   const { names, path } = scratchFolder()
-  for (const { offset } of places) {
+  for (const { offset } of components) {
     const bytes = readFileSync(source)
     bytes[offset] ^= 3
     const damaged = scratchFile(bytes, 'damaged.zt')
@@ -192,7 +192,7 @@ test('damage is never left out', async (t) => {
   }
 })
 
-test('components that a layout or format does not have are told before as well', async (t) => {
+test('components that a layout or format does not have are refused before anything is written', async (t) => {
   const data = new Float32Array(4)
   const source = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a', data)

@@ -107,7 +107,7 @@ test('damage in the middle of a large tensor is the same error as on loading, an
 test('the rules of sparse data are checked on large tensors too', async (t) => {
   const source = await written({ version: '1.0', digest: false }, (writer) => writer.addCsr('csr', csr))
   const file = openSync(source)
-  const places = Object.fromEntries(
+  const components = Object.fromEntries(
     [...file.tensor('csr').components].map(([role, { offset, byteLength }]) => [role, { offset, byteLength }]),
   )
   file.close()
@@ -118,7 +118,7 @@ test('the rules of sparse data are checked on large tensors too', async (t) => {
     ['indptr', /indptr falls|indptr must/],
   ]) {
     const bytes = Buffer.from(good)
-    bytes.writeBigUInt64LE(1n << 40n, places[role].offset + (role === 'indices' ? middle : 800))
+    bytes.writeBigUInt64LE(1n << 40n, components[role].offset + (role === 'indices' ? middle : 800))
     writeFileSync(source, bytes)
     const error = await rejectionOf(() => convert(source, scratchPath('target.zt')))
     t.is(error.code, 'ZT_BAD_SPARSE')

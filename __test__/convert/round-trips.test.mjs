@@ -85,7 +85,7 @@ const plain = (value) =>
 /** All that a file says, and the bytes of each component, in the order of the names. */
 function contents(path) {
   const file = openSync(path)
-  const told = [...file.values()].map((tensor) => ({
+  const tensors = [...file.values()].map((tensor) => ({
     name: tensor.name,
     dtype: tensor.dtype,
     shape: [...tensor.shape],
@@ -97,7 +97,7 @@ function contents(path) {
   }))
   const attributes = plain(file.attributes)
   file.close()
-  return { attributes, tensors: told.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+  return { attributes, tensors: tensors.sort((a, b) => (a.name < b.name ? -1 : 1)) }
 }
 
 // What every version of zTensor holds.
@@ -186,23 +186,23 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
     for (const [target, held] of Object.entries(holds)) {
       const how = target === 'safetensors' ? { format: 'safetensors' } : { version: target }
       const options = { ...how, strictAttributes: true }
-      const kept = tensors.filter(held)
+      const expected = tensors.filter(held)
       const lost = tensors.filter((tensor) => !held(tensor)).map(({ name }) => name)
       if (lost.length > 0) {
         const error = await rejectionOf(() => convert(path('a.zt'), path('refused'), options))
         t.deepEqual(error.cause.map(({ tensor }) => tensor).sort(), [...lost].sort(), target)
         t.false(names().includes('refused'))
       }
-      if (kept.length === 0) {
+      if (expected.length === 0) {
         const error = await rejectionOf(() => convert(path('a.zt'), path(target), { ...options, skip: true }))
         t.regex(error.message, /^no tensor is left: /)
         continue
       }
       const result = await convert(path('a.zt'), path(target), { ...options, skip: true })
-      t.is(result.tensors, kept.length)
+      t.is(result.tensors, expected.length)
       t.deepEqual(result.skipped.map(({ tensor }) => tensor).sort(), [...lost].sort(), target)
       // Indices are u64 in all of these, as they were given.
-      t.deepEqual(contents(path(target)).tensors, kept, target)
+      t.deepEqual(contents(path(target)).tensors, expected, target)
     }
   })
 }

@@ -54,25 +54,25 @@ const twice = (name, links, names, at = {}) => ({
 const sharedProblems = (count) => {
   const broken = h.message(12, Buffer.from([3, 0, 255, 0, 1, 0, 1, 0]))
   const own = header([h.space(2, 3), h.type(), h.contiguous(), h.continuation(1 << 20, 64 * broken.length)])
-  const places = Array.from({ length: count }, (_, at) => 8192 + at * own.length)
+  const offsets = Array.from({ length: count }, (_, at) => 8192 + at * own.length)
   return hdf5({
     block: h.superblock({ root: 1 << 19 }),
     at: {
-      ...Object.fromEntries(places.map((place) => [place, own])),
-      [1 << 19]: header(places.map((place) => link(`w${place}`, place))),
+      ...Object.fromEntries(offsets.map((offset) => [offset, own])),
+      [1 << 19]: header(offsets.map((offset) => link(`w${offset}`, offset))),
       [1 << 20]: Buffer.concat(Array(64).fill(broken)),
     },
   })
 }
 /** A dataset of [3, 2] that may grow to [3, 4], in chunks of [2, 2]: its second chunk is the third of the index. */
-const grown = (index, address, at = {}) =>
+const resizable = (index, address, at = {}) =>
   hdf5({
     header: header([h.growing([3, 2], [3, 4]), h.type(), h.chunked4([2, 2], index, address)]),
     data: Buffer.concat([f32s(1, 2, 3, 4), Buffer.alloc(16), f32s(5, 6, 0, 0), Buffer.alloc(16)]),
     at,
   })
 const of = (name, change, code) => refused(name, hdf5(change), code)
-const place = (name, layout, code, more) => unread(`layout: ${name}`, hdf5({ place: layout, ...more }), code)
+const badLayout = (name, layout, code, more) => unread(`layout: ${name}`, hdf5({ layout, ...more }), code)
 /** Chunks of [2, 2] in [2, 3]: the first two columns, and the last one with something behind it. */
 const CHUNKS = [f32s(1, 2, 4, 5), f32s(3, 0, 6, 0)]
 const CHUNK = CHUNKS[0].length
@@ -82,10 +82,10 @@ const two = (first = {}, second = {}) =>
     { offsets: [0, 2], address: DATA + CHUNK, size: CHUNK, ...second },
   ])
 const chunks = (change = {}, index = two()) =>
-  hdf5({ place: h.chunked([2, 2]), data: Buffer.concat(CHUNKS), ...change, at: { [INDEX]: index, ...change.at } })
+  hdf5({ layout: h.chunked([2, 2]), data: Buffer.concat(CHUNKS), ...change, at: { [INDEX]: index, ...change.at } })
 const filtered = (stored, ...list) =>
   hdf5({
-    place: h.chunked([2, 3]),
+    layout: h.chunked([2, 3]),
     more: [h.filters(...list)],
     data: stored,
     at: { [INDEX]: tree(2, [{ address: DATA, size: stored.length }]) },
@@ -114,24 +114,24 @@ export const cases = [
   ),
   opens('valid: behind a user block', Buffer.concat([Buffer.alloc(512), hdf5()])),
   opens('valid: big-endian', hdf5({ kind: TYPES.big, data: Buffer.from(h.ELEMENTS).swap32() })),
-  opens('valid: compact', hdf5({ place: h.compact(h.ELEMENTS) })),
+  opens('valid: compact', hdf5({ layout: h.compact(h.ELEMENTS) })),
   opens('valid: in chunks', chunks()),
   opens('valid: a tree of two levels', chunks({ at: { 3328: two() } }, tree(2, [{ address: 3328 }], { level: 1 }))),
   opens('valid: a chunk outside of the dataset is left', chunks({}, two({}, { offsets: [0, 2] }))),
   opens('valid: chunks that were never written', chunks({ more: [h.fill(f32s(9))] }, tree(2, [{ address: DATA, size: CHUNK }])), {
     data: { w: [1, 2, 9, 4, 5, 9] },
   }),
-  opens('valid: data that was never written', hdf5({ place: h.contiguous(NONE, 0), more: [h.fill(f32s(7))] }), {
+  opens('valid: data that was never written', hdf5({ layout: h.contiguous(NONE, 0), more: [h.fill(f32s(7))] }), {
     data: { w: [7, 7, 7, 7, 7, 7] },
   }),
-  opens('valid: no index at all', hdf5({ place: h.chunked([2, 2], NONE) }), { data: { w: [0, 0, 0, 0, 0, 0] } }),
-  opens('valid: one chunk, layout 4', hdf5({ place: h.chunked4([2, 3], [[1]], DATA) })),
-  opens('valid: implicit chunks', hdf5({ place: h.chunked4([1, 3], [[2]], DATA) })),
+  opens('valid: no index at all', hdf5({ layout: h.chunked([2, 2], NONE) }), { data: { w: [0, 0, 0, 0, 0, 0] } }),
+  opens('valid: one chunk, layout 4', hdf5({ layout: h.chunked4([2, 3], [[1]], DATA) })),
+  opens('valid: implicit chunks', hdf5({ layout: h.chunked4([1, 3], [[2]], DATA) })),
   opens('valid: chunks at the edge without filters', (() => {
     const first = deflateSync(CHUNKS[0])
-    const place = h.chunked([2, 2])
+    const layout = h.chunked([2, 2])
     return hdf5({
-      place,
+      layout,
       more: [h.filters([1, 6])],
       data: Buffer.concat([first, CHUNKS[1]]),
       at: {
@@ -192,7 +192,7 @@ export const cases = [
     ['a link beyond the end', 1 << 30, 'ZT_TRUNCATED'],
     ['a link to no address', NONE, 'ZT_TRUNCATED'],
   ].map(([name, address, code]) => lost(name, hdf5({ root: header([link('w', address)]) }), code)),
-  lost('an item vanishes: a link that is cut off beside others', hdf5({ root: header([link('w', DATASET), h.message(6, Buffer.from([1, 0, 200, 1]))]) }), 'ZT_TRUNCATED', { names: ['w'], data: { w: VALUES } }),
+  lost('an item vanishes: a link that is cut off next to others', hdf5({ root: header([link('w', DATASET), h.message(6, Buffer.from([1, 0, 200, 1]))]) }), 'ZT_TRUNCATED', { names: ['w'], data: { w: VALUES } }),
   lost('an item vanishes: an empty object header', hdf5({ header: header([]) }), 'ZT_BAD_INDEX'),
   lost('an item vanishes: an object header of zeros', hdf5({ header: Buffer.alloc(64) }), 'ZT_BAD_INDEX'),
   lost('an item vanishes: a header that ends before its messages', hdf5({ header: header([h.space(2, 3), h.type(), h.contiguous()], { size: 0 }) }), 'ZT_BAD_INDEX'),
@@ -245,31 +245,31 @@ export const cases = [
   skipped('shape: a product beyond 2^64', { dims: [1n << 40n, 1n << 40n] }),
   skipped('shape: a dimension of 2^60', { dims: [1n << 60n] }),
   skipped('shape: 65 dimensions', { dims: Array(65).fill(1) }),
-  place('contiguous and too short', h.contiguous(DATA, 23), 'ZT_TRUNCATED'),
-  place('contiguous and beyond the end', h.contiguous(DATA + 4), 'ZT_TRUNCATED'),
-  place('contiguous at the end of all addresses', h.contiguous(-2n, 24), 'ZT_TRUNCATED'),
-  place('compact and too short', h.compact(h.ELEMENTS.subarray(0, 20)), 'ZT_TRUNCATED'),
-  place('compact and beyond its message', h.compact(h.ELEMENTS, 500), 'ZT_TRUNCATED'),
-  { name: 'layout: an unknown class', bytes: hdf5({ place: h.layout([3, 9]) }), names: [], warnings: warned('ZT_WARN_SKIPPED') },
-  place('chunks of another rank', h.chunked([2]), 'ZT_BAD_INDEX'),
-  place('chunks of no elements', h.chunked([0, 2]), 'ZT_BAD_INDEX'),
-  place('chunks of 4 GiB', h.chunked([65_536, 65_536]), 'ZT_BAD_INDEX'),
-  place('implicit chunks beyond the end', h.chunked4([2, 2], [[2]], DATA), 'ZT_TRUNCATED'),
-  place('one chunk beyond the end', h.chunked4([2, 3], [[1]], DATA + 4), 'ZT_TRUNCATED'),
-  place('a fixed array that is none', h.chunked4([2, 2], [[3, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
-  place('an extensible array that is none', h.chunked4([2, 2], [[4, 32, 4, 4, 16, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
-  place('a tree of version 2 that is none', h.chunked4([2, 2], [[5, 0, 0, 0, 0, 0, 0]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  badLayout('contiguous and too short', h.contiguous(DATA, 23), 'ZT_TRUNCATED'),
+  badLayout('contiguous and beyond the end', h.contiguous(DATA + 4), 'ZT_TRUNCATED'),
+  badLayout('contiguous at the end of all addresses', h.contiguous(-2n, 24), 'ZT_TRUNCATED'),
+  badLayout('compact and too short', h.compact(h.ELEMENTS.subarray(0, 20)), 'ZT_TRUNCATED'),
+  badLayout('compact and beyond its message', h.compact(h.ELEMENTS, 500), 'ZT_TRUNCATED'),
+  { name: 'layout: an unknown class', bytes: hdf5({ layout: h.layout([3, 9]) }), names: [], warnings: warned('ZT_WARN_SKIPPED') },
+  badLayout('chunks of another rank', h.chunked([2]), 'ZT_BAD_INDEX'),
+  badLayout('chunks of no elements', h.chunked([0, 2]), 'ZT_BAD_INDEX'),
+  badLayout('chunks of 4 GiB', h.chunked([65_536, 65_536]), 'ZT_BAD_INDEX'),
+  badLayout('implicit chunks beyond the end', h.chunked4([2, 2], [[2]], DATA), 'ZT_TRUNCATED'),
+  badLayout('one chunk beyond the end', h.chunked4([2, 3], [[1]], DATA + 4), 'ZT_TRUNCATED'),
+  badLayout('a fixed array that is none', h.chunked4([2, 2], [[3, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  badLayout('an extensible array that is none', h.chunked4([2, 2], [[4, 32, 4, 4, 16, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  badLayout('a tree of version 2 that is none', h.chunked4([2, 2], [[5, 0, 0, 0, 0, 0, 0]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
   opens(
-    'valid: a fixed array of a dataset that may grow',
-    grown([[3, 10]], INDEX, {
+    'valid: a fixed array of a resizable dataset',
+    resizable([[3, 10]], INDEX, {
       [INDEX]: h.fixedHeader(4, INDEX + 64),
       [INDEX + 64]: h.fixedBlock(INDEX, h.u64(DATA), h.u64(NONE), h.u64(DATA + 32), h.u64(NONE)),
     }),
   ),
-  opens('valid: implicit chunks of a dataset that may grow', grown([[2]], DATA)),
+  opens('valid: implicit chunks of a resizable dataset', resizable([[2]], DATA)),
   unread(
     'chunks: a fixed array of more elements than chunks',
-    grown([[3, 10]], INDEX, { [INDEX]: h.fixedHeader(1n << 27n, INDEX + 64) }),
+    resizable([[3, 10]], INDEX, { [INDEX]: h.fixedHeader(1n << 27n, INDEX + 64) }),
     'ZT_BAD_INDEX',
   ),
   {
@@ -284,19 +284,19 @@ export const cases = [
     names: ['w'],
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_TRUNCATED' }, ...failing('ZT_TRUNCATED', 'w')],
   },
-  unread('chunks: two in one place', chunks({}, two({}, { offsets: [0, 0] })), 'ZT_BAD_INDEX'),
+  unread('chunks: two with the same offset', chunks({}, two({}, { offsets: [0, 0] })), 'ZT_BAD_INDEX'),
   unread('chunks: beyond the end', chunks({}, two({}, { address: DATA + CHUNK + 4 })), 'ZT_TRUNCATED'),
   unread('chunks: at the end of all addresses', chunks({}, two({}, { address: -2n })), 'ZT_TRUNCATED'),
   unread('chunks: no tree', chunks({}, tree(2, [], { signature: 'TRUE' })), 'ZT_BAD_INDEX'),
   unread('chunks: a tree of groups', chunks({}, tree(2, [{ address: DATA }], { kind: 0 })), 'ZT_BAD_INDEX'),
   unread('chunks: a tree in itself', chunks({}, tree(2, [{ address: INDEX }], { level: 1 })), 'ZT_BAD_INDEX'),
-  unread('chunks: the tree beyond the end', hdf5({ place: h.chunked([2, 2], 1 << 30) }), 'ZT_TRUNCATED'),
-  unread('a fill value of another size', hdf5({ place: h.contiguous(NONE, 0), more: [h.fill(Buffer.alloc(3))] }), 'ZT_BAD_INDEX'),
+  unread('chunks: the tree beyond the end', hdf5({ layout: h.chunked([2, 2], 1 << 30) }), 'ZT_TRUNCATED'),
+  unread('a fill value of another size', hdf5({ layout: h.contiguous(NONE, 0), more: [h.fill(Buffer.alloc(3))] }), 'ZT_BAD_INDEX'),
   damaged('filters: an unknown one', filtered(DEFLATED, [32_001]), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
   {
     name: 'filters: an unknown one, and a damaged index of chunks',
     bytes: hdf5({
-      place: h.chunked([2, 3]),
+      layout: h.chunked([2, 3]),
       more: [h.filters([32_001])],
       at: { [INDEX]: tree(2, [{ address: DATA, size: 24 }], { signature: 'TRUE' }) },
     }),
@@ -312,16 +312,16 @@ export const cases = [
   damaged('filters: a checksum that is wrong', filtered(Buffer.concat([h.ELEMENTS, Buffer.from([1, 2, 3, 4])]), [3]), 'ZT_DIGEST_MISMATCH'),
   damaged('filters: lzf that is damaged', filtered(Buffer.from([0x20, 0x00, 0x00, 0x01]), [32_000, 4, 1, 24]), 'ZT_DECODE'),
   damaged('data in other files', hdf5({ more: [h.externalFiles()] }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
-  damaged('data in other datasets', hdf5({ place: h.layout([4, 3], h.u64(0), [0, 0, 0, 0]) }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
+  damaged('data in other datasets', hdf5({ layout: h.layout([4, 3], h.u64(0), [0, 0, 0, 0]) }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
   {
     name: 'much data of a small file that was never written',
-    bytes: hdf5({ dims: [1 << 15, 1 << 15], place: h.chunked([1, 1], NONE) }),
+    bytes: hdf5({ dims: [1 << 15, 1 << 15], layout: h.chunked([1, 1], NONE) }),
     names: ['w'],
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }],
   },
   {
     name: 'much data that was never written',
-    bytes: hdf5({ dims: [1 << 20, 1 << 20], place: h.chunked([1024, 1024], NONE) }),
+    bytes: hdf5({ dims: [1 << 20, 1 << 20], layout: h.chunked([1024, 1024], NONE) }),
     names: ['w'],
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }],
   },

@@ -191,17 +191,17 @@ export const cases = [
   refused('sparse: a shape beyond 64 bits', model({ sparse: [sparse(W, COORDS, [2 ** 40, 2 ** 40])] }), 'ZT_BAD_SHAPE'),
   refused('sparse: values that lack bytes', model({ sparse: [sparse({ dims: [2] }, COORDS, [2, 3])] }), 'ZT_BAD_SHAPE', { error: { tensor: 'w' } }),
 
-  // Told by its bytes
+  // Detected by its bytes
   { name: 'no model: too few bytes', bytes: Buffer.from([8, 1]), code: 'ZT_TRUNCATED' },
   { name: 'no model: a version and no graph', bytes: Buffer.concat([int(1, 8), bytes(2, 'nobody at all')]), code: 'ZT_BAD_MAGIC' },
-  opens('told: a graph and no version', bytes(7, graph({ tensors: [tensor(W)] }))),
-  opens('told: a graph of a node and no version', bytes(7, graph(constant('value', bytes(5, tensor({ ...W, name: '' })))))),
-  opens('told: no version, operators and a producer', Buffer.concat([bytes(2, 'nobody'), bytes(7, graph({ tensors: [tensor(W)] })), bytes(8, [int(2, 17)])])),
-  opens('told: a field of a later version first', Buffer.concat([bytes(1000, 'later'), one(W)])),
-  opens('told: a number of a later version first, no version', Buffer.concat([int(77, 1), bytes(7, graph({ tensors: [tensor(W)] }))])),
-  opens('told: a field of a later version behind', Buffer.concat([one(W), bytes(99, 'x')])),
-  opens('told: a group first', Buffer.concat([Buffer.from([0x9b, 0x06, 0x08, 1, 0x9c, 0x06]), one(W)])),
-  opens('told: groups in a group, and one in the tensor', Buffer.concat([Buffer.from([0x0b, 0x13, 0x1a, 1, 65, 0x14, 0x0c]), one({ ...W, more: [Buffer.from([0x9b, 0x06, 0x9c, 0x06])] })])),
+  opens('detected: a graph and no version', bytes(7, graph({ tensors: [tensor(W)] }))),
+  opens('detected: a graph of a node and no version', bytes(7, graph(constant('value', bytes(5, tensor({ ...W, name: '' })))))),
+  opens('detected: no version, operators and a producer', Buffer.concat([bytes(2, 'nobody'), bytes(7, graph({ tensors: [tensor(W)] })), bytes(8, [int(2, 17)])])),
+  opens('detected: a field of a later version first', Buffer.concat([bytes(1000, 'later'), one(W)])),
+  opens('detected: a number of a later version first, no version', Buffer.concat([int(77, 1), bytes(7, graph({ tensors: [tensor(W)] }))])),
+  opens('detected: a field of a later version behind', Buffer.concat([one(W), bytes(99, 'x')])),
+  opens('detected: a group first', Buffer.concat([Buffer.from([0x9b, 0x06, 0x08, 1, 0x9c, 0x06]), one(W)])),
+  opens('detected: groups in a group, and one in the tensor', Buffer.concat([Buffer.from([0x0b, 0x13, 0x1a, 1, 65, 0x14, 0x0c]), one({ ...W, more: [Buffer.from([0x9b, 0x06, 0x9c, 0x06])] })])),
   ...Object.entries({
     'no version, and no more than a name in the graph': bytes(7, [bytes(2, 'x')]),
     'no version, and a graph of something else': bytes(7, [bytes(5, [int(2, 1000), bytes(9, 'x')])]),
@@ -233,7 +233,7 @@ export const cases = [
     'a name that is not UTF-8': [{ ...W, name: Buffer.from([0xff]) }, 'ZT_BAD_INDEX'],
     'raw data that goes beyond it': [{ more: [bytes(9, RAW, 1000)] }, 'ZT_BAD_INDEX'],
   }).map(([name, [of, code]]) => ({
-    name: `damaged: ${name}, beside another tensor`,
+    name: `damaged: ${name}, next to another tensor`,
     bytes: model({ tensors: [tensor({ name: 'x', ...of }), tensor(W)] }),
     ...spared(code, Buffer.isBuffer(of.name) ? 'initializer.0' : 'x'),
   })),
@@ -241,7 +241,7 @@ export const cases = [
     'packed floats that are no whole number': ['value_floats', bytes(7, Buffer.alloc(5)), 'ZT_BAD_INDEX'],
     'packed numbers that do not end': ['value_ints', bytes(8, Buffer.from([1, 0x80])), 'ZT_BAD_INDEX'],
   }).map(([name, [attributeName, field, code]]) => ({
-    name: `damaged: a constant of ${name}, beside another tensor`,
+    name: `damaged: a constant of ${name}, next to another tensor`,
     bytes: model({ tensors: [tensor(W)], nodes: [node({ type: 'Constant', outputs: ['x'], attributes: [attribute(attributeName, field)] })] }),
     ...spared(code, 'x'),
   })),
@@ -251,12 +251,12 @@ export const cases = [
     ...spared('ZT_BAD_SHAPE', 'initializer.0', 'initializer.1'),
   },
   {
-    name: 'damaged: a sparse tensor, beside another tensor',
+    name: 'damaged: a sparse tensor, next to another tensor',
     bytes: model({ tensors: [tensor(W)], sparse: [sparse({ ...W, name: 'x' }, COORDS, [-2, 3])] }),
     ...spared('ZT_BAD_SHAPE', 'x'),
   },
   {
-    name: 'damaged: a tensor of a subgraph, beside another tensor',
+    name: 'damaged: a tensor of a subgraph, next to another tensor',
     bytes: model({ tensors: [tensor(W)], nodes: [node({ name: 'n', attributes: [attribute('g', bytes(6, graph({ tensors: [tensor({ name: 'x', dims: [-1] })] })))] })] }),
     ...spared('ZT_BAD_SHAPE', 'n.g.x'),
   },

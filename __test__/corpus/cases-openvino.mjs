@@ -56,7 +56,7 @@ export const cases = [
     warnings: [{ code: 'ZT_WARN_SKIPPED' }],
   },
   {
-    name: 'more values than may be told',
+    name: 'more values than the limit',
     bytes: model([empty()], { more: [element('rt_info', {}, ...Array.from({ length: 9 }, (_, at) => element(`a${at}`, { value: at })))] }),
     options: { maxAttributeValues: 40 },
     names: ['w'],
@@ -87,7 +87,7 @@ export const cases = [
   { ...wrong('no size', {}, 'ZT_BAD_INDEX'), bytes: Buffer.from(`${model([constant()])}`.replace(' size="8"', '')) },
   refused('version 7', model([], { version: 7 }), 'ZT_UNSUPPORTED_VERSION', { rule: true }),
   refused('version 12', model([], { version: 12 }), 'ZT_UNSUPPORTED_VERSION'),
-  { name: 'version 7, as it is told', bytes: model([], { version: 7 }), code: 'ZT_UNSUPPORTED_VERSION' },
+  { name: 'version 7, from its attribute', bytes: model([], { version: 7 }), code: 'ZT_UNSUPPORTED_VERSION' },
   refused('no version', model([], { version: null }), 'ZT_BAD_MAGIC'),
   refused('a version of two numbers', model([], { version: '1.20' }), 'ZT_BAD_MAGIC'),
   refused('another root', '<model name="a" version="11"/>', 'ZT_BAD_MAGIC'),

@@ -102,7 +102,7 @@ export const cases = [
   opens('valid: a key that is set twice counts once', holding([text('w'), W])),
   opens('valid: more opcodes than attributes may have values', saved(pickle('N0'.repeat(2000), dict([text('w'), W]))), { options: { maxAttributeValues: 10 } }),
   opens('valid: a list in itself', holding([text('l'), cat(']q\x00h\x00a')])),
-  opens('valid: a dict in itself beside a tensor', saved(pickle('}q\x00(', text('self'), 'h\x00', text('w'), W, 'u'))),
+  opens('valid: a dict in itself, and a tensor', saved(pickle('}q\x00(', text('self'), 'h\x00', text('w'), W, 'u'))),
   opens('valid: lists nested deeper than any', holding([text('deep'), cat(']'.repeat(NESTED), 'a'.repeat(NESTED - 1))]), { warnings: [SKIPPED] }),
   opens('valid: tuples nested deeper than any', holding([text('deep'), cat('N', '\x85'.repeat(NESTED))]), { warnings: [SKIPPED] }),
   opens('valid: attributes that multiply', holding([text('bomb'), doubled(60, int(1))]), { warnings: [SKIPPED] }),
@@ -160,7 +160,7 @@ export const cases = [
   torch('arguments of other kinds', rebuilt(text('x'), int(0), tuple(), tuple(), FALSE, ordered()), 'ZT_BAD_INDEX'),
   torch('a shape of texts', rebuilt(storage('0'), int(0), tuple(text('a')), tuple(int(1)), FALSE, ordered()), 'ZT_BAD_INDEX'),
   torch('sparse indices of floats', call('torch._utils', '_rebuild_sparse_tensor', global('torch', 'sparse_coo'), tuple(tensor('0', [1, 4], [4, 1]), tensor('0', [4], [1]), tuple(int(4)))), 'ZT_BAD_DTYPE', { tensor: 'w' }),
-  torch('a NumPy array that lacks bytes', build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(4)), call('numpy', 'dtype', text('f4'), FALSE, TRUE), FALSE, bytes(f32s(1)))), 'ZT_BAD_SHAPE'),
+  torch('a NumPy array with missing bytes', build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(4)), call('numpy', 'dtype', text('f4'), FALSE, TRUE), FALSE, bytes(f32s(1)))), 'ZT_BAD_SHAPE'),
 
   // One odd tensor leaves the others
   ...Object.entries({
@@ -232,7 +232,7 @@ export const cases = [
     'no arguments': [rebuilt(), 'ZT_BAD_INDEX'],
     'sparse indices of floats': [call('torch._utils', '_rebuild_sparse_tensor', global('torch', 'sparse_coo'), tuple(tensor('0', [1, 4], [4, 1]), tensor('0', [4], [1]), tuple(int(4)))), 'ZT_BAD_DTYPE'],
   }).map(([name, [x, code]]) => ({
-    name: `damaged: ${name} beside another tensor`,
+    name: `damaged: ${name} next to another tensor`,
     bytes: saved(pickle(dict([text('x'), x], [text('w'), W]))),
     names: ['w'],
     data: { w: VALUES },
@@ -244,7 +244,7 @@ export const cases = [
     ],
   })),
   {
-    name: 'damaged: a storage that lacks elements, a tensor in those that it has',
+    name: 'damaged: a storage with missing elements, a tensor in the others',
     bytes: saved(pickle(dict([text('w'), tensor('0', [2, 2], [2, 1], { numel: 5 })]))),
     names: ['w'],
     data: { w: VALUES },
@@ -312,7 +312,7 @@ export const cases = [
   },
   { name: 'keys: a tensor alone has none', bytes: saved(pickle(W)), names: ['tensor'], data: { tensor: VALUES } },
   {
-    name: 'keys: lone surrogates stay apart',
+    name: 'keys: lone surrogates stay separate',
     bytes: saved(pickle(dict([cat('X', le(4, 4), Buffer.from([0x61, 0xed, 0xb2, 0x80])), W], [cat('X', le(4, 4), Buffer.from([0x61, 0xed, 0xb2, 0x81])), W]))),
     names: ['a\\udc80', 'a\\udc81'],
   },

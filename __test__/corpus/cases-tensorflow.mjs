@@ -55,8 +55,8 @@ const changed = (at, byte) => {
 /** An index without any entry that makes sense. */
 const odd = (name, of, code, error) => refused(`nothing but a damaged entry: ${name}`, of, code, error)
 const one = (name, of, code, error) => odd(name, checkpoint({ w: of }), code, { tensor: 'w', ...error })
-const beside = (name, of) => ({
-  name: `a damaged entry beside another: ${name}`,
+const damagedEntry = (name, of) => ({
+  name: `a damaged entry next to another: ${name}`,
   bytes: checkpoint({ v: W, w: of }),
   names: ['v'],
   warnings: [GONE, { code: 'ZT_WARN_DAMAGED', tensor: 'w' }],
@@ -93,7 +93,7 @@ export const cases = [
   notAssembled('the last is missing', [3], [[[0, 1]], [[1, 1]]], [half(0), half(1)]),
   notAssembled('they overlap', [2], [[[0, 2]], [[1, 1]]], [[part('w', [[0, 2]]), W], half(1)]),
 
-  // Told by its bytes
+  // Detected by its bytes
   refused('cut off before the magic', plain.subarray(0, -4), ['ZT_BAD_MAGIC', 'ZT_TRUNCATED']),
   refused('cut off in the first block', plain.subarray(0, 30), 'ZT_TRUNCATED'),
   refused('another magic', table([block([HEAD])], { magic: Buffer.from('notmagic') }), 'ZT_BAD_MAGIC'),
@@ -109,7 +109,7 @@ export const cases = [
   refused('a negative number of files', checkpoint({}, { head: header({ shards: -1 }) }), 'ZT_BAD_INDEX', { rule: true }),
 
   // LevelDB table format: Footer
-  refused('places that fill the footer', Buffer.concat([plain.subarray(0, -48), Buffer.alloc(40, 0xff), MAGIC]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
+  refused('handles that fill the footer', Buffer.concat([plain.subarray(0, -48), Buffer.alloc(40, 0xff), MAGIC]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   refused('a block list beyond the file', Buffer.concat([plain.subarray(0, -48), Buffer.from([0, 0, 0xff, 0xff, 0x7f, 1]), Buffer.alloc(34), MAGIC]), 'ZT_TRUNCATED', { rule: true }),
 
   // LevelDB table format: block
@@ -126,8 +126,8 @@ export const cases = [
   refused('a key that appears twice', table([block([HEAD, ['w', W], ['w', W]])]), 'ZT_BAD_INDEX', { rule: true }),
   refused('keys out of order in two blocks', table([block([HEAD, ['w', W]]), block([['v', W]])]), 'ZT_BAD_INDEX', { rule: true }),
   refused('a block that appears twice', table([block([HEAD, ['w', W]])], { handles: ([first]) => [first, first] }), 'ZT_BAD_INDEX', { rule: true }),
-  refused('the place of a block that is none', table([block([HEAD])], { handles: () => [Buffer.from([0])] }), 'ZT_BAD_INDEX', { rule: true }),
-  refused('the place of a block and more', table([block([HEAD])], { handles: () => [Buffer.from([0, 9, 1])] }), 'ZT_BAD_INDEX', { rule: true }),
+  refused('the handle of a block is no handle', table([block([HEAD])], { handles: () => [Buffer.from([0])] }), 'ZT_BAD_INDEX', { rule: true }),
+  refused('the handle of a block and more bytes', table([block([HEAD])], { handles: () => [Buffer.from([0, 9, 1])] }), 'ZT_BAD_INDEX', { rule: true }),
   refused('a block beyond the file', table([block([HEAD])], { handles: ([first]) => [first, { offset: 2 ** 40, size: 9 }] }), 'ZT_TRUNCATED', { rule: true, offset: 2 ** 40 }),
   refused('a block of all bytes', table([block([HEAD])], { handles: ([first]) => [first, { offset: 20, size: 2n ** 64n - 1n }] }), ['ZT_TRUNCATED', 'ZT_BAD_INDEX'], { rule: true }),
   refused('more than is allowed', plain, 'ZT_LIMIT', {}, { maxIndexBytes: 100 }),
@@ -150,10 +150,10 @@ export const cases = [
   one('a file that there is not', tensor({ shard: 1 }), 'ZT_BAD_INDEX', { tensor: 'w', rule: true, offset: true }),
   one('a negative file', tensor({ shard: -1 }), 'ZT_BAD_INDEX', { tensor: 'w' }),
 
-  beside('a message that is none', Buffer.from([0x0f])),
-  beside('a shape beyond 64 bits', tensor({ shape: [2 ** 40, 2 ** 40] })),
-  beside('a file that there is not', tensor({ shard: 1 })),
-  beside('a part that there is not', tensor({ shape: [2], slices: [[[0, 1]], [[1, 1]]] })),
+  damagedEntry('a message that is none', Buffer.from([0x0f])),
+  damagedEntry('a shape beyond 64 bits', tensor({ shape: [2 ** 40, 2 ** 40] })),
+  damagedEntry('a file that there is not', tensor({ shard: 1 })),
+  damagedEntry('a part that there is not', tensor({ shape: [2], slices: [[[0, 1]], [[1, 1]]] })),
 
   // tensor_slice.proto
   odd('parts: an entry that there is not', parts([2], [[[0, 1]], [[1, 1]]], [half(0)]), 'ZT_BAD_INDEX'),

@@ -46,7 +46,7 @@ export const cases = [
   opens('quantized in a way of its own', quantized({ 4: u8(1), 5: table({}) }), OTHER),
   opens('quantized by blocks', quantized({ 4: u8(2), 5: table({ 0: uint(0), 2: uint(32) }) }), OTHER),
   opens('quantized by blocks, of whose scales there are none', quantized({ 4: u8(2), 5: table({ 0: uint(9) }) }), OTHER),
-  opens('quantized by blocks that are not told', quantized({ 4: u8(2) }), OTHER),
+  opens('quantized by blocks of an unknown size', quantized({ 4: u8(2) }), OTHER),
   opens('a sparse level', sparse(COMPRESSED), OTHER),
   opens('quantized along several dimensions', quantized({ 4: u8(3), 5: table({}) }), OTHER),
   { name: 'no data', bytes: model([tensor({ buffer: 0 }), tensor({ buffer: 2 })], [...BUFFERS, table({})]), names: [] },

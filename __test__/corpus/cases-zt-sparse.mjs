@@ -63,7 +63,7 @@ export const cases = [
   dense('valid: coo of three dimensions', coo10({ coords: u64s(0, 1, 1, 0, 0, 1, 0, 1, 0) }, { shape: [2, 2, 2] }), 'coo', [10, 0, 0, 0, 0, 20, 30, 0]),
   dense('valid: csr, all three compressed', csr10({ values: frame(CSR.values), indices: frame(CSR.indices), indptr: frame(CSR.indptr) }, { overrides: { values: { encoding: 'zstd' }, indices: { encoding: 'zstd' }, indptr: { encoding: 'zstd' } } }), 'csr'),
   dense('valid: coo, both compressed', coo10({ values: frame(COO.values), coords: frame(COO.coords) }, { overrides: { values: { encoding: 'zstd' }, coords: { encoding: 'zstd' } } }), 'coo'),
-  { name: 'valid: coo over more places than 2^53, fewer than 2^64', bytes: coo10({}, { shape: [2 ** 31, 2 ** 31] }), names: ['m'], uses: [{ call: 'coo', tensor: 'm' }, { call: 'toDense', tensor: 'm', as: 'coo', code: 'ZT_LIMIT' }] },
+  { name: 'valid: coo of more elements than 2^53, fewer than 2^64', bytes: coo10({}, { shape: [2 ** 31, 2 ** 31] }), names: ['m'], uses: [{ call: 'coo', tensor: 'm' }, { call: 'toDense', tensor: 'm', as: 'coo', code: 'ZT_LIMIT' }] },
 
   // roles
   ...['values', 'indices', 'indptr'].map((role) => refused(`csr without ${role}`, csr10({ [role]: undefined }), 'ZT_BAD_LAYOUT', { tensor: 'm', rule: true })),

@@ -39,7 +39,7 @@ export const cases = [
   { name: 'magic off by its last bit', bytes: zt10({}, { magic: Buffer.from('ZTEN1001') }), code: 'ZT_BAD_MAGIC' },
 
   // §6 step 2, §7.1: the size of the index. A truncated file ends in bytes that are no size, so a size that the file has no
-  // room for is ZT_TRUNCATED however large; open/large.test.mjs has one that fits, and is past the limit.
+  // space for is ZT_TRUNCATED however large; open/large.test.mjs has one that fits, and is past the limit.
   { name: 'index one byte larger than fits', bytes: zt10({}, { size: zt10({}).length - 15 }), code: 'ZT_TRUNCATED' },
   { name: 'index as large as the file', bytes: zt10({}, { size: zt10({}).length }), code: 'ZT_TRUNCATED' },
   { name: 'index of exactly 1 GiB in a small file', bytes: zt10({}, { size: 1n << 30n }), code: 'ZT_TRUNCATED' },

@@ -110,5 +110,5 @@ export const cases = [
     ],
   },
   { name: 'root of 1.2 with the magic of 0.1', bytes: zt12({}, { magic: Buffer.from('ZTEN0001') }), code: ['ZT_TRUNCATED', 'ZT_BAD_INDEX', 'ZT_LIMIT'] },
-  opens('valid: 1.0 beside it, for the same tensor', zt10({ w: square10() })),
+  opens('valid: 1.0 in addition, for the same tensor', zt10({ w: square10() })),
 ]

@@ -184,9 +184,9 @@ export const cases = [
   refused('shard with a malformed digest', table({ base: shard({ digest: 'xxh3:ABCD' }) }), 'ZT_BAD_DIGEST', true),
   refused('shard smaller than any file', table({ base: shard({ size: 47 }) }), 'ZT_BAD_INDEX', RULE.shards),
   refused('a part in a shard without a table', data({ shard: 'base' }), 'ZT_BAD_INDEX', RULE.part, IN_DATA),
-  refused('a part in a shard that the table lacks', file({ blobs, manifest: { objects: { w: dense('u8', [8], 4096, 8, { shard: 'other' }) }, shards: { base: shard() } } }), 'ZT_BAD_INDEX', RULE.part, IN_DATA),
+  refused('a part in a shard that is not in the table', file({ blobs, manifest: { objects: { w: dense('u8', [8], 4096, 8, { shard: 'other' }) }, shards: { base: shard() } } }), 'ZT_BAD_INDEX', RULE.part, IN_DATA),
   refused('a part beyond its shard', file({ manifest: { objects: { w: dense('u8', [8], 1 << 20, 8, { shard: 'base' }) }, shards: { base: shard() } } }), 'ZT_OUT_OF_BOUNDS', RULE.blobs, IN_DATA),
   refused("a part over its shard's footer", file({ manifest: { objects: { w: dense('u8', [4096], (1 << 20) - 4096, 4096, { shard: 'base' }) }, shards: { base: shard() } } }), 'ZT_OUT_OF_BOUNDS', RULE.blobs, IN_DATA),
   refused('parts that overlap in their shard', two(dense('u8', [8192], 4096, 8192, { shard: 'base' }), dense('u8', [8], 8192, 8, { shard: 'base' }), { shards: { base: shard() } }), 'ZT_BAD_INDEX', RULE.blobs, { tensor: 'b' }),
-  refused('the size of a manifest in the place of its offset', Buffer.concat([VALID.subarray(0, -40), u64(8), VALID.subarray(-32)]), 'ZT_BAD_INDEX', RULE.blobs),
+  refused('the size of a manifest instead of its offset', Buffer.concat([VALID.subarray(0, -40), u64(8), VALID.subarray(-32)]), 'ZT_BAD_INDEX', RULE.blobs),
 ]

@@ -12,15 +12,15 @@ export const deflated = { store: (chunk) => deflateSync(chunk), more: [filters([
 export function hdf5Chunks(shape, chunk, bytes, { store = (one) => one, more = [] } = {}) {
   const counts = shape.map((size, dim) => Math.ceil(size / chunk[dim]))
   const product = (sizes) => sizes.reduce((total, size) => total * size, 1)
-  const place = (at, sizes) => sizes.map((size, dim) => Math.floor(at / product(sizes.slice(dim + 1))) % size)
+  const unravel = (at, sizes) => sizes.map((size, dim) => Math.floor(at / product(sizes.slice(dim + 1))) % size)
   const children = []
   const parts = []
   let address = DATA
   for (let nth = 0; nth < product(counts); nth++) {
-    const offsets = place(nth, counts).map((at, dim) => at * chunk[dim])
+    const offsets = unravel(nth, counts).map((at, dim) => at * chunk[dim])
     const elements = Buffer.alloc(product(chunk) * 4, 0xee)
     for (let at = 0; at < product(chunk); at++) {
-      const index = place(at, chunk).map((i, dim) => i + offsets[dim])
+      const index = unravel(at, chunk).map((i, dim) => i + offsets[dim])
       if (index.some((i, dim) => i >= shape[dim])) continue
       const from = index.reduce((flat, i, dim) => flat * shape[dim] + i, 0)
       bytes.copy(elements, at * 4, from * 4, from * 4 + 4)
@@ -36,7 +36,7 @@ export function hdf5Chunks(shape, chunk, bytes, { store = (one) => one, more = [
   const layoutMessage = layout(3, 2, shape.length + 1, u64, ...sizes)
   return hdf5({
     root: header([link('w', DATASET)]),
-    header: dataset({ dims: shape, kind: INT32, place: layoutMessage, more }),
+    header: dataset({ dims: shape, kind: INT32, layout: layoutMessage, more }),
     data: Buffer.alloc(0),
     at: { [INDEX]: tree(shape.length, children), [DATA]: Buffer.concat(parts), [ROOT]: header([link('w', DATASET)]) },
   })

@@ -146,9 +146,9 @@ export const superblock = ({ version = 0, sizes = [8, 8], root = ROOT, end = 0 }
     Buffer.alloc(16),
   )
 
-/** The messages of a dataset of six float32, or of what is given in their place. */
-export const dataset = ({ dims = [2, 3], kind, place = contiguous(), more = [] } = {}) =>
-  header([space(...dims), type(kind), place, ...more])
+/** The messages of a dataset of six float32, or of the given ones. */
+export const dataset = ({ dims = [2, 3], kind, layout = contiguous(), more = [] } = {}) =>
+  header([space(...dims), type(kind), layout, ...more])
 
 /** A file: its parts where they belong, zeros between them. */
 export function hdf5({

@@ -80,7 +80,7 @@ export function zip(members, { count, at, size, between = Buffer.alloc(0), comme
   return Buffer.concat(parts)
 }
 
-/** A data descriptor, with signature and sizes of 32 bits unless it is told otherwise. */
+/** A data descriptor, with signature and sizes of 32 bits by default. */
 export const descriptor = (crc, stored, size, { signature = true, wide = false } = {}) =>
   Buffer.concat([
     signature ? Buffer.from('PK\x07\x08') : Buffer.alloc(0),

@@ -40,7 +40,7 @@ export function container({ magic, blobs = [], index, size, endMagic = false, ga
 }
 
 /** Gives each component its offset, 64-byte aligned unless it brings its own, and takes its bytes out. */
-function place(components) {
+function locate(components) {
   const blobs = []
   let end = 8
   const located = components.map(({ bytes, lead = 0, ...fields }) => {
@@ -62,7 +62,7 @@ function placeTensors(tensors) {
     if (!isPlain(tensor) || !isPlain(tensor.components)) continue
     for (const component of Object.values(tensor.components)) if (isPlain(component)) flat.push(component)
   }
-  const { located, blobs } = place(flat)
+  const { located, blobs } = locate(flat)
   const at = new Map(flat.map((component, i) => [component, present(located[i])]))
   const placed = Object.entries(tensors).map(([name, tensor]) => {
     if (!isPlain(tensor)) return [name, tensor]

@@ -94,7 +94,7 @@ test('names in any order, and far apart', async (t) => {
   file.close()
 })
 
-test('tensors over the same bytes are loaded apart', async (t) => {
+test('tensors over the same bytes are loaded separately', async (t) => {
   const path = scratchPath('tied.zt')
   const writer = await create(path, { version: '1.0' })
   await writer.add('a', Float32Array.of(1, 2))
@@ -190,12 +190,12 @@ test('progress runs over all batches, up to everything', async (t) => {
   const entries = {}
   for (let at = 0; at < count; at++) entries[`t${at}`] = { dtype: 'U8', shape: [1], data_offsets: [at, at + 1] }
   const file = openSync(scratchFile(safetensors(entries, Buffer.alloc(count, 3))))
-  const told = []
-  const loaded = await file.load({ onProgress: (progress) => told.push(progress) })
+  const events = []
+  const loaded = await file.load({ onProgress: (progress) => events.push(progress) })
   t.is(loaded.size, count)
   t.true([...loaded.values()].every(({ data }) => data.length === 1 && data[0] === 3))
-  t.true(told.every(({ tensors }, at) => at === 0 || tensors >= told[at - 1].tensors))
-  t.true(told.every(({ bytes }, at) => at === 0 || bytes >= told[at - 1].bytes))
-  t.deepEqual(told.at(-1), { bytes: count, totalBytes: count, tensors: count, totalTensors: count })
+  t.true(events.every(({ tensors }, at) => at === 0 || tensors >= events[at - 1].tensors))
+  t.true(events.every(({ bytes }, at) => at === 0 || bytes >= events[at - 1].bytes))
+  t.deepEqual(events.at(-1), { bytes: count, totalBytes: count, tensors: count, totalTensors: count })
   file.close()
 })

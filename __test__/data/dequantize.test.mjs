@@ -165,9 +165,9 @@ test('slices of groups that are many: the same as of all elements', async (t) =>
       const whole = await tensor.load({ as: 'float32', slice: [[from, to]] })
       t.is(differing(whole, all.subarray(from * row, to * row)), 0, `${tensor.shape} ${from}:${to}`)
     }
-    const place = [[Math.floor((2 * rows) / 3)], ...inner.map((dim) => [dim - 1])]
-    const [one] = await tensor.load({ as: 'float32', slice: place })
-    t.is(one, all[place[0][0] * row + row - 1])
+    const corner = [[Math.floor((2 * rows) / 3)], ...inner.map((dim) => [dim - 1])]
+    const [one] = await tensor.load({ as: 'float32', slice: corner })
+    t.is(one, all[corner[0][0] * row + row - 1])
     const middle = await tensor.load({
       as: 'float32',
       slice: [[rows - 2, rows], ...inner.slice(1).map(() => null), [1, last, 2]],

@@ -22,8 +22,8 @@ async function opened(digest = false) {
   return openSync(path)
 }
 
-/** The elements of a cut, one by one. */
-function cut(ranges) {
+/** The elements of a slice, one by one. */
+function elementsOf(ranges) {
   const [planes, rows, columns] = ranges
   const elements = []
   for (let plane = planes[0]; plane < planes[1]; plane++) {
@@ -55,10 +55,10 @@ for (const ranges of [
     [0, 899],
   ],
 ]) {
-  test(`the cut ${JSON.stringify(ranges)} is packed right, in memory of its own`, async (t) => {
+  test(`the slice ${JSON.stringify(ranges)} is packed into its own memory`, async (t) => {
     const file = await opened()
     const cube = file.tensor('cube')
-    const expected = cut(ranges)
+    const expected = elementsOf(ranges)
     const { data, mapped, copyReason } = cube.slice(ranges)
     t.true(same(data, expected))
     t.false(mapped)

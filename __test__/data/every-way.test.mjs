@@ -44,18 +44,18 @@ const storage = fc.record({
   zstd: fc.boolean(),
   digest: fc.constantFrom(undefined, 'crc32c', 'sha256'),
   lead: fc.constantFrom(0, 0, 0, 1, 4),
-  told: fc.boolean(),
+  sized: fc.boolean(),
 })
 
 /** A component as the builders want it: its bytes as they are stored, and what the index says of them. */
-function stored(version, dtype, bytes, { zstd, digest, lead, told }) {
-  const blob = zstd ? frame(bytes, told ? { declared: bytes.length } : {}) : bytes
+function stored(version, dtype, bytes, { zstd, digest, lead, sized }) {
+  const blob = zstd ? frame(bytes, sized ? { declared: bytes.length } : {}) : bytes
   return {
     bytes: blob,
     lead,
     ...(version === '1.2' ? { dtype: DTYPES[dtype]?.[0] ?? 'u64' } : {}),
     ...(zstd ? { encoding: 'zstd' } : {}),
-    ...(zstd && told && version === '1.2' ? { uncompressed_length: bytes.length } : {}),
+    ...(zstd && sized && version === '1.2' ? { uncompressed_length: bytes.length } : {}),
     ...(digest ? { digest: digestOf(digest, blob) } : {}),
   }
 }
@@ -85,7 +85,7 @@ const LAYOUTS = {
 }
 const SHAPES = { sparse_csr: [2, 5], sparse_coo: [3, 2] }
 
-/** A component beside those of the layout, and where among them it stands. */
+/** A component that the layout does not have, and its position among those that it has. */
 const other = fc.record({
   dtype: dtypes,
   count: fc.constantFrom(0, 1, 5, 16, 300),
@@ -124,8 +124,8 @@ function build({ version, tensors }, prefix = 't') {
   return (version === '1.0' ? zt10 : zt12)(Object.fromEntries(entries))
 }
 
-const plain = { zstd: false, digest: undefined, lead: 0, told: false }
-const beside = { dtype: 'float32', count: 16, storage: plain }
+const plain = { zstd: false, digest: undefined, lead: 0, sized: false }
+const extra = { dtype: 'float32', count: 16, storage: plain }
 const of = (more) => ({
   layout: 'dense',
   dtype: 'float32',
@@ -137,29 +137,29 @@ const of = (more) => ({
 })
 /** Files that were read wrong once, and the corners of the property below. */
 const NAMED = {
-  'a component behind the data': [of({ others: [{ ...beside, at: 1 }] })],
-  'a component before the data': [of({ others: [{ ...beside, at: 0 }] })],
-  'no elements, and a component': [of({ shape: [0], others: [{ ...beside, at: 1 }] })],
+  'a component behind the data': [of({ others: [{ ...extra, at: 1 }] })],
+  'a component before the data': [of({ others: [{ ...extra, at: 0 }] })],
+  'no elements, and a component': [of({ shape: [0], others: [{ ...extra, at: 1 }] })],
   'no elements, with a digest': [of({ shape: [0], own: [{ ...plain, digest: 'crc32c' }] })],
-  'a scalar and a component': [of({ shape: [], others: [{ ...beside, at: 1 }] })],
+  'a scalar and a component': [of({ shape: [], others: [{ ...extra, at: 1 }] })],
   'compressed data and a raw component': [
     of({
       own: [{ ...plain, zstd: true }],
       others: [
-        { ...beside, at: 0 },
-        { ...beside, at: 2 },
+        { ...extra, at: 0 },
+        { ...extra, at: 2 },
       ],
     }),
   ],
   'raw data and a compressed component': [
-    of({ others: [{ ...beside, at: 0, storage: { ...plain, zstd: true, digest: 'crc32c' } }] }),
+    of({ others: [{ ...extra, at: 0, storage: { ...plain, zstd: true, digest: 'crc32c' } }] }),
   ],
-  'components beside those of every layout': Object.keys(LAYOUTS).map((layout) =>
+  'additional components with every layout': Object.keys(LAYOUTS).map((layout) =>
     of({
       layout,
       others: [
-        { ...beside, at: 0 },
-        { ...beside, at: 2, count: 300 },
+        { ...extra, at: 0 },
+        { ...extra, at: 2, count: 300 },
       ],
     }),
   ),
@@ -177,7 +177,7 @@ for (const [name, tensors] of Object.entries(NAMED)) {
   }
 }
 
-test('components stand beside the elements in any number and place, and all ways of reading agree', async (t) => {
+test('additional components, in any number and position: all ways of reading agree', async (t) => {
   await fc.assert(
     fc.asyncProperty(anyFile, async (file) => {
       const path = scratchFile(build(file), 'any.zt')
@@ -218,9 +218,9 @@ for (const [target, options] of [
   ['safetensors', { format: 'safetensors' }],
   ['btf', { format: 'btf' }],
 ]) {
-  test(`${target} has no place for components beside the elements, and that is told before anything is written`, async (t) => {
+  test(`${target} cannot hold additional components: refused before anything is written`, async (t) => {
     // Nobody but the frame knows how long the second one is.
-    const others = [beside, { ...beside, storage: { ...plain, zstd: true } }].map((one) => ({ ...one, at: 1 }))
+    const others = [extra, { ...extra, storage: { ...plain, zstd: true } }].map((one) => ({ ...one, at: 1 }))
     const layouts = target === '0.1' || target === '2' ? ['dense', 'sparse_csr', 'sparse_coo'] : ['dense']
     const source = scratchFile(
       build({ version: '1.0', tensors: layouts.map((layout) => of({ layout, others })) }),
@@ -236,18 +236,18 @@ for (const [target, options] of [
     for (const { message } of error.cause)
       t.regex(
         message,
-        /beside those of the layout "[a-z_]+": "(values|other\.0)", "other\.1"$|"other\.1", "(values|other\.0)"$/,
+        /other than those of the layout "[a-z_]+": "(values|other\.0)", "other\.1"$|"other\.1", "(values|other\.0)"$/,
       )
     t.false(existsSync(output))
   })
 }
 
 for (const version of ['1.0', '1.2']) {
-  test(`${version}: edits keep components beside the elements`, async (t) => {
+  test(`${version}: edits keep additional components`, async (t) => {
     const layouts = Object.keys(LAYOUTS)
     const others = [
-      { ...beside, at: 0 },
-      { ...beside, at: 2, storage: { ...plain, zstd: true, digest: 'sha256' } },
+      { ...extra, at: 0 },
+      { ...extra, at: 2, storage: { ...plain, zstd: true, digest: 'sha256' } },
     ]
     const path = scratchFile(build({ version, tensors: layouts.map((layout) => of({ layout, others })) }), 'edited.zt')
     const before = factsAt(path).tensors
@@ -257,11 +257,11 @@ for (const version of ['1.0', '1.2']) {
     await editor.add('more', Float32Array.of(1, 2))
     await editor.finish()
     const expected = before.map((one) => ({ ...one, name: one.name === 't0' ? 'renamed' : one.name })).filter(({ name }) => name !== 't1') // biome-ignore format: one line
-    const kept = () => factsAt(path).tensors.filter(({ name }) => name !== 'more')
+    const original = () => factsAt(path).tensors.filter(({ name }) => name !== 'more')
     const byName = (a, b) => (a.name < b.name ? -1 : 1)
-    t.deepEqual(kept().sort(byName), expected.sort(byName))
+    t.deepEqual(original().sort(byName), expected.sort(byName))
     await compact(path)
-    t.deepEqual(kept().sort(byName), expected)
+    t.deepEqual(original().sort(byName), expected)
     t.deepEqual((await everyPlace(path)).wrong, [])
   })
 }
@@ -302,21 +302,21 @@ test('in another thread, over one mapping', async (t) => {
   const paths = sample()
   const files = paths.map((path) => openSync(path))
   const worker = new Worker(PROGRAM, { workerData: { sources: files.map((file) => file.share()) } })
-  const told = await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
+  const results = await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
   await worker.terminate()
   for (const file of files) file.close()
-  await agree(t, paths, told)
+  await agree(t, paths, results)
 })
 
-/** What was told of files elsewhere is nothing wrong, and what is found here. */
-async function agree(t, paths, told) {
+/** Asserts that another process or thread read the files without a problem, and the same as this one. */
+async function agree(t, paths, results) {
   t.deepEqual(
-    told.flatMap(({ wrong }) => wrong),
+    results.flatMap(({ wrong }) => wrong),
     [],
   )
   for (const [at, path] of paths.entries()) {
     const file = openSync(path)
-    t.deepEqual(told[at].facts, (await readings(file)).facts)
+    t.deepEqual(results[at].facts, (await readings(file)).facts)
     file.close()
   }
 }

@@ -13,7 +13,7 @@ const floats = new Float32Array(5 * 2 ** 20 + 3).map((_, at) => at / 7)
 const path = scratchPath('into.safetensors')
 const hashed = scratchPath('into.zt')
 const compressed = scratchPath('packed.zt')
-// A tensor between others, and at an odd place.
+// A tensor between others, and at an odd offset.
 const tensors = { a: new Uint8Array([1, 2, 3]), bytes, floats, z: new Uint8Array([9]) }
 const same = (one, other) => Buffer.compare(littleEndian(one), littleEndian(other)) === 0 // biome-ignore format: one claim
 
@@ -32,11 +32,11 @@ for (const [what, source] of [
     const file = openSync(source())
     for (const [name, expected] of Object.entries(tensors)) {
       const tensor = file.tensor(name)
-      const room = new expected.constructor(expected.length + 2).fill(77)
-      const into = room.subarray(1, expected.length + 1)
+      const buffer = new expected.constructor(expected.length + 2).fill(77)
+      const into = buffer.subarray(1, expected.length + 1)
       t.is(await tensor.load({ into }), into)
       t.true(same(into, expected), name)
-      t.deepEqual([room[0], room[expected.length + 1]], [77, 77], 'nothing beside it')
+      t.deepEqual([buffer[0], buffer[expected.length + 1]], [77, 77], 'nothing outside of it')
       t.true(same(await tensor.load(), expected) && same(tensor.data, expected), name)
       const wide = new Float32Array(expected.length)
       await tensor.load({ as: 'float32', into: wide })
@@ -54,12 +54,12 @@ test('into memory that threads share', async (t) => {
   file.close()
 })
 
-test('a file that is cut meanwhile is ZT_TRUNCATED, and names the tensor', async (t) => {
-  const cut = scratchPath('cut.safetensors')
-  await saveFile(cut, tensors)
-  const file = openSync(cut)
+test('a file that is truncated during the load: ZT_TRUNCATED with the name of the tensor', async (t) => {
+  const truncated = scratchPath('truncated.safetensors')
+  await saveFile(truncated, tensors)
+  const file = openSync(truncated)
   const offset = file.tensor('bytes').components.get('data').offset
-  truncateSync(cut, offset + 2 ** 20)
+  truncateSync(truncated, offset + 2 ** 20)
   for (const [name, options] of [
     ['bytes', { into: new Uint8Array(LENGTH) }],
     ['bytes', { as: 'float32', into: new Float32Array(LENGTH) }],

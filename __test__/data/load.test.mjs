@@ -41,10 +41,10 @@ test('into: fills the given array and resolves it', async (t) => {
     ['a', [1, 2, 3, 4]],
     ['b', [5, 6, 7, 8]],
   ]) {
-    const room = new Float32Array(8).fill(-1)
-    const into = room.subarray(2, 6)
+    const buffer = new Float32Array(8).fill(-1)
+    const into = buffer.subarray(2, 6)
     t.is(await file.tensor(name).load({ into }), into)
-    t.deepEqual([...room], [-1, -1, ...values, -1, -1])
+    t.deepEqual([...buffer], [-1, -1, ...values, -1, -1])
   }
   const floats = new Float32Array(2)
   t.is(await file.tensor('c').load({ as: 'float32', into: floats }), floats)
@@ -228,16 +228,16 @@ test('many tensors at a time warn nobody about too many listeners', async (t) =>
 
 test('file.load({ onProgress }) counts up to everything', async (t) => {
   const file = openSync(scratchFile(PAIR))
-  const told = []
-  await file.load({ onProgress: (progress) => told.push(progress) })
-  t.true(told.length > 0)
-  for (let i = 1; i < told.length; i++) {
-    t.true(told[i].bytes >= told[i - 1].bytes)
-    t.true(told[i].tensors >= told[i - 1].tensors)
-    t.is(told[i].totalBytes, told[0].totalBytes)
-    t.is(told[i].totalTensors, 3)
+  const events = []
+  await file.load({ onProgress: (progress) => events.push(progress) })
+  t.true(events.length > 0)
+  for (let i = 1; i < events.length; i++) {
+    t.true(events[i].bytes >= events[i - 1].bytes)
+    t.true(events[i].tensors >= events[i - 1].tensors)
+    t.is(events[i].totalBytes, events[0].totalBytes)
+    t.is(events[i].totalTensors, 3)
   }
-  const last = told.at(-1)
+  const last = events.at(-1)
   t.is(last.bytes, last.totalBytes)
   t.is(last.tensors, 3)
   t.true(last.totalBytes > 0)

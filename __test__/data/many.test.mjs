@@ -55,7 +55,7 @@ async function turnsBetween(run) {
   return last - first
 }
 
-/** Files above 256 KiB, of every format, whose indexes are at different places. */
+/** Files above 256 KiB, of every format, whose indexes are at different offsets. */
 const indexed = {
   'zTensor 0.1': { version: '0.1' },
   'zTensor 1.0': { version: '1.0' },
@@ -93,9 +93,9 @@ for (const [kind, options] of Object.entries(indexed)) {
     same.close()
     // What is damaged is refused as it is on this thread.
     for (const length of [300_000, memory.length >> 1, memory.length - 9, memory.length - 1]) {
-      const cut = memory.subarray(0, length)
-      const refused = thrownBy(() => openSync(cut))
-      const { code, message, offset, rule } = (await rejectionOf(() => open(cut))) ?? {}
+      const prefix = memory.subarray(0, length)
+      const refused = thrownBy(() => openSync(prefix))
+      const { code, message, offset, rule } = (await rejectionOf(() => open(prefix))) ?? {}
       t.deepEqual(
         { code, message, offset, rule },
         { code: refused?.code, message: refused?.message, offset: refused?.offset, rule: refused?.rule },
@@ -134,21 +134,21 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
 
   test.serial(`verify of very many tensors from ${kind} crosses once a batch, and counts all`, async (t) => {
     const file = openSync(source)
-    const told = []
+    const events = []
     let result
     const counts = await crossings(binding.NativeFile.prototype, READS, async () => {
-      result = await file.verify({ onProgress: (progress) => told.push(progress) })
+      result = await file.verify({ onProgress: (progress) => events.push(progress) })
     })
     t.like(counts, { verify: staged || 1, stage: 0, stageNext: staged })
     t.is(result.ok, true)
     t.is(result.checked, COUNT)
-    t.deepEqual(told.at(-1), { bytes: COUNT * 4, totalBytes: COUNT * 4, tensors: COUNT, totalTensors: COUNT })
+    t.deepEqual(events.at(-1), { bytes: COUNT * 4, totalBytes: COUNT * 4, tensors: COUNT, totalTensors: COUNT })
     file.close()
   })
 
   test.serial(`convert of very many tensors from ${kind} crosses once a batch, in many turns`, async (t) => {
     const target = scratchPath('many.safetensors')
-    const told = []
+    const events = []
     let turns
     const counts = await crossings(binding.Selection.prototype, ['take', 'copy', 'judge', 'stageNext'], async () => {
       turns = await turnsBetween((called) =>
@@ -158,15 +158,15 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
             return tensor.name !== 'layer.3'
           },
           rename: (name) => `x.${name}`,
-          onProgress: (progress) => told.push(progress),
+          onProgress: (progress) => events.push(progress),
         }),
       )
     })
     t.deepEqual(counts, { take: 3, copy: staged || 1, judge: 0, stageNext: staged })
     t.true(turns >= 2, `${turns} turns`)
     const all = (COUNT - 1) * 4
-    t.deepEqual(told.at(-1), { bytes: all, totalBytes: all, tensors: COUNT - 1, totalTensors: COUNT - 1 })
-    for (let at = 1; at < told.length; at++) t.true(told[at].bytes >= told[at - 1].bytes)
+    t.deepEqual(events.at(-1), { bytes: all, totalBytes: all, tensors: COUNT - 1, totalTensors: COUNT - 1 })
+    for (let at = 1; at < events.length; at++) t.true(events[at].bytes >= events[at - 1].bytes)
     const file = openSync(target)
     t.is(file.size, COUNT - 1)
     t.false(file.has('x.layer.3'))
@@ -366,10 +366,10 @@ test('what is loaded from memory is what is loaded from the file, whatever the t
       else t.true(littleEndian(array.data).equals(littleEndian(expected.get(name).data)), name)
     }
   }
-  const told = []
-  await memory.load({ onProgress: (progress) => told.push(progress) })
-  for (let at = 1; at < told.length; at++) t.true(told[at].bytes >= told[at - 1].bytes)
-  t.is(told.at(-1).bytes, told.at(-1).totalBytes)
+  const events = []
+  await memory.load({ onProgress: (progress) => events.push(progress) })
+  for (let at = 1; at < events.length; at++) t.true(events[at].bytes >= events[at - 1].bytes)
+  t.is(events.at(-1).bytes, events.at(-1).totalBytes)
   t.true((await memory.verify()).ok)
   file.close()
   memory.close()

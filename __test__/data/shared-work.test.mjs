@@ -123,9 +123,9 @@ test.serial('a load of the file that gives up, or fails, leaves those alone that
   t.is(whole.reason?.message, 'enough')
   t.deepEqual([...joined.value], Z)
   t.is(both.reason?.message, 'enough')
-  const [failed, kept] = await Promise.allSettled([file.load(), z.load()])
+  const [failed, loaded] = await Promise.allSettled([file.load(), z.load()])
   t.is(failed.reason?.code, 'ZT_DECODE')
-  t.deepEqual([...kept.value], Z)
+  t.deepEqual([...loaded.value], Z)
   const late = [file.load({ names: ['z'] }), z.load()]
   file.close()
   for (const load of late) t.is((await rejectionOf(() => load))?.code, 'ZT_CLOSED')

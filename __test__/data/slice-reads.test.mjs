@@ -57,13 +57,13 @@ for (const { name, io, pad } of [
       const zeros = row.map(() => 0)
       const expected = Float32Array.from(ranges[0][0] === 19_999 ? [...zeros, ...row, ...zeros] : row)
       const begun = bytesRead()
-      const cut = x.slice(ranges)
+      const slice = x.slice(ranges)
       const sliced = bytesRead()
       const loaded = await x.load({ slice: ranges })
       const read = [sliced - begun, bytesRead() - sliced]
       t.true(Math.max(...read) < expected.byteLength + 2 ** 16, `${JSON.stringify(ranges)}: ${read}`)
-      t.deepEqual(cut.data, expected)
-      t.false(cut.mapped)
+      t.deepEqual(slice.data, expected)
+      t.false(slice.mapped)
       t.deepEqual(loaded, expected)
     }
     const before = bytesRead()
@@ -112,8 +112,8 @@ test.serial(
       const before = cuts()
       t.deepEqual(x.data, data)
       t.deepEqual(
-        cuts().map((cut) => cut.data),
-        before.map((cut) => cut.data),
+        cuts().map((slice) => slice.data),
+        before.map((slice) => slice.data),
       )
       t.deepEqual(before[0].data, data.subarray(6, 18))
       t.deepEqual(before[1].data, Float32Array.of(2, 3, 8, 9, 14, 15, 20, 21))

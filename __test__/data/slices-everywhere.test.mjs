@@ -76,9 +76,9 @@ async function agrees(t, tensor, whole, entries, what) {
   const same = (view, call) => sameBytes(t, littleEndian(view), littleEndian(expected.bytes), `${call} of ${where}`)
   const isLocal = tensor.copyReason !== 'remote'
   if (isLocal) {
-    const cut = tensor.slice(entries)
-    same(cut.data, 'slice')
-    t.deepEqual([...cut.shape], expected.shape, where)
+    const part = tensor.slice(entries)
+    same(part.data, 'slice')
+    t.deepEqual([...part.shape], expected.shape, where)
   }
   same(await tensor.load({ slice: entries }), 'load({ slice })')
   same(

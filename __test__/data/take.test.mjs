@@ -135,8 +135,8 @@ test('compressed rows are checked, and damage is refused', async (t) => {
   file.close()
 })
 
-test('a file that was cut after opening is refused', async (t) => {
-  const copy = scratchPath('cut.safetensors')
+test('a file that was truncated after opening is refused', async (t) => {
+  const copy = scratchPath('truncated.safetensors')
   writeFileSync(copy, readFileSync(path))
   const file = openSync(copy, { io: 'read' })
   truncateSync(copy, 4096)

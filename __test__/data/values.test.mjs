@@ -52,7 +52,7 @@ test('at() gives one element, toArray() all of them nested', async (t) => {
   file.close()
 })
 
-test('packed elements are told apart', async (t) => {
+test('packed elements can be distinguished', async (t) => {
   const path = await written({ version: '2' }, (w) => w.add('f4', { dtype: 'float4_e2m1fn', shape: [3], data: Uint8Array.of(0x21, 0x03) })) // biome-ignore format: one call
   const file = openSync(path)
   const tensor = file.tensor('f4')
@@ -160,10 +160,10 @@ test('slices by index, from the end and with steps, by all ways', async (t) => {
           return all
         })
         const expected = planes.flatMap((i) => rows.flatMap((j) => columns.map((k) => (i * 4 + j) * 5 + k)))
-        const cut = tensor.slice(ranges)
-        t.deepEqual(cut.shape, shape)
-        t.deepEqual([...cut.data], expected, JSON.stringify(ranges))
-        t.deepEqual([...cut.toFloat32()], expected)
+        const part = tensor.slice(ranges)
+        t.deepEqual(part.shape, shape)
+        t.deepEqual([...part.data], expected, JSON.stringify(ranges))
+        t.deepEqual([...part.toFloat32()], expected)
         t.deepEqual([...(await tensor.load({ slice: ranges }))], expected)
         t.deepEqual([...(await tensor.load({ slice: ranges, as: 'float32', into: new Float32Array(expected.length) }))], expected) // biome-ignore format: one claim
       }
@@ -172,7 +172,7 @@ test('slices by index, from the end and with steps, by all ways', async (t) => {
   }
 })
 
-test('createReadStream gives the bytes in pieces, and stops where it is told to', async (t) => {
+test('createReadStream emits the bytes in chunks and ends at the given offset', async (t) => {
   const path = await written({ version: '1.0' }, (w) => w.add('x', Float32Array.from({ length: 9000 }, (_, at) => at), { shape: [3, 3000] })) // biome-ignore format: one call
   const file = openSync(path)
   const tensor = file.tensor('x')
@@ -210,10 +210,10 @@ test('saveFile writes what loadFile gives, and anything like a tensor', async (t
     }
   }
   const mixed = scratchPath('mixed.safetensors')
-  await saveFile(mixed, new Map([['cut', source.tensor('x').slice([[1]])], ['tensor', source.tensor('half')], ['array', COUNT]])) // biome-ignore format: one call
+  await saveFile(mixed, new Map([['slice', source.tensor('x').slice([[1]])], ['tensor', source.tensor('half')], ['array', COUNT]])) // biome-ignore format: one call
   const file = openSync(mixed)
   t.is(file.format, 'safetensors')
-  t.deepEqual(file.tensor('cut').shape, [4, 5])
+  t.deepEqual(file.tensor('slice').shape, [4, 5])
   t.is(file.tensor('tensor').dtype, 'bfloat16')
   for (const tensors of [7, null, [1], new Date()]) isArgumentError(t, await rejectionOf(() => saveFile(scratchPath('bad'), tensors)), 'tensors') // biome-ignore format: one claim
   t.is((await rejectionOf(() => saveFile(mixed, {}, { overwrite: false })))?.code, 'ZT_EXISTS')

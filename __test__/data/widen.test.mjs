@@ -73,7 +73,7 @@ function holding(dtype, bytes, width, pad = 0) {
 
 const bitsOf = (floats) => new Uint32Array(floats.buffer, floats.byteOffset, floats.length)
 
-/** The places where the floats are not those of the table: bit for bit, except that every NaN is as good as another. */
+/** The indices at which the floats differ from the table: by their bits, except that all NaN are equal. */
 function differences(floats, outputs) {
   const bits = bitsOf(floats)
   const wrong = []

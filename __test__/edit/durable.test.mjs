@@ -90,8 +90,8 @@ for (const { mode, inPlace } of MODES) {
   })
 
   // Windows does not let a mapped file be replaced.
-  const beside = process.platform === 'win32' && !inPlace ? test.skip : test
-  beside(`${mode}: a reader that has the old file mapped keeps what it sees`, async (t) => {
+  const posixTest = process.platform === 'win32' && !inPlace ? test.skip : test
+  posixTest(`${mode}: a reader that has the old file mapped keeps what it sees`, async (t) => {
     const { path } = await oldFile()
     const file = openSync(path)
     const { data } = file.tensor('old')
@@ -153,7 +153,7 @@ for (const { mode, inPlace } of MODES) {
     })
 
   for (const [what, change] of Object.entries({
-    'grown by somebody else': ({ path }) => appendFileSync(path, 'theirs'),
+    'appended to by somebody else': ({ path }) => appendFileSync(path, 'theirs'),
     replaced: ({ path, other }) => {
       copyFileSync(path, other)
       renameSync(other, path)
@@ -163,7 +163,7 @@ for (const { mode, inPlace } of MODES) {
     },
   })) {
     // There an open file cannot be replaced, and one that is edited in place not be written.
-    if (process.platform === 'win32' && (inPlace || what !== 'grown by somebody else')) continue
+    if (process.platform === 'win32' && (inPlace || what !== 'appended to by somebody else')) continue
     test(`${mode}: a file that was ${what} meanwhile is not lost`, async (t) => {
       const old = await oldFile()
       const editor = await append(old.path, { inPlace })

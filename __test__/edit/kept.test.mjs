@@ -95,14 +95,18 @@ test('a file is the same after adding a tensor and taking it out again, and comp
     compacted += 1
     const after = factsAt(path, options)
     // The message of this one names the offset, which is another one now.
-    const told = (warnings) => warnings.map((w) => (w.code === 'ZT_WARN_UNALIGNED' ? { ...w, message: '' } : w))
-    t.deepEqual({ ...after, warnings: told(after.warnings) }, { ...found, warnings: told(found.warnings) }, name)
+    const normalized = (warnings) => warnings.map((w) => (w.code === 'ZT_WARN_UNALIGNED' ? { ...w, message: '' } : w))
+    t.deepEqual(
+      { ...after, warnings: normalized(after.warnings) },
+      { ...found, warnings: normalized(found.warnings) },
+      name,
+    )
     t.true(readFileSync(path).length < before.length, name)
   }
   t.true(compacted > 50)
 })
 
-/** Spellings that no reader of ours keeps, in every place where a file may have them. */
+/** Spellings that no reader of ours keeps, wherever a file may have them. */
 const ODD = [
   ['x-text', openText('a', 'b')],
   ['x-list', openArray([1, openMap([[1, 2]]), float16(0x3c00)])],

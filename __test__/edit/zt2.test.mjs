@@ -69,8 +69,8 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       // The old file is the beginning of the new one, its footer too.
       t.true(readFileSync(path).subarray(0, old.length).equals(old))
       const after = factsAt(path)
-      const kept = after.tensors.filter(({ name }) => ['first', 'second', 'third'].includes(name))
-      t.deepEqual(kept, before.tensors)
+      const original = after.tensors.filter(({ name }) => ['first', 'second', 'third'].includes(name))
+      t.deepEqual(original, before.tensors)
       t.deepEqual({ ...after, tensors: 0, warnings: 0 }, { ...before, tensors: 0, warnings: 0 })
       // By length, then by bytes.
       const sorted = ['coo', 'csr', 'none', 'dense', 'first', 'noted', 'third', 'object', 'second', 'stream']

@@ -49,7 +49,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
     to.close()
   })
 
-test('what is plain is an attribute, without the arrays beside it', (t) => {
+test('plain values are attributes, without the arrays next to them', (t) => {
   using('values.msgpack', ({ attributes, warnings }) => {
     t.is(attributes.name, 'tiny ü')
     t.is(attributes.step, 7)
@@ -82,7 +82,7 @@ test('what is plain is an attribute, without the arrays beside it', (t) => {
   })
 })
 
-test('types that zTensor lacks are listed, and named in warnings', (t) => {
+test('types that zTensor does not have are listed, and named in warnings', (t) => {
   using('odd.msgpack', (file) => {
     t.deepEqual(
       file.warnings.map(({ code, tensor }) => [code, tensor]),

@@ -177,7 +177,7 @@ const part = (no, count, total) => [
 ]
 const WRONG_SETS = {
   'another number of files': gguf({ metadata: part(1, 4, 5), tensors: [{ name: 'x' }] }),
-  'another place in the set': gguf({ metadata: part(2, 3, 5), tensors: [{ name: 'x' }] }),
+  'another position in the set': gguf({ metadata: part(2, 3, 5), tensors: [{ name: 'x' }] }),
   'no part of a set': gguf({ tensors: [{ name: 'x' }] }),
   'other tensors than the set counts': gguf({ metadata: part(1, 3, 5), tensors: [{ name: 'x' }] }),
   'a tensor of another file': gguf({ metadata: part(1, 3, 5), tensors: [{ name: 'blk.0.weight' }] }),

@@ -112,7 +112,7 @@ test('a truncated file passes: of contiguous data the beginning is read, and the
   const numbers = Float32Array.from({ length: 40 * 100 }, (_, at) => at)
   const bytes = hdf5({
     dims: [40, 100],
-    place: contiguous(DATA, numbers.byteLength),
+    layout: contiguous(DATA, numbers.byteLength),
     data: littleEndian(numbers),
   })
   // 25 rows and a half.
@@ -153,7 +153,7 @@ test('a truncated file passes: a chunk beyond the end hides no other', async (t)
     { offsets: [0, 0], address: DATA, size: 16 },
     { offsets: [0, 2], address: DATA + 16, size: 16 },
   ])
-  const bytes = hdf5({ place: chunked([2, 2]), data: Buffer.concat([first, second]), at: { [INDEX]: index } })
+  const bytes = hdf5({ layout: chunked([2, 2]), data: Buffer.concat([first, second]), at: { [INDEX]: index } })
   await inEachWay(t, bytes.subarray(0, bytes.length - 1), async (file) => {
     const tensor = file.tensor('w')
     t.deepEqual(
@@ -169,13 +169,17 @@ test('a truncated file passes: a chunk beyond the end hides no other', async (t)
 
 test('elements of 4 GiB that are not there take no memory', (t) => {
   const own = (nth) =>
-    dataset({ kind: opaque(0xffff_ffff), dims: [1], place: contiguous(...(nth % 2 ? [DATA, 0xffff_ffff] : [NONE, 0])) })
-  const places = Array.from({ length: 50 }, (_, nth) => 8192 + 256 * nth)
+    dataset({
+      kind: opaque(0xffff_ffff),
+      dims: [1],
+      layout: contiguous(...(nth % 2 ? [DATA, 0xffff_ffff] : [NONE, 0])),
+    })
+  const offsets = Array.from({ length: 50 }, (_, nth) => 8192 + 256 * nth)
   const bytes = hdf5({
     block: superblock({ root: 4096 }),
     at: {
-      4096: header(places.map((place) => link(`w${place}`, place))),
-      ...Object.fromEntries(places.map((place, nth) => [place, own(nth)])),
+      4096: header(offsets.map((offset) => link(`w${offset}`, offset))),
+      ...Object.fromEntries(offsets.map((offset, nth) => [offset, own(nth)])),
     },
   })
   const file = openSync(new Uint8Array(bytes))
@@ -186,7 +190,7 @@ test('elements of 4 GiB that are not there take no memory', (t) => {
 })
 
 /** Offsets of a signature. */
-function* places(bytes, signature) {
+function* occurrences(bytes, signature) {
   for (let at = bytes.indexOf(signature); at >= 0; at = bytes.indexOf(signature, at + 1)) yield at
 }
 
@@ -206,7 +210,7 @@ for (const signature of [
   'EAIB',
   'EADB',
 ]) {
-  test(`an item vanishes: ${signature} that is damaged is told, and verify() fails`, async (t) => {
+  test(`a damaged ${signature} is reported, and verify() fails`, async (t) => {
     let tried = 0
     for (const name of [
       'storage-latest.h5',
@@ -220,7 +224,7 @@ for (const signature of [
       const before = openSync(new Uint8Array(bytes))
       const [names, warnings] = [[...before.keys()], before.warnings.length]
       before.close()
-      for (const at of places(bytes, signature)) {
+      for (const at of occurrences(bytes, signature)) {
         // The first is the root group.
         if (signature === 'OHDR' && at < 200) continue
         // The version, and what follows it.
@@ -241,8 +245,8 @@ for (const signature of [
           const lost = names.filter((name) => !file.has(name))
           // What nothing leads to any more is no loss.
           if (ok) t.deepEqual([lost, file.warnings.length], [[], warnings], `${name}: ${at} + ${behind}`)
-          const told = file.warnings.some(({ code }) => /DAMAGED|TRUNCATED/.test(code))
-          if (lost.length > 0) t.true(told && !ok, `${name}: ${at} + ${behind}: ${lost}`)
+          const reported = file.warnings.some(({ code }) => /DAMAGED|TRUNCATED/.test(code))
+          if (lost.length > 0) t.true(reported && !ok, `${name}: ${at} + ${behind}: ${lost}`)
           file.close()
         }
       }
@@ -258,7 +262,7 @@ for (const [signature, length, name] of [
   test(`an item vanishes: ${signature} whose elements have another size, checksum and all`, async (t) => {
     const bytes = fixture(name)
     let seen = 0
-    for (const at of places(bytes, signature)) {
+    for (const at of occurrences(bytes, signature)) {
       const damaged = Buffer.from(bytes)
       damaged[at + 6] += 1
       damaged.writeUInt32LE(lookup3(damaged.subarray(at, at + length)), at + length)
@@ -292,10 +296,10 @@ test('one odd attribute refuses the file: those in a heap, of which one is damag
   const damaged = new Uint8Array(bytes)
   damaged[at] ^= 1
   const file = openSync(damaged)
-  const kept = { ...file.tensor('x').attributes }
-  t.true(Object.keys(kept).length < Object.keys(attributes).length && Object.keys(kept).length > 0)
-  for (const [key, value] of Object.entries(kept)) t.deepEqual(value, attributes[key], key)
-  for (const key of Object.keys(attributes).filter((key) => !(key in kept)))
+  const remaining = { ...file.tensor('x').attributes }
+  t.true(Object.keys(remaining).length < Object.keys(attributes).length && Object.keys(remaining).length > 0)
+  for (const [key, value] of Object.entries(remaining)) t.deepEqual(value, attributes[key], key)
+  for (const key of Object.keys(attributes).filter((key) => !(key in remaining)))
     t.true(
       file.warnings.some(
         ({ code, tensor, message }) => code === 'ZT_WARN_DAMAGED' && tensor === 'x' && message.includes(`"${key}"`),

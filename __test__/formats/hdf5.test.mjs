@@ -108,8 +108,8 @@ test('links: each name once, and other files never', (t) => {
     const file = opened(t, name)
     const skipped = file.warnings.filter(({ code }) => code === 'ZT_WARN_SKIPPED').map(({ message }) => message)
     t.deepEqual(skipped.map((message) => message.split(':')[0]).sort(), ['circle', 'lost', 'outside'])
-    const place = (tensor) => file.tensor(tensor).components.get('data').offset
-    t.is(place('a/same'), place('data'))
+    const offsetOf = (tensor) => file.tensor(tensor).components.get('data').offset
+    t.is(offsetOf('a/same'), offsetOf('data'))
     t.throws(() => file.tensor('external').data, { code: 'ZT_UNSUPPORTED_ENCODING' })
     t.throws(() => file.tensor('virtual').data, { code: 'ZT_UNSUPPORTED_ENCODING' })
   }

@@ -130,7 +130,7 @@ test('a graph: names of constants, attributes, subgraphs, functions, training gr
   file.close()
 })
 
-test('a graph: what is told of the model', (t) => {
+test('a graph: attributes of the model', (t) => {
   const file = openSync(path('graph.onnx'))
   t.is(file.version, '14')
   t.deepEqual(structuredClone(file.attributes), {
@@ -203,7 +203,7 @@ test('attributes beyond the limit are left out with a warning', (t) => {
 })
 
 /** A model in a folder of its own, whose tensors are `entries` of external data by their names. */
-function beside(entries, { dims = [2], type } = {}) {
+function modelWith(entries, { dims = [2], type } = {}) {
   const folder = scratchPath('model')
   mkdirSync(join(folder, 'sub'), { recursive: true })
   writeFileSync(join(folder, 'w.bin'), f32s(1, 2, 3, 10, 11))
@@ -215,7 +215,7 @@ function beside(entries, { dims = [2], type } = {}) {
 }
 
 test('external data: aliases, offsets, folders below, the rest of a file', async (t) => {
-  const at = beside({
+  const at = modelWith({
     a: { location: 'w.bin' },
     b: { location: './w.bin', offset: '12' },
     c: { location: 'sub/w.bin', length: 8, checksum: 'is not looked at' },
@@ -232,7 +232,7 @@ test('external data: aliases, offsets, folders below, the rest of a file', async
   const { wrong } = await readings(file)
   t.deepEqual(wrong, [])
   file.close()
-  const whole = await open(beside({ texts: { location: 'w.bin', offset: 8 } }, { type: TYPES.string }))
+  const whole = await open(modelWith({ texts: { location: 'w.bin', offset: 8 } }, { type: TYPES.string }))
   t.deepEqual([...whole.tensor('texts').components.get('data').data], [...f32s(3, 10, 11)])
   whole.close()
 })
@@ -249,7 +249,7 @@ test('external data: what is not there, or leads out of the folder, refuses its 
     '',
   ]
   const named = Object.fromEntries(paths.map((location, at) => [`t${at}`, { location }]))
-  const at = beside({ ...named, twice: { location: 'no.bin', offset: 1e9 }, good: { location: 'w.bin' } })
+  const at = modelWith({ ...named, twice: { location: 'no.bin', offset: 1e9 }, good: { location: 'w.bin' } })
   symlinkSync('../outside.bin', join(dirname(at), 'out.bin'))
   symlinkSync('..', join(dirname(at), 'up'))
   const file = await open(at)
@@ -274,7 +274,7 @@ test('external data: what is not there, or leads out of the folder, refuses its 
 })
 
 test('external data: a path that goes up and stays in the folder, and a length of 0, are read', async (t) => {
-  const at = beside({
+  const at = modelWith({
     up: { location: 'sub/../w.bin' },
     down: { location: './sub/../sub/w.bin' },
     zero: { location: 'w.bin', offset: 0, length: 0 },
@@ -291,7 +291,7 @@ test('external data: a path that goes up and stays in the folder, and a length o
 })
 
 test('external data: links that stay in the folder are followed', (t) => {
-  const at = beside({ a: { location: 'link.bin' } })
+  const at = modelWith({ a: { location: 'link.bin' } })
   symlinkSync('sub/w.bin', join(dirname(at), 'link.bin'))
   const file = openSync(at)
   t.deepEqual([...file.tensor('a').data], [4, 5])
@@ -313,7 +313,7 @@ const BEYOND = {
 }
 for (const [name, entry] of Object.entries(BEYOND)) {
   test(`external data ${name}: a warning, and what is there can be read`, async (t) => {
-    const file = openSync(beside({ a: entry }))
+    const file = openSync(modelWith({ a: entry }))
     t.like(file.warnings, [{ code: 'ZT_WARN_TRUNCATED', tensor: 'a' }])
     t.is((await rejectionOf(() => file.tensor('a').load()))?.code, 'ZT_TRUNCATED')
     t.false((await file.verify()).ok)
@@ -322,10 +322,10 @@ for (const [name, entry] of Object.entries(BEYOND)) {
 }
 
 test('tensors in one range are tied, those that partly overlap are a warning', (t) => {
-  const tied = openSync(beside({ a: { location: 'w.bin' }, b: { location: 'w.bin' } }))
+  const tied = openSync(modelWith({ a: { location: 'w.bin' }, b: { location: 'w.bin' } }))
   t.deepEqual(tied.warnings, [])
   tied.close()
-  const overlapping = openSync(beside({ a: { location: 'w.bin' }, b: { location: 'w.bin', offset: 4 } }))
+  const overlapping = openSync(modelWith({ a: { location: 'w.bin' }, b: { location: 'w.bin', offset: 4 } }))
   t.deepEqual(
     overlapping.warnings.map(({ code }) => code),
     ['ZT_WARN_OVERLAP'],
@@ -334,12 +334,12 @@ test('tensors in one range are tied, those that partly overlap are a warning', (
 })
 
 test('the folder of a model is opened as the model', async (t) => {
-  const file = await open(dirname(beside({ a: { location: 'w.bin' } })))
+  const file = await open(dirname(modelWith({ a: { location: 'w.bin' } })))
   t.deepEqual([...file.tensor('a').data], [1, 2])
   file.close()
 })
 
-/** A model in one file whose tensors have gaps as data: its bytes are there and take no room. */
+/** A model in one file whose tensors have gaps as data: its bytes are there and take no disk space. */
 function gaps(at, tensors, length) {
   const heads = tensors.map((name) => {
     const own = tensor({ name, dims: [length], type: TYPES.uint8 })
@@ -365,19 +365,19 @@ test('a model of 2 GiB in one file is opened in a few MiB', (t) => {
     const file = openSync(process.argv[1])
     const shapes = [...file.values()].map(({ shape }) => shape[0])
     const last = file.tensor('layer.255.weight').slice([[2 ** 23 - 2, 2 ** 23]]).data
-    console.log(JSON.stringify({ grown: process.resourceUsage().maxRSS - before, shapes, last: [...last], length: file.byteLength }))`
+    console.log(JSON.stringify({ grownKiB: process.resourceUsage().maxRSS - before, shapes, last: [...last], length: file.byteLength }))`
   gaps(`${at}.small`, ['a'], 10)
   const child = spawnSync(process.execPath, ['--input-type=module', '-e', program, at], { cwd: root })
   t.is(child.status, 0, `${child.stderr}`)
-  const { grown, shapes, last, length } = JSON.parse(child.stdout)
+  const { grownKiB, shapes, last, length } = JSON.parse(child.stdout)
   t.true(length > 2 ** 31)
   t.deepEqual(shapes, Array(256).fill(2 ** 23))
   t.deepEqual(last, [0, 0])
-  t.true(grown < 32 * 1024, `${grown} KiB`)
+  t.true(grownKiB < 32 * 1024, `${grownKiB} KiB`)
 })
 
 test('external data of more than 4 GiB', async (t) => {
-  const at = beside({ far: { location: 'far.bin', offset: 5 * 2 ** 30 } })
+  const at = modelWith({ far: { location: 'far.bin', offset: 5 * 2 ** 30 } })
   const far = openFile(join(dirname(at), 'far.bin'), 'w')
   ftruncateSync(far, 5 * 2 ** 30)
   writeSync(far, f32s(8, 9), 0, 8, 5 * 2 ** 30)
@@ -388,7 +388,7 @@ test('external data of more than 4 GiB', async (t) => {
   file.close()
 })
 
-test('a model is told by its fields, and nothing else is taken for one', (t) => {
+test('a model is detected by its fields, and nothing else is mistaken for one', (t) => {
   const others = {
     'a saved model of TensorFlow': Buffer.concat([int(1, 1), bytes(2, Buffer.alloc(100))]),
     'a model of Core ML': Buffer.concat([int(1, 4), bytes(2, 'description'), bytes(500, Buffer.alloc(100))]),
@@ -425,9 +425,9 @@ test('converted into zTensor 2 and safetensors, values stay what they are', asyn
     const held = expected.get(name).filter(({ dtype }) => !UNTYPED.has(dtype) && !dtype.startsWith('float6'))
     const file = openSync(out)
     t.deepEqual(await differences(file, held), [])
-    const kept = new Set(held.map((one) => one.name))
+    const convertible = new Set(held.map((one) => one.name))
     t.deepEqual(
-      skipped.map(({ tensor }) => tensor).filter((one) => kept.has(one)),
+      skipped.map(({ tensor }) => tensor).filter((one) => convertible.has(one)),
       [],
     )
     file.close()

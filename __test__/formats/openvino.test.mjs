@@ -41,14 +41,14 @@ for (const [name, tensors] of Object.entries(expected)) {
     }
   })
 
-  test(`${name}: the same once it is written anew`, async (t) => {
+  test(`${name}: the same after a conversion`, async (t) => {
     const out = scratchPath('out.zt')
-    const told = await convert(at(`${name}.xml`), out, { version: '2', skip: true })
+    const result = await convert(at(`${name}.xml`), out, { version: '2', skip: true })
     const written = opened(t, out)
     const held = [...written.keys()]
     t.deepEqual(differences(written, Object.fromEntries(held.map((one) => [one, tensors[one]]))), [])
     t.is(held.length, Object.values(tensors).filter(({ dtype }) => dtype !== null).length)
-    t.is(told.skipped.length, Object.keys(tensors).length - held.length)
+    t.is(result.skipped.length, Object.keys(tensors).length - held.length)
   })
 }
 
@@ -140,24 +140,24 @@ test('data whose file is missing is refused, and the model is read', async (t) =
   t.deepEqual(differences(found, expected.network), [])
 })
 
-test('a truncated file passes: data that is cut off is said when the model is opened, and what is there is read', async (t) => {
+test('a truncated data file: reported when the model is opened, and the rest is read', async (t) => {
   const own = copied('network')
   truncateSync(join(own, 'network.bin'), 200)
   const file = opened(t, join(own, 'network.xml'))
-  const cut = file.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED')
+  const truncated = file.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED')
   // Elements of some bits each cannot be read in part.
   for (const name of Object.keys(expected.network).filter((name) => !file.has(name)))
     t.true(
-      cut.some(({ message }) => message.startsWith(`${name}: `)),
+      truncated.some(({ message }) => message.startsWith(`${name}: `)),
       name,
     )
-  t.true(cut.length > 1 && cut.every(({ message }) => /extend past its 200/.test(message)))
+  t.true(truncated.length > 1 && truncated.every(({ message }) => /extend past its 200/.test(message)))
   const { ok, failures } = await file.verify()
   t.deepEqual(
     [ok, failures.map(({ code, tensor }) => [code, tensor])],
-    [false, cut.map(({ tensor }) => ['ZT_TRUNCATED', tensor])],
+    [false, truncated.map(({ tensor }) => ['ZT_TRUNCATED', tensor])],
   )
-  for (const { tensor } of cut.filter(({ tensor }) => tensor !== undefined))
+  for (const { tensor } of truncated.filter(({ tensor }) => tensor !== undefined))
     await t.throwsAsync(() => file.tensor(tensor).load(), { code: 'ZT_TRUNCATED' })
 })
 

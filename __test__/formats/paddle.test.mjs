@@ -150,7 +150,7 @@ test('long bytes that are no array are left out, with a warning', async (t) => {
 })
 
 for (const [name, tensors] of Object.entries(expectedIn(models))) {
-  test(`${name}: the program beside it has the names`, async (t) => {
+  test(`${name}: names come from the program in its folder`, async (t) => {
     for (const file of [openSync(join(models, name)), await open(join(models, name))]) {
       t.is(file.format, 'paddle')
       t.deepEqual(differences(file, tensors), [])

@@ -73,7 +73,7 @@ for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'nump
     }
   })
 
-test('what a checkpoint has beside its tensors', (t) => {
+test('what a checkpoint has in addition to its tensors', (t) => {
   const file = openSync(join(folder, 'checkpoint.ckpt'))
   const found = file.attributes
   t.is(found.epoch, 3)
@@ -182,17 +182,17 @@ test('repeated elements: an option of open permits more than 16 times the file, 
 })
 
 test('the index of a sharded checkpoint, its folder, and its files as a list', async (t) => {
-  const place = scratchPath('sharded')
-  mkdirSync(place)
+  const folder = scratchPath('sharded')
+  mkdirSync(folder)
   const shard = (name, start) =>
     archive(pickle(dict([text(name), tensor('0', [2], [1], { numel: 2 })])), { 'data/0': f32s(start, start + 1) })
   const names = ['pytorch_model-00001-of-00002.bin', 'pytorch_model-00002-of-00002.bin']
-  await writeFile(join(place, names[0]), shard('a', 1))
-  await writeFile(join(place, names[1]), shard('b', 3))
-  const index = join(place, 'pytorch_model.bin.index.json')
+  await writeFile(join(folder, names[0]), shard('a', 1))
+  await writeFile(join(folder, names[1]), shard('b', 3))
+  const index = join(folder, 'pytorch_model.bin.index.json')
   await writeFile(index, JSON.stringify({ metadata: { total_size: 16 }, weight_map: { a: names[0], b: names[1] } }))
-  await writeFile(join(place, 'training_args.bin'), 'no model')
-  for (const source of [index, place, names.map((name) => join(place, name))]) {
+  await writeFile(join(folder, 'training_args.bin'), 'no model')
+  for (const source of [index, folder, names.map((name) => join(folder, name))]) {
     const file = openSync(source)
     t.is(file.format, 'pytorch')
     t.deepEqual(file.warnings, [])

@@ -43,15 +43,15 @@ for (const [name, { tensors, skipped }] of Object.entries(expected)) {
     }
   })
 
-  test(`${name}: the same once it is written anew`, async (t) => {
+  test(`${name}: the same after a conversion`, async (t) => {
     const out = scratchPath('out.zt')
-    const told = await convert(at(`${name}.index`), out, { version: '2', skip: true })
+    const result = await convert(at(`${name}.index`), out, { version: '2', skip: true })
     const written = opened(t, out)
     const held = [...written.keys()]
     t.deepEqual(differences(written, Object.fromEntries(held.map((one) => [one, tensors[one]]))), [])
     const isRead = ({ dtype, sha256 }) => dtype !== null && sha256 !== undefined
     t.is(held.length, Object.values(tensors).filter(isRead).length)
-    t.is(told.skipped.length, Object.keys(tensors).length - held.length)
+    t.is(result.skipped.length, Object.keys(tensors).length - held.length)
   })
 }
 
@@ -127,22 +127,22 @@ test('data whose file is missing is refused, and the rest is read', async (t) =>
   t.deepEqual(differences(opened(t, path, { shards }), expected['sharded/model'].tensors), [])
 })
 
-test('a truncated file passes: data that is cut off is said when the file is opened, and what is there is read', async (t) => {
+test('a truncated data file: reported when the checkpoint is opened, and the rest is read', async (t) => {
   const path = copied('manager')
   const whole = openSync(path)
   const names = [...whole.keys()]
   truncateSync(join(path, 'ckpt-2.data-00000-of-00001'), 30)
   const file = openSync(path)
   t.deepEqual([...file.keys()], names)
-  const cut = file.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED')
-  t.true(cut.length > 0 && cut.every(({ message }) => /"ckpt-2\.data-00000-of-00001"/.test(message)))
+  const truncated = file.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED')
+  t.true(truncated.length > 0 && truncated.every(({ message }) => /"ckpt-2\.data-00000-of-00001"/.test(message)))
   const { ok, failures } = await file.verify()
   t.deepEqual(
     [ok, failures.map(({ code, tensor }) => [code, tensor])],
-    [false, cut.map(({ tensor }) => ['ZT_TRUNCATED', tensor])],
+    [false, truncated.map(({ tensor }) => ['ZT_TRUNCATED', tensor])],
   )
-  for (const { tensor } of cut) await t.throwsAsync(() => file.tensor(tensor).load(), { code: 'ZT_TRUNCATED' })
-  for (const name of names.filter((name) => !cut.some(({ tensor }) => tensor === name)))
+  for (const { tensor } of truncated) await t.throwsAsync(() => file.tensor(tensor).load(), { code: 'ZT_TRUNCATED' })
+  for (const name of names.filter((name) => !truncated.some(({ tensor }) => tensor === name)))
     if (file.tensor(name).dtype !== undefined) t.truthy(await file.tensor(name).load())
   t.throws(() => openSync(path, { verify: true }), { code: 'ZT_TRUNCATED' })
   file.close()
@@ -156,16 +156,16 @@ test('each byte of the data has a checksum', async (t) => {
     ['model-12.data-00001-of-00002', ['columns/table', 'step']],
   ]) {
     const bytes = readFileSync(join(path, data))
-    for (let place = 0; place < bytes.length; place += 7) {
+    for (let position = 0; position < bytes.length; position += 7) {
       const damaged = Buffer.from(bytes)
-      damaged[place] ^= 1
+      damaged[position] ^= 1
       writeFileSync(join(path, data), damaged)
       const file = openSync(path)
       const { failures } = await file.verify()
       t.deepEqual(
         failures.map(({ code }) => code),
         ['ZT_DIGEST_MISMATCH'],
-        `${data} ${place}`,
+        `${data} ${position}`,
       )
       const [{ tensor: name }] = failures
       t.true(names.includes(name))

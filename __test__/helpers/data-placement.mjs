@@ -10,7 +10,7 @@ export const canMap = (elementBytes = 4) => EXTERNAL && (elementBytes === 1 || !
 export const reasonHere = (reason, elementBytes) =>
   reason ?? (canMap(elementBytes) ? undefined : EXTERNAL ? 'byte-order' : 'runtime')
 
-/** Asserts that a tensor or cut aliases the file, or that this machine is why it does not. */
+/** Asserts that a tensor or slice aliases the file, or that this machine is why it does not. */
 export function isMapped(t, { mapped, copyReason }, elementBytes, where = '') {
   if (canMap(elementBytes)) {
     t.true(mapped, where)

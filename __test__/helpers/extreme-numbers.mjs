@@ -44,10 +44,10 @@ const entry = (name, shape, start, end, dtype = 'F32') =>
 const data = Buffer.alloc(64, 7)
 
 /** What a number may stand for: name -> bytes of a file in which it does. */
-export const PLACES = {
+export const FIELDS = {
   0.1: {
     'a dimension': (n) => zt01([square01({ shape: [n] })]),
-    'a dimension beside a 0': (n) => zt01([square01({ shape: [n, 0], bytes: Buffer.alloc(0) })]),
+    'a dimension next to a 0': (n) => zt01([square01({ shape: [n, 0], bytes: Buffer.alloc(0) })]),
     'two dimensions': (n) => zt01([square01({ shape: [n, n] })]),
     'an offset': (n) => zt01([square01({ bytes: undefined, offset: n, size: 16 })]),
     'a size': (n) => zt01([square01({ size: n })]),
@@ -58,17 +58,17 @@ export const PLACES = {
   },
   '1.0': {
     'a dimension': (n) => zt10({ w: square10({ shape: [n] }) }),
-    'a dimension beside a 0': (n) => zt10({ w: square10({ shape: [0, n] }, { bytes: Buffer.alloc(0) }) }),
-    'a dimension beside 1': (n) => zt10({ w: square10({ shape: [1, n, 1] }) }),
+    'a dimension next to a 0': (n) => zt10({ w: square10({ shape: [0, n] }, { bytes: Buffer.alloc(0) }) }),
+    'a dimension next to 1': (n) => zt10({ w: square10({ shape: [1, n, 1] }) }),
     bools: (n) => zt10({ w: square10({ shape: [n], dtype: 'bool' }) }),
     'an offset': (n) => zt10({ w: square10({}, { bytes: undefined, offset: n, length: 16 }) }),
     'an offset of nothing': (n) => zt10({ w: square10({ shape: [0] }, { bytes: undefined, offset: n, length: 0 }) }),
     'a length': (n) => zt10({ w: square10({}, { length: n }) }),
-    'a component beside the data': (n) => {
+    'a component in addition to the data': (n) => {
       const w = square10()
       return zt10({ w: { ...w, components: { ...w.components, other: { offset: n, length: n } } } })
     },
-    'a compressed component beside the data': (n) => {
+    'a compressed component in addition to the data': (n) => {
       const w = square10()
       const other = { bytes: frame(f32s(1), { declared: n }), encoding: 'zstd' }
       return zt10({ w: { ...w, components: { ...w.components, other } } })
@@ -99,7 +99,7 @@ export const PLACES = {
       zt12({ w: square12({ shape: [n], format: 'x' }, { bytes: bomb(2 ** 20, 0, { declared: n }), encoding: 'zstd', uncompressed_length: n }) }), // biome-ignore format: one line
     'a decoded length of as many elements': (n) =>
       zt12({ w: square12({ shape: [n] }, { dtype: 'u8', bytes: bomb(2 ** 20), encoding: 'zstd', uncompressed_length: n }) }), // biome-ignore format: one line
-    'a decoded length beside the data': (n) => {
+    'a decoded length in addition to the data': (n) => {
       const w = square12()
       const other = { dtype: 'u8', bytes: frame(f32s(1)), encoding: 'zstd', uncompressed_length: n }
       return zt12({ w: { ...w, components: { ...w.components, other } } })
@@ -139,7 +139,7 @@ export const PLACES = {
   },
   safetensors: {
     'a dimension': (n) => safetensors(`{${entry('w', n, 0, 64, 'U8')}}`, data),
-    'a dimension beside a 0': (n) => safetensors(`{${entry('w', [n, 0], 0, 0, 'U8')}}`),
+    'a dimension next to a 0': (n) => safetensors(`{${entry('w', [n, 0], 0, 0, 'U8')}}`),
     'both offsets': (n) => safetensors(`{${entry('w', 0, n, n)}}`, data),
     'the end': (n) => safetensors(`{${entry('w', n, 0, n, 'U8')}}`, data),
     'the size of the header': (n) => safetensors(`{${entry('w', 64, 0, 64, 'U8')}}`, data, { size: n }),
@@ -158,22 +158,22 @@ export const PLACES = {
 export const endingOf = (format) => (format === 'btf' || format === 'safetensors' ? format : 'zt')
 
 /** How a request ended: `ok`, one of our codes, or anything else, which nobody should get. */
-async function ending(told, what, request) {
+async function ending(outcomes, what, request) {
   try {
     const result = await request()
-    told.push([what, 'ok', ''])
+    outcomes.push([what, 'ok', ''])
     return result
   } catch (error) {
     const ours = (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL') || error.code === 'ZT_INVALID_ARG'
-    told.push([what, ours ? error.code : `a stranger: ${error.stack}`, error.message])
+    outcomes.push([what, ours ? error.code : `a stranger: ${error.stack}`, error.message])
     return undefined
   }
 }
 
 const FEW = 2 ** 20
 
-async function touchTensor(told, tensor) {
-  const ask = (what, request) => ending(told, what, request)
+async function touchTensor(outcomes, tensor) {
+  const ask = (what, request) => ending(outcomes, what, request)
   const { shape, components } = tensor
   await ask('fields', () => inspect(tensor) + JSON.stringify(tensor) + tensor.size + tensor.byteLength)
   await ask('data', () => tensor.data)
@@ -208,11 +208,11 @@ async function touchTensor(told, tensor) {
   }
 }
 
-async function touchFile(told, source, options) {
-  const file = await ending(told, 'open', () => openSync(source, options))
+async function touchFile(outcomes, source, options) {
+  const file = await ending(outcomes, 'open', () => openSync(source, options))
   if (file === undefined) return
-  const ask = (what, request) => ending(told, what, request)
-  for (const tensor of Array.from(file.values()).slice(0, 4)) await touchTensor(told, tensor)
+  const ask = (what, request) => ending(outcomes, what, request)
+  for (const tensor of Array.from(file.values()).slice(0, 4)) await touchTensor(outcomes, tensor)
   await ask('inspect', () => inspect(file) + JSON.stringify(file) + JSON.stringify(file.files))
   for (const rules of [{ '*': 'replicate' }, { '*': { dim: 0 } }]) {
     for (const worldSize of [1, 2, Number.MAX_SAFE_INTEGER]) {
@@ -240,9 +240,9 @@ async function touched(openings, paths) {
   for (const path of paths) {
     for (const how of openings) {
       const [source, options] = OPENINGS[how]
-      const told = []
-      await touchFile(told, source(path), options)
-      all.push({ path, how, told })
+      const outcomes = []
+      await touchFile(outcomes, source(path), options)
+      all.push({ path, how, outcomes })
     }
   }
   return all

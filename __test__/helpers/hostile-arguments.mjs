@@ -26,7 +26,7 @@ const shrunk = () => {
   return array
 }
 
-/** Made anew for each call. */
+/** Created for each call. */
 const VALUES = {
   null: () => null,
   true: () => true,

@@ -10,7 +10,7 @@ import { scratchPath } from './scratch.mjs'
 
 const FLIPS = [0x01, 0x80, 0xff]
 const [how, ...paths] = process.argv.slice(2)
-const told = { tried: 0, refused: 0, accepted: 0, strangers: [], wrong: [], slowest: 0 }
+const totals = { tried: 0, refused: 0, accepted: 0, strangers: [], wrong: [], slowest: 0 }
 
 const same = (a, b) => Buffer.compare(a, b) === 0
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
@@ -38,7 +38,7 @@ const EVERY = how === 'all' ? 16 : 64
 /** Those to read in every way, once what reading takes has been measured. */
 const sampled = []
 
-/** What is opened of damaged bytes: themselves, or of an index, whose data is in files beside it, a file with those beside it. */
+/** What is opened of damaged bytes: themselves, or of an index, whose data is in sibling files, a file with those siblings. */
 function opening(path) {
   // A part of a set is looked at alone.
   const options = { verify: true, ...(path.endsWith('.gguf') ? { shards: 'none' } : {}) }
@@ -80,37 +80,37 @@ function read(file, bytes, covered) {
 }
 
 async function attempt({ source, isWhole, options }, bytes, what, covered, again) {
-  told.tried += 1
+  totals.tried += 1
   // What is looked at is what one file takes, not what the collector and the finalizers, which need a turn, have not come to.
   // A full collection costs more than the attempt, and most of this is young.
-  if (told.tried % 4 === 0) {
-    globalThis.gc({ type: told.tried % 64 === 0 ? 'major' : 'minor' })
+  if (totals.tried % 4 === 0) {
+    globalThis.gc({ type: totals.tried % 64 === 0 ? 'major' : 'minor' })
     await nextTurn()
   }
   const before = process.cpuUsage()
   let file
   const measure = () => {
     const { user, system } = process.cpuUsage(before)
-    told.slowest = Math.max(told.slowest, (user + system) / 1000)
+    totals.slowest = Math.max(totals.slowest, (user + system) / 1000)
   }
   try {
     file = openSync(source(bytes), options)
     const wrong = read(file, isWhole ? bytes : undefined, covered)
     measure()
-    if (wrong === undefined && told.accepted % EVERY === 0)
+    if (wrong === undefined && totals.accepted % EVERY === 0)
       sampled.push({ what, options, again: () => source(again()) })
-    if (wrong === undefined) told.accepted += 1
-    else told.wrong.push(`${what}: ${wrong}`)
+    if (wrong === undefined) totals.accepted += 1
+    else totals.wrong.push(`${what}: ${wrong}`)
   } catch (error) {
     measure()
-    if (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL') told.refused += 1
-    else told.strangers.push(`${what}: ${error.stack}`)
+    if (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL') totals.refused += 1
+    else totals.strangers.push(`${what}: ${error.stack}`)
   }
   file?.close()
 }
 
-/** The bytes of a file to flip, and the lengths to cut it to. */
-function* places(bytes) {
+/** The bytes of a file to flip, and the lengths to truncate it to. */
+function* positions(bytes) {
   if (Number(how) > 0) {
     const step = Math.max(1, bytes.length / Number(how))
     for (let at = 0; at < bytes.length; at += step) yield Math.floor(at)
@@ -135,7 +135,7 @@ for (const { path, bytes, way } of files) {
   const whole = openSync(bytes, { ...way.options, verify: false })
   const ranges = way.isWhole ? digested(whole) : []
   whole.close()
-  for (const at of places(bytes)) {
+  for (const at of positions(bytes)) {
     const covered = ranges.find(({ start, end }) => start <= at && at < end)
     for (const flip of how === 'all' ? FLIPS : [FLIPS[at % 3]]) {
       const damage = () => {
@@ -146,9 +146,9 @@ for (const { path, bytes, way } of files) {
       await attempt(way, damage(), `${path}: byte ${at} ^ ${flip}`, covered, damage)
     }
   }
-  for (const length of places(bytes)) {
-    const cut = () => bytes.subarray(0, length)
-    await attempt(way, cut(), `${path}: ${length} bytes`, undefined, cut)
+  for (const length of positions(bytes)) {
+    const prefix = () => bytes.subarray(0, length)
+    await attempt(way, prefix(), `${path}: ${length} bytes`, undefined, prefix)
   }
 }
 const largest = Math.max(...files.map(({ bytes }) => bytes.length))
@@ -156,7 +156,7 @@ const grownKiB = process.resourceUsage().maxRSS - before
 for (const { what, options, again } of sampled) {
   const file = openSync(again(), options)
   const { wrong } = await readings(file, { cheap: true })
-  if (wrong.length > 0) told.wrong.push(`${what}: ${wrong[0]}`)
+  if (wrong.length > 0) totals.wrong.push(`${what}: ${wrong[0]}`)
   file.close()
 }
-console.log(JSON.stringify({ ...told, grownKiB, largest }))
+console.log(JSON.stringify({ ...totals, grownKiB, largest }))

@@ -26,7 +26,7 @@ export function expectedOf(folder) {
 /** Types of ONNX that have no dtype. */
 export const UNTYPED = new Set(['int4', 'uint4', 'int2', 'uint2'])
 
-/** What is wrong with the tensors of an open file, beside those that the onnx package read. */
+/** What is wrong with the tensors of an open file, apart from those that the onnx package read. */
 export async function differences(file, expected) {
   const wrong = []
   const same = (found, { data }) => Buffer.compare(littleEndian(found), data) === 0

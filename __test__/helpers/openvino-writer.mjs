@@ -24,6 +24,6 @@ export const constant = ({ name = 'w', kind = 'f32', shape = '2', offset = 0, si
 export const holder = (name, body, ...layers) =>
   element('layer', { name, type: 'Loop' }, element(body, {}, element('layers', {}, ...layers)))
 
-/** A document of those layers, and of what is beside them. */
+/** A document of those layers, and of their siblings. */
 export const model = (layers, { version = 11, name = 'model', more = [], before = '<?xml version="1.0"?>\n' } = {}) =>
   Buffer.from(before + element('net', { name, version }, element('layers', {}, ...layers), ...more))

@@ -1,4 +1,4 @@
-// Reads files in every way (readings.mjs) from every place: by path, from memory, without a mapping, over a handle that
+// Reads files in every way (readings.mjs) from every source: by path, from memory, without a mapping, over a handle that
 // another thread might have; and what every other format makes of them. As a program, it reads the files that it is given and
 // prints what is wrong and the facts, for environments that a process has from its beginning.
 import { readFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { ownRoles, readings } from './readings.mjs'
 import { collecting } from './sample-files.mjs'
 import { scratchPath } from './scratch.mjs'
 
-const PLACES = {
+const SOURCES = {
   path: (path) => openSync(path),
   memory: (path) => openSync(readFileSync(path)),
   "io: 'read'": (path) => openSync(path, { io: 'read' }),
@@ -19,18 +19,18 @@ const PLACES = {
 export async function everyPlace(path) {
   const wrong = []
   let facts
-  const read = async (place, file) => {
+  const read = async (from, file) => {
     const found = await readings(file)
-    wrong.push(...found.wrong.map((what) => `${place}: ${what}`))
+    wrong.push(...found.wrong.map((what) => `${from}: ${what}`))
     facts ??= found.facts
     if (JSON.stringify(found.facts) !== JSON.stringify(facts))
-      wrong.push(`${place}: ${JSON.stringify(found.facts)}, by path ${JSON.stringify(facts)}`)
+      wrong.push(`${from}: ${JSON.stringify(found.facts)}, by path ${JSON.stringify(facts)}`)
   }
-  for (const [place, open] of Object.entries(PLACES)) {
+  for (const [from, open] of Object.entries(SOURCES)) {
     const file = open(path)
     await file.prefetch()
-    await read(place, file)
-    if (place === 'path') {
+    await read(from, file)
+    if (from === 'path') {
       const shared = openSync(file.share())
       await read('a shared file', shared)
       shared.close()
@@ -85,9 +85,9 @@ export async function everyTarget(path, targets = TARGETS) {
     const found = await readings(file, { cheap: true })
     wrong.push(...found.wrong.map((what) => `into ${target.name}: ${what}`))
     const skipped = new Set(result.skipped.map((error) => error.tensor))
-    const kept = Array.from(source.keys()).filter((name) => !skipped.has(name))
-    if (file.size !== kept.length) wrong.push(`into ${target.name}: ${file.size} tensors of ${kept}`)
-    for (const [at, name] of kept.entries()) {
+    const remaining = Array.from(source.keys()).filter((name) => !skipped.has(name))
+    if (file.size !== remaining.length) wrong.push(`into ${target.name}: ${file.size} tensors of ${remaining}`)
+    for (const [at, name] of remaining.entries()) {
       const [before, after] = [source.get(name), file.get(target.name === 'btf' ? String(at) : name)]
       for (const what of await differences(before, after)) wrong.push(`into ${target.name}: ${name}: ${what}`)
     }
@@ -98,7 +98,7 @@ export async function everyTarget(path, targets = TARGETS) {
       const isReason = reasons.every((error) => error instanceof ZTensorError && error.message.length > 0)
       if (!isReason) wrong.push(`into ${target.name}: ${name} was left out without a reason`)
       if (others && target.others && reasons.some(({ message }) => message.includes('other than those of the layout')))
-        wrong.push(`into ${target.name}: ${name} was left out for components that could be kept`)
+        wrong.push(`into ${target.name}: ${name} was left out for components that the target can hold`)
     }
     file.close()
   }
@@ -106,7 +106,7 @@ export async function everyTarget(path, targets = TARGETS) {
   return wrong
 }
 
-/** What a tensor lost on its way: elements, or components beside them. */
+/** What a tensor lost on its way: elements, or additional components. */
 async function differences(before, after) {
   if (after === undefined) return ['it is missing']
   const found = []
@@ -132,15 +132,15 @@ async function rawBytes(component) {
   return Buffer.from(buffer, byteOffset, byteLength)
 }
 
-/** What a process or a thread that is told to read files says of them. */
+/** The readings of files, for a process or a thread that reads them. */
 async function answer(sources) {
-  const told = []
+  const results = []
   for (const source of sources) {
     const file = openSync(source)
-    told.push(await readings(file))
+    results.push(await readings(file))
     file.close()
   }
-  return told
+  return results
 }
 
 if (!isMainThread && workerData?.sources !== undefined) parentPort.postMessage(await answer(workerData.sources))

@@ -48,8 +48,8 @@ class Judge {
   }
 }
 
-/** The elements of a cut, picked byte by byte: a number that passes through JavaScript may come out as another NaN. */
-function cutOf(elements, shape, ranges, per) {
+/** The elements of a slice, picked byte by byte: a number that passes through JavaScript may come out as another NaN. */
+function sliceOf(elements, shape, ranges, per) {
   const bytes = new Uint8Array(elements.buffer, elements.byteOffset, elements.byteLength)
   const picked = pick(bytes, sliceIndices(shape, ranges), per * elements.BYTES_PER_ELEMENT)
   return new elements.constructor(picked.buffer)
@@ -125,7 +125,7 @@ async function parts(judge, file, tensor, loaded, cheap) {
   if (bits < 8) return
   const per = bits / 8 / Class.BYTES_PER_ELEMENT
   for (const ranges of cutsOf(shape)) {
-    const expected = cutOf(loaded, shape, ranges, per)
+    const expected = sliceOf(loaded, shape, ranges, per)
     const what = `slice(${JSON.stringify(ranges)})`
     judge.same(await outcome(() => tensor.slice(ranges).data), expected, what)
     if (cheap) continue
@@ -138,7 +138,7 @@ async function parts(judge, file, tensor, loaded, cheap) {
   for (const [dim, size] of shape.entries()) {
     const worldSize = [2, 3, 5, 7].find((ranks) => size > 0 && size % ranks === 0) ?? 1
     const shard = { dim, rank: worldSize - 1, worldSize }
-    const expected = cutOf(loaded, shape, shardRanges(shape, shard), per)
+    const expected = sliceOf(loaded, shape, shardRanges(shape, shard), per)
     const what = `shard(${JSON.stringify(shard)})`
     judge.same(await outcome(() => tensor.shard(shard).data), expected, what)
     judge.same(await outcome(() => tensor.load({ shard })), expected, `load of ${what}`)
@@ -195,8 +195,8 @@ async function sparse(judge, file, tensor, cheap) {
     judge.same(tensor.components.get(role).data, loaded[role], `${role} of components`)
     bytes += loaded[role].byteLength
   }
-  const told = ROLES[tensor.layout].every((role) => tensor.components.get(role).byteLength !== undefined)
-  if (told) judge.is(tensor.byteLength, bytes, 'byteLength')
+  const sized = ROLES[tensor.layout].every((role) => tensor.components.get(role).byteLength !== undefined)
+  if (sized) judge.is(tensor.byteLength, bytes, 'byteLength')
   if (cheap || product(tensor.shape) > 2 ** 20) return undefined
   judge.same(mapped.toDense(), loaded.toDense(), 'toDense()')
   const floats = await outcome(() => loaded.toFloat32())
@@ -221,15 +221,16 @@ async function composite(judge, file, tensor, cheap) {
   return judge.same(await outcome(() => tensor.load({ as: 'float32' })), floats, "load({ as: 'float32' })")
 }
 
-/** Elements of a component as its tensor has them, without padding: of dense data, and of sparse values by their places. */
-function told({ layout, shape, size, components }, role) {
+/** Elements of a component as its tensor has them, without padding: of dense data, and of sparse values by their indices. */
+function elementCount({ layout, shape, size, components }, role) {
   if (layout === 'dense' && role === 'data') return size
-  const places = role === 'values' ? components.get({ sparse_csr: 'indices', sparse_coo: 'coords' }[layout]) : undefined
-  if (places === undefined || (layout === 'sparse_coo' && shape.length === 0)) return undefined
-  return places.data.length / (layout === 'sparse_coo' ? shape.length : 1)
+  const indices =
+    role === 'values' ? components.get({ sparse_csr: 'indices', sparse_coo: 'coords' }[layout]) : undefined
+  if (indices === undefined || (layout === 'sparse_coo' && shape.length === 0)) return undefined
+  return indices.data.length / (layout === 'sparse_coo' ? shape.length : 1)
 }
 
-/** The components, and of them those beside the elements as well. */
+/** The components, including those that are not part of the layout. */
 async function components(judge, tensor, cheap) {
   for (const [role, component] of tensor.components) {
     const loaded = await outcome(() => component.load())
@@ -237,7 +238,7 @@ async function components(judge, tensor, cheap) {
     judge.same(await outcome(() => component.data), loaded, `data of ${role}`)
     if (component.byteLength !== undefined) judge.is(loaded.byteLength, component.byteLength, `bytes of ${role}`)
     const [, bits] = DTYPES[component.dtype ?? 'uint8']
-    const elements = component.dtype ? told(tensor, role) : undefined
+    const elements = component.dtype ? elementCount(tensor, role) : undefined
     const fitting = Math.floor((loaded.byteLength * 8) / bits)
     if (!cheap) await comparable(judge, component, component, elements ?? fitting)
   }
@@ -270,12 +271,12 @@ export async function verifiedAsLoaded(file) {
   return wrong
 }
 
-/** Formats that divide the bytes of a tensor: of its places only the first is told. */
-const APART = ['arrow', 'flax', 'paddle', 'tensorflow']
-const mayBeApart = (file, tensor) =>
+/** Formats that divide the bytes of a tensor: only the first of its offsets is reported. */
+const REORDERED = ['arrow', 'flax', 'paddle', 'tensorflow']
+const mayBeReordered = (file, tensor) =>
   // SciPy has the coordinates in two members.
   (file.format === 'npz' && tensor.layout === 'sparse_coo') ||
-  (APART.includes(file.format) && (tensor.dtype === undefined || /reordered|encoded/.test(tensor.copyReason)))
+  (REORDERED.includes(file.format) && (tensor.dtype === undefined || /reordered|encoded/.test(tensor.copyReason)))
 
 /** The bytes that a plan of whole tensors has to name: those of the elements, and no more. */
 function planned(judge, file) {
@@ -283,7 +284,7 @@ function planned(judge, file) {
   for (const range of plan.ranges()) {
     const inside = Array.from(file.values()).flatMap((tensor) =>
       ownRoles(tensor).map((role) => tensor.components.get(role)).filter((part) => part?.offset !== undefined)
-        .map(({ offset, storedLength }) => ({ offset, end: mayBeApart(file, tensor) ? Infinity : offset + storedLength })),
+        .map(({ offset, storedLength }) => ({ offset, end: mayBeReordered(file, tensor) ? Infinity : offset + storedLength })),
     ) // biome-ignore format: one list
     const covered = (at) => inside.some(({ offset, end }) => offset <= at && at < end)
     judge.is(covered(range.offset) && covered(range.offset + range.length - 1), true, 'a planned range holds elements')

@@ -60,7 +60,7 @@ async function withMemory(shared, file) {
   return seen
 }
 
-/** Another thread, which cannot be told, reads zeros; this one is told. */
+/** Another thread reads zeros, since it cannot be notified; this one is notified. */
 async function withLoss() {
   const heard = []
   const first = openSync(path)

@@ -141,10 +141,14 @@ const cases = {
 const cannotLose = aliases ? unsupported('the address of a SIGBUS') : undefined
 if (cannotLose !== undefined) console.log(`- a file truncated below its views: ${cannotLose}`)
 else if (aliases && process.platform !== 'win32') {
-  cases['a file truncated below its views is survived and told of'] = () => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [...runs(), fileURLToPath(import.meta.url), 'cut'], {
-      encoding: 'utf8',
-    })
+  cases['a file truncated below its views is survived and reported'] = () => {
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [...runs(), fileURLToPath(import.meta.url), 'truncated'],
+      {
+        encoding: 'utf8',
+      },
+    )
     assert.deepEqual(
       { status, stdout: stdout.trim().split('\n') },
       { status: 0, stdout: ['ZT_MAPPING_LOST', 'ZT_MAPPING_LOST'] },
@@ -159,9 +163,9 @@ function runs() {
 }
 
 /** The case that ends a process that does not survive it. */
-async function cut() {
-  const path = ones('cut.safetensors')
-  const told = new Promise((resolve) => {
+async function truncated() {
+  const path = ones('truncated.safetensors')
+  const loss = new Promise((resolve) => {
     const { data } = openSync(path, { onMappingLost: resolve }).tensor('w')
     const file = openSync(path, { onMappingLost: () => {} })
     const other = file.tensor('w').data
@@ -176,13 +180,13 @@ async function cut() {
     )
   })
   const waiting = setInterval(() => {}, 1000)
-  console.log((await told).code)
+  console.log((await loss).code)
   clearInterval(waiting)
 }
 
 let failed = 0
 try {
-  if (process.argv[2] === 'cut') await cut()
+  if (process.argv[2] === 'truncated') await truncated()
   else {
     for (const [name, run] of Object.entries(cases)) {
       try {

@@ -55,7 +55,7 @@ export function snappy(of) {
 }
 
 /**
- * A table of blocks, each the contents or { contents, kind, crc }. `handles` changes the list of places, `tail` what stands behind
+ * A table of blocks, each the contents or { contents, kind, crc }. `handles` changes the list of handles, `tail` what stands behind
  * the last block, `index` how the list of blocks is stored.
  */
 export function table(blocks, { handles = (all) => all, index = (contents) => contents, magic = MAGIC } = {}) {
@@ -65,20 +65,15 @@ export function table(blocks, { handles = (all) => all, index = (contents) => co
     const { contents, kind = 0, crc } = Buffer.isBuffer(one) ? { contents: one } : one
     const trailer = Buffer.from([kind])
     parts.push(contents, trailer, u32(crc ?? masked(Buffer.concat([contents, trailer]))))
-    const place = { offset, size: contents.length }
+    const found = { offset, size: contents.length }
     offset += contents.length + 5
-    return place
+    return found
   }
-  const places = handles(blocks.map(add))
+  const list = handles(blocks.map(add))
   const meta = add(block([]))
   const root = add(
     index(
-      block(
-        places.map((place, at) => [
-          `\xff${String(at).padStart(6, '0')}`,
-          Buffer.isBuffer(place) ? place : handle(place),
-        ]),
-      ),
+      block(list.map((one, at) => [`\xff${String(at).padStart(6, '0')}`, Buffer.isBuffer(one) ? one : handle(one)])),
     ),
   )
   const footer = Buffer.concat([handle(meta), handle(root)])

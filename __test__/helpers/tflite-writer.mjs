@@ -34,9 +34,9 @@ export function file(root, identifier = 'TFL3') {
     if (one.items !== undefined) {
       const at = append(Buffer.concat([u32(one.items.length), Buffer.alloc(one.items.length * 4)]))
       for (const [index, item] of one.items.entries()) {
-        const place = at + 4 + index * 4
+        const position = at + 4 + index * 4
         const led = put(item)
-        bytes.writeUInt32LE(led - place, place)
+        bytes.writeUInt32LE(led - position, position)
       }
       return at
     }
@@ -54,14 +54,14 @@ export function file(root, identifier = 'TFL3') {
     const described = append(vtable)
     const at = append(Buffer.alloc(length))
     bytes.writeInt32LE(at - described, at)
-    let place = at + 4
+    let position = at + 4
     for (const [, value] of fields) {
-      if (Buffer.isBuffer(value)) value.copy(bytes, place)
+      if (Buffer.isBuffer(value)) value.copy(bytes, position)
       else {
         const led = put(value)
-        bytes.writeUInt32LE(led - place, place)
+        bytes.writeUInt32LE(led - position, position)
       }
-      place += Buffer.isBuffer(value) ? value.length : 4
+      position += Buffer.isBuffer(value) ? value.length : 4
     }
     return at
   }

@@ -65,13 +65,13 @@ async function collect() {
 async function work({ path, source, way, end, port, channel }) {
   const file = openSync(path)
   // What is not moved is given back.
-  const kept = [file.tensor('w').data, await file.tensor('w').load()]
+  const arrays = [file.tensor('w').data, await file.tensor('w').load()]
   let moved
   try {
     moved = ways[way](await sources[source](file))
     if (channel !== undefined) {
       await broadcast(channel, moved)
-      return kept
+      return arrays
     }
     ;(port ?? parentPort).postMessage(moved, [moved])
   } catch (error) {
@@ -80,7 +80,7 @@ async function work({ path, source, way, end, port, channel }) {
   }
   moved = undefined
   await ends[end]()
-  return kept
+  return arrays
 }
 
 /** Posts memory to a channel, which copies it, and waits until it was received. */

@@ -72,7 +72,7 @@ test('what is named with many digests is hashed for each of them, which is bound
   file.close()
 })
 
-test('components beside the data take no part in a load, nor count there', async (t) => {
+test('additional components are not loaded, and do not count towards the limit', async (t) => {
   const parts = Array.from({ length: 200 }, (_, at) => [`part.${at}`, { offset: 64, length: LENGTH }])
   const w = square10()
   const bytes = zt10({

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { endingOf, NUMBERS, PLACES } from '../helpers/extreme-numbers.mjs'
+import { endingOf, FIELDS, NUMBERS } from '../helpers/extreme-numbers.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 import { indexText, shard } from '../helpers/sharded.mjs'
@@ -30,30 +30,30 @@ async function touched(t, paths, openings = ['path', 'memory', 'unbounded']) {
 const INEXACT = /\bNaN\b|\bInfinity\b|\bundefined\b|\d[eE]\+\d/
 
 function look(t, found) {
-  for (const { path, how, told } of found) {
+  for (const { path, how, outcomes } of found) {
     const where = `${path} (${how})`
-    t.is(told[0][0], 'open')
-    for (const [what, code, message] of told) {
+    t.is(outcomes[0][0], 'open')
+    for (const [what, code, message] of outcomes) {
       t.regex(code, /^(ok|ZT_[A-Z_]+)$/, `${where}: ${what}`)
       if (code !== 'ok') t.notRegex(message, INEXACT, `${where}: ${what}`)
     }
   }
 }
 
-for (const [format, places] of Object.entries(PLACES)) {
-  test(`${format}: ${Object.keys(places).join(', ')}`, async (t) => {
+for (const [format, fields] of Object.entries(FIELDS)) {
+  test(`${format}: ${Object.keys(fields).join(', ')}`, async (t) => {
     const folder = scratchPath('borders')
     mkdirSync(folder)
-    const paths = Object.entries(places).flatMap(([place, build]) =>
+    const paths = Object.entries(fields).flatMap(([field, build]) =>
       NUMBERS.map((number) => {
-        const path = join(folder, `${place} ${number}.${endingOf(format)}`)
+        const path = join(folder, `${field} ${number}.${endingOf(format)}`)
         writeFileSync(path, build(number))
         return path
       }),
     )
     const found = await touched(t, paths, format === 'shards' ? ['path', 'memory', 'without shards'] : undefined)
     look(t, found)
-    t.true(found.some(({ told }) => told[0][1] !== 'ok'))
+    t.true(found.some(({ outcomes }) => outcomes[0][1] !== 'ok'))
   })
 }
 
@@ -70,15 +70,15 @@ test('an index of safetensors: total_size and total_parameters', async (t) => {
   )
   const found = await touched(t, paths, ['path', 'without shards'])
   look(t, found)
-  t.true(found.some(({ how, told }) => how === 'path' && told[0][1] === 'ok'))
+  t.true(found.some(({ how, outcomes }) => how === 'path' && outcomes[0][1] === 'ok'))
 })
 
 test('a root whose shards claim 2^60 bytes together: its own tensor is read without them', async (t) => {
   // 17.9 kB. V8 aborts if a change of 2^60 bytes is reported to it.
-  const path = scratchFile(PLACES.shards['the sizes of 200 shards'](2n ** 53n - 1n), 'claims.zt')
+  const path = scratchFile(FIELDS.shards['the sizes of 200 shards'](2n ** 53n - 1n), 'claims.zt')
   const [found] = await touched(t, [path], ['without shards'])
   look(t, [found])
   // Those that come first are of the file and of `own`, the first tensor.
-  const endings = new Map([...found.told].reverse().map(([what, code]) => [what, code]))
+  const endings = new Map([...found.outcomes].reverse().map(([what, code]) => [what, code]))
   for (const what of ['open', 'data', 'load', 'verify', 'slice', 'stats']) t.is(endings.get(what), 'ok', what)
 })

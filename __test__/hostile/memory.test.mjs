@@ -6,7 +6,7 @@ import test from 'ava'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** A module that finds `read(bytes, options)`, which opens and reads all that there is, and `cases`; `grown` is in MiB. */
+/** A module that finds `read(bytes, options)`, which opens and reads all that there is, and `cases`; `grownMiB` is in MiB. */
 function child(t, source) {
   const program = `
     import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -52,7 +52,7 @@ function child(t, source) {
 }
 
 test('the tables of malformed files: at most 64 MiB over all of them', (t) => {
-  const { grown, files, refused } = child(
+  const { grownMiB, files, refused } = child(
     t,
     `
     const { bytesOf, tables } = await import('./__test__/corpus/tables.mjs')
@@ -62,15 +62,15 @@ test('the tables of malformed files: at most 64 MiB over all of them', (t) => {
     let refused = 0
     for (const { bytes, options } of all) if ((await read(bytes, options)).length > 0) refused += 1
     const largest = Math.max(...all.map(({ bytes }) => bytes.length))
-    console.log(JSON.stringify({ grown: (process.resourceUsage().maxRSS - before - largest / 1024) / 1024, files: all.length, refused }))`,
+    console.log(JSON.stringify({ grownMiB: (process.resourceUsage().maxRSS - before - largest / 1024) / 1024, files: all.length, refused }))`,
   )
-  t.log(`${files} files, ${refused} refused, ${grown.toFixed(1)} MiB more`)
+  t.log(`${files} files, ${refused} refused, ${grownMiB.toFixed(1)} MiB more`)
   t.true(files > 1000 && refused > 800)
-  t.true(grown <= 64, `${grown} MiB`)
+  t.true(grownMiB <= 64, `${grownMiB} MiB`)
 })
 
 test('a gigabyte that a small file unpacks to, or claims, is not claimed', (t) => {
-  const { grown, met } = child(
+  const { grownMiB, met } = child(
     t,
     `
     import { bomb, frame } from './__test__/corpus/zstd.mjs'
@@ -98,9 +98,9 @@ test('a gigabyte that a small file unpacks to, or claims, is not claimed', (t) =
     const before = process.resourceUsage().maxRSS
     const met = {}
     for (const [name, [bytes, options]] of Object.entries(files)) met[name] = [...new Set(await read(bytes, options))].sort().join()
-    console.log(JSON.stringify({ grown: (process.resourceUsage().maxRSS - before) / 1024, met }))`,
+    console.log(JSON.stringify({ grownMiB: (process.resourceUsage().maxRSS - before) / 1024, met }))`,
   )
-  t.log(`${grown.toFixed(1)} MiB more`)
+  t.log(`${grownMiB.toFixed(1)} MiB more`)
   const limited = new Set([
     'of an own layout, past what is permitted',
     'of an own layout, says more than is permitted',
@@ -110,5 +110,5 @@ test('a gigabyte that a small file unpacks to, or claims, is not claimed', (t) =
   for (const [name, codes] of Object.entries(met)) {
     t.regex(codes, limited.has(name) ? /^ZT_LIMIT$/ : /^ZT_DECODE(,ZT_LIMIT)?$/, name)
   }
-  t.true(grown <= 64, `${grown} MiB`)
+  t.true(grownMiB <= 64, `${grownMiB} MiB`)
 })

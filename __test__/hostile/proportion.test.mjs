@@ -38,11 +38,11 @@ const tensors = (component, format = () => 'dense') =>
       ]),
     ),
   )
-/** Long, and all alike but for a number. */
+/** Long, and equal except for a number. */
 const LIKE = 'abcdefghij'.repeat(13)
 const like = (at) => LIKE.slice(0, 60) + String(at).padStart(6, '0') + LIKE.slice(0, 60)
 
-const alike = (count, row) => Object.fromEntries(many(count, (at) => [`a${row}_${like(at)}`, '']))
+const similar = (count, row) => Object.fromEntries(many(count, (at) => [`a${row}_${like(at)}`, '']))
 
 const FILES = {
   'safetensors: one name over and over': () =>
@@ -114,8 +114,8 @@ const FILES = {
     }),
   'BTF: small tensors': () => btf(many(10_000, () => record({ data: f32s(1, 2, 3, 4) }))),
   'OpenVINO: one name over and over': () => openvino(many(20_000, () => constant({ shape: '0', size: 0 }))),
-  'OpenVINO: attributes that are alike': () => openvino(many(100, (row) => element('x', alike(1000, row)))),
-  'OpenVINO: more attributes than may be': () => openvino([element('layer', alike(100_000, 0))]),
+  'OpenVINO: similar attributes': () => openvino(many(100, (row) => element('x', similar(1000, row)))),
+  'OpenVINO: more attributes than may be': () => openvino([element('layer', similar(100_000, 0))]),
   'OpenVINO: keys of metadata': () =>
     openvino([], {
       more: [element('rt_info', {}, ...many(50_000, (at) => element(`k${at % 49_000}`, { value: at })))],
@@ -128,7 +128,7 @@ const FILES = {
   'OpenVINO: many dimensions': () => openvino([constant({ shape: many(500_000, () => 1).join() })]),
   'OpenVINO: bodies in bodies': () =>
     openvino(many(2000, (at) => many(20, () => 0).reduce((inner) => holder(`l${at}`, 'body', inner), ''))),
-  'names that are alike': () =>
+  'similar names': () =>
     st(
       many(50_000, (at) => entry(like(at), at, at + 1)),
       50_000,

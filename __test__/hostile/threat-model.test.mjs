@@ -17,8 +17,8 @@ function isThere(name) {
   if (script !== undefined) return script in scripts
   const elsewhere = { 'cargo deny check': 'cargo-deny-action@', 'npm audit signatures': 'npm audit signatures' }[name]
   if (elsewhere !== undefined) return read('.github/workflows/ci.yml').includes(elsewhere)
-  const places = [name, `__test__/${name}.test.mjs`, `fuzz/fuzz_targets/${name.replace(/^fuzz /, '')}.rs`]
-  return places.some((place) => existsSync(new URL(place, root)))
+  const paths = [name, `__test__/${name}.test.mjs`, `fuzz/fuzz_targets/${name.replace(/^fuzz /, '')}.rs`]
+  return paths.some((path) => existsSync(new URL(path, root)))
 }
 
 for (const [attack, answer, triedBy, ...more] of rows) {

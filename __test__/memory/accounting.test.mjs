@@ -97,7 +97,7 @@ test('sparse files that add up to 2^60 bytes and more', (t) => {
   t.deepEqual(lengths, [1000, GIB, GIB])
 })
 
-/** The major collections in \`cycles\` of opening a file, looking at its data and closing it, beside 4 million objects. */
+/** The major collections in \`cycles\` of opening a file, looking at its data and closing it, next to 4 million objects. */
 const collections = (t, path, cycles, look) =>
   child(
     t,

@@ -11,7 +11,7 @@ import { scratchFile } from '../helpers/scratch.mjs'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const GIB = 2 ** 30
 
-/** A file with a tensor of a GiB of zeros that takes no room on the disk. */
+/** A file with a tensor of a GiB of zeros that takes no disk space. */
 function sparse() {
   const header = `{"w":{"dtype":"U8","shape":[${GIB}],"data_offsets":[0,${GIB}]}}`.padEnd(120)
   const bytes = safetensors(header, Buffer.alloc(0))
@@ -25,10 +25,10 @@ function limited(limit, source) {
   const program = `
     import { openSync } from 'ztensor'
     const path = ${JSON.stringify(sparse())}
-    const kept = []
+    const garbage = []
     /** A few MiB of the heap, of which the last 40 stay. */
     const fill = (round) => {
-      for (let i = 0; i < 50; i++) kept[(round * 50 + i) % 500] = new Array(10_000).fill(round)
+      for (let i = 0; i < 50; i++) garbage[(round * 50 + i) % 500] = new Array(10_000).fill(round)
     }
     ${source}
     console.log('alive')`

@@ -230,11 +230,11 @@ test('ZTENSOR_NO_EXTERNAL=1: copies, with the reason runtime, and the same value
     import { openSync } from 'ztensor'
     const file = openSync(${JSON.stringify(scratchFile(BYTES))})
     const a = file.tensor('a')
-    const told = { mapped: a.mapped, copyReason: a.copyReason, data: [...a.data], same: a.data === a.data, rows: [...a.slice([[1, 2], null]).data], loaded: [...(await a.load())], csr: [...file.tensor('m').csr().toDense()] }
+    const facts = { mapped: a.mapped, copyReason: a.copyReason, data: [...a.data], same: a.data === a.data, rows: [...a.slice([[1, 2], null]).data], loaded: [...(await a.load())], csr: [...file.tensor('m').csr().toDense()] }
     a.data[0] = 9
-    told.kept = a.data[0]
+    facts.first = a.data[0]
     file.close()
-    console.log(JSON.stringify(told))`,
+    console.log(JSON.stringify(facts))`,
     ],
     { cwd: root, encoding: 'utf8', env: { ...process.env, ZTENSOR_NO_EXTERNAL: '1' } },
   )
@@ -246,6 +246,6 @@ test('ZTENSOR_NO_EXTERNAL=1: copies, with the reason runtime, and the same value
     rows: [3, 4],
     loaded: [1, 2, 3, 4],
     csr: [1],
-    kept: 9,
+    first: 9,
   })
 })

@@ -58,18 +58,18 @@ async function child(t, source, expected = {}) {
 const NOTHING = 'console.log(JSON.stringify(held()))'
 
 test('open, alias and close over and over, without a turn of the event loop', async (t) => {
-  const stretch = Math.min(CYCLES / 4, 25_000)
+  const batch = Math.min(CYCLES / 4, 25_000)
   await child(
     t,
     `
     const cycles = (count) => { for (let i = 0; i < count; i++) { const file = openSync(path); if (file.tensor('w').data[9] !== 1) throw new Error('data'); file.close() } }
-    // V8's heap and the allocator's arenas grow to their size first: to that of the longest stretch without a turn, in which
+    // V8's heap and the allocator's arenas grow to their size first: to that of the longest batch without a turn, in which
     // nothing is finalized.
     cycles(${Math.min(CYCLES, 20_000)})
     await collect()
     const before = rss()
-    for (let done = ${stretch}; done <= ${CYCLES}; done += ${stretch}) {
-      cycles(${stretch})
+    for (let done = ${batch}; done <= ${CYCLES}; done += ${batch}) {
+      cycles(${batch})
       await collect()
       if (done % ${CYCLES / 4} === 0) console.log('#', done, 'cycles: resident memory grew by', (rss() - before).toFixed(1), 'MiB')
     }
@@ -125,7 +125,7 @@ test('workers that end with views alive, and one that gives its view away first'
     t,
     `
     for (let i = 0; i < 8; i++) {
-      const running = worker("const { data } = ztensor.openSync(path).tensor('w'); const kept = ztensor.openSync(path).tensor('w').data; try { parentPort.postMessage(data, [data.buffer]) } catch { parentPort.postMessage(data) } setInterval(() => kept, 1000)")
+      const running = worker("const { data } = ztensor.openSync(path).tensor('w'); const retained = ztensor.openSync(path).tensor('w').data; try { parentPort.postMessage(data, [data.buffer]) } catch { parentPort.postMessage(data) } setInterval(() => retained, 1000)")
       const moved = await new Promise((resolve, reject) => { running.once('message', resolve); running.once('error', reject) })
       await running.terminate()
       if (moved[ELEMENTS() - 1] !== 1 && moved.length !== 0) throw new Error('moved data: ' + moved[0])
@@ -161,7 +161,7 @@ const ENDLESS = {
   statistics:
     "const file = ztensor.openSync(endless); file.tensor('endless').stats().catch(() => {}); file.prefetch(['endless'], { onProgress }).catch(() => {})",
   'a mapped file and a load':
-    "const file = ztensor.openSync(endless); globalThis.kept = file.tensor('large').data; file.verify({ onProgress }).catch(() => {}); for (let i = 0; i < 64; i++) file.tensor('large').load().catch(() => {})",
+    "const file = ztensor.openSync(endless); globalThis.retained = file.tensor('large').data; file.verify({ onProgress }).catch(() => {}); for (let i = 0; i < 64; i++) file.tensor('large').load().catch(() => {})",
   'a conversion':
     "ztensor.convert(endless, folder + '/x.zt', { version: '1.2', compression: { level: 15 }, filter, onProgress }).catch(() => {})",
   'a conversion that is judged':
@@ -171,7 +171,7 @@ const ENDLESS = {
   'more conversions than there are cores':
     "for (let i = 0; i <= 2 * require('os').availableParallelism(); i++) ztensor.convert(endless, folder + '/' + i + '.zt', { version: '1.2', compression: { level: 15 }, filter, onProgress }).catch(() => {})",
   'a writer':
-    "ztensor.create(folder + '/x.zt', { version: '2', canonical: false, compression: { level: 19 } }).then((writer) => { globalThis.kept = writer; for (let i = 0; i < 99; i++) writer.add('' + i, new Uint8Array(2 ** 24)).catch(() => {}); setTimeout(() => parentPort.postMessage(1), 50) })",
+    "ztensor.create(folder + '/x.zt', { version: '2', canonical: false, compression: { level: 19 } }).then((writer) => { globalThis.retained = writer; for (let i = 0; i < 99; i++) writer.add('' + i, new Uint8Array(2 ** 24)).catch(() => {}); setTimeout(() => parentPort.postMessage(1), 50) })",
 }
 if (canBeSparse) {
   for (const [what, work] of Object.entries(ENDLESS)) {
@@ -243,7 +243,7 @@ test('the process ends with views, files, loads and writers open', async (t) => 
       t,
       `
       const file = openSync(path)
-      globalThis.kept = [file, file.tensor('w').data, await create(path + '.zt')]
+      globalThis.retained = [file, file.tensor('w').data, await create(path + '.zt')]
       file.load().catch(() => {})
       console.log('end')
       ${end}`,

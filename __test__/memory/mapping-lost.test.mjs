@@ -20,14 +20,14 @@ const BYTES = safetensors(header.padEnd(88), ones)
 const LEFT = 65536
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Runs a module that finds `path`, `cut()` and `sum(array)`, and gives what it printed and how it ended. */
+/** Runs a module that finds `path`, `truncate()` and `sum(array)`, and gives what it printed and how it ended. */
 async function child(source, { flags = [], bytes = BYTES } = {}) {
   const path = scratchFile(bytes)
   const program = `
     import { truncateSync } from 'node:fs'
     import { open, openSync } from 'ztensor'
     const path = ${JSON.stringify(path)}
-    const cut = () => truncateSync(path, ${LEFT})
+    const truncate = () => truncateSync(path, ${LEFT})
     const sum = (array) => { let total = 0; for (let i = 0; i < array.length; i++) total += array[i]; return total }
     const raised = (run) => { try { run() } catch (error) { return error.code } }
     const turn = () => new Promise((resolve) => setTimeout(resolve, 5))
@@ -45,28 +45,28 @@ async function child(source, { flags = [], bytes = BYTES } = {}) {
 const ends = (t, { status, signal, lines, stderr }, expected) =>
   t.deepEqual({ status, signal, lines, stderr }, { status: 0, signal: null, stderr: '', ...expected })
 
-/** What can be read of the file before the cut: whole elements. */
-const KEPT = (LEFT - (BYTES.length - ones.length)) / 4
+/** What can be read of the file before the truncate: whole elements. */
+const REMAINING = (LEFT - (BYTES.length - ones.length)) / 4
 
 if (canMap(4) && process.platform !== 'win32') {
   for (const [code, flags] of Object.entries({ interpreted: ['--no-opt', '--no-sparkplug'], compiled: [] })) {
     test(`${code} code that reads what is gone gets zeros; the listener is called once, every call throws`, async (t) => {
       const ended = await child(
         `
-        let told = 0
-        const file = openSync(path, { onMappingLost: (error) => { told++; console.log(error.code, error.message.includes(path)) } })
+        let calls = 0
+        const file = openSync(path, { onMappingLost: (error) => { calls++; console.log(error.code, error.message.includes(path)) } })
         const tensor = file.tensor('w')
         const { data } = tensor
         for (let i = 0; i < 20; i++) sum(data)
-        cut()
+        truncate()
         console.log(sum(data))
         for (const call of [() => tensor.data, () => file.tensor('w'), () => [...file.keys()], () => tensor.toFloat32(), () => tensor.slice([[0, 1]]), () => file.attributes, () => file.evict()])
           console.log(raised(call))
         for (const call of [() => tensor.load(), () => file.load(), () => file.verify(), () => file.prefetch(), async () => tensor.components.get('data').load()])
           console.log(await call().catch((error) => error.code))
-        await until(() => told > 0)
+        await until(() => calls > 0)
         await turn()
-        console.log(told, data[0], data.at(-1))
+        console.log(calls, data[0], data.at(-1))
         data[data.length - 1] = 5
         console.log(data.at(-1))
         file.close()
@@ -75,7 +75,7 @@ if (canMap(4) && process.platform !== 'win32') {
       )
       ends(t, ended, {
         lines: [
-          String(KEPT),
+          String(REMAINING),
           ...Array(12).fill('ZT_MAPPING_LOST'),
           'ZT_MAPPING_LOST true',
           '1 1 0',
@@ -92,7 +92,7 @@ if (canMap(4) && process.platform !== 'win32') {
       const { data } = openSync(path).tensor('w')
       process.on('uncaughtException', (error) => { console.log(error.constructor.name, error.code); clearInterval(waiting) })
       const waiting = setInterval(() => {}, 1000)
-      cut()
+      truncate()
       sum(data)`,
     )
     ends(t, ended, { lines: ['ZTensorError ZT_MAPPING_LOST'] })
@@ -100,8 +100,10 @@ if (canMap(4) && process.platform !== 'win32') {
 
   test('… which ends a process that does not listen to those, even where it never comes back to its event loop', async (t) => {
     for (const after of ['setInterval(() => {}, 1000)', '', 'process.exit(0)']) {
-      const ended = await child(`const { data } = openSync(path).tensor('w'); cut(); console.log(sum(data)); ${after}`)
-      t.deepEqual([ended.signal, ended.lines], [null, [String(KEPT)]], after)
+      const ended = await child(
+        `const { data } = openSync(path).tensor('w'); truncate(); console.log(sum(data)); ${after}`,
+      )
+      t.deepEqual([ended.signal, ended.lines], [null, [String(REMAINING)]], after)
       t.not(ended.status, 0, after)
       t.regex(ended.stderr, /ZT_MAPPING_LOST/, after)
     }
@@ -109,12 +111,12 @@ if (canMap(4) && process.platform !== 'win32') {
 
   test('… unless a call has thrown the error before', async (t) => {
     const ended = await child(
-      `const tensor = openSync(path).tensor('w'); const { data } = tensor; cut(); sum(data); console.log(raised(() => tensor.slice([[0, 1]]))); await turn(); await turn()`,
+      `const tensor = openSync(path).tensor('w'); const { data } = tensor; truncate(); sum(data); console.log(raised(() => tensor.slice([[0, 1]]))); await turn(); await turn()`,
     )
     ends(t, ended, { lines: ['ZT_MAPPING_LOST'] })
   })
 
-  test('a file beside it is as it was, and the lost one can be opened again', async (t) => {
+  test('other files are unaffected, and the lost one can be opened again', async (t) => {
     const ended = await child(
       `
       import { copyFileSync } from 'node:fs'
@@ -123,28 +125,28 @@ if (canMap(4) && process.platform !== 'win32') {
       const whole = other.tensor('w').data
       const file = openSync(path, { onMappingLost: () => {} })
       const { data } = file.tensor('w')
-      cut()
+      truncate()
       console.log(sum(data), raised(() => file.tensor('w')), sum(whole), sum(await other.tensor('w').load()))
       copyFileSync(path + '2', path)
       console.log(sum(openSync(path).tensor('w').data))`,
     )
-    ends(t, ended, { lines: [`${KEPT} ZT_MAPPING_LOST ${ELEMENTS} ${ELEMENTS}`, String(ELEMENTS)] })
+    ends(t, ended, { lines: [`${REMAINING} ZT_MAPPING_LOST ${ELEMENTS} ${ELEMENTS}`, String(ELEMENTS)] })
   })
 
   test('threads of others that read a view are survived too: a compression under way', async (t) => {
     const ended = await child(
       `
       import { gzip, gunzipSync } from 'node:zlib'
-      let told = 0
-      const { data } = openSync(path, { onMappingLost: () => told++ }).tensor('w')
-      cut()
+      let calls = 0
+      const { data } = openSync(path, { onMappingLost: () => calls++ }).tensor('w')
+      truncate()
       const packed = await new Promise((resolve, reject) => gzip(data, (error, bytes) => (error ? reject(error) : resolve(bytes))))
       const bytes = gunzipSync(packed)
       console.log(sum(new Float32Array(bytes.buffer, bytes.byteOffset, data.length)))
-      await until(() => told)
-      console.log(told)`,
+      await until(() => calls)
+      console.log(calls)`,
     )
-    ends(t, ended, { lines: [String(KEPT), '1'] })
+    ends(t, ended, { lines: [String(REMAINING), '1'] })
   })
 
   test('in a worker: its listener is called there; without one the worker fails, not the process', async (t) => {
@@ -171,7 +173,7 @@ if (canMap(4) && process.platform !== 'win32') {
       console.log((await run('{}')).join())
       console.log('alive')`,
     )
-    ends(t, ended, { lines: [`${KEPT},ZT_MAPPING_LOST`, `${KEPT},ZT_MAPPING_LOST`, 'alive'] })
+    ends(t, ended, { lines: [`${REMAINING},ZT_MAPPING_LOST`, `${REMAINING},ZT_MAPPING_LOST`, 'alive'] })
   })
 
   test('a buffer that outlives its file speaks for itself', async (t) => {
@@ -181,13 +183,13 @@ if (canMap(4) && process.platform !== 'win32') {
       process.on('uncaughtException', (error) => { heard = error.code })
       let data = (() => openSync(path).tensor('w').data)()
       for (let i = 0; i < 5; i++) { globalThis.gc(); await turn() }
-      cut()
+      truncate()
       console.log(sum(data))
       await until(() => heard)
       console.log(heard)`,
       { flags: ['--expose-gc'] },
     )
-    ends(t, ended, { lines: [String(KEPT), 'ZT_MAPPING_LOST'] })
+    ends(t, ended, { lines: [String(REMAINING), 'ZT_MAPPING_LOST'] })
   })
 
   const LISTENING = {
@@ -200,20 +202,20 @@ if (canMap(4) && process.platform !== 'win32') {
       const gone = after.includes('off')
       const ended = await child(
         `
-        let told = 0, signals = 0
+        let calls = 0, signals = 0
         const heard = () => { signals++ }
         ${before}
-        const { data } = openSync(path, { onMappingLost: () => told++ }).tensor('w')
+        const { data } = openSync(path, { onMappingLost: () => calls++ }).tensor('w')
         ${after}
-        cut()
+        truncate()
         console.log(sum(data))
-        await until(() => told)
-        console.log(told, signals)
+        await until(() => calls)
+        console.log(calls, signals)
         process.kill(process.pid, 'SIGBUS')
         await until(() => signals)
         console.log(signals)`,
       )
-      const lines = [String(KEPT), '1 0']
+      const lines = [String(REMAINING), '1 0']
       if (gone) t.deepEqual([ended.signal, ended.lines], ['SIGBUS', lines])
       else ends(t, ended, { lines: [...lines, '1'] })
     })
@@ -226,21 +228,21 @@ if (canMap(4) && process.platform !== 'win32') {
     t.deepEqual([ended.signal, ended.lines], ['SIGBUS', [String(ELEMENTS)]])
   })
 
-  test('a cut inside the last page, of which the system says nothing, shows at the next read and at the next view', async (t) => {
+  test('a truncation inside the last page, which raises no signal, is detected at the next read and the next view', async (t) => {
     const header =
       '{"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}'
     const bytes = safetensors(header, littleEndian(new Float32Array(6).fill(1)))
     for (const call of ["file.tensor('w').load()", 'file.load()', 'file.verify()', "file.tensor('v').data"]) {
       const ended = await child(
         `
-        const told = []
-        const file = openSync(path, { onMappingLost: (error) => told.push(error.code) })
+        const calls = []
+        const file = openSync(path, { onMappingLost: (error) => calls.push(error.code) })
         const { data } = file.tensor('w')
         truncateSync(path, ${bytes.length - 8})
         console.log(sum(data), await (async () => ${call})().catch((error) => error.code), raised(() => file.tensor('w').data))
-        await until(() => told.length > 0)
+        await until(() => calls.length > 0)
         await turn()
-        console.log(told.join())`,
+        console.log(calls.join())`,
         { bytes },
       )
       ends(t, ended, { lines: ['2 ZT_MAPPING_LOST ZT_MAPPING_LOST', 'ZT_MAPPING_LOST'] })
@@ -251,12 +253,12 @@ if (canMap(4) && process.platform !== 'win32') {
     const ended = await child(
       `
       import { copyFileSync } from 'node:fs'
-      let told = 0
-      const views = Array.from({ length: 100 }, (_, i) => openSync(path, { onMappingLost: () => told++ }).tensor('w').data)
-      cut()
-      console.log(views.map(sum).every((total) => total === ${KEPT}))
-      await until(() => told === 100)
-      console.log(told)`,
+      let calls = 0
+      const views = Array.from({ length: 100 }, (_, i) => openSync(path, { onMappingLost: () => calls++ }).tensor('w').data)
+      truncate()
+      console.log(views.map(sum).every((total) => total === ${REMAINING}))
+      await until(() => calls === 100)
+      console.log(calls)`,
     )
     ends(t, ended, { lines: ['true', '100'] })
   })

@@ -41,11 +41,11 @@ const left = (t, end) =>
       const { openSync } = require('ztensor')
       const run = async () => {
         const file = openSync(workerData)
-        globalThis.kept = []
-        for (let i = 0; i < 4; i++) kept.push(await file.tensor('w').load(), await file.tensor('s').load())
-        for (const array of kept) array.fill(1)
-        for (let i = 0; i < 100; i++) kept.push(file.tensor('w').slice([[i * 4096, (i + 1) * 4096]]).data)
-        kept.push(openSync(workerData).tensor('w').data)
+        globalThis.arrays = []
+        for (let i = 0; i < 4; i++) arrays.push(await file.tensor('w').load(), await file.tensor('s').load())
+        for (const array of arrays) array.fill(1)
+        for (let i = 0; i < 100; i++) arrays.push(file.tensor('w').slice([[i * 4096, (i + 1) * 4096]]).data)
+        arrays.push(openSync(workerData).tensor('w').data)
         ${end}
       }
       run()\`
@@ -62,7 +62,7 @@ const left = (t, end) =>
     for (let i = 0; i < 4; i++) await run()
     const before = process.memoryUsage.rss()
     for (let i = 0; i < 8; i++) await run()
-    console.log(JSON.stringify({ maps: maps(), grown: (process.memoryUsage.rss() - before) / 2 ** 20 }))`,
+    console.log(JSON.stringify({ maps: maps(), grownMiB: (process.memoryUsage.rss() - before) / 2 ** 20 }))`,
   ])
 
 const ends = {
@@ -73,9 +73,9 @@ const ends = {
 for (const [name, end] of Object.entries(ends)) {
   const there = process.platform === 'linux' && canMap(1) ? test : test.skip
   there(`what was not moved goes with its thread, which ends ${name}`, (t) => {
-    const { maps, grown } = left(t, end)
+    const { maps, grownMiB } = left(t, end)
     t.is(maps, 0)
     // Each worker loads 32 MiB.
-    t.true(grown < 96, `${grown} MiB more`)
+    t.true(grownMiB < 96, `${grownMiB} MiB more`)
   })
 }

@@ -79,13 +79,13 @@ if (hasLimits) {
   })
 
   if (canMap(1)) {
-    test('a loss is told although the first alias found no descriptor to listen with', async (t) => {
+    test('a lost mapping is reported although the first alias could not open a descriptor', async (t) => {
       const paths = JSON.stringify([scratchFile(BYTES), scratchFile(BYTES)])
       const ended = await child(
         `
         const [first, second] = ${paths}
         let tell
-        const told = new Promise((resolve) => (tell = resolve))
+        const loss = new Promise((resolve) => (tell = resolve))
         const files = [openSync(first), openSync(second, { onMappingLost: tell })]
         await limit('nofile', 0)
         console.log(files[0].tensor('x').data.join())
@@ -94,7 +94,7 @@ if (hasLimits) {
         // The word comes from another thread, for which nothing waits.
         const waiting = setTimeout(() => {}, 60_000)
         truncateSync(second, 0)
-        console.log(data[0], (await told).code)
+        console.log(data[0], (await loss).code)
         clearTimeout(waiting)`,
         process.getuid(),
       )

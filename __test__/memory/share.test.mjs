@@ -99,7 +99,7 @@ test('the same thread can open it, too, by open and openSync', async (t) => {
   file.close()
 })
 
-test('a ticket outlives its file: it is opened anew, with the same options', async (t) => {
+test('a ticket outlives its file: the file is opened again, with the same options', async (t) => {
   const file = openSync(await written(), { io: 'read' })
   const shared = file.share()
   file.close()
@@ -112,7 +112,7 @@ test('a ticket outlives its file: it is opened anew, with the same options', asy
 
 // Windows keeps the name of a file that is open.
 const replaceable = process.platform === 'win32' ? test.skip : test
-replaceable('a file that was replaced meanwhile is not opened anew: ZT_IO', async (t) => {
+replaceable('a file that was replaced meanwhile is not opened again: ZT_IO', async (t) => {
   const path = await written()
   const file = openSync(path)
   const shared = file.share()
@@ -141,9 +141,9 @@ test('a list of files is shared as one name space', async (t) => {
   t.deepEqual([...inside.keys()], ['x', 'y'])
   inside.close()
   file.close()
-  const anew = openSync(shared)
-  t.deepEqual([...anew.tensor('y').data], [1, 2])
-  anew.close()
+  const reopened = openSync(shared)
+  t.deepEqual([...reopened.tensor('y').data], [1, 2])
+  reopened.close()
 })
 
 test('another process opens the path', async (t) => {

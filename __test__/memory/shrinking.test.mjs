@@ -51,11 +51,11 @@ for (const io of process.platform === 'win32' ? ['read'] : ['mmap', 'read']) {
         import { compare, convert, open, openSync, verify } from 'ztensor'
         const whole = ${JSON.stringify(path)}, path = ${JSON.stringify(scratchFile(BYTES, 'shrinking.zt'))}
         const codes = {}
-        let kept
+        let view
         for (let round = 0; round < 12; round++) {
           copyFileSync(whole, path)
           const file = openSync(path, { io: ${JSON.stringify(io)}, onMappingLost: () => {} })
-          if (round % 3 === 1) kept = file.tensor('small.3').data
+          if (round % 3 === 1) view = file.tensor('small.3').data
           const working = (async () => ${work})().then((right) => (right ? 'right' : 'wrong'), (error) => error.code ?? String(error))
           for (let i = 0; i < round % 5; i++) await turn()
           truncateSync(path, round % 2 ? 65_536 : ${BYTES.length - 100_000})

@@ -19,7 +19,7 @@ const FILES = {
 }
 
 for (const [what, [format, bytes]] of Object.entries(FILES)) {
-  test(`${what} is told by its bytes, under any name`, (t) => {
+  test(`${what} is detected by its bytes, under any name`, (t) => {
     for (const name of ['a.zt', 'a.safetensors', 'a.btf', 'a.bin', 'a']) {
       const file = openSync(scratchFile(bytes, name))
       t.is(file.format, format)

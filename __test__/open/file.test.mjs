@@ -97,7 +97,7 @@ test('dtype: of the values where sparse, the declared one of an unknown layout, 
   sparse.close()
 })
 
-test('a digest is told as the file spells it', (t) => {
+test('a digest is reported as the file spells it', (t) => {
   const file = openSync(vector('zt12-crc32c.zt').path)
   t.is(file.tensor('t_bfloat16').components.get('data').digest, 'crc32c:0x28F9C073')
   file.close()
@@ -295,9 +295,9 @@ test('inspect, toJSON and JSON.stringify say much and touch no data', (t) => {
   for (const tensor of file.values()) {
     t.regex(inspect(tensor), /Tensor/)
     t.true(inspect(tensor).includes(tensor.name))
-    const told = JSON.parse(JSON.stringify(tensor))
-    t.is(told.name, tensor.name)
-    t.deepEqual(told.shape, [2, 2])
+    const json = JSON.parse(JSON.stringify(tensor))
+    t.is(json.name, tensor.name)
+    t.deepEqual(json.shape, [2, 2])
     for (const component of tensor.components.values()) {
       t.true(inspect(component).length > 0)
       t.true(JSON.stringify(component).length > 0)

@@ -78,7 +78,7 @@ test('a file of another format than the one asked for is named', (t) => {
   }
 })
 
-test('what was told is of files in memory whose pieces are staged as well', async (t) => {
+test('files in memory that are read in stages get the same messages', async (t) => {
   const error = await rejectionOf(() => open(Buffer.concat([Buffer.from(POINTER), Buffer.alloc(2 ** 20, ' ')])))
   t.is(error.code, 'ZT_BAD_MAGIC')
   t.regex(error.message, /git-lfs/)

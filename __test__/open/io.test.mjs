@@ -82,10 +82,10 @@ for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
   test(`prefetch with ${maxBytes} bytes under way brings everything, and counts it`, async (t) => {
     const file = openSync(await written())
     file.evict()
-    const told = []
-    await file.prefetch(undefined, { maxBytes, onProgress: (progress) => told.push(progress) })
+    const events = []
+    await file.prefetch(undefined, { maxBytes, onProgress: (progress) => events.push(progress) })
     const all = WORDS.byteLength + 3
-    t.deepEqual(told.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
+    t.deepEqual(events.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
     await file.prefetch(['odd'], { maxBytes })
     await readsRight(t, file)
     file.close()

@@ -10,7 +10,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 
 const GIB = 2 ** 30
 
-/** A 1.0 file whose blobs lie where they are told to, with nothing written between them. */
+/** A 1.0 file with its blobs at the given offsets, and nothing written between them. */
 function sparseFile(tensors, blobs) {
   const path = scratchPath('large.zt')
   const descriptor = openFile(path, 'w')

@@ -75,7 +75,7 @@ const CALLS = {
   'tensor.verify': [(o) => a.verify(o), 'signal'],
   'tensor.stats': [(o) => a.stats(o), 'bins'],
   'tensor.loadCsr': [(o) => file.tensor('m').loadCsr(o), 'signal'],
-  'cut.toFloat32': [(o) => a.slice([]).toFloat32(o), 'into'],
+  'slice.toFloat32': [(o) => a.slice([]).toFloat32(o), 'into'],
   'csr.toDense': [(o) => file.tensor('m').csr().toDense(o), 'maxBytes'],
   'component.load': [(o) => a.components.get('data').load(o), 'signal'],
   'writer.add': [(o) => writing((w) => w.add('x', F, o)), 'shape'],
@@ -101,7 +101,7 @@ test('a transposed letter is close', (t) => {
   t.throws(() => openSync(path, { verfiy: true }), { message: /did you mean verify\?/ })
 })
 
-test('load, prefetch and evict take names alike', async (t) => {
+test('load, prefetch and evict take the same names', async (t) => {
   for (const names of [['a'], new Set(['a']), ['a'].values()]) t.deepEqual([...(await file.load(names)).keys()], ['a'])
   t.deepEqual([...(await file.load({ names: ['m'] })).keys()], ['m'])
   t.is((await file.load(undefined, { concurrency: 1 })).size, 2)

@@ -1,4 +1,4 @@
-// Each format of the table has what a format needs: malformed files, mutations, a fuzz target, and its place in what users read first.
+// Each format of the table has what a format needs: malformed files, mutations, a fuzz target, and a mention in the pages that users read first.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync } from 'ztensor'
@@ -31,8 +31,8 @@ const fixtures = folder('__test__/fixtures')
 const rows = read('README.md').match(/^\| .* \|$/gm)
 const manifest = JSON.parse(read('package.json'))
 
-/** What a format of the table lacks, in words. */
-function lacking({ name, title, endings: [ending] }) {
+/** What is missing for a format of the table, in words. */
+function missingFor({ name, title, endings: [ending] }) {
   // `NumPy npy` is one of NumPy's.
   const [family] = title.split(' ')
   const shared = SHARED_TABLES[name] ?? name
@@ -68,11 +68,11 @@ function lacking({ name, title, endings: [ending] }) {
 }
 
 for (const format of FORMATS) {
-  test(`${format.name} has all that a format needs`, (t) => t.deepEqual(lacking(format), []))
+  test(`${format.name} has all that a format needs`, (t) => t.deepEqual(missingFor(format), []))
 }
 
-test('a format that has nothing lacks everything', (t) => {
-  t.deepEqual(lacking({ name: 'made_up', title: 'Made-up', endings: ['mu'] }), [
+test('everything is missing for a format that has nothing', (t) => {
+  t.deepEqual(missingFor({ name: 'made_up', title: 'Made-up', endings: ['mu'] }), [
     'malformed files: __test__/corpus/cases-*.mjs',
     'a test of its malformed files',
     'files to mutate: __test__/helpers/mutated-files.mjs',

@@ -1,4 +1,4 @@
-// `npm run new -- format NAME` finds every place that a format changes.
+// `npm run new -- format NAME` finds everything that a format changes.
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -47,7 +47,7 @@ test('a format gets its files, and a mention in all files that list formats', (t
   t.throws(() => addFormat(folder, 'scaffolded'), { message: /scaffolded\.rs exists/ })
 })
 
-test('nothing is written if a place is missing, or the name cannot be used', (t) => {
+test('nothing is written if a list of formats is not found, or the name cannot be used', (t) => {
   const folder = copied(t)
   for (const [name, message, title] of [
     ...['Toy', '', 'a', 'a-b', '../x', 'x'.repeat(17)].map((name) => [name, /^a format is named like "gguf"/]),

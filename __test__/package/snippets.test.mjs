@@ -57,7 +57,7 @@ async function asked(t, program, options) {
   child.kill()
   await exited
 }
-/** The server of pages that read by a URL, in whose place is one of this machine. */
+/** The server in pages that read by a URL, which a server of this machine replaces. */
 const HOST = 'https://host/'
 const LISTEN = ".listen(0, '127.0.0.1', function () { console.log(this.address().port) })"
 

@@ -28,7 +28,7 @@ function over(bytes, { name, sibling, read = (offset, length) => bytes.subarray(
   return sibling === undefined ? source : { ...source, sibling }
 }
 
-/** A source over a file, whose siblings are those beside it. */
+/** A source over a file, whose siblings are the files in its folder. */
 function ofFile(path) {
   const sibling = (name) => over(readFileSync(join(dirname(path), name)), { name })
   return over(readFileSync(path), { name: basename(path), sibling })
@@ -52,23 +52,26 @@ for (const path of [...vectors.map(({ path }) => path), ...IMPORTED.map(fixtureP
     t.is(file.path, undefined)
     t.deepEqual(file.attributes, local.attributes)
     for (const [name, tensor] of local) {
-      const far = file.tensor(name)
-      t.deepEqual([far.dtype, far.shape, far.layout], [tensor.dtype, tensor.shape, tensor.layout])
+      const remoteTensor = file.tensor(name)
+      t.deepEqual(
+        [remoteTensor.dtype, remoteTensor.shape, remoteTensor.layout],
+        [tensor.dtype, tensor.shape, tensor.layout],
+      )
       const [ours, theirs] = await Promise.all(
         [file, local].map((of) => of.load([name]).catch(({ code, message }) => ({ code, message }))),
       )
       t.deepEqual(ours, theirs, name)
       if (tensor.byteLength === 0) continue
       if (tensor.layout === 'dense' && tensor.dtype === undefined) {
-        t.is(thrownBy(() => far.bytes)?.code, 'ZT_NOT_LOCAL')
+        t.is(thrownBy(() => remoteTensor.bytes)?.code, 'ZT_NOT_LOCAL')
         continue
       }
-      t.is(far.copyReason, 'remote', name)
-      t.false(far.mapped)
+      t.is(remoteTensor.copyReason, 'remote', name)
+      t.false(remoteTensor.mapped)
       if (tensor.layout === 'dense') {
-        t.is(thrownBy(() => far.data)?.code, 'ZT_NOT_LOCAL')
-        t.is(thrownBy(() => far.toFloat32())?.code, 'ZT_NOT_LOCAL')
-        t.is(thrownBy(() => far.slice([])?.data)?.code, 'ZT_NOT_LOCAL')
+        t.is(thrownBy(() => remoteTensor.data)?.code, 'ZT_NOT_LOCAL')
+        t.is(thrownBy(() => remoteTensor.toFloat32())?.code, 'ZT_NOT_LOCAL')
+        t.is(thrownBy(() => remoteTensor.slice([])?.data)?.code, 'ZT_NOT_LOCAL')
       }
     }
     const [ours, theirs] = await Promise.all([file.verify(), local.verify()])
@@ -123,9 +126,9 @@ test('siblings make up a sharded checkpoint', async (t) => {
   t.deepEqual([...file.keys()].sort(), ['one', 'two'])
   t.deepEqual([...(await file.tensor('two').load())], [3])
   t.deepEqual([...new Set(names)].sort(), ['a.safetensors', 'b.safetensors'])
-  const lacks = await rejectionOf(() => open({ ...ofFile(index), sibling: undefined }))
-  t.is(lacks.code, 'ZT_INCOMPLETE')
-  t.regex(lacks.message, /no sibling with that name: return it from sibling\(name\)/)
+  const incomplete = await rejectionOf(() => open({ ...ofFile(index), sibling: undefined }))
+  t.is(incomplete.code, 'ZT_INCOMPLETE')
+  t.regex(incomplete.message, /no sibling with that name: return it from sibling\(name\)/)
 })
 
 test('no name that leads out of the folder reaches sibling()', async (t) => {
@@ -211,7 +214,7 @@ test('answers of another length or kind are refused', async (t) => {
   }
 })
 
-test('a read that never answers ends with the signal, or the file, and is told so', async (t) => {
+test('a read that never settles ends at the abort signal or when the file closes, and is aborted', async (t) => {
   let isAsked
   const asked = new Promise((resolve) => {
     isAsked = resolve
@@ -221,10 +224,10 @@ test('a read that never answers ends with the signal, or the file, and is told s
   const abort = new AbortController()
   const load = opened.tensor('a').load({ signal: abort.signal })
   const signal = await asked
-  const told = new Promise((resolve) => signal.addEventListener('abort', () => resolve('told')))
+  const aborted = new Promise((resolve) => signal.addEventListener('abort', () => resolve('aborted')))
   abort.abort(reason)
   t.is(await rejectionOf(() => load), reason)
-  t.is(await told, 'told')
+  t.is(await aborted, 'aborted')
   const other = opened.tensor('a').load()
   setImmediate(() => opened.close())
   t.is((await rejectionOf(() => other)).code, 'ZT_CLOSED')

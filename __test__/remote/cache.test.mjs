@@ -111,7 +111,7 @@ test('prefetch fills the cache, data aliases it, and nothing is fetched twice', 
   file.close()
 })
 
-test('what prefetch or load kept is there for the next to open the file', async (t) => {
+test('the next to open the file finds what prefetch or load has cached', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES })
   const cache = scratchPath('cache')
   const first = await open(server.url('/m.safetensors'), remoteOf(cache))
@@ -161,14 +161,14 @@ test('encoded, quantized and sliced data is decoded from the copy', async (t) =>
   const names = ['zt2-zstd.zt', 'zt12-dtypes.zt', 'gguf/types.gguf', 'zt101-sparse.zt']
   const server = await serving(t, Object.fromEntries(names.map((name) => [name, readFileSync(fixturePath(name))])))
   for (const name of names) {
-    const [far, near] = [
+    const [remoteFile, localFile] = [
       await open(server.url(`/${name}`), remoteOf(scratchPath('cache'))),
       openSync(fixturePath(name)),
     ]
-    await far.prefetch()
+    await remoteFile.prefetch()
     server.fetched()
-    for (const [key, tensor] of near) {
-      const other = far.tensor(key)
+    for (const [key, tensor] of localFile) {
+      const other = remoteFile.tensor(key)
       for (const [role, component] of tensor.components) {
         const ours = other.components.get(role)
         t.deepEqual(ours.data, component.data, `${name} ${key} ${role}`)
@@ -187,8 +187,8 @@ test('encoded, quantized and sliced data is decoded from the copy', async (t) =>
       }
     }
     t.is(server.fetched(), 0, name)
-    far.close()
-    near.close()
+    remoteFile.close()
+    localFile.close()
   }
 })
 
@@ -287,23 +287,23 @@ const PREFETCH = (url, cache, names) => `
   }`
 
 test('a process that is killed in the middle leaves whole blocks, and what it did not write is fetched', async (t) => {
-  const cut = {}
+  const connection = {}
   // Some blocks are sent, then half of one, and then nothing.
   const onRequest = (request, response, count) => {
-    if (cut.ended || count <= OPENING.requests + WHOLE) return false
+    if (connection.ended || count <= OPENING.requests + WHOLE) return false
     const [first, last] = /(\d+)-(\d+)/.exec(request.headers.range).slice(1).map(Number)
     response.writeHead(206, {
       etag: '"1"',
       'content-range': `bytes ${first}-${last}/${BYTES.length}`,
       'content-length': last - first + 1,
     })
-    response.write(BYTES.subarray(first, (first + last) >> 1), () => cut.stopped())
+    response.write(BYTES.subarray(first, (first + last) >> 1), () => connection.stopped())
     return true
   }
   const server = await serving(t, { 'm.safetensors': BYTES }, { headers: () => ({ etag: '"1"' }), onRequest })
   const cache = scratchPath('cache')
   const stopped = new Promise((resolve) => {
-    cut.stopped = resolve
+    connection.stopped = resolve
   })
   // One request at a time, of one block.
   const program = `
@@ -314,7 +314,7 @@ test('a process that is killed in the middle leaves whole blocks, and what it di
   await stopped
   running.kill('SIGKILL')
   t.is((await ended).signal, 'SIGKILL')
-  cut.ended = true
+  connection.ended = true
   server.fetched()
   const file = await open(server.url('/m.safetensors'), remoteOf(cache))
   server.fetched()
@@ -373,7 +373,7 @@ const HARM = {
   'a flipped bit': (data) => change(data, 6 * MIB + 77, [1]),
   'zeros in place of a block': (data) => change(data, 3 * MIB, new Uint8Array(MIB)),
   'data that was truncated': (data) => truncateSync(data, 5 * MIB),
-  'data that was cut and is long again': (data) => {
+  'data that was truncated and extended again': (data) => {
     truncateSync(data, 5 * MIB)
     truncateSync(data, BYTES.length)
   },
@@ -491,7 +491,7 @@ test('a copy that is given the name of another is not taken for it', async (t) =
 })
 
 if (unix && canMap(4)) {
-  test('a copy that is cut while it is mapped is a loss that is told, and load goes on', async (t) => {
+  test('a cached copy that is truncated while it is mapped is reported as a lost mapping, and load still works', async (t) => {
     const server = await serving(t, { 'm.safetensors': BYTES })
     const cache = scratchPath('cache')
     const program = `
@@ -499,18 +499,18 @@ if (unix && canMap(4)) {
       import { join } from 'node:path'
       import { open } from 'ztensor'
       const cache = ${JSON.stringify(cache)}
-      const cut = () => truncateSync(join(cache, readdirSync(cache).find((name) => name.endsWith('.data'))), 5000)
+      const truncate = () => truncateSync(join(cache, readdirSync(cache).find((name) => name.endsWith('.data'))), 5000)
       const raised = async (run) => { try { return await run() } catch (error) { return error.code } }
-      const file = await open(${JSON.stringify(server.url('/m.safetensors'))}, { remote: { cache }, onMappingLost: (error) => console.log('told', error.code) })
+      const file = await open(${JSON.stringify(server.url('/m.safetensors'))}, { remote: { cache }, onMappingLost: (error) => console.log('lost', error.code) })
       await file.prefetch()
       const { data } = file.tensor('t2')
-      cut()
+      truncate()
       console.log(data[data.length - 1], await raised(() => file.tensor('t5').data))
       const again = await open(${JSON.stringify(server.url('/m.safetensors'))}, { remote: { cache } })
       console.log((await again.tensor('t5').load())[3])
       await again.prefetch(['t5'])
       console.log(again.tensor('t5').data[3])
-      cut()
+      truncate()
       const other = await open(${JSON.stringify(server.url('/m.safetensors'))}, { remote: { cache } })
       console.log(await raised(() => other.prefetch(['t6'])), other.tensor('t6').data[3])`
     const { ended } = await child(program)
@@ -520,7 +520,7 @@ if (unix && canMap(4)) {
     const lines = stdout
       .trim()
       .split('\n')
-      .filter((line) => line !== 'told ZT_MAPPING_LOST')
+      .filter((line) => line !== 'lost ZT_MAPPING_LOST')
     t.deepEqual(lines, ['0 ZT_MAPPING_LOST', `${five}`, `${five}`, `undefined ${six}`])
   })
 }
@@ -653,8 +653,8 @@ test('other threads have the file and its copy, and its URL is opened again once
     file.tensor('t2').load().then((data) => parentPort.postMessage([...names, data[3]]))`
   const worker = new Worker(code, { eval: true, workerData: shared })
   const ended = once(worker, 'exit')
-  const [told] = await once(worker, 'message')
-  t.deepEqual(told, [local.tensor('t1').data[3], canMap(4), 'remote', local.tensor('t2').data[3]])
+  const [reply] = await once(worker, 'message')
+  t.deepEqual(reply, [local.tensor('t1').data[3], canMap(4), 'remote', local.tensor('t2').data[3]])
   await ended
   file.close()
   for (const error of [await rejectionOf(() => open(shared)), thrownBy(() => openSync(shared))]) {

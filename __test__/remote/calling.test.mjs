@@ -13,7 +13,7 @@ import { part, serve, serveFiles } from './web.mjs'
 const BYTES = vectors.find(({ name }) => name === 'zt2-dtypes.zt').bytes
 const COMMIT = '0123456789abcdef0123456789abcdef01234567'
 
-/** What a worker with its own environment is told when it opens a URL: the names of the tensors, or the code of an error. */
+/** What a worker with its own environment gets when it opens a URL: the names of the tensors, or the code of an error. */
 async function inWorker(env, url, options = {}) {
   const program = `
     const { parentPort, workerData: [url, options] } = require('node:worker_threads')
@@ -22,9 +22,9 @@ async function inWorker(env, url, options = {}) {
       ({ code, message }) => parentPort.postMessage(code + message))`
   const worker = new Worker(program, { eval: true, env, workerData: [url, options] })
   const ended = once(worker, 'exit')
-  const [told] = await once(worker, 'message')
+  const [reply] = await once(worker, 'message')
   await ended
-  return told
+  return reply
 }
 
 test.serial('a worker asks the hub by its own variables, and not by those of the process', async (t) => {
@@ -52,15 +52,15 @@ test.serial('a worker signs for a store by its own variables', async (t) => {
   const server = await serve(t, (request, response) => part(request, response, BYTES, { etag: '"1"' }))
   const keys = { AWS_ACCESS_KEY_ID: 'WORKER', AWS_SECRET_ACCESS_KEY: 'SECRET', AWS_REGION: 'eu-west-9' }
   const env = { ...keys, AWS_ENDPOINT_URL: server.url('').replace(/\/$/, ''), AWS_ALLOW_HTTP: 'true' }
-  const told = await inWorker(env, 's3://models/x.zt', { remote: { retries: 0 } })
-  t.deepEqual(told, [...openSync(BYTES).keys()])
+  const reply = await inWorker(env, 's3://models/x.zt', { remote: { retries: 0 } })
+  t.deepEqual(reply, [...openSync(BYTES).keys()])
   t.regex(server.asked[0].headers.authorization, /Credential=WORKER\/\d+\/eu-west-9\/s3\//)
 })
 
 test.serial('a worker goes by its own proxy', async (t) => {
   const proxy = await serve(t, (request, response) => part(request, response, BYTES, { etag: '"1"' }))
-  const told = await inWorker({ HTTP_PROXY: proxy.url('') }, 'http://models.invalid/x.zt')
-  t.deepEqual(told, [...openSync(BYTES).keys()])
+  const reply = await inWorker({ HTTP_PROXY: proxy.url('') }, 'http://models.invalid/x.zt')
+  t.deepEqual(reply, [...openSync(BYTES).keys()])
   t.is(proxy.asked[0].url, 'http://models.invalid/x.zt')
   const without = await inWorker({}, 'http://models.invalid/x.zt', { remote: { retries: 0 } })
   t.regex(without, /^ZT_IO.*models\.invalid could not be resolved/)
@@ -85,7 +85,7 @@ test('files that are open share the connections to their server', async (t) => {
   for (const file of [...opened, together]) file.close()
 })
 
-test('a thread reads a shared far file, by its own requests', async (t) => {
+test('a thread reads a shared remote file by its own requests', async (t) => {
   const numbers = Array.from({ length: 1 << 19 }, (_, at) => at)
   const server = await serveFiles(t, { 'm.safetensors': shard({ a: numbers, b: [7] }) })
   const file = await open(server.url('/m.safetensors?signature=SECRET'))
@@ -116,7 +116,7 @@ test('the query of a URL is in no path, no text and no error', async (t) => {
       readFileSync(made.path(name)),
     ]),
   )
-  files['cut.safetensors'] = files['a.safetensors'].subarray(0, 40)
+  files['truncated.safetensors'] = files['a.safetensors'].subarray(0, 40)
   const server = await serveFiles(t, files)
   const url = (name) => server.url(`/${name}?sig=SECRET`)
   for (const source of [
@@ -146,7 +146,7 @@ test('the query of a URL is in no path, no text and no error', async (t) => {
   }
   for (const source of [
     url('absent.safetensors'),
-    url('cut.safetensors'),
+    url('truncated.safetensors'),
     [url('a.safetensors'), url('a.safetensors')],
   ]) {
     const error = await rejectionOf(() => open(source))

@@ -168,6 +168,6 @@ test('bodies without an end, and lengths that are claimed, take no memory', asyn
   }
   t.is(server.asked.filter(({ url }) => url === '/endless').length, 1)
   t.true(sent.bytes < 64 * MIB, `${sent.bytes} bytes were taken`)
-  const grown = process.memoryUsage().rss - before
-  t.true(grown < 128 * MIB, `${grown} bytes of memory`)
+  const growth = process.memoryUsage().rss - before
+  t.true(growth < 128 * MIB, `${growth} bytes of memory`)
 })

@@ -244,11 +244,11 @@ async function refused(t, { run, says, context, other, most = 64 * MIB }) {
   t.false(`${error.message}${error.stack}${error.cause?.message}`.includes('SECRET'), error.message)
   t.is(other.asked.length, 0, 'another server was asked')
   t.true(context.sent.bytes < most, `${context.sent.bytes} bytes were taken`)
-  const grown = process.memoryUsage().rss - before
-  t.true(grown < 256 * MIB, `${grown} bytes of memory`)
+  const growth = process.memoryUsage().rss - before
+  t.true(growth < 256 * MIB, `${growth} bytes of memory`)
 }
 
-/** What waits for a time limit does so beside others. No more at once than a busy machine answers in time. */
+/** Cases that wait for a time limit run concurrently, but no more at once than a busy machine answers in time. */
 const inTurn = turns(8)
 const declare = (name) =>
   /drip|silence/.test(name) ? (title, run) => test(title, (t) => inTurn(() => run(t))) : test.serial

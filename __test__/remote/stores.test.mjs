@@ -44,12 +44,12 @@ for (const scheme of ['s3', 'gs', 'az']) {
   test(`${scheme}: every file is the same as by its path`, async (t) => {
     const { remote, url } = await stored(t, scheme, FILES)
     for (const name of Object.keys(FILES)) {
-      const [far, near] = [await open(url(name), { remote }), openSync(fixturePath(name))]
-      t.is(far.path, url(name))
-      const { added, removed, changed } = await diff(far, near)
+      const [remoteFile, localFile] = [await open(url(name), { remote }), openSync(fixturePath(name))]
+      t.is(remoteFile.path, url(name))
+      const { added, removed, changed } = await diff(remoteFile, localFile)
       t.deepEqual([added, removed, changed], [[], [], []], name)
-      far.close()
-      near.close()
+      remoteFile.close()
+      localFile.close()
     }
     const absent = await rejectionOf(() => open(url('absent.zt'), { remote }))
     t.is(absent.code, 'ZT_IO')

@@ -38,13 +38,13 @@ test('every file is the same by its URL and by its path', async (t) => {
       t.is((await rejectionOf(() => open(server.url(`/${name}`))))?.code, local.code, name)
       continue
     }
-    const [far, near] = [await open(server.url(`/${name}`)), openSync(fixturePath(name))]
-    t.is(far.path, server.url(`/${name}`))
-    const { added, removed, changed } = await diff(far, near)
+    const [remoteFile, localFile] = [await open(server.url(`/${name}`)), openSync(fixturePath(name))]
+    t.is(remoteFile.path, server.url(`/${name}`))
+    const { added, removed, changed } = await diff(remoteFile, localFile)
     t.deepEqual([added, removed, changed], [[], [], []], name)
-    t.is((await far.verify()).ok, (await near.verify()).ok, name)
-    far.close()
-    near.close()
+    t.is((await remoteFile.verify()).ok, (await localFile.verify()).ok, name)
+    remoteFile.close()
+    localFile.close()
   }
 })
 
@@ -64,7 +64,7 @@ test('convert and loadFile take URLs, of one file and of several', async (t) => 
   isArgumentError(t, await rejectionOf(() => open([server.url('/x.zt'), 'here.zt'])), 'source')
 })
 
-test('the shards of an index come from beside it, and the query of the index stays its own', async (t) => {
+test('the shards of an index are read from its folder, without the query of the index', async (t) => {
   const made = checkpoint({ 'a b.safetensors': { one: [1, 2] }, 'b#1.safetensors': { two: [3] } })
   const files = Object.fromEntries(
     readdirSync(made.path('.')).map((name) => [`m/${name}`, readFileSync(made.path(name))]),

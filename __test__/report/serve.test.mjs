@@ -204,7 +204,7 @@ test('gives the last two dimensions of a tensor as cells', async (t) => {
   const file = await open(path)
   const at = (name) => [...file.keys()].indexOf(name)
   const { url } = await served(t, path)
-  const slice = async (name, place = '') => (await ask(new URL(`slice?tensor=${at(name)}&at=${place}`, url))).body
+  const slice = async (name, index = '') => (await ask(new URL(`slice?tensor=${at(name)}&at=${index}`, url))).body
   t.deepEqual(cells(await slice('cube', '1')), {
     ...{ rows: 3, columns: 4, steps: [1, 1], of: [3, 4] },
     cells: [...cube.subarray(12)],
@@ -216,12 +216,12 @@ test('gives the last two dimensions of a tensor as cells', async (t) => {
   file.close()
 })
 
-test('a place that is not in the tensor is refused', async (t) => {
+test('an index outside of the tensor is refused', async (t) => {
   const path = write('cube.safetensors', safetensors({ cube: ['F32', [2, 2, 2]] }))
   const { url } = await served(t, path)
-  for (const place of ['', '2', '0,0', '-1', '1.5', 'x', '9'.repeat(15), '0,'.repeat(100)]) {
-    const { status, body } = await ask(new URL(`slice?tensor=0&at=${encodeURIComponent(place)}`, url))
-    t.is(status, 400, place)
+  for (const index of ['', '2', '0,0', '-1', '1.5', 'x', '9'.repeat(15), '0,'.repeat(100)]) {
+    const { status, body } = await ask(new URL(`slice?tensor=0&at=${encodeURIComponent(index)}`, url))
+    t.is(status, 400, index)
     t.truthy(JSON.parse(body).error)
   }
 })

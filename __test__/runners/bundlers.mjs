@@ -127,7 +127,7 @@ const CHECKS = {
     for (const path of fileList) cpSync(join(app, path), join(out, path), { recursive: true })
     await works(join(out, 'main.mjs'))
   },
-  'esbuild to CommonJS, the addon beside it': async () => {
+  'esbuild to CommonJS, the addon in its folder': async () => {
     const { build } = require('esbuild')
     const out = folder(addon)
     const outfile = join(out, 'main.cjs')
@@ -175,7 +175,7 @@ const CHECKS = {
     })
     await works(outfile)
   },
-  'webpack, the addon beside it': async () => {
+  'webpack, the addon in its folder': async () => {
     const out = folder(addon)
     const { errors, warnings } = await packed({
       externalsType: 'commonjs',
@@ -192,7 +192,7 @@ const CHECKS = {
     assert.deepEqual([errors, warnings], [[], []])
     await works(join(out, 'main.cjs'))
   },
-  'rollup to CommonJS, the addon beside it': async () => {
+  'rollup to CommonJS, the addon in its folder': async () => {
     const out = folder(addon)
     const plugins = [(await tool('@rollup/plugin-node-resolve'))(), (await tool('@rollup/plugin-commonjs'))()]
     await rolled({ external: EXTERNAL, plugins }, { file: join(out, 'main.cjs'), format: 'cjs' })

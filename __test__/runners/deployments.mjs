@@ -134,14 +134,14 @@ async function next() {
   })
   try {
     const url = await new Promise((resolve, reject) => {
-      let told = ''
+      let output = ''
       const look = (text) => {
-        told += text
-        const found = /http:\/\/127\.0\.0\.1:\d+/.exec(told)
+        output += text
+        const found = /http:\/\/127\.0\.0\.1:\d+/.exec(output)
         if (found !== null) resolve(found[0])
       }
       for (const stream of [server.stdout, server.stderr]) stream.setEncoding('utf8').on('data', look)
-      server.once('exit', () => reject(new Error(`the server ended early: ${told}`)))
+      server.once('exit', () => reject(new Error(`the server ended early: ${output}`)))
     })
     assert.deepEqual(await (await fetch(`${url}/rows/7`)).json(), await expectedRow())
     assert.equal((await fetch(`${url}/rows/999`)).status, 404)

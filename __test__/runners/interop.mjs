@@ -91,19 +91,19 @@ async function runPeer({ name, requirements, script, cannotRead }) {
   const own = await environment(join(build, `venv-${label}`), python, requirements)
   const directory = fresh(join(build, label))
   await succeed(own, [join(interop, script), directory, fixtures, corpus, ours])
-  const told = readJson(join(directory, 'expected.json'))
+  const expected = readJson(join(directory, 'expected.json'))
   let checks = 0
-  for (const file of told.files) {
+  for (const file of expected.files) {
     const results = await compareFile(join(directory, file.file), file)
     checks += results.length
     for (const { what, error } of results) count(`${name}, ${file.file}, ${what}`, error)
     await compareCanonical(name, directory, file)
   }
-  const read = countReads(name, told.reads, cannotRead)
+  const read = countReads(name, expected.reads, cannotRead)
   console.log(
-    `\n${name}: ${told.files.length} files, ${checks} checks; ${read} of ${told.reads.length} readings of our files`,
+    `\n${name}: ${expected.files.length} files, ${checks} checks; ${read} of ${expected.reads.length} readings of our files`,
   )
-  table(told)
+  table(expected)
 }
 
 const corpusFile = (i) => `${String(i).padStart(3, '0')}.safetensors`
@@ -115,7 +115,7 @@ function writeCorpus() {
   })
 }
 
-/** Our verdict on every file of the corpus beside the reference reader's. Where they part, the corpus has to say so. */
+/** Our verdict on every file of the corpus compared with the reference reader's. Where they differ, the corpus has to say so. */
 function compareVerdicts() {
   const verdicts = new Map(readJson(join(corpus, 'verdicts.json')).map((verdict) => [verdict.file, verdict]))
   console.log(`\nOur corpus of ${cases.length} safetensors files, where the reference reader decides otherwise:`)

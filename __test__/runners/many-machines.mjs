@@ -66,7 +66,7 @@ import { Job } from 'bullmq'
 Job.prototype.updateProgress = () => process.kill(process.pid, 'SIGKILL')
 `
 
-/** The example as its users have it, with this package in the place of the published one. */
+/** The example as its users have it, with this package instead of the published one. */
 function installed() {
   const app = join(build, 'app')
   rmSync(app, { recursive: true, force: true })
@@ -83,7 +83,7 @@ function installed() {
 async function model(path) {
   const writer = await create(path)
   for (let at = 0; at < 24; at++) {
-    const data = Float32Array.from({ length: 200_000 }, (_, place) => Math.sin(at * 7 + place))
+    const data = Float32Array.from({ length: 200_000 }, (_, i) => Math.sin(at * 7 + i))
     await writer.add(`layers.${at}.weight`, { dtype: 'float32', shape: [400, 500], data })
   }
   await writer.finish()

@@ -1,5 +1,5 @@
 // `npm run test:panics`: builds the addon with panics on demand into a package of its own, and sees what becomes of them: each is a
-// ZT_INTERNAL with its place, and the process, other files and later calls go on.
+// ZT_INTERNAL with its location, and the process, other files and later calls go on.
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -76,10 +76,10 @@ const cases = [
 ]
 
 let failed = 0
-for (const [place, name, call, after] of cases) {
+for (const [location, name, call, after] of cases) {
   const file = openSync(path)
   for (const tensor of file.values()) tensor.shape
-  process.env.ZTENSOR_PANIC = place
+  process.env.ZTENSOR_PANIC = location
   let error
   try {
     await call(file)
@@ -89,7 +89,7 @@ for (const [place, name, call, after] of cases) {
   delete process.env.ZTENSOR_PANIC
   const faults = []
   if (!(error instanceof ZTensorError) || error.code !== 'ZT_INTERNAL') faults.push(`gave ${error?.stack}`)
-  else if (!new RegExp(`injected into ${place} \\(.*\\.rs:\\d+:\\d+\\)`).test(error.message))
+  else if (!new RegExp(`injected into ${location} \\(.*\\.rs:\\d+:\\d+\\)`).test(error.message))
     faults.push(`says "${error.message}"`)
   if (after !== undefined) {
     const load = async () => file.tensor('w').load()
@@ -101,7 +101,7 @@ for (const [place, name, call, after] of cases) {
   if (String(await other.tensor('w').load()) !== '1,2,3') faults.push('another file is not what it was')
   other.close()
   if (faults.length > 0) failed += 1
-  console.log(`${faults.length === 0 ? '✔' : '✘'} ${place}: ${name} ${faults.join('; ')}`)
+  console.log(`${faults.length === 0 ? '✔' : '✘'} ${location}: ${name} ${faults.join('; ')}`)
 }
 console.log(`panics: ${cases.length - failed} passed, ${failed} failed`)
 process.exitCode = failed > 0 ? 1 : 0

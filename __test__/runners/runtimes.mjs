@@ -14,14 +14,14 @@ const folder = join(root, 'build/runtimes')
 
 /** Installs a runtime's package by itself. Gives the folder of its modules, or what npm said. */
 async function install(name, spec) {
-  const place = join(folder, name)
-  if (!existsSync(join(place, 'node_modules'))) {
-    mkdirSync(place, { recursive: true })
-    writeFileSync(join(place, 'package.json'), '{"private":true}')
-    const { status, output } = await capture(...npm(['install', '--no-audit', '--no-fund', spec]), { cwd: place })
+  const target = join(folder, name)
+  if (!existsSync(join(target, 'node_modules'))) {
+    mkdirSync(target, { recursive: true })
+    writeFileSync(join(target, 'package.json'), '{"private":true}')
+    const { status, output } = await capture(...npm(['install', '--no-audit', '--no-fund', spec]), { cwd: target })
     if (status !== 0) throw new Error(`npm install ${spec}:\n${output}`)
   }
-  return join(place, 'node_modules')
+  return join(target, 'node_modules')
 }
 
 const whole = values.smoke ? [smoke] : [ava]

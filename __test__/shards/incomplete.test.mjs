@@ -163,7 +163,7 @@ const CONTRADICTING = {
   'another number of tensors': [file(0, 2, 3, 'a'), file(1, 2, 3, 'b')],
   'another number of tensors in one file': [file(0, 2, 2, 'a'), file(1, 2, 3, 'b')],
   'another number of files': [file(0, 2, 2, 'a'), file(1, 3, 5, 'b')],
-  'the same place twice': [file(0, 2, 2, 'a'), file(0, 2, 2, 'b')],
+  'the same number twice': [file(0, 2, 2, 'a'), file(0, 2, 2, 'b')],
   'a file of no set': [file(0, 2, 2, 'a'), gguf({ tensors: [{ name: 'b', shape: [2], data: FLOATS }] })],
 }
 for (const [what, [first, second]] of Object.entries(CONTRADICTING)) {

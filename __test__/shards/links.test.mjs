@@ -112,9 +112,9 @@ linked('raw data that is a link out of its folder: refused, and read with follow
   t.not(code, 0)
   t.regex(stderr, /--follow-links/)
   t.is(stdout, '')
-  const told = await run(['cat', path('m.onnx'), 'w', '--json', '--follow-links'])
-  t.is(told.code, 0, told.stderr)
-  t.deepEqual(JSON.parse(told.stdout).data, [1, 2])
+  const result = await run(['cat', path('m.onnx'), 'w', '--json', '--follow-links'])
+  t.is(result.code, 0, result.stderr)
+  t.deepEqual(JSON.parse(result.stdout).data, [1, 2])
 })
 
 linked('raw data in a store of blobs that the model is linked into as well: read', async (t) => {

@@ -33,7 +33,7 @@ const DIMS = {
   'layers.0.experts': 0,
 }
 
-function kept(t, file) {
+function closedAtEnd(t, file) {
   t.teardown(() => file.close())
   return file
 }
@@ -52,7 +52,7 @@ for (const [what, options] of Object.entries({
   'zTensor 2': { version: '2' },
 })) {
   test(`ranks have each divided byte once and each replicated one every time (${what})`, async (t) => {
-    const file = kept(t, openSync(await parallel(options)))
+    const file = closedAtEnd(t, openSync(await parallel(options)))
     for (const worldSize of [1, 3]) {
       const counts = new Uint8Array(file.byteLength)
       let total = 0
@@ -97,7 +97,7 @@ for (const [what, options] of Object.entries({
 
 test('load({ plan }) gives the parts that shard() gives', async (t) => {
   for (const options of [{}, { compression: { level: 3, minSavings: 0 } }]) {
-    const file = kept(t, openSync(await parallel(options)))
+    const file = closedAtEnd(t, openSync(await parallel(options)))
     for (let rank = 0; rank < 3; rank++) {
       const plan = file.plan({ rank, worldSize: 3, rules: RULES })
       const seen = []
@@ -126,7 +126,7 @@ test('a part of data that is stored encoded needs all of it', async (t) => {
   const path = await written({ version: '1.0', compression: { level: 3, minSavings: 0 } }, (w) =>
     w.add('w', { dtype: 'float32', shape: [256, 16], data: new Float32Array(4096) }),
   )
-  const file = kept(t, openSync(path))
+  const file = closedAtEnd(t, openSync(path))
   const { offset, storedLength, encoding } = file.tensor('w').components.get('data')
   t.is(encoding, 'zstd')
   const [range, ...more] = file.plan({ rank: 1, worldSize: 2, rules: { '*': 'column' } }).ranges()
@@ -138,7 +138,7 @@ test('neighbouring parts are one range, over the files of a checkpoint in their 
     'm-1-of-2.safetensors': { a: [1, 2], b: [3, 4] },
     'm-2-of-2.safetensors': { c: [5, 6] },
   })
-  const file = kept(t, openSync(made.index))
+  const file = closedAtEnd(t, openSync(made.index))
   const ranges = (rules, rank = 0) =>
     [...file.plan({ rank, worldSize: 2, rules }).ranges()].map(({ file, path, offset, length }) => {
       t.is(path, made.path(`m-${file + 1}-of-2.safetensors`))
@@ -160,7 +160,7 @@ test('neighbouring parts are one range, over the files of a checkpoint in their 
 })
 
 test('the first rule that matches counts, in a list as well', async (t) => {
-  const file = kept(t, openSync(await parallel()))
+  const file = closedAtEnd(t, openSync(await parallel()))
   const rules = [
     ['*.bias', 'replicate'],
     ['layers.?.q.*', 'column'],
@@ -176,7 +176,7 @@ test('the first rule that matches counts, in a list as well', async (t) => {
 })
 
 test('tensors that cannot be divided so, and those without a rule, are named', async (t) => {
-  const file = kept(t, openSync(await parallel()))
+  const file = closedAtEnd(t, openSync(await parallel()))
   const plan = (rules, more) => thrownBy(() => file.plan({ rank: 0, worldSize: 3, rules, ...more }))
   isArgumentError(t, plan({ '*': 'column' }), '"norm"')
   isArgumentError(t, plan({ norm: 'replicate', '*': 'column' }), '"scale" is a scalar')
@@ -189,7 +189,7 @@ test('tensors that cannot be divided so, and those without a rule, are named', a
   isArgumentError(t, plan(undefined), 'rules')
   isArgumentError(t, plan({ '*': 'replicate' }, { rank: 3 }), 'rank')
   isArgumentError(t, plan({ '*': 'replicate' }, { worldSize: 0 }), 'worldSize')
-  const other = kept(t, openSync(await parallel()))
+  const other = closedAtEnd(t, openSync(await parallel()))
   const foreign = other.plan({ rank: 0, worldSize: 1, rules: { '*': 'replicate' } })
   isArgumentError(t, await rejectionOf(() => file.load({ plan: foreign })), 'plan')
   isArgumentError(t, await rejectionOf(() => file.load({ plan: {} })), 'plan')
@@ -207,7 +207,7 @@ test('only dense tensors are divided', async (t) => {
       }),
     scratchPath('sparse.zt'),
   )
-  const file = kept(t, openSync(path))
+  const file = closedAtEnd(t, openSync(path))
   t.like(
     thrownBy(() => file.plan({ rank: 0, worldSize: 2, rules: { '*': 'column' } })),
     { code: 'ZT_BAD_LAYOUT', tensor: 'm' },

@@ -11,7 +11,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 import { checkpoint, indexText, shard, TWO } from '../helpers/sharded.mjs'
 
 /** Closes a file when its test ends. */
-function kept(t, file) {
+function closedAtEnd(t, file) {
   t.teardown(() => file.close())
   return file
 }
@@ -21,7 +21,7 @@ const both = async (source, options) => [
   await rejectionOf(async () => (await open(source, options)).close()),
 ]
 
-/** Asserts that opening fails, in both ways alike; gives the error. */
+/** Asserts that open() and openSync() fail with the same error; returns it. */
 async function refused(t, source, code, options) {
   const [error, later] = await both(source, options)
   t.true(error instanceof ZTensorError, error?.stack ?? 'nothing thrown')
@@ -89,10 +89,10 @@ for (const [what, source] of Object.entries({
 test('what each file is opened by is its path', (t) => {
   const { folder, index, path } = checkpoint(TWO)
   const [first] = Object.keys(TWO).map(path)
-  const byIndex = kept(t, openSync(index))
-  const byFolder = kept(t, openSync(folder))
-  const byList = kept(t, openSync(Object.keys(TWO).map(path)))
-  const byLoneList = kept(t, openSync([first]))
+  const byIndex = closedAtEnd(t, openSync(index))
+  const byFolder = closedAtEnd(t, openSync(folder))
+  const byList = closedAtEnd(t, openSync(Object.keys(TWO).map(path)))
+  const byLoneList = closedAtEnd(t, openSync([first]))
   t.deepEqual([byIndex.path, byFolder.path, byList.path, byLoneList.path], [index, folder, undefined, first])
 })
 
@@ -101,7 +101,7 @@ test('the only file of a list, of a folder, opens as itself', (t) => {
   writeFileSync(made.path('m.safetensors'), shard({ w: [1] }, { kept: 'yes' }))
   writeFileSync(made.path('config.json'), '{}')
   for (const source of [[made.path('m.safetensors')], made.folder]) {
-    const file = kept(t, openSync(source))
+    const file = closedAtEnd(t, openSync(source))
     t.deepEqual([{ ...file.attributes }, file.files.length], [{ kept: 'yes' }, 1])
     t.deepEqual(file.files, [{ path: made.path('m.safetensors'), byteLength: file.byteLength }])
   }
@@ -124,7 +124,7 @@ test('files of several formats open as one', async (t) => {
       components: { part: { dtype: 'uint8', data: Uint8Array.of(9, 8) } },
     })
   })
-  const file = kept(t, await open([st, zt]))
+  const file = closedAtEnd(t, await open([st, zt]))
   t.deepEqual([file.format, file.version], ['mixed', undefined])
   t.deepEqual([...file.keys()], ['s', 'z', 'm', 'odd'])
   t.deepEqual([...file.tensor('z').data], [-1, 5])
@@ -143,10 +143,10 @@ test('attributes are those of the index, and those that all files agree on', (t)
     made.path('model-00002-of-00002.safetensors'),
     shard({ 'b.third': [4, 5, 6] }, { format: 'pt', own: 'x' }),
   )
-  const byIndex = kept(t, openSync(made.index))
+  const byIndex = closedAtEnd(t, openSync(made.index))
   t.deepEqual({ ...byIndex.attributes }, { by: 'us', format: 'np' })
   rmSync(made.index)
-  const byFolder = kept(t, openSync(made.folder))
+  const byFolder = closedAtEnd(t, openSync(made.folder))
   t.deepEqual({ ...byFolder.attributes }, { format: 'pt' })
 })
 
@@ -157,7 +157,7 @@ test('small tensors of many files share windows of their own file', async (t) =>
     for (let i = 0; i < 2000; i++) tensors[`f${f}.t${i}`] = [f * 10000 + i, i]
     files[`m-${f + 1}-of-3.safetensors`] = tensors
   }
-  const file = kept(t, await open(checkpoint(files).index))
+  const file = closedAtEnd(t, await open(checkpoint(files).index))
   t.is(file.size, 6000)
   for (const [f, i] of [
     [0, 0],
@@ -180,7 +180,7 @@ linked('shards are found through links, as a hub keeps them', (t) => {
   for (const name of [...Object.keys(TWO), 'model.safetensors.index.json']) {
     symlinkSync(blobs.path(name), snapshot.path(name))
   }
-  const file = kept(t, openSync(snapshot.folder))
+  const file = closedAtEnd(t, openSync(snapshot.folder))
   t.deepEqual([...file.keys()], ORDER)
 })
 
@@ -196,7 +196,7 @@ test('a file that is replaced, changed or gone before its first use is ZT_IO', a
   }
   for (const [what, change] of Object.entries(changes)) {
     const { index, path } = checkpoint(TWO)
-    const file = kept(t, openSync(index))
+    const file = closedAtEnd(t, openSync(index))
     const last = path('model-00002-of-00002.safetensors')
     change(last)
     t.deepEqual([...file.tensor('z.first').data], [1, 2], what)
@@ -250,7 +250,7 @@ test('an index overruled by a stale copy: the index decides, and a warning names
   }
   const made = checkpoint(files, { index: { b: 'model-00002-of-00002.safetensors' } })
   for (const source of [made.index, made.folder]) {
-    const file = kept(t, await open(source))
+    const file = closedAtEnd(t, await open(source))
     t.deepEqual([...file.keys()].sort(), ['a', 'b', 'c'])
     t.deepEqual([...file.tensor('b').data], [2])
     t.deepEqual([...(await file.tensor('b').load())], [2])
@@ -291,18 +291,18 @@ test('one problem alone is said as it is', async (t) => {
 
 test('tensors outside the weight_map, wrong sums and gaps are warned of', (t) => {
   const unlisted = checkpoint(TWO, { index: { 'a.second': undefined } })
-  const one = kept(t, openSync(unlisted.index))
+  const one = closedAtEnd(t, openSync(unlisted.index))
   t.deepEqual(
     one.warnings.map(({ code }) => code),
     ['ZT_WARN_UNLISTED'],
   )
   t.deepEqual([...one.tensor('a.second').data], [3])
-  const two = kept(t, openSync(checkpoint(TWO, { metadata: { total_size: 25 } }).index))
+  const two = closedAtEnd(t, openSync(checkpoint(TWO, { metadata: { total_size: 25 } }).index))
   t.deepEqual(
     two.warnings.map(({ code }) => code),
     ['ZT_WARN_TOTAL_SIZE'],
   )
-  const three = kept(t, openSync(checkpoint({ 'm-00002-of-00003.safetensors': { a: [1] } }).index))
+  const three = closedAtEnd(t, openSync(checkpoint({ 'm-00002-of-00003.safetensors': { a: [1] } }).index))
   t.deepEqual(
     three.warnings.map(({ code }) => code),
     ['ZT_WARN_INCOMPLETE_SET'],
@@ -404,11 +404,11 @@ test('a resolver says where shards are', async (t) => {
     asked.push(name)
     return name === second ? pathToFileURL(there.path('renamed')) : undefined
   }
-  const sync = kept(t, openSync(here.index, { shards }))
+  const sync = closedAtEnd(t, openSync(here.index, { shards }))
   t.deepEqual(asked, [first, second])
   t.deepEqual([...sync.tensor('b.third').data], [4, 5, 6])
   t.is(sync.tensor('b.third').components.get('data').path, there.path('renamed'))
-  const later = kept(t, await open(here.folder, { shards: async (name) => shards(name) }))
+  const later = closedAtEnd(t, await open(here.folder, { shards: async (name) => shards(name) }))
   t.deepEqual([...later.tensor('b.third').data], [4, 5, 6])
 
   const mine = new Error('mine')

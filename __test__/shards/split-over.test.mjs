@@ -126,7 +126,7 @@ if (process.platform !== 'win32') {
   })
 }
 
-test('of sets that are put into one place at the same time, one is there, whole', async (t) => {
+test('of sets that are written to one path at the same time, one is there, complete', async (t) => {
   for (const options of [SAFETENSORS, TWO]) {
     const { names, path } = scratchFolder()
     const target = options === TWO ? 'm.zt' : 'm.safetensors'

@@ -26,7 +26,7 @@ test('tensors go into the next shard when one is full', async (t) => {
   await sharded(path('m.zt'))
   t.deepEqual(names(), ['m-00001-of-00003.zt', 'm-00002-of-00003.zt', 'm-00003-of-00003.zt', 'm.zt'])
   const root = readFileSync(path('m.zt'))
-  let place = 0
+  let next = 0
   for (const name of names().slice(0, 3)) {
     const bytes = readFileSync(path(name))
     t.true(bytes.length <= 5 * KIB64)
@@ -34,12 +34,12 @@ test('tensors go into the next shard when one is full', async (t) => {
     // A data shard's footer names no manifest (§7.2).
     t.is(bytes.subarray(-40).toString('hex'), `${'00'.repeat(24)}0200000000000000${MAGIC}`)
     t.true(root.includes(createHash('sha256').update(bytes).digest('hex')))
-    for (let at = KIB64; at + 40 < bytes.length && place < tensors.length; at += 2 * KIB64) {
-      const data = littleEndian(tensors[place++][1])
+    for (let at = KIB64; at + 40 < bytes.length && next < tensors.length; at += 2 * KIB64) {
+      const data = littleEndian(tensors[next++][1])
       t.true(bytes.subarray(at, at + data.length).equals(data), `${name} ${at}`)
     }
   }
-  t.is(place, tensors.length)
+  t.is(next, tensors.length)
 })
 
 test('what fits into one file is one file', async (t) => {

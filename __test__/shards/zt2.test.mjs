@@ -1,4 +1,4 @@
-// zTensor 2 models in several files: the shard table, the places where shards are looked for, and overlays.
+// zTensor 2 models in several files: the shard table, where shards are looked for, and overlays.
 import { createHash } from 'node:crypto'
 import { copyFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import test from 'ava'
@@ -53,7 +53,7 @@ const values = (file) => Object.fromEntries([...file].map(([name, tensor]) => [n
 const EXPECTED = { own: [9], 'in.00001': [1, 2], 'in.00002': [3, 4, 5] }
 
 for (const digest of [sha256, digestOf]) {
-  test(`a root opens with the shards beside it (${digest(Buffer.alloc(0)).split(':')[0]})`, async (t) => {
+  test(`a root opens with the shards in its folder (${digest(Buffer.alloc(0)).split(':')[0]})`, async (t) => {
     const made = model({ digest })
     for (const source of [made.root, made.folder]) {
       const file = await open(source)

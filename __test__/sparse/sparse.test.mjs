@@ -53,7 +53,7 @@ const cooFile = (dtype, shape, { values, coords }, packed) =>
     },
   })
 
-/** A tensor of a shape, and which of its places are stored. */
+/** A tensor of a shape, and which of its elements are stored. */
 const sampleOf = (shape) =>
   fc
     .record({

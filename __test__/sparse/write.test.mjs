@@ -36,26 +36,26 @@ const indexArray = (Class, numbers) =>
   Class.BYTES_PER_ELEMENT === 8 ? Class.from(numbers, BigInt) : Class.from(numbers)
 const asBigInts = (numbers) => BigUint64Array.from(numbers, BigInt)
 
-/** Elements of a dtype picked by their place; complex ones are two numbers each. */
-function pickValues(dtype, dense, places) {
+/** Elements of a dtype picked by their index; complex ones are two numbers each. */
+function pickValues(dtype, dense, positions) {
   const per = dtype.startsWith('complex') ? 2 : 1
-  const values = new dense.constructor(places.length * per)
-  places.forEach((place, i) => {
-    values.set(dense.subarray(place * per, place * per + per), i * per)
+  const values = new dense.constructor(positions.length * per)
+  positions.forEach((position, i) => {
+    values.set(dense.subarray(position * per, position * per + per), i * per)
   })
   return values
 }
 
-/** A CSR matrix out of a sample, with the places that `keep` says. */
+/** A CSR matrix out of a sample, with the elements that `keep` selects. */
 function csrOf(dtype, shape, keep, seed) {
-  const places = [...keep.keys()]
-  const { values: kept, indices, indptr } = toCsr(places, shape, keep)
-  return { shape, dtype, values: pickValues(dtype, sample(dtype, shape, seed), kept), indices, indptr }
+  const positions = [...keep.keys()]
+  const { values: selected, indices, indptr } = toCsr(positions, shape, keep)
+  return { shape, dtype, values: pickValues(dtype, sample(dtype, shape, seed), selected), indices, indptr }
 }
 
 function cooOf(dtype, shape, keep, seed) {
-  const { values: kept, coords } = toCoo([...keep.keys()], shape, keep)
-  return { shape, dtype, values: pickValues(dtype, sample(dtype, shape, seed), kept), coords }
+  const { values: selected, coords } = toCoo([...keep.keys()], shape, keep)
+  return { shape, dtype, values: pickValues(dtype, sample(dtype, shape, seed), selected), coords }
 }
 
 const some = (shape, seed) => Array.from({ length: productOf(shape) }, (_, i) => (i * 7 + seed) % 3 === 0)

@@ -36,7 +36,7 @@ async function planned(target, options = {}) {
   return { folder, job, results, target: folder.path(target) }
 }
 
-/** Writes the file of a task anew, and gives the result that a worker would send for it. */
+/** Writes the file of a task again, and returns the result that a worker would send for it. */
 async function forged({ folder, job, results }, task, add) {
   const { file } = results[task]
   const path = folder.path(file)
@@ -74,13 +74,13 @@ test('results believed too much: one that claims skipped tensors, in a job witho
 
 test('results believed too much: one that claims skipped tensors which the target can hold', async (t) => {
   const made = await planned('out.safetensors', { skip: true })
-  const place = made.job.tasks.findIndex((_, at) => made.results[at].tensors === 1)
-  const file = await open(made.folder.path(made.results[place].file))
+  const at = made.job.tasks.findIndex((_, i) => made.results[i].tensors === 1)
+  const file = await open(made.folder.path(made.results[at].file))
   const [name] = file.keys()
   file.close()
-  const gone = await forged(made, place, async () => {})
+  const gone = await forged(made, at, async () => {})
   const skipped = [{ code: 'ZT_BAD_DTYPE', message: 'no', tensor: name }]
-  const results = made.results.map((result, at) => (at === place ? { ...gone, tensors: 0, skipped } : result))
+  const results = made.results.map((result, i) => (i === at ? { ...gone, tensors: 0, skipped } : result))
   await refused(t, made, results, /has no tensor/)
 })
 
@@ -123,12 +123,12 @@ for (const target of ['out.zt', 'out.safetensors']) {
       ],
     ]) {
       const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})
-      const place = made.results.findIndex(({ tensors }) => tensors > 0)
-      const names = [...(await open(made.folder.path(made.results[place].file))).keys()]
+      const at = made.results.findIndex(({ tensors }) => tensors > 0)
+      const names = [...(await open(made.folder.path(made.results[at].file))).keys()]
       // One tensor in each file.
       t.deepEqual(names, ['a'], what)
-      const wrong = await forged(made, place, add)
-      const results = made.results.map((result, at) => (at === place ? wrong : result))
+      const wrong = await forged(made, at, add)
+      const results = made.results.map((result, i) => (i === at ? wrong : result))
       await refused(t, made, results, pattern, what)
     }
     const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})

@@ -226,7 +226,7 @@ test('results that are lost, foreign or contradictory are refused by name', asyn
   await finishJob(job, results)
 })
 
-test('a file that is gone, cut or damaged is run again', async (t) => {
+test('the task of a file that is missing, truncated or damaged is run again', async (t) => {
   const { job, to } = await planned({}, 'safetensors')
   const results = await runAll(job)
   const path = to.path(results.find(({ task }) => task === 2).file)
@@ -308,7 +308,7 @@ test('nothing is planned over what is there', async (t) => {
   t.false(to.names().some((name) => name.endsWith('.tmp')))
 })
 
-test('what the target cannot hold is told by the plan', async (t) => {
+test('the plan reports what the target cannot hold', async (t) => {
   const { source, to } = await planned()
   const complex = to.path('c.zt')
   const writer = await create(complex, { version: '2', attributes: { n: 1n } })

@@ -56,7 +56,7 @@ function changed(value, way, item) {
   return copy
 }
 
-test('a task whose field is wrong is refused with a code, and writes nothing beside', async (t) => {
+test('a task whose field is wrong is refused with a code, and writes nothing else', async (t) => {
   const { to, from, ...all } = await jobs()
   let refused = 0
   for (const job of Object.values(all)) {

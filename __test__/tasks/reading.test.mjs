@@ -17,7 +17,7 @@ test('verify: what the tasks find is what the whole call finds', async (t) => {
   t.true(whole.ok && whole.checked > 30)
 })
 
-test('verify: failures come with their places', async (t) => {
+test('verify: failures name files and offsets', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'), { version: '1.0' })
   const file = openSync(source)

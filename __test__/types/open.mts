@@ -126,7 +126,7 @@ file.metadata['license'] = 'MIT'
 await saveFile('out.safetensors', {
   array: new Float32Array(2),
   shaped: { shape: [1, 2], data: new Float32Array(2) },
-  cut: float32.slice([[0, 1]]),
+  slice: float32.slice([[0, 1]]),
   loaded: (await loadFile('in.zt')).get('x') as Loaded,
 })
 await saveFile('out.zt', await loadFile('in.zt', { names: ['x'] }), { version: '2' })

@@ -51,9 +51,9 @@ await half.load({ as: 'float64' })
 // @ts-expect-error: the target of a widening is a Float32Array
 half.toFloat32({ into: new Float64Array(4) })
 
-const cut = half.slice([[0, 128], null])
-holds<Equal<typeof cut, TensorSlice<'float16'>>>()
-holds<Equal<typeof cut.data, Uint16Array>>()
+const slice = half.slice([[0, 128], null])
+holds<Equal<typeof slice, TensorSlice<'float16'>>>()
+holds<Equal<typeof slice.data, Uint16Array>>()
 const shard = half.shard({ dim: 0, rank: 1, worldSize: 2 })
 holds<Equal<typeof shard, TensorSlice<'float16'>>>()
 half.slice([[0], [-3, null], [0, 100, 2]])
@@ -66,7 +66,7 @@ half.shard({ dim: 0, rank: 1 })
 type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
 holds<Equal<ReturnType<typeof half.float16>, Float16Elements>>()
 
-cut.toFloat32() satisfies Float32Array
+slice.toFloat32() satisfies Float32Array
 half.bytes satisfies Uint8Array
 const element = half.at(0, -1)
 holds<Equal<typeof element, number>>()
@@ -76,10 +76,10 @@ const nested = longs.toArray({ maxElements: 10 })
 holds<Equal<typeof nested, Nested<bigint>>>()
 half.createReadStream({ signal: AbortSignal.timeout(1) }) satisfies Readable
 
-const fromCut = toFloat32(cut.data, cut.dtype)
-holds<Equal<typeof fromCut, Float32Array>>()
+const fromSlice = toFloat32(slice.data, slice.dtype)
+holds<Equal<typeof fromSlice, Float32Array>>()
 // @ts-expect-error: the elements are of the array type of their dtype
-toFloat32(cut.data, 'int64')
+toFloat32(slice.data, 'int64')
 
 const stats = await half.stats({ bins: 8, range: [0, 1] })
 holds<Equal<typeof stats, TensorStats>>()

@@ -31,9 +31,7 @@ function blobsOf({ path }) {
   file.close()
   return parts.filter(({ offset, storedLength }) => offset !== undefined && storedLength > 0)
 }
-const places = small
-  .map(({ bytes, ...one }) => ({ bytes, blobs: blobsOf(one) }))
-  .filter(({ blobs }) => blobs.length > 0)
+const files = small.map(({ bytes, ...one }) => ({ bytes, blobs: blobsOf(one) })).filter(({ blobs }) => blobs.length > 0)
 
 const damage = fc.record({
   at: fc.nat(),
@@ -47,16 +45,16 @@ test('damaged vectors', async (t) => {
   let accepted = 0
   await fc.assert(
     fc.asyncProperty(
-      fc.constantFrom(...places),
+      fc.constantFrom(...files),
       fc.array(damage, { minLength: 1, maxLength: 3 }),
       async (file, edits) => {
         const bytes = Buffer.from(file.bytes)
         for (const { at, blob, near, flip } of edits) {
           const one = blob === null ? undefined : file.blobs[blob % file.blobs.length]
-          const place = one
+          const offset = one
             ? one.offset + (at % Math.min(one.storedLength, near ? 24 : one.storedLength))
             : at % bytes.length
-          bytes[place] ^= flip
+          bytes[offset] ^= flip
         }
         const damaged = opened(bytes)
         if (damaged === undefined) return
@@ -138,7 +136,7 @@ const FILES = {
   '1.0': (bytes) => zt10({ w: square10({}, { bytes, encoding: 'zstd' }) }),
   '1.0 with a digest': (bytes) =>
     zt10({ w: square10({}, { bytes, encoding: 'zstd', digest: digestOf('sha256', bytes) }) }),
-  '1.0 beside the data': (bytes) => {
+  '1.0, an additional component': (bytes) => {
     const w = square10()
     return zt10({ w: { ...w, components: { ...w.components, other: { bytes, encoding: 'zstd' } } } })
   },
@@ -162,8 +160,8 @@ const FILES = {
     lone([4], 'dense', { data: { dtype: 'f32', bytes, encoding: 'zt.zstd-seekable/1', decoded_length: 16 } }),
 }
 
-for (const [place, build] of Object.entries(FILES)) {
-  test(`frames in ${place}`, async (t) => {
+for (const [location, build] of Object.entries(FILES)) {
+  test(`frames in ${location}`, async (t) => {
     const wrong = []
     for (const [what, bytes] of Object.entries(FRAMES)) {
       const made = build(bytes)
@@ -178,7 +176,7 @@ for (const [place, build] of Object.entries(FILES)) {
   })
 }
 
-test('damage beside the arrays of a sparse tensor', async (t) => {
+test('damage in additional components of a sparse tensor', async (t) => {
   const { m, k } = sparse10()
   const other = { bytes: f32s(5), digest: digestOf('crc32c', f32s(6)) }
   for (const [name, one] of Object.entries({ m, k })) {
@@ -209,5 +207,5 @@ test('a wrong digest of no bytes', async (t) => {
 test('the tables have what they say', (t) => {
   t.is(MAGIC_01.length, 8)
   const loads = Object.entries(FILES).filter(([, build]) => opened(build(FRAMES['a frame'])) !== undefined)
-  t.true(loads.length >= 9, loads.map(([place]) => place).join())
+  t.true(loads.length >= 9, loads.map(([location]) => location).join())
 })

@@ -94,11 +94,11 @@ test('open({ verify: true }) refuses what verify() reports', async (t) => {
 })
 
 test('progress counts up to everything', async (t) => {
-  const told = []
-  await verify(vector('zt12-crc32c.zt').path, { onProgress: (progress) => told.push(progress) })
-  t.true(told.length > 0)
-  for (let i = 1; i < told.length; i++) t.true(told[i].bytes >= told[i - 1].bytes)
-  const last = told.at(-1)
+  const events = []
+  await verify(vector('zt12-crc32c.zt').path, { onProgress: (progress) => events.push(progress) })
+  t.true(events.length > 0)
+  for (let i = 1; i < events.length; i++) t.true(events[i].bytes >= events[i - 1].bytes)
+  const last = events.at(-1)
   t.is(last.bytes, last.totalBytes)
   t.is(last.tensors, last.totalTensors)
   t.is(last.totalTensors, 26)

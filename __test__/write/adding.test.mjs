@@ -18,8 +18,8 @@ test('the shape may stand in the options, and the dtype in the array', async (t)
     await w.add('complex', { dtype: 'complex64', data: F })
   })
   const file = openSync(path)
-  const told = Object.fromEntries(Array.from(file.values(), ({ name, dtype, shape }) => [name, [dtype, ...shape]]))
-  t.deepEqual(told, {
+  const tensors = Object.fromEntries(Array.from(file.values(), ({ name, dtype, shape }) => [name, [dtype, ...shape]]))
+  t.deepEqual(tensors, {
     options: ['float32', 2, 3],
     array: ['int64', 1],
     both: ['float32', 3, 2],

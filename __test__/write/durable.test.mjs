@@ -33,7 +33,7 @@ async function oldFile(options) {
 }
 
 for (const { name: dialect, options } of DIALECTS) {
-  test(`${dialect}: nothing is at the path before finish(), and nothing beside it after`, async (t) => {
+  test(`${dialect}: nothing is at the path before finish(), and no other file after`, async (t) => {
     const { names, path } = scratchFolder()
     const writer = await create(path('a'), options)
     t.is(writer.path, path('a'))

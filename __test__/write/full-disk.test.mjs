@@ -29,10 +29,10 @@ for (const [what, program] of Object.entries(PROGRAMS)) {
         process.stdout.write(said)`
       const options = ['-e', `trace=${call}`, '-e', `inject=${inject}`]
       const { stdout } = await traced(options, source, [path('target.zt'), path('source.zt'), path('other.zt')])
-      const [code, cause, message, place] = JSON.parse(stdout)
+      const [code, cause, message, target] = JSON.parse(stdout)
       t.is(code, 'ZT_IO')
       t.is(cause, 'ENOSPC')
-      t.is(place, path('target.zt'))
+      t.is(target, path('target.zt'))
       t.true(message.includes(path('target.zt')), message)
       t.false(message.includes('source.zt'))
       t.deepEqual(names(), ['other.zt', 'source.zt'])
@@ -53,7 +53,7 @@ traceTest('split: the error names the file of the set', async (t) => {
 })
 
 if (process.platform === 'linux') {
-  test('a file that may not grow any more names the target, whoever writes', async (t) => {
+  test('beyond a file size limit: the error names the target', async (t) => {
     const { path } = scratchFolder()
     await written({}, add, path('source.zt'))
     const program = `import { convert } from 'ztensor'

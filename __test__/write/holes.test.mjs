@@ -24,7 +24,7 @@ for (const options of [BARE, { ...BARE, digest: false }, { ...BARE, compression:
   })
 }
 
-test('canonical files are the same in whatever order tensors come, and whoever makes them', async (t) => {
+test('canonical files are the same in any order of the tensors, from every function', async (t) => {
   const path = await written({ version: '2' }, add)
   const bytes = readFileSync(path)
   const reversed = await written({ version: '2' }, (writer) => add(writer, [...names.keys()].reverse()))

@@ -150,7 +150,7 @@ unixTest('of several hard links, the one that is written to is another file then
   file.close()
 })
 
-unixTest('while a private file is replaced, what stands beside it is private too', async (t) => {
+unixTest('while a private file is replaced, the temporary file is private too', async (t) => {
   const { folder, path } = scratchFolder()
   await oldFile(path('a'))
   chmodSync(path('a'), 0o600)

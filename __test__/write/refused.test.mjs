@@ -214,7 +214,7 @@ for (const [what, attributes] of ATTRIBUTES) {
   })
 }
 
-test('names that are no text are refused: a file could not tell them apart', async (t) => {
+test('lone surrogates in names are refused: a file could not distinguish them', async (t) => {
   for (const { options } of DIALECTS.filter(({ name }) => name !== 'btf')) {
     const path = await written(options, async (writer) => {
       t.is((await rejectionOf(() => writer.add('\ud800', F)))?.code, ARGUMENT)

@@ -5,7 +5,7 @@ import { create, openSync } from 'ztensor'
 import { bytesWritten, noise, scratchFolder } from '../helpers/sample-files.mjs'
 
 // What is compressed whole; what is larger is compressed as it comes.
-const ROOM = 8 << 20
+const BUFFER = 8 << 20
 // A beginning that compresses to nothing, and a rest that does not compress: 3 % saved.
 const promising = (length) => {
   const bytes = noise(length, 7)
@@ -14,7 +14,7 @@ const promising = (length) => {
 }
 const tensors = [
   ['before', new Uint8Array(1 << 20)],
-  ['promising', promising(ROOM)],
+  ['promising', promising(BUFFER)],
   ['after', new Uint8Array(1 << 20).fill(3)],
 ]
 
@@ -66,7 +66,7 @@ test('a smaller saving is kept where it is asked for', async (t) => {
 })
 
 test('a stream, which cannot go back, keeps what the beginning of a large blob promised', async (t) => {
-  const large = promising(ROOM + 1)
+  const large = promising(BUFFER + 1)
   const bytes = await bytesWritten({ compression: {} }, async (writer) => {
     await writer.add('held', tensors[1][1])
     await writer.add('large', large)

@@ -107,18 +107,18 @@ test('writers that take turns, one of which ends early, each get their own tenso
   const paths = [0, 1, 2].map(() => scratchPath('turns.zt'))
   const writers = await Promise.all(paths.map((path) => create(path)))
   for (let at = 0; at < 50; at++) {
-    for (const [place, writer] of writers.entries()) {
-      const adding = writer.add(`t${at}`, Int32Array.of(at, place))
-      if (place === 1 && at > 10) t.is((await rejectionOf(() => adding)).code, 'ZT_CLOSED')
+    for (const [index, writer] of writers.entries()) {
+      const adding = writer.add(`t${at}`, Int32Array.of(at, index))
+      if (index === 1 && at > 10) t.is((await rejectionOf(() => adding)).code, 'ZT_CLOSED')
       else await adding
     }
     if (at === 10) await writers[1].finish()
   }
   await Promise.all([writers[0].finish(), writers[2].finish()])
-  for (const [place, path] of paths.entries()) {
+  for (const [index, path] of paths.entries()) {
     const file = opened(path)
-    t.is(file.size, place === 1 ? 11 : 50)
-    for (const tensor of file.values()) t.deepEqual([...tensor.data], [Number(tensor.name.slice(1)), place])
+    t.is(file.size, index === 1 ? 11 : 50)
+    for (const tensor of file.values()) t.deepEqual([...tensor.data], [Number(tensor.name.slice(1)), index])
     file.close()
   }
 })
@@ -202,10 +202,10 @@ test('another thread writes at the same time', async (t) => {
     paths[0],
   )
   t.deepEqual(await ended, [0])
-  for (const [place, path] of paths.entries()) {
+  for (const [index, path] of paths.entries()) {
     const file = opened(path)
     t.is(file.size, 2000)
-    for (const tensor of file.values()) t.deepEqual([...tensor.data], [Number(tensor.name.slice(1)), place])
+    for (const tensor of file.values()) t.deepEqual([...tensor.data], [Number(tensor.name.slice(1)), index])
     file.close()
   }
 })

@@ -40,11 +40,11 @@ const STALLS = {
   'its end': (stream) => ({ write: (_chunk, _encoding, done) => done(), final: () => stream.stop() }),
 }
 function stalling(stall, kind) {
-  const told = { stuck: false, stop: () => (told.stuck = true) }
-  const stream = new Writable({ ...STALLS[stall](told), ...kind })
+  const state = { stuck: false, stop: () => (state.stuck = true) }
+  const stream = new Writable({ ...STALLS[stall](state), ...kind })
   const stuck = async () => {
-    while (!told.stuck) await turn()
-    // Whoever writes waits by now.
+    while (!state.stuck) await turn()
+    // The writer waits by now.
     for (let i = 0; i < 5; i++) await turn()
   }
   return { stream, stuck }
@@ -170,7 +170,7 @@ for (const [way, write] of Object.entries(WAYS)) {
   })
 }
 
-test('abort() ends a stream of a tensor that nobody ends, and with it whoever waits behind it', async (t) => {
+test('abort() ends the stream of a tensor that nobody ends, and the calls that wait for it', async (t) => {
   const path = await written({}, () => {})
   for (const listens of [false, true]) {
     const writer = await create(path, { overwrite: true })

@@ -10,8 +10,8 @@ import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { DIALECTS, noise, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
-/** Cut after each of these lengths, which are gone through over and over. */
-function cut(bytes, lengths) {
+/** The bytes in chunks of these lengths, which repeat. */
+function chunked(bytes, lengths) {
   const chunks = []
   for (let at = 0, i = 0; at < bytes.length; i++) {
     const length = lengths[i % lengths.length]
@@ -35,7 +35,7 @@ test('any tensor in any pieces, compressed or not', async (t) => {
     const data = sample(dtype, shape, which, 64)
     const options = dialect.zt ? { ...dialect.options, compression, digest } : dialect.options
     const path = await written(options, async (writer) => {
-      await streamed(writer.stream('0', { dtype, shape }), cut(littleEndian(data), lengths))
+      await streamed(writer.stream('0', { dtype, shape }), chunked(littleEndian(data), lengths))
     })
     const file = openSync(path, { format: dialect.options.format ?? 'zt' })
     t.is(file.tensor('0').dtype, dtype)
@@ -159,10 +159,10 @@ for (const { name: dialect, options, zt } of DIALECTS) {
           const stream = writer.stream('1', { dtype: 'int8', shape: [2 ** 23] })
           if (written > 0) await new Promise((resolve) => stream.write(noise(written, 1), resolve))
           const closed = new Promise((resolve) => stream.on('close', resolve))
-          const told = new Promise((resolve) => stream.on('error', resolve))
+          const failure = new Promise((resolve) => stream.on('error', resolve))
           stream.destroy(cause)
           await closed
-          if (cause !== undefined) t.is(await told, cause)
+          if (cause !== undefined) t.is(await failure, cause)
           t.is((await rejectionOf(() => writer.add('2', Int8Array.of(1))))?.code, 'ZT_CLOSED')
           t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
           t.deepEqual(names(), [])
@@ -246,7 +246,7 @@ test('its arguments are checked at once', async (t) => {
   })
 })
 
-test('what it has taken need not be kept: the caller may fill its buffer anew', async (t) => {
+test('the caller may reuse its buffer after a write', async (t) => {
   const path = await written({ compression: {} }, async (writer) => {
     const stream = writer.stream('0', { dtype: 'uint8', shape: [4 * 2 ** 20] })
     const buffer = new Uint8Array(2 ** 20)

@@ -50,7 +50,7 @@ test('one that was waited for is the caller’s, and the file goes on', async (t
   file.close()
 })
 
-test('one that fails once finish() was called fails it, whoever waits', async (t) => {
+test('an add that fails after finish() was called fails finish()', async (t) => {
   const path = scratchPath('late')
   const writer = await create(path)
   const [added, finished] = await Promise.allSettled([writer.add('a', F, { shape: [2] }), writer.finish()])

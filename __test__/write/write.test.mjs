@@ -58,11 +58,11 @@ for (const dialect of DIALECTS) {
         const bytes = readFileSync(path)
         const file = openSync(path)
         for (const { name, shape, data } of tensors) {
-          const { offset, storedLength, encoding, digest: told } = file.tensor(name).components.get('data')
+          const { offset, storedLength, encoding, digest: found } = file.tensor(name).components.get('data')
           const stored = bytes.subarray(offset, offset + storedLength)
           if (repeats(shape)) t.is(encoding, compression ? 'zstd' : 'raw', name)
           if (encoding === 'raw') t.true(stored.equals(littleEndian(data)), name)
-          t.is(told, digest ? digestOf(digest, stored) : undefined, name)
+          t.is(found, digest ? digestOf(digest, stored) : undefined, name)
         }
         file.close()
       })

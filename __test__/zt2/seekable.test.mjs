@@ -61,7 +61,7 @@ const CUTS = {
 }
 
 for (const [name, ranges] of Object.entries(CUTS)) {
-  test(`a cut of ${name}`, async (t) => {
+  test(`a slice of ${name}`, async (t) => {
     const [[top, bottom], [left, right]] = ranges
     const expected = Array.from(
       { length: (bottom - top) * (right - left) },
@@ -71,10 +71,10 @@ for (const [name, ranges] of Object.entries(CUTS)) {
       const file = openSync(source)
       const tensor = file.tensor('frames')
       t.deepEqual(Array.from(await tensor.load({ slice: ranges })), expected)
-      const cut = tensor.slice(ranges)
-      t.deepEqual(Array.from(cut.data), expected)
-      t.deepEqual(cut.shape, [bottom - top, right - left])
-      t.false(cut.mapped)
+      const slice = tensor.slice(ranges)
+      t.deepEqual(Array.from(slice.data), expected)
+      t.deepEqual(slice.shape, [bottom - top, right - left])
+      t.false(slice.mapped)
       // Once all is decoded, slices are copied from that.
       t.is(tensor.data.length, ROWS * COLUMNS)
       t.deepEqual(Array.from(tensor.slice(ranges).data), expected)
@@ -96,7 +96,7 @@ test('shards of a compressed tensor', async (t) => {
 })
 
 for (let frame = 0; frame < 4; frame++) {
-  test(`frame ${frame} is only read where a cut touches it`, async (t) => {
+  test(`frame ${frame} is only read where a slice overlaps it`, async (t) => {
     const file = openSync(scratchFile(damaged(frame)))
     const tensor = file.tensor('frames')
     for (let other = 0; other < 4; other++) {

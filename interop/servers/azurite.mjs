@@ -44,9 +44,9 @@ export async function azurite({ build, models }) {
       'no such object': [url('absent.zt'), remote(), 'ZT_IO', /no such object/],
       'no such container': ['az://absent/model.zt', remote(), 'ZT_IO', /no such object, or no such bucket/],
     },
-    more: (place) => ({
-      'a folder': () => folderIsIndex(place),
-      'a URL with a shared access signature': () => bySignedUrl(place, (key) => `${endpoint}/models/${key}?${query}`),
+    more: (setup) => ({
+      'a folder': () => folderIsIndex(setup),
+      'a URL with a shared access signature': () => bySignedUrl(setup, (key) => `${endpoint}/models/${key}?${query}`),
     }),
     async stop() {
       await stop()

@@ -32,9 +32,9 @@ export function isRefusal(error, code, says, secrets = []) {
   check(!secrets.some((secret) => text.includes(secret)), 'the error shows a secret')
 }
 
-/** Gives the work a far file and its local twin, and closes both. */
-export async function both({ server, models, far = server.url, remote = server.remote }, key, work) {
-  const [there, here] = [await open(far(key), { remote }), openSync(models.path(key))]
+/** Calls the work with a remote file and its local copy, and closes both. */
+export async function both({ server, models, urlOf = server.url, remote = server.remote }, key, work) {
+  const [there, here] = [await open(urlOf(key), { remote }), openSync(models.path(key))]
   try {
     return await work(there, here)
   } finally {
@@ -43,111 +43,120 @@ export async function both({ server, models, far = server.url, remote = server.r
   }
 }
 
-async function listAndCompare(place, key) {
-  await both(place, key, async (far, near) => {
-    same([...far.keys()], [...near.keys()], 'the list')
-    const { added, removed, changed, unchanged } = await diff(far, near)
-    check(added.length + removed.length + changed.length === 0 && unchanged === near.size, 'tensors differ')
-    const loaded = await far.load()
-    for (const [name, tensor] of near) same(loaded.get(name).data ?? loaded.get(name), await tensor.load(), name)
-    check(!far.path.includes('?') && !inspect(far).includes('?'), 'the path shows the query')
+async function listAndCompare(setup, key) {
+  await both(setup, key, async (remoteFile, localFile) => {
+    same([...remoteFile.keys()], [...localFile.keys()], 'the list')
+    const { added, removed, changed, unchanged } = await diff(remoteFile, localFile)
+    check(added.length + removed.length + changed.length === 0 && unchanged === localFile.size, 'tensors differ')
+    const loaded = await remoteFile.load()
+    for (const [name, tensor] of localFile) same(loaded.get(name).data ?? loaded.get(name), await tensor.load(), name)
+    check(!remoteFile.path.includes('?') && !inspect(remoteFile).includes('?'), 'the path shows the query')
   })
 }
 
-async function slicesAndPlans(place) {
+async function slicesAndPlans(setup) {
   await both(
-    { ...place, remote: { ...place.server.remote, pieceBytes: 2 ** 20 } },
+    { ...setup, remote: { ...setup.server.remote, pieceBytes: 2 ** 20 } },
     'model.safetensors',
-    async (far, near) => {
+    async (remoteFile, localFile) => {
       for (const name of ['embed', 'layers.1.weight']) {
         const slice = name === 'embed' ? ROWS : [null, [3, 77]]
-        same(await far.tensor(name).load({ slice }), await near.tensor(name).load({ slice }), `a slice of ${name}`)
+        same(
+          await remoteFile.tensor(name).load({ slice }),
+          await localFile.tensor(name).load({ slice }),
+          `a slice of ${name}`,
+        )
       }
       for (const rank of [0, 3]) {
         const given = { rank, worldSize: 4, rules: RULES }
-        const mine = await far.load({ plan: far.plan(given) })
-        const theirs = await near.load({ plan: near.plan(given) })
+        const mine = await remoteFile.load({ plan: remoteFile.plan(given) })
+        const theirs = await localFile.load({ plan: localFile.plan(given) })
         for (const [name, part] of theirs) same(mine.get(name), part, `the part of rank ${rank} of ${name}`)
       }
     },
   )
 }
 
-async function verifies(place) {
-  await both(place, 'model.zt', async (far, near) => {
-    const [there, here] = [await far.verify(), await near.verify()]
+async function verifies(setup) {
+  await both(setup, 'model.zt', async (remoteFile, localFile) => {
+    const [there, here] = [await remoteFile.verify(), await localFile.verify()]
     check(there.ok && there.checked === here.checked && there.checked > 0, `verify() says ${inspect(there)}`)
   })
 }
 
-async function fillsCache(place) {
-  const cache = mkdtempSync(join(tmpdir(), 'ztensor-far-'))
-  const remote = { ...place.server.remote, cache }
+async function fillsCache(setup) {
+  const cache = mkdtempSync(join(tmpdir(), 'ztensor-remote-'))
+  const remote = { ...setup.server.remote, cache }
   try {
-    await both({ ...place, remote }, 'model.safetensors', async (far, near) => {
-      const tensor = far.tensor('layers.0.weight')
+    await both({ ...setup, remote }, 'model.safetensors', async (remoteFile, localFile) => {
+      const tensor = remoteFile.tensor('layers.0.weight')
       const early = await refusalOf(async () => tensor.data)
       isRefusal(early, 'ZT_NOT_LOCAL', /prefetch\(\)/)
-      await far.prefetch(['layers.*'])
+      await remoteFile.prefetch(['layers.*'])
       check(tensor.mapped || tensor.copyReason !== 'remote', `data is ${tensor.copyReason}`)
-      same(tensor.data, near.tensor('layers.0.weight').data, 'data after prefetch')
+      same(tensor.data, localFile.tensor('layers.0.weight').data, 'data after prefetch')
     })
-    const kept = readdirSync(cache, { recursive: true, withFileTypes: true }).filter((one) => one.isFile())
-    check(kept.length > 0, 'nothing is in the cache')
-    for (const { parentPath, path, name } of kept) {
+    const files = readdirSync(cache, { recursive: true, withFileTypes: true }).filter((one) => one.isFile())
+    check(files.length > 0, 'nothing is in the cache')
+    for (const { parentPath, path, name } of files) {
       const bytes = readFileSync(join(parentPath ?? path, name))
-      check(!place.server.secrets.some((secret) => bytes.includes(secret)), `a secret is in the cache: ${name}`)
+      check(!setup.server.secrets.some((secret) => bytes.includes(secret)), `a secret is in the cache: ${name}`)
     }
   } finally {
     rmSync(cache, { recursive: true, force: true })
   }
 }
 
-/** Another file of the same length takes its place: once before a read, and once in the middle of many. */
+/** Another file of the same length takes its setup: once before a read, and once in the middle of many. */
 async function neverMixes({ server, models }) {
   const key = 'changing.safetensors'
   const [before, after] = ['model.safetensors', 'other/model.safetensors'].map((name) => models.bytes(name))
   check(before.length === after.length, 'the two versions differ in length')
   await server.put(key, before)
-  const far = await open(server.url(key), { remote: { ...server.remote, pieceBytes: 2 ** 20 } })
-  const near = openSync(models.path('model.safetensors'))
+  const remoteFile = await open(server.url(key), { remote: { ...server.remote, pieceBytes: 2 ** 20 } })
+  const localFile = openSync(models.path('model.safetensors'))
   try {
-    same(await far.tensor('embed').load({ slice: ROWS }), await near.tensor('embed').load({ slice: ROWS }), 'a slice')
+    same(
+      await remoteFile.tensor('embed').load({ slice: ROWS }),
+      await localFile.tensor('embed').load({ slice: ROWS }),
+      'a slice',
+    )
     // Some of these reads come before the change, some after it.
-    const names = [...near.keys()].flatMap((name) => [name, name])
-    const reading = names.map((name) => far.tensor(name).load())
+    const names = [...localFile.keys()].flatMap((name) => [name, name])
+    const reading = names.map((name) => remoteFile.tensor(name).load())
     await Promise.race(reading)
     await server.put(key, after)
     const read = await Promise.allSettled(reading)
     for (const [at, { status, value, reason }] of read.entries()) {
-      if (status === 'fulfilled') same(value, await near.tensor(names[at]).load(), `${names[at]}, during the change,`)
+      if (status === 'fulfilled')
+        same(value, await localFile.tensor(names[at]).load(), `${names[at]}, during the change,`)
       else isRefusal(reason, 'ZT_IO', /changed since it was opened/, server.secrets)
     }
-    const late = await refusalOf(() => far.tensor('embed').load())
+    const late = await refusalOf(() => remoteFile.tensor('embed').load())
     isRefusal(late, 'ZT_IO', /changed since it was opened/, server.secrets)
   } finally {
-    far.close()
-    near.close()
+    remoteFile.close()
+    localFile.close()
   }
 }
 
 /** A folder opens as the index in it does. */
-export function folderIsIndex(place) {
-  const far = () => place.server.url('sharded/')
-  return both({ ...place, far }, 'sharded/model.safetensors.index.json', async (folder, near) => {
-    check(folder.size === near.size, 'the folder has other tensors than its index')
-    const { added, removed, changed } = await diff(folder, near)
+export function folderIsIndex(setup) {
+  const urlOf = () => setup.server.url('sharded/')
+  return both({ ...setup, urlOf }, 'sharded/model.safetensors.index.json', async (folder, localFile) => {
+    check(folder.size === localFile.size, 'the folder has other tensors than its index')
+    const { added, removed, changed } = await diff(folder, localFile)
     check(added.length + removed.length + changed.length === 0, 'tensors differ')
   })
 }
 
 /** A URL whose query signs it opens over plain HTTP, and the query is nowhere to be seen. */
-export function bySignedUrl(place, far) {
-  return both({ ...place, far, remote: {} }, 'model.zt', async (signed, near) => {
+export function bySignedUrl(setup, urlOf) {
+  return both({ ...setup, urlOf, remote: {} }, 'model.zt', async (signed, localFile) => {
     const { ok } = await signed.verify()
-    check(ok && signed.size === near.size, 'the signed URL gives other tensors')
+    check(ok && signed.size === localFile.size, 'the signed URL gives other tensors')
     const text = inspect(signed, { depth: 9, showHidden: true })
-    check(!place.server.secrets.some((secret) => text.includes(secret)), 'the query is shown')
+    check(!setup.server.secrets.some((secret) => text.includes(secret)), 'the query is shown')
   })
 }
 
@@ -157,25 +166,25 @@ export function bySignedUrl(place, far) {
  * name -> [url, remote, code, the text].
  */
 export async function checked(server, models) {
-  const place = { server, models }
+  const setup = { server, models }
   const work = {
     ...Object.fromEntries(
       ['model.safetensors', 'model.zt', 'sharded/model.safetensors.index.json'].map((key) => [
         `${key}: open, list, load`,
-        () => listAndCompare(place, key),
+        () => listAndCompare(setup, key),
       ]),
     ),
-    'slices and the parts of ranks': () => slicesAndPlans(place),
-    verify: () => verifies(place),
-    'prefetch into a cache, and data': () => fillsCache(place),
-    'a file that is replaced while it is read': () => neverMixes(place),
+    'slices and the parts of ranks': () => slicesAndPlans(setup),
+    verify: () => verifies(setup),
+    'prefetch into a cache, and data': () => fillsCache(setup),
+    'a file that is replaced while it is read': () => neverMixes(setup),
     ...Object.fromEntries(
       Object.entries(server.refusals).map(([what, [url, remote, code, says]]) => [
         what,
         async () => isRefusal(await refusalOf(() => open(url, { remote })), code, says, server.secrets),
       ]),
     ),
-    ...server.more?.(place),
+    ...server.more?.(setup),
   }
   const results = []
   for (const [what, run] of Object.entries(work)) {

@@ -38,8 +38,8 @@ export async function fakeGcs({ build, models }) {
       'no such object': [url('absent.zt'), remote, 'ZT_IO', /no such object/],
       'no such bucket': ['gs://absent/model.zt', remote, 'ZT_IO', /no bucket named absent/],
     },
-    more: (place) => ({
-      'a folder': () => folderIsIndex(place),
+    more: (setup) => ({
+      'a folder': () => folderIsIndex(setup),
     }),
     stop,
   }

@@ -6,7 +6,7 @@ import { convert, create } from 'ztensor'
 /** The tensors with the first of their numbers, so that another version of a model differs in all of them. */
 async function write(path, seed, options) {
   const writer = await create(path, options)
-  const numbers = (length, at) => Float32Array.from({ length }, (_, place) => seed + at + place / 4)
+  const numbers = (length, at) => Float32Array.from({ length }, (_, i) => seed + at + i / 4)
   await writer.add('embed', { dtype: 'float32', shape: [2048, 1536], data: numbers(2048 * 1536, 0) })
   for (let at = 0; at < 3; at++)
     await writer.add(`layers.${at}.weight`, { dtype: 'float32', shape: [512, 1024], data: numbers(512 * 1024, at) })

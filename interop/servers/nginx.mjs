@@ -136,17 +136,17 @@ export async function nginx({ build, models, fixtures, names }) {
         /certificate of 127\.0\.0\.1 is not trusted \(NotValidForName/,
       ],
     },
-    more: (place) => ({
-      'an index is two requests at most, rows one more': () => countsRequests(place, asked),
+    more: (setup) => ({
+      'an index is two requests at most, rows one more': () => countsRequests(setup, asked),
       'a password': () =>
         both(
-          { ...place, far: (key) => url(`private/${key}`).replace('//', '//me:rightSECRET@') },
+          { ...setup, urlOf: (key) => url(`private/${key}`).replace('//', '//me:rightSECRET@') },
           'model.zt',
           verifies,
         ),
-      'a file that comes whole': () => both({ ...place, far: (key) => url(`whole/${key}`) }, 'model.zt', verifies),
+      'a file that comes whole': () => both({ ...setup, urlOf: (key) => url(`whole/${key}`) }, 'model.zt', verifies),
       'over HTTPS, by an authority of NODE_EXTRA_CA_CERTS': () =>
-        both({ ...place, far: (key) => `https://localhost:${secure}/${key}` }, 'model.zt', verifies),
+        both({ ...setup, urlOf: (key) => `https://localhost:${secure}/${key}` }, 'model.zt', verifies),
       'a certificate that nobody vouches for': async () => {
         const { NODE_EXTRA_CA_CERTS } = process.env
         delete process.env.NODE_EXTRA_CA_CERTS
@@ -154,8 +154,8 @@ export async function nginx({ build, models, fixtures, names }) {
         process.env.NODE_EXTRA_CA_CERTS = NODE_EXTRA_CA_CERTS
         isRefusal(refused, 'ZT_IO', /certificate of localhost is not trusted.*NODE_EXTRA_CA_CERTS/)
       },
-      'a redirect from HTTP to HTTPS': () => both({ ...place, far: (key) => url(`up/${key}`) }, 'model.zt', verifies),
-      'headers stay with the first of two origins': () => headersStay(place, asked, [one, two]),
+      'a redirect from HTTP to HTTPS': () => both({ ...setup, urlOf: (key) => url(`up/${key}`) }, 'model.zt', verifies),
+      'headers stay with the first of two origins': () => headersStay(setup, asked, [one, two]),
       'no request asks for a body that is packed': async () => {
         check(
           asked().every(({ coding }) => ['', 'identity'].includes(coding)),
@@ -173,17 +173,17 @@ export async function nginx({ build, models, fixtures, names }) {
   }
 }
 
-async function verifies(far, near) {
-  const { ok } = await far.verify()
-  check(ok && far.size === near.size, 'other tensors')
+async function verifies(remoteFile, localFile) {
+  const { ok } = await remoteFile.verify()
+  check(ok && remoteFile.size === localFile.size, 'other tensors')
 }
 
-async function countsRequests(place, asked) {
+async function countsRequests(setup, asked) {
   asked()
-  await both(place, 'model.safetensors', async (far) => {
+  await both(setup, 'model.safetensors', async (remoteFile) => {
     const opening = asked().length
     check(opening <= 2, `${opening} requests to open`)
-    const rows = await far.tensor('embed').load({ slice: [[1000, 1128]] })
+    const rows = await remoteFile.tensor('embed').load({ slice: [[1000, 1128]] })
     const reading = asked()
     const bytes = reading.reduce((sum, one) => sum + one.bytes, 0)
     check(reading.length === 1 && bytes < rows.byteLength * 1.1, `${reading.length} requests, ${bytes} bytes`)
@@ -191,14 +191,14 @@ async function countsRequests(place, asked) {
 }
 
 /** Each request to the second origin is without them, also where several are made at once. */
-async function headersStay(place, asked, [one, two]) {
+async function headersStay(setup, asked, [one, two]) {
   asked()
   const remote = { headers: HEADERS, pieceBytes: 2 ** 20 }
   await both(
-    { ...place, remote, far: (key) => place.server.url(`away/${key}`) },
+    { ...setup, remote, urlOf: (key) => setup.server.url(`away/${key}`) },
     'model.safetensors',
-    async (far, near) => {
-      const { changed } = await diff(far, near)
+    async (remoteFile, localFile) => {
+      const { changed } = await diff(remoteFile, localFile)
       check(changed.length === 0, 'tensors differ')
     },
   )
@@ -209,8 +209,8 @@ async function headersStay(place, asked, [one, two]) {
     first.length > 0 && first.every(({ headers }) => headers === Object.values(HEADERS).join(' ')),
     'the first does not',
   )
-  await both({ ...place, remote, far: (key) => place.server.url(`here/${key}`) }, 'model.safetensors', (far) =>
-    far.load(),
+  await both({ ...setup, remote, urlOf: (key) => setup.server.url(`here/${key}`) }, 'model.safetensors', (remoteFile) =>
+    remoteFile.load(),
   )
   check(
     asked().every(({ headers }) => headers === Object.values(HEADERS).join(' ')),
@@ -219,14 +219,14 @@ async function headersStay(place, asked, [one, two]) {
 }
 
 async function sameFixture(url, path) {
-  const [far, near] = [await open(url), openSync(path)]
+  const [remoteFile, localFile] = [await open(url), openSync(path)]
   try {
-    const { added, removed, changed, unchanged } = await diff(far, near)
+    const { added, removed, changed, unchanged } = await diff(remoteFile, localFile)
     const others = added.length + removed.length + changed.length
-    const [there, here] = [await far.verify(), await near.verify()]
-    check(others === 0 && unchanged === near.size && there.ok === here.ok, `${others} of its tensors differ`)
+    const [there, here] = [await remoteFile.verify(), await localFile.verify()]
+    check(others === 0 && unchanged === localFile.size && there.ok === here.ok, `${others} of its tensors differ`)
   } finally {
-    far.close()
-    near.close()
+    remoteFile.close()
+    localFile.close()
   }
 }

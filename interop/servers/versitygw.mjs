@@ -1,4 +1,4 @@
-// S3, by versitygw with files of this machine behind it. Objects are put by requests: one that is laid in the folder has no entity tag.
+// S3, by versitygw with files of this machine behind it. Objects are put by requests: one that is created in the folder has no entity tag.
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,13 +57,13 @@ export async function versitygw({ build, models, python }) {
       'no such object': [url('absent.zt'), remote(), 'ZT_IO', /no such object/],
       'no such bucket': ['s3://absent/model.zt', remote(), 'ZT_IO', /no such bucket/],
     },
-    more: (place) => ({
-      'a folder': () => folderIsIndex(place),
-      'a signed URL over HTTP': () => bySignedUrl(place, (key) => presigned('GET', `${endpoint}/models/${key}`, keys)),
-      'obstore reads the same object': () => byObstore(place, { build, python, endpoint, keys }),
+    more: (setup) => ({
+      'a folder': () => folderIsIndex(setup),
+      'a signed URL over HTTP': () => bySignedUrl(setup, (key) => presigned('GET', `${endpoint}/models/${key}`, keys)),
+      'obstore reads the same object': () => byObstore(setup, { build, python, endpoint, keys }),
       'a signed URL of another key': async () => {
         const signed = presigned('GET', `${endpoint}/models/model.zt`, { ...keys, secretAccessKey: 'wrongSECRET' })
-        isRefusal(await refusalOf(() => open(signed)), 'ZT_IO', /403.*signed URL/, place.server.secrets)
+        isRefusal(await refusalOf(() => open(signed)), 'ZT_IO', /403.*signed URL/, setup.server.secrets)
       },
     }),
     async stop() {
@@ -81,7 +81,7 @@ store = S3Store("models", endpoint=sys.argv[1], client_options={"allow_http": Tr
 print(hashlib.sha256(bytes(obstore.get(store, "model.safetensors").bytes())).hexdigest())
 `
 
-/** The server is what others take it for: object_store in Python, beside which the benchmarks stand as well. */
+/** Compares with another client: object_store in Python, which the benchmarks compare with as well. */
 async function byObstore({ models }, { build, python, endpoint, keys }) {
   const own = await environment(join(build, 'venv-obstore'), python, ['obstore==0.12.1'])
   const env = {

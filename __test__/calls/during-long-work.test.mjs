@@ -51,7 +51,7 @@ const LONG = {
 }
 
 /** Begins more long work than there are cores, and calls `during` once as much of it runs as ever will. */
-async function beside(t, kind, path, during) {
+async function withLongWork(t, kind, path, during) {
   const stop = new AbortController()
   const count = 2 * CORES + 1
   let running = 0
@@ -138,8 +138,8 @@ if (canBeSparse) {
     'create and abort': 0,
   }
   for (const kind of Object.keys(LONG)) {
-    test.serial(`short calls are done beside ${kind}`, async (t) => {
-      await beside(t, kind, path, async (stillGoesOn) => {
+    test.serial(`short calls are done during ${kind}`, async (t) => {
+      await withLongWork(t, kind, path, async (stillGoesOn) => {
         const file = await open(path)
         for (const [what, call] of Object.entries(SHORT)) {
           t.is(await call(file), RESULTS[what], what)
@@ -150,7 +150,7 @@ if (canBeSparse) {
     })
   }
 
-  /** Calls that wait for a thread beside long work, or run without end where there is none. */
+  /** Calls that wait for a thread while long work runs, or run without end where there is none. */
   const WAITING = {
     'a load': (file, signal) => file.tensor('large').load({ signal }),
     'a load as float32': (file, signal) => file.tensor('large').load({ as: 'float32', signal }),
@@ -175,7 +175,8 @@ if (canBeSparse) {
   }
 
   for (const beginning of ['queued', 'running']) {
-    const around = (t, during) => (beginning === 'queued' ? beside(t, 'verifications', path, during) : during(() => {}))
+    const around = (t, during) =>
+      beginning === 'queued' ? withLongWork(t, 'verifications', path, during) : during(() => {})
     const turn = () => new Promise(setImmediate)
 
     test.serial(`a signal settles every call that reads and is ${beginning}`, async (t) => {
@@ -241,7 +242,7 @@ if (canBeSparse) {
   }
 
   test.serial('a signal gives up what a writer has under way or waiting, and its file', async (t) => {
-    await beside(t, 'conversions', path, async (stillGoesOn) => {
+    await withLongWork(t, 'conversions', path, async (stillGoesOn) => {
       const STEPS = {
         add: (writer) => writer.add('x', new Uint8Array(2 ** 24)),
         finish: (writer) => writer.finish(),
@@ -280,7 +281,7 @@ if (canBeSparse) {
 
   test.serial('a compaction that waits is given up at once, and the file stays', async (t) => {
     const target = await written({}, (writer) => writer.add('x', new Uint8Array(2 ** 20)))
-    await beside(t, 'verifications', path, async (stillGoesOn) => {
+    await withLongWork(t, 'verifications', path, async (stillGoesOn) => {
       const stop = new AbortController()
       const reason = new Error('enough')
       const work = rejectionOf(() => compact(target, { signal: stop.signal }))
