@@ -68,10 +68,11 @@ const quick = new Set()
 /** Builds the addon of a platform, or takes the one that is there, into `addons`. */
 async function buildAddon({ platform, target }) {
   const built = join(root, binaryOf(platform))
+  // That of another platform may be from an earlier quick rehearsal.
+  if (values.quick && !(values.built && platform === hostPlatform)) quick.add(platform)
   if (!values.built || !existsSync(built)) {
     const zig = platform.startsWith('linux-') ? ['--zig'] : []
     const { env, args } = rustFor(target)
-    if (values.quick) quick.add(platform)
     const profile = values.quick ? '--debug' : '--release'
     const build = ['scripts/build.mjs', profile, '--addon', ...zig, '--target', target, ...args]
     await succeed(process.execPath, build, {
