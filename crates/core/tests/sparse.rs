@@ -20,10 +20,10 @@ use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
 use ztensor_core::write::{Settings, Spec, WriteFormat, Writer};
 
 /// Elements that the writer handles at a time: of a row that is sorted, and of all else.
-const STRETCH: u64 = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 const BLOCK: u64 = 64 << 10;
 
-/// An array that is somewhere else: no more than a stretch of it is asked for at once.
+/// An array that is somewhere else: no more than a chunk of it is asked for at once.
 struct Far(DType, Vec<u8>);
 
 impl Array for Far {
@@ -36,7 +36,7 @@ impl Array for Far {
     }
 
     fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
-        assert!(count <= STRETCH, "{count} elements at once");
+        assert!(count <= CHUNK, "{count} elements at once");
         let bits = u64::from(self.0.bits());
         let [start, end] = [first * bits / 8, ((first + count) * bits).div_ceil(8)];
         let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
@@ -122,11 +122,11 @@ fn scattered(count: u64, modulus: u64) -> impl Iterator<Item = u64> {
 
 const COLUMNS: u64 = 5_000_011;
 
-/// The lengths of rows: empty ones, short ones, more than a block of them, ones that fill a stretch and one that is longer.
+/// The lengths of rows: empty ones, short ones, more than a block of them, ones that fill a chunk and one that is longer.
 fn row_lengths() -> Vec<u64> {
     let mut lengths = vec![0, 0, 3, 1, 0, 40_000, 2];
     lengths.extend((0..BLOCK + 10).map(|at| u64::from(at % 7 == 3)));
-    lengths.extend([STRETCH - 1, STRETCH, 5, STRETCH + BLOCK + 1, 0, 7, 0]);
+    lengths.extend([CHUNK - 1, CHUNK, 5, CHUNK + BLOCK + 1, 0, 7, 0]);
     lengths
 }
 
@@ -210,7 +210,7 @@ fn a_duplicate_column_is_reported_with_its_row() {
     let (columns, row_of) =
         (rows(&lengths)[0].clone(), |length: u64| lengths.iter().position(|&own| own == length).unwrap());
     let short = lengths.len() - 2;
-    for row in [2, 5, row_of(STRETCH - 1), row_of(STRETCH), row_of(STRETCH + BLOCK + 1), short] {
+    for row in [2, 5, row_of(CHUNK - 1), row_of(CHUNK), row_of(CHUNK + BLOCK + 1), short] {
         let (start, end) = (usize::try_from(ends[row]).unwrap(), usize::try_from(ends[row + 1]).unwrap());
         let mut columns = columns.clone();
         columns[end - 1] = columns[start];
@@ -389,14 +389,14 @@ fn packed_values_are_written_but_not_sorted() {
 
 #[test]
 fn a_duplicate_in_a_row_that_fills_a_stretch_is_found() {
-    let columns = |last: u64| u32s((0..STRETCH).rev().chain([last]));
-    for (last, refusal) in [(STRETCH, None), (5, Some("column 5 appears twice in row 0;".to_owned()))] {
+    let columns = |last: u64| u32s((0..CHUNK).rev().chain([last]));
+    for (last, refusal) in [(CHUNK, None), (5, Some("column 5 appears twice in row 0;".to_owned()))] {
         let given = vec![
-            far(DType::Uint16, u16s(0..=STRETCH)),
+            far(DType::Uint16, u16s(0..=CHUNK)),
             far(DType::Uint32, columns(last)),
-            far(DType::Uint32, u32s([0, STRETCH + 1])),
+            far(DType::Uint32, u32s([0, CHUNK + 1])),
         ];
-        let told = written("full", WriteFormat::ZT2, &[1, STRETCH + 1], given, USUAL);
+        let told = written("full", WriteFormat::ZT2, &[1, CHUNK + 1], given, USUAL);
         let told = told.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
         assert_eq!(told, refusal);
     }
@@ -478,9 +478,9 @@ fn arrays_in_memory_are_sorted_without_a_spool() {
 
 #[test]
 fn many_empty_rows_are_sorted() {
-    // Nearly all of them are empty; what follows fills more than a stretch.
+    // Nearly all of them are empty; what follows fills more than a chunk.
     let lengths: Vec<u64> =
-        (0..STRETCH + 5).map(|row| u64::from(row % 9000 == 8000) * 3).chain([1000; 1100]).collect();
+        (0..CHUNK + 5).map(|row| u64::from(row % 9000 == 8000) * 3).chain([1000; 1100]).collect();
     let [columns, values, rising, moved] = rows(&lengths);
     let given = vec![
         far(DType::Uint16, u16s(values)),

@@ -5,7 +5,7 @@ mod pairs;
 
 pub use pairs::{Found, Side, compare_all};
 
-use crate::analysis::elements::{Elements, STEP, stretches_of};
+use crate::analysis::elements::{Elements, STEP, chunks_of};
 use crate::analysis::numbers::{BLOCK, Decoder, Numbers};
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -137,13 +137,13 @@ impl Difference {
 }
 
 /// Elements per work item: results of several items are combined exactly.
-const STRETCH: u64 = 16 * STEP;
+const CHUNK: u64 = 16 * STEP;
 
 const fn is_complex(dtype: DType) -> bool {
     matches!(dtype, DType::Complex64 | DType::Complex128)
 }
 
-/// Compares two tensors with the same number of elements, several stretches at once. Elements with different bits are compared as numbers:
+/// Compares two tensors with the same number of elements, several chunks at once. Elements with different bits are compared as numbers:
 /// as float64, or exactly if both are integers. Fails with `BadDtype` if a dtype is not numeric here (6-bit floats with different bits) or
 /// only one side is complex, and with `BadShape` if the counts differ.
 pub fn compare(
@@ -162,7 +162,7 @@ pub fn compare(
         return Err(Error::new(Code::BadDtype, message));
     }
     watch.expect_more(a.byte_length().saturating_add(b.byte_length()), 1);
-    let found = stretches_of(STRETCH, a.count, watch, |first, count| {
+    let found = chunks_of(CHUNK, a.count, watch, |first, count| {
         let (mut buffer_a, mut buffer_b) = (Vec::new(), Vec::new());
         let mut numbers = Pair::default();
         let mut found = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };

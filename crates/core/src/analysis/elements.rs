@@ -18,7 +18,7 @@ use crate::work::{self, Watch};
 
 /// Elements per work item and between two checks of the stop flag. Results are combined in the order of items, so they do not depend on the
 /// number of threads.
-pub const STRETCH: u64 = 1 << 22;
+pub const CHUNK: u64 = 1 << 22;
 /// Elements read at once: at 4 bytes each they stay in a core's own cache.
 pub const STEP: u64 = 1 << 16;
 
@@ -186,29 +186,29 @@ fn too_many() -> Error {
     Error::new(Code::Limit, "more elements than this platform can address")
 }
 
-/// Calls `work` for each [`STRETCH`] of `count` elements, several at once, with its first element and its length. Returns the results in
-/// order, or the error of the first stretch that fails.
-pub fn stretches<T: Send>(
+/// Calls `work` for each [`CHUNK`] of `count` elements, several at once, with its first element and its length. Returns the results in
+/// order, or the error of the first chunk that fails.
+pub fn chunks<T: Send>(
     count: u64,
     watch: &Watch,
     work: impl Fn(u64, u64) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    stretches_of(STRETCH, count, watch, work)
+    chunks_of(CHUNK, count, watch, work)
 }
 
-/// Calls `work` for each stretch of a given length, like [`stretches`].
-pub fn stretches_of<T: Send>(
-    stretch: u64,
+/// Calls `work` for each chunk of a given length, like [`chunks`].
+pub fn chunks_of<T: Send>(
+    chunk: u64,
     count: u64,
     watch: &Watch,
     work: impl Fn(u64, u64) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let stretches = index(count.div_ceil(stretch), "the number of elements")?;
+    let chunks = index(count.div_ceil(chunk), "the number of elements")?;
     let results = std::sync::Mutex::new(std::collections::BTreeMap::new());
     let lock = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    work::for_each(stretches, |at| {
-        let first = at as u64 * stretch;
-        let stopped = watch.stop.check().and_then(|()| work(first, stretch.min(count - first)));
+    work::for_each(chunks, |at| {
+        let first = at as u64 * chunk;
+        let stopped = watch.stop.check().and_then(|()| work(first, chunk.min(count - first)));
         lock().insert(at, stopped);
     });
     results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()

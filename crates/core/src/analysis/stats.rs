@@ -18,7 +18,7 @@ use histogram::Bins;
 use moments::Moments;
 use patterns::{Patterns, Sum};
 
-use crate::analysis::elements::{Elements, STEP, stretches};
+use crate::analysis::elements::{Elements, STEP, chunks};
 use crate::analysis::numbers::{Decoder, Numbers};
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -77,13 +77,13 @@ impl Reading<'_> {
         self.watch.expect_more(elements.byte_length().saturating_mul(passes), 1);
 
         let early = range.filter(|_| bins > 0).map(|range| Bins::new(bins, range));
-        let found = self.pass(elements, |stretch: &mut (Moments, Vec<u64>), numbers| {
+        let found = self.pass(elements, |chunk: &mut (Moments, Vec<u64>), numbers| {
             match numbers {
-                Numbers::Single(numbers) => stretch.0.add(numbers),
-                Numbers::Double(numbers) => stretch.0.add(numbers),
+                Numbers::Single(numbers) => chunk.0.add(numbers),
+                Numbers::Double(numbers) => chunk.0.add(numbers),
             }
             if let Some(bins) = &early {
-                bins.count(numbers, &mut stretch.1);
+                bins.count(numbers, &mut chunk.1);
             }
         })?;
         let mut all = (Moments::default(), Vec::new());
@@ -98,10 +98,10 @@ impl Reading<'_> {
             None => {
                 let bins = Bins::new(bins, moments.range());
                 let mut counts = Vec::new();
-                for stretch in
-                    self.pass(elements, |stretch: &mut Vec<u64>, numbers| bins.count(numbers, stretch))?
+                for chunk in
+                    self.pass(elements, |chunk: &mut Vec<u64>, numbers| bins.count(numbers, chunk))?
                 {
-                    histogram::add(&mut counts, &stretch);
+                    histogram::add(&mut counts, &chunk);
                 }
                 Some(bins.finish(counts))
             }
@@ -113,9 +113,9 @@ impl Reading<'_> {
     fn stats_by_pattern(&self, elements: &Elements<'_>, bits: u32, request: &Request) -> Result<Stats> {
         self.watch.expect_more(elements.byte_length(), 1);
         let sum = Mutex::new(Sum::new(bits));
-        stretches(elements.count, self.watch, |first, count| {
+        chunks(elements.count, self.watch, |first, count| {
             let mut patterns = Patterns::new(bits);
-            self.pieces_of_stretch(elements, first, count, |bytes, _| {
+            self.pieces_of_chunk(elements, first, count, |bytes, _| {
                 patterns.add(bytes);
                 Ok(())
             })?;
@@ -131,8 +131,8 @@ impl Reading<'_> {
         Ok(moments.finish(elements.count, histogram))
     }
 
-    /// Calls `each` with bytes and number of elements, for consecutive pieces of a stretch.
-    fn pieces_of_stretch(
+    /// Calls `each` with bytes and number of elements, for consecutive pieces of a chunk.
+    fn pieces_of_chunk(
         &self,
         elements: &Elements<'_>,
         first: u64,
@@ -149,21 +149,21 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Performs one pass over all elements: returns a `T` for each stretch.
+    /// Performs one pass over all elements: returns a `T` for each chunk.
     fn pass<T: Default + Send>(
         &self,
         elements: &Elements<'_>,
         take: impl Fn(&mut T, Numbers<'_>) + Sync,
     ) -> Result<Vec<T>> {
-        stretches(elements.count, self.watch, |first, count| {
-            let (mut stretch, mut decoder) = (T::default(), Decoder::default());
-            self.pieces_of_stretch(elements, first, count, |bytes, count| {
+        chunks(elements.count, self.watch, |first, count| {
+            let (mut chunk, mut decoder) = (T::default(), Decoder::default());
+            self.pieces_of_chunk(elements, first, count, |bytes, count| {
                 decoder.each(elements.dtype, bytes, count, |numbers| {
-                    take(&mut stretch, numbers);
+                    take(&mut chunk, numbers);
                     Ok(())
                 })
             })?;
-            Ok(stretch)
+            Ok(chunk)
         })
     }
 }

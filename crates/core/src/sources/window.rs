@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stretches_that_were_used_last_stay_mapped() {
+    fn the_ranges_used_last_stay_mapped() {
         let path = std::env::temp_dir().join(format!("ztensor-window-many-{}", std::process::id()));
         let count = work::cores() as u64 + 3;
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();

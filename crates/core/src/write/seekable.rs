@@ -11,12 +11,12 @@ use crate::error::{Code, Error, Result};
 use crate::sinks::block::Block;
 
 /// The number of bytes to pass on together.
-const STRETCH: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// A blob being compressed. The result depends only on the input, the level and the frame size.
 pub struct Seekable {
     /// The number of bytes passed on together: whole frames.
-    stretch: usize,
+    chunk: usize,
     search: Search,
     pending: Block,
     passed: VecDeque<Ticket>,
@@ -26,18 +26,18 @@ pub struct Seekable {
 impl Seekable {
     pub fn new(packers: &Packers, search: Search) -> Self {
         let frame = packers.how().frame();
-        let stretch = frame * (STRETCH / frame).max(1);
+        let chunk = frame * (CHUNK / frame).max(1);
         let (pending, passed, table) = (Block::default(), VecDeque::new(), Table::default());
-        Self { stretch, search, pending, passed, table }
+        Self { chunk, search, pending, passed, table }
     }
 
     /// Takes the next bytes, and appends finished frames to `buffer`.
     pub fn push(&mut self, mut bytes: &[u8], packers: &mut Packers, buffer: &mut Block) -> Result<()> {
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(self.stretch - self.pending.len()));
+            let (now, later) = bytes.split_at(bytes.len().min(self.chunk - self.pending.len()));
             self.pending.extend(now)?;
             bytes = later;
-            if self.pending.len() == self.stretch {
+            if self.pending.len() == self.chunk {
                 self.pass(packers)?;
             }
         }

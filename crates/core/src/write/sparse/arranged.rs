@@ -12,7 +12,7 @@ use crate::work::Stop;
 use crate::write::{WriteFormat, Writer};
 
 /// A section of the output.
-enum Stretch {
+enum Section {
     /// BTF's number of values and, before the coordinates, the rank.
     Counts(Vec<u8>),
     Values,
@@ -30,19 +30,19 @@ pub struct Arranged {
     format: &'static WriteFormat,
     /// The dtypes of the index arrays in the file.
     index: Vec<DType>,
-    stretches: Vec<Stretch>,
+    sections: Vec<Section>,
     /// The current section, and the number of its elements already written.
     at: (usize, u64),
 }
 
 impl Sparse {
     pub fn arranged(self, format: &'static WriteFormat, widths: IndexTypes) -> Arranged {
-        use Stretch::{Counts, Entries, Indices, Tuples, Values};
+        use Section::{Counts, Entries, Indices, Tuples, Values};
         let arrays = self.index_arrays();
         let own: Vec<DType> = arrays.iter().map(|(_, array)| array.dtype()).collect();
         let index = own.iter().map(|dtype| widths.dtype(format, &own, *dtype)).collect();
         let (nnz, rank) = (self.nnz().to_le_bytes(), (self.shape.len() as u64).to_le_bytes());
-        let stretches = match (arrays.len(), format.sparse) {
+        let sections = match (arrays.len(), format.sparse) {
             (1, SparseForm::Entries) => vec![Entries],
             (1, SparseForm::Tuples) => {
                 vec![Counts([nnz, rank].concat()), Tuples, Counts(nnz.to_vec()), Values]
@@ -51,7 +51,7 @@ impl Sparse {
             (count, SparseForm::ByName) => (0..count).map(Indices).chain([Values]).collect(),
             (count, _) => [Values].into_iter().chain((0..count).map(Indices)).collect(),
         };
-        Arranged { tensor: self, format, index, stretches, at: (0, 0) }
+        Arranged { tensor: self, format, index, sections, at: (0, 0) }
     }
 }
 
@@ -79,28 +79,28 @@ impl Arranged {
     /// Pushes the next block into the writer, where the tensor was begun. Returns false if nothing is left.
     pub fn push_block(&mut self, writer: &mut Writer, stop: &Stop) -> Result<bool> {
         let (nth, at) = self.at;
-        let Some(stretch) = self.stretches.get(nth) else { return Ok(false) };
+        let Some(section) = self.sections.get(nth) else { return Ok(false) };
         stop.check()?;
-        let count = self.block(stretch).min(self.elements(stretch) - at);
-        writer.push(&self.read(stretch, at, count)?)?;
+        let count = self.block(section).min(self.elements(section) - at);
+        writer.push(&self.read(section, at, count)?)?;
         writer.flush_if_full()?;
-        self.at = if at + count < self.elements(stretch) { (nth, at + count) } else { (nth + 1, 0) };
+        self.at = if at + count < self.elements(section) { (nth, at + count) } else { (nth + 1, 0) };
         Ok(true)
     }
 
-    fn elements(&self, stretch: &Stretch) -> u64 {
-        match stretch {
-            Stretch::Counts(_) => 1,
-            Stretch::Values => self.tensor.values().elements(),
-            Stretch::Indices(array) => self.indices(*array).map_or(0, Array::elements),
-            Stretch::Tuples | Stretch::Entries => self.tensor.nnz(),
+    fn elements(&self, section: &Section) -> u64 {
+        match section {
+            Section::Counts(_) => 1,
+            Section::Values => self.tensor.values().elements(),
+            Section::Indices(array) => self.indices(*array).map_or(0, Array::elements),
+            Section::Tuples | Section::Entries => self.tensor.nnz(),
         }
     }
 
     /// Returns the number of elements written at a time.
-    fn block(&self, stretch: &Stretch) -> u64 {
-        match stretch {
-            Stretch::Tuples | Stretch::Entries => (BLOCK / (self.tensor.shape.len() as u64).max(1)).max(1),
+    fn block(&self, section: &Section) -> u64 {
+        match section {
+            Section::Tuples | Section::Entries => (BLOCK / (self.tensor.shape.len() as u64).max(1)).max(1),
             _ => BLOCK,
         }
     }
@@ -109,18 +109,18 @@ impl Arranged {
         self.tensor.index_arrays().get(at).map(|&(_, array)| array)
     }
 
-    fn read<'a>(&'a self, stretch: &'a Stretch, first: u64, count: u64) -> Result<Cow<'a, [u8]>> {
+    fn read<'a>(&'a self, section: &'a Section, first: u64, count: u64) -> Result<Cow<'a, [u8]>> {
         let values = self.tensor.values();
         let rank = self.tensor.shape.len();
-        match stretch {
-            Stretch::Counts(bytes) => Ok(Cow::Borrowed(bytes)),
-            Stretch::Values => values.read(first, count),
-            Stretch::Indices(at) => match (self.indices(*at), self.index.get(*at)) {
+        match section {
+            Section::Counts(bytes) => Ok(Cow::Borrowed(bytes)),
+            Section::Values => values.read(first, count),
+            Section::Indices(at) => match (self.indices(*at), self.index.get(*at)) {
                 (Some(array), Some(dtype)) => pack::indices(array.dtype(), array.read(first, count)?, *dtype),
                 _ => Ok(Cow::default()),
             },
-            Stretch::Tuples => Ok(Cow::Owned(pack::entries(&self.axes(first, count)?, rank, &[], 0))),
-            Stretch::Entries => {
+            Section::Tuples => Ok(Cow::Owned(pack::entries(&self.axes(first, count)?, rank, &[], 0))),
+            Section::Entries => {
                 let width = usize::try_from(values.width()).unwrap_or(1);
                 let values = values.read(first, count)?;
                 Ok(Cow::Owned(pack::entries(&self.axes(first, count)?, rank, &values, width)))

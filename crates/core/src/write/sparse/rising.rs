@@ -14,7 +14,7 @@ use crate::sources::owned;
 use crate::work::Stop;
 
 /// The number of elements sorted at a time.
-const STRETCH: u64 = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 
 /// Iterates over the ends of a matrix's rows. The pointers were checked before.
 struct Rows<'a> {
@@ -106,18 +106,18 @@ fn sort(
     while let Some(end) = next {
         stop.check()?;
         let first_row = rows.given - 1 - ends.len() as u64;
-        if end - start <= STRETCH {
+        if end - start <= CHUNK {
             ends.push(end);
             next = rows.next()?;
             // Empty rows count too, so that both limits bound the memory.
-            let full = next.is_none_or(|next| next - start > STRETCH) || ends.len() as u64 >= STRETCH;
+            let full = next.is_none_or(|next| next - start > CHUNK) || ends.len() as u64 >= CHUNK;
             if full {
                 let pointers: Vec<u8> = std::iter::once(start)
                     .chain(ends.drain(..))
                     .flat_map(|pointer| (pointer - start).to_le_bytes())
                     .collect();
                 let sorted = [&mut *new_values, &mut *new_indices];
-                sort_stretch([values, indices], &pointers, start, first_row, sorted, stop)?;
+                sort_chunk([values, indices], &pointers, start, first_row, sorted, stop)?;
                 start = pointers.last_chunk().map_or(start, |last| start + u64::from_le_bytes(*last));
             }
         } else {
@@ -129,7 +129,7 @@ fn sort(
     Ok(())
 }
 
-fn sort_stretch(
+fn sort_chunk(
     [values, indices]: [&dyn Array; 2],
     pointers: &[u8],
     start: u64,
@@ -164,7 +164,7 @@ fn sort_row(
         (checked::index(values.width(), "a value")?, checked::index(indices.width(), "an index")?);
     let mut from = Some(0_u64);
     while let Some(low) = from.take() {
-        let high = low.saturating_add(STRETCH);
+        let high = low.saturating_add(CHUNK);
         // The column and its position in the collected items.
         let mut found: Vec<(u64, usize)> = Vec::new();
         let (mut found_values, mut found_indices) = (Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ fn sort_row(
             let stored = values.read(first, columns.len() as u64)?;
             for (nth, &column) in columns.iter().enumerate().filter(here) {
                 // One more than can be distinct: the check after the sort finds the duplicate.
-                if found.len() as u64 > STRETCH {
+                if found.len() as u64 > CHUNK {
                     return Ok(());
                 }
                 found.push((column, found.len()));
