@@ -1467,7 +1467,8 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	quantize?: string | Readonly<Record<string, string>> | undefined;
 	/**
 	 * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
-	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one.
+	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one with weights for each tensor, but not for embeddings and the output.
+	 * `quantized.unweighted` of the result lists the other tensors that it has no weights for.
 	 */
 	imatrix?: string | undefined;
 	/** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
@@ -1516,8 +1517,8 @@ export interface ConvertResult {
 	/** Number of tensors that were skipped: 0 without `skip`. */
 	readonly skippedTensors: number;
 	/**
-	 * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; and the tensors
-	 * whose rows are not whole blocks of the wanted type.
+	 * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; the tensors
+	 * whose rows are not whole blocks of the wanted type; and those for which the importance matrix has no weights.
 	 */
 	readonly quantized: {
 		readonly types: Readonly<Record<string, number>>;
@@ -1526,6 +1527,7 @@ export interface ConvertResult {
 			readonly wanted: string;
 			readonly type: string;
 		}[];
+		readonly unweighted: readonly string[];
 	};
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];

@@ -220,8 +220,8 @@ async function opens(url: string): Promise<boolean> {
 /** The Python releases that read zTensor 1.0, the default version. */
 const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
 
-/** The number of tensors of each type, and of those whose rows did not fit the wanted type. */
-function* quantizedLines({ types, fallbacks }: ConvertResult['quantized']): Generator<string> {
+/** The number of tensors of each type, of those whose rows did not fit the wanted type, and of those without importance. */
+function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult['quantized']): Generator<string> {
   const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
   if (counts.length > 0) yield `types: ${counts.map(([type, count]) => `${count} ${type}`).join(', ')}`
   const pairs = new Map<string, { count: number; first: string }>()
@@ -232,6 +232,9 @@ function* quantizedLines({ types, fallbacks }: ConvertResult['quantized']): Gene
   }
   for (const [pair, { count, first }] of pairs)
     yield `${painter()('yellow', 'rows are not whole blocks')}: ${pair} for ${showCounted(count, 'tensor')}, first: ${printable(first)}`
+  const [first] = unweighted
+  if (first !== undefined)
+    yield `${painter()('yellow', 'the importance matrix has no weights')}: for ${showCounted(unweighted.length, 'tensor')}, first: ${printable(first)}`
 }
 
 function* lines(name: string, result: ConvertResult): Generator<string> {

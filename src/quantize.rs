@@ -29,6 +29,8 @@ pub struct Quantized {
     pub types: Vec<TypeCount>,
     /// Tensors whose rows are not whole blocks of the wanted type.
     pub fallbacks: Vec<TypeFallback>,
+    /// Quantized tensors for which the importance matrix has no weights.
+    pub unweighted: Vec<String>,
 }
 
 #[napi(object, object_from_js = false)]
@@ -144,13 +146,8 @@ pub fn choose(
     chosen: &mut Chosen,
     casts: &mut Casts,
 ) -> Result<Quantized> {
-    let mut types = Types {
-        casts,
-        requantize: wanted.requantize,
-        importance: wanted.importance.as_ref(),
-        targets: BTreeMap::new(),
-        counts: BTreeMap::new(),
-    };
+    let mut types =
+        Types { casts, wanted, targets: BTreeMap::new(), counts: BTreeMap::new(), unweighted: Vec::new() };
     let mut fallbacks = Vec::new();
     let tensors: Vec<(String, Tensor<'_>)> =
         chosen.tensors(catalog).map(|(at, tensor)| (chosen.name(at, tensor).into_owned(), tensor)).collect();
@@ -198,6 +195,7 @@ pub fn choose(
         importance,
         types: types.counts.into_iter().map(count).collect(),
         fallbacks: fallbacks.into_iter().map(named).collect(),
+        unweighted: types.unweighted,
     })
 }
 
@@ -210,16 +208,29 @@ fn uses(name: &str, tensor: Tensor<'_>, weights: &[f32]) -> Result<bool> {
     }
 }
 
+/// The error for a tensor that needs weights and has none.
+fn unweighted(kind: &str, has_matrix: bool) -> Error {
+    let message = if has_matrix {
+        format!(
+            "the importance matrix has no weights for this tensor, and {kind} needs them: compute the matrix from this model, \
+             or choose a type that needs none"
+        )
+    } else {
+        format!("the type {kind} of this tensor needs an importance matrix (option imatrix)")
+    };
+    Error::new(Code::InvalidArg, message)
+}
+
 fn plain(kind: &str) -> Option<DType> {
     [DType::Float32, DType::Float16, DType::BFloat16].into_iter().find(|dtype| dtype.name() == kind)
 }
 
 struct Types<'c> {
     casts: &'c mut Casts,
-    requantize: bool,
-    importance: Option<&'c Importance>,
+    wanted: &'c Wanted,
     targets: BTreeMap<&'static str, Arc<Target>>,
     counts: BTreeMap<&'static str, u32>,
+    unweighted: Vec<String>,
 }
 
 impl Types<'_> {
@@ -237,7 +248,7 @@ impl Types<'_> {
             return Ok(());
         }
         let is_blocks = matches!(tensor.layout(), Layout::Other(_)) && self.casts.scaling(tensor).is_none();
-        if is_blocks && !self.requantize {
+        if is_blocks && !self.wanted.requantize {
             let message = format!(
                 "the tensor is quantized already, and quantizing it to {kind} loses more than quantizing the original does \
                  (option requantize permits it)"
@@ -259,18 +270,16 @@ impl Types<'_> {
         })?;
         length(tensor, known)?;
         let target = self.targets.entry(kind).or_insert_with(|| Arc::new(Target::new(known)));
-        let weights = self.importance.and_then(|importance| importance.weights.get(name));
-        let weights = match weights {
-            Some(weights) if uses(name, tensor, weights)? => Some(weights.as_slice().into()),
-            _ if mixture::needs_importance(kind) => {
-                let message = if self.importance.is_some() {
-                    format!("the importance matrix has no weights for this tensor, and {kind} needs them")
-                } else {
-                    format!("the type {kind} of this tensor needs an importance matrix (option imatrix)")
-                };
-                return Err(Error::new(Code::InvalidArg, message));
+        let weights = match self.wanted.importance.as_ref().map(|importance| importance.weights.get(name)) {
+            Some(Some(weights)) if uses(name, tensor, weights)? => Some(weights.as_slice().into()),
+            found => {
+                let mixture = self.wanted.mixture.as_deref();
+                if known.needs_importance() || mixture::needs_importance(mixture, name, kind) {
+                    return Err(unweighted(kind, found.is_some()));
+                }
+                self.unweighted.extend(found.map(|_| name.to_owned()));
+                None
             }
-            _ => None,
         };
         self.casts.quantize(tensor.ordinal(), target, weights);
         Ok(())

@@ -8,7 +8,7 @@ import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
-import { MIXTURES, MODELS, WEIGHED_MIXTURES, weights, writeLlama } from '../helpers/tiny-models.mjs'
+import { MIXTURES, MODELS, WEIGHED_MIXTURES, weights, writeImportance, writeLlama } from '../helpers/tiny-models.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 /** An empty folder. */
@@ -354,6 +354,36 @@ test('what cannot be quantized is refused before anything is written', async (t)
   await refused(quantized, target, { quantize: 'q4_k_m' }, /is quantized already.*option requantize/)
   await convert(quantized, target, { quantize: 'q4_k_m', requantize: true })
   t.is(openSync(target).tensor('token_embd.weight').storageType, 'q4_k')
+})
+
+test('an importance matrix that lacks a tensor is refused where llama.cpp refuses it, and listed elsewhere', async (t) => {
+  const [source, matrix] = [scratchPath('s.gguf'), scratchPath('m.gguf')]
+  const options = { layers: 1 }
+  await writeLlama(source, options)
+  const missing = ['blk.0.attn_q.weight', 'output.weight']
+  await writeImportance(matrix, options, missing)
+  const quantized = (quantize) => convert(source, scratchPath('x.gguf'), { quantize, imatrix: matrix })
+  for (const quantize of ['q2_k_s', 'iq2_xxs', 'iq3_xs', { '*attn_q*': 'iq2_s' }]) {
+    const target = scratchPath('refused.gguf')
+    const error = await rejectionOf(() => convert(source, target, { quantize, imatrix: matrix }))
+    t.is(error.code, 'ZT_INVALID_ARG')
+    t.regex(
+      error.message,
+      /^tensor "blk\.0\.attn_q\.weight": the importance matrix has no weights for this tensor, and i?q\w+ needs them/,
+    )
+    t.false(existsSync(target))
+  }
+  for (const quantize of ['q4_k_m', 'q2_k', { '*': 'q5_0' }])
+    t.deepEqual((await quantized(quantize)).quantized.unweighted.toSorted(), [...missing, 'token_embd.weight'])
+  // The output and the embeddings need no weights, unless the type does.
+  await writeImportance(matrix, options, ['output.weight'])
+  t.deepEqual((await quantized('q2_k_s')).quantized.unweighted.toSorted(), ['output.weight', 'token_embd.weight'])
+  t.deepEqual((await quantized({ 'output.*': 'iq3_xxs' })).quantized.unweighted, ['output.weight'])
+  const error = await rejectionOf(() => quantized({ 'output.*': 'iq1_s' }))
+  t.regex(error.message, /has no weights for this tensor, and iq1_s needs them/)
+  t.deepEqual((await convert(source, scratchPath('y.gguf'), { quantize: 'q4_k_m' })).quantized.unweighted, [])
+  await writeImportance(matrix, { ...options, inner: 1024 })
+  t.regex((await rejectionOf(() => quantized('q4_k_m'))).message, /has 1024 weights for the shape \[\d+, \d+\]/)
 })
 
 test('an array that is added with a type is what a conversion gives', async (t) => {

@@ -74,6 +74,24 @@ export async function writeLlama(path, options = {}) {
   await writer.finish()
 }
 
+/** Writes an importance matrix for such a model, as llama-imatrix does: without embeddings, and without the tensors that `leftOut` names. */
+export async function writeImportance(path, options, leftOut = []) {
+  const metadata = {
+    'general.type': 'imatrix',
+    'imatrix.datasets': ['text'],
+    'imatrix.chunk_count': { type: 'uint32', value: 7 },
+    'imatrix.chunk_size': { type: 'uint32', value: 512 },
+  }
+  const writer = await create(path, { metadata, overwrite: true })
+  for (const [name, [, columns]] of llamaShapes(options)) {
+    if (columns === undefined || name.startsWith('token') || leftOut.includes(name)) continue
+    const sums = weights(columns, name.length).map((value) => value ** 4 * 1000)
+    await writer.add(`${name}.in_sum2`, sums, { shape: [1, columns] })
+    await writer.add(`${name}.counts`, Float32Array.of(512), { shape: [1, 1] })
+  }
+  await writer.finish()
+}
+
 /** Names of mixtures that need no importance matrix, and their numbers in llama.cpp. */
 export const MIXTURES = {
   f16: 1,

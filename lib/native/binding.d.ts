@@ -704,6 +704,8 @@ export interface Quantized {
   types: Array<TypeCount>
   /** Tensors whose rows are not whole blocks of the wanted type. */
   fallbacks: Array<TypeFallback>
+  /** Quantized tensors for which the importance matrix has no weights. */
+  unweighted: Array<string>
 }
 
 /** A request to the wrapper. */

@@ -265,7 +265,7 @@ export async function convertFile(
     await writer.finish()
     const result = {
       tensors: left.tensors,
-      quantized: quantization?.result ?? { types: {}, fallbacks: [] },
+      quantized: quantization?.result ?? { types: {}, fallbacks: [], unweighted: [] },
       skipped: [...skipped, ...bare, ...leftOut, ...(checkpoint?.leftOut ?? [])],
       skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,

@@ -58,12 +58,12 @@ export async function quantizeTensors(
   const mixture = typeof wanted === 'string' ? wanted : undefined
   const rules = typeof wanted === 'string' ? [] : Object.entries(wanted).flat()
   const store = TensorFile.storeOf(file)
-  const { fileType, types, fallbacks, importance } = await run(store, { signal }, (control) =>
+  const { fileType, types, fallbacks, unweighted, importance } = await run(store, { signal }, (control) =>
     selection.quantize(store.native, mixture, rules, again, matrix, set, unset, control),
   )
   const uint32 = (value: number): AttributeInput => ({ type: 'uint32', value })
   return {
-    result: { types: Object.fromEntries(types.map(({ type, tensors }) => [type, tensors])), fallbacks },
+    result: { types: Object.fromEntries(types.map(({ type, tensors }) => [type, tensors])), fallbacks, unweighted },
     metadata:
       fileType === undefined
         ? undefined

@@ -113,12 +113,8 @@ pub fn joined_block(scale: u8, source: &[u8; 16]) -> [u8; 17] {
 
 /// Pushes the blocks of a tensor of [`SPLIT_MXFP4`]. Only the scales, 1/16 of its bytes, are in memory at once.
 fn join_blocks(reading: Reading<'_>, tensor: Tensor<'_>, writer: &mut Writer) -> Result<()> {
-    let mut scales = Vec::new();
-    reading.pieces(tensor, reading.component_of(tensor, Label::SCALES)?, |piece| {
-        scales.extend_from_slice(piece);
-        Ok(())
-    })?;
-    let (mut scales, mut begun, mut output) = (scales.into_iter(), Vec::new(), Vec::new());
+    let scales = reading.component(tensor, reading.component_of(tensor, Label::SCALES)?)?;
+    let (mut scales, mut begun, mut output) = (scales.iter().copied(), Vec::new(), Vec::new());
     reading.pieces(tensor, reading.component_of(tensor, Label::DATA)?, |piece| {
         begun.extend_from_slice(piece);
         let (blocks, rest) = begun.as_chunks::<16>();

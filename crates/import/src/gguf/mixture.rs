@@ -110,7 +110,7 @@ pub fn choose(
         if chosen != wanted {
             fallbacks.push((at, wanted));
         }
-        if rules.needs_importance(name, chosen) && !has_importance {
+        if !has_importance && needs_importance(Some(mixture.name), name, chosen) {
             let message =
                 format!("the type {chosen} of this tensor needs an importance matrix (option imatrix)");
             return Err(wrong(message).tensor(name));
@@ -473,16 +473,13 @@ impl<'m> Rules<'m> {
         let is_middle = layer >= self.layers / 8 && layer < 7 * self.layers / 8;
         if self.mixture.name == "iq3_xs" && is_middle { "iq3_xxs" } else { self.mixture.usual }
     }
-
-    fn needs_importance(&self, name: &str, kind: &str) -> bool {
-        let is_exempt = matches!(Role::of(name), Role::Output | Role::TokenEmbedding);
-        !is_exempt && (needs_importance(kind) || kind == "q2_k" && self.mixture.name == "q2_k_s")
-    }
 }
 
-/// Returns whether llama.cpp quantizes to a type only with an importance matrix.
-pub fn needs_importance(kind: &str) -> bool {
-    matches!(kind, "iq3_xxs" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq1_m" | "iq1_s")
+/// Returns whether llama.cpp quantizes a tensor to a type only with weights of importance: not embeddings and the output.
+pub fn needs_importance(mixture: Option<&str>, name: &str, kind: &str) -> bool {
+    let is_exempt = matches!(Role::of(name), Role::Output | Role::TokenEmbedding);
+    let is_low = matches!(kind, "iq3_xxs" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq1_m" | "iq1_s");
+    !is_exempt && (is_low || kind == "q2_k" && mixture == Some("q2_k_s"))
 }
 
 /// Layers that get more bits: the first and last eighth, and every third between them.

@@ -11,7 +11,7 @@ use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
     self, Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
-    Piece as Stretch, Pieces, Strided, View as Stored,
+    Pieces, Strided,
 };
 use ztensor_core::read::Reading;
 
@@ -267,7 +267,7 @@ fn part(reading: Reading<'_>, source: usize, view: &View) -> Result<Component> {
         return Err(named(Error::new(Code::BadShape, "the planned elements exceed the tensor")));
     }
     let mut component = Component::new(Label::DATA, dtype, Data::Blob(blob(offset, length)));
-    component.view = Stored::Strided(Box::new(strided));
+    component.view = model::View::Strided(Box::new(strided));
     Ok(component)
 }
 
@@ -279,15 +279,15 @@ fn join(parts: &[Component]) -> Result<Component> {
     let blobs = blobs.ok_or_else(|| Error::new(Code::Internal, "a part that is not in a file"))?;
     let length = first.stored_length();
     let is_same = parts.iter().all(|part| part.view == first.view && part.stored_length() == length);
-    let is_whole = parts.iter().all(|part| part.view == Stored::Whole);
-    let pieces = blobs.into_iter().map(|blob| Stretch { run: blob.stored, blob }).collect();
+    let is_whole = parts.iter().all(|part| part.view == model::View::Whole);
+    let pieces = blobs.into_iter().map(|blob| model::Piece { run: blob.stored, blob }).collect();
     let mut joined = Component::new(first.role, first.dtype, Pieces::data(1, pieces)?);
     match &first.view {
         _ if is_whole => {}
-        Stored::Strided(strided) if is_same => {
+        model::View::Strided(strided) if is_same => {
             let loops =
                 [(parts.len() as u64, length)].into_iter().chain(strided.loops.iter().copied()).collect();
-            joined.view = Stored::Strided(Box::new(Strided { loops, ..(**strided).clone() }));
+            joined.view = model::View::Strided(Box::new(Strided { loops, ..(**strided).clone() }));
         }
         _ => return Err(different()),
     }
