@@ -4,15 +4,8 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { convert, create } from 'ztensor'
-import {
-  llamaShapes,
-  MIXTURES,
-  MODELS,
-  WEIGHED_MIXTURES,
-  weights,
-  writeLlama,
-} from '../__test__/helpers/tiny-models.mjs'
+import { convert } from 'ztensor'
+import { MIXTURES, MODELS, WEIGHED_MIXTURES, writeImportance, writeLlama } from '../__test__/helpers/tiny-models.mjs'
 import { capture, root } from '../scripts/command.mjs'
 import { environment } from './peers.mjs'
 import { NotRun, npmPackage } from './servers/programs.mjs'
@@ -23,32 +16,30 @@ const DIFFERENT = ['q4_0', 'q5_1', 'q2_k', 'q3_k_m', 'q4_k_m', 'q5_k_s', 'q6_k',
 
 const digest = (path) => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-/** Writes an importance matrix for a llama, as llama-imatrix does. */
-async function writeImportance(path, options) {
-  const metadata = {
-    'general.type': 'imatrix',
-    'imatrix.datasets': ['text'],
-    'imatrix.chunk_count': { type: 'uint32', value: 7 },
-    'imatrix.chunk_size': { type: 'uint32', value: 512 },
-  }
-  const writer = await create(path, { metadata, overwrite: true })
-  for (const [name, [, columns]] of llamaShapes(options)) {
-    if (columns === undefined || name.startsWith('token')) continue
-    const sums = weights(columns, name.length).map((value) => value ** 4 * 1000)
-    await writer.add(`${name}.in_sum2`, sums, { shape: [1, columns] })
-    await writer.add(`${name}.counts`, Float32Array.of(512), { shape: [1, 1] })
-  }
-  await writer.finish()
-}
+/** Tensors that an importance matrix lacks, each in one of its own. */
+const LACKED = ['blk.0.attn_q.weight', 'blk.0.attn_v.weight', 'blk.0.ffn_down.weight', 'output.weight']
 
-/** Calls `each` with the model, the mixture, whether with an importance matrix, the reference's file, the source and the matrix. */
-async function quantizeAll({ build, python }, each) {
+/** The folder for files, and `run(source, job)`, which has the library quantize: whether it does, and what it prints. */
+async function reference({ build, python }) {
   if (process.platform !== 'linux' || process.arch !== 'x64')
     throw new NotRun('the reference is built for Linux on x64')
   const own = await environment(join(build, 'venv-llama'), python, ['numpy==2.4.6', 'gguf==0.19.0'])
   const libraries = join(await npmPackage(build, PACKAGE, '3.21.1'), 'bins/linux-x64')
   const folder = join(build, 'llama')
   mkdirSync(folder, { recursive: true })
+  const run = async (source, job) => {
+    const command = [join(root, 'interop/llama_peer.py'), libraries, source, JSON.stringify([job])]
+    const { output } = await capture(own, command)
+    const result = /^RESULTS \[(\d)\]$/m.exec(output)
+    if (result === null) throw new Error(`llama.cpp did not run:\n${output}`)
+    return { done: result[1] === '0', output }
+  }
+  return { folder, run }
+}
+
+/** Calls `each` with the model, the mixture, whether with an importance matrix, the reference's file, the source and the matrix. */
+async function quantizeAll(context, each) {
+  const { folder, run } = await reference(context)
   const [source, matrix] = [join(folder, 'source.gguf'), join(folder, 'imatrix.gguf')]
   for (const [model, options] of Object.entries(MODELS)) {
     await writeLlama(source, options)
@@ -62,16 +53,15 @@ async function quantizeAll({ build, python }, each) {
     }))
     for (const { name, number, weighed: isWeighed } of [...plain, ...weighed]) {
       const target = join(folder, 'reference.gguf')
-      const jobs = JSON.stringify([[number, target, isWeighed ? [matrix, matrix] : null]])
-      const { output } = await capture(own, [join(root, 'interop/llama_peer.py'), libraries, source, jobs])
-      if (!/^RESULTS \[0\]$/m.test(output)) throw new Error(`llama.cpp cannot write ${model}, ${name}:\n${output}`)
+      const { done, output } = await run(source, [number, target, isWeighed ? [matrix, matrix] : null])
+      if (!done) throw new Error(`llama.cpp cannot write ${model}, ${name}:\n${output}`)
       await each({ model, name, isWeighed, target, source, matrix, folder })
       rmSync(target)
     }
   }
 }
 
-/** [{ what, error }] of every model and mixture, the error undefined where the whole file has the same bytes. */
+/** [{ what, error }] of every model and mixture, the error undefined where the whole file has the same bytes, or both refuse it. */
 export async function compareLlama(context) {
   const results = []
   await quantizeAll(context, async ({ model, name, isWeighed, target, source, matrix, folder }) => {
@@ -80,6 +70,34 @@ export async function compareLlama(context) {
     const what = `${model}, ${name}${isWeighed ? ', with importance' : ''}`
     results.push({ what, error: digest(ours) === digest(target) ? undefined : new Error('the files differ') })
   })
+  return [...results, ...(await compareLacking(context))]
+}
+
+/** [{ what, error }] of every mixture with matrices that lack a tensor: both refuse it before they write, or the files have the same bytes. */
+async function compareLacking(context) {
+  const { folder, run } = await reference(context)
+  const [source, matrix, target, ours] = ['source', 'imatrix', 'reference', 'ours'].map((name) =>
+    join(folder, `${name}.gguf`),
+  )
+  const options = { layers: 1 }
+  await writeLlama(source, options)
+  const results = []
+  for (const lacked of LACKED) {
+    await writeImportance(matrix, options, [lacked])
+    for (const [name, number] of Object.entries({ ...MIXTURES, ...WEIGHED_MIXTURES })) {
+      const { done } = await run(source, [number, target, [matrix, matrix]])
+      const refused = await convert(source, ours, { quantize: name, imatrix: matrix, overwrite: true }).then(
+        () => undefined,
+        ({ message }) => message,
+      )
+      const same = done
+        ? refused === undefined && digest(ours) === digest(target)
+        : refused?.includes(`"${lacked}": the importance matrix has no weights`)
+      const error = same ? undefined : new Error(`llama.cpp ${done ? 'writes' : 'refuses'} it; here: ${refused}`)
+      results.push({ what: `${name}, with importance but for ${lacked}`, error })
+      rmSync(target, { force: true })
+    }
+  }
   return results
 }
 
