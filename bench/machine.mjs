@@ -20,7 +20,7 @@ export function warmMemory(bytes) {
 }
 
 /**
- * Has a file of so many bytes come and go, in large pieces. The next to write one finds memory for it in such pieces, which the host
+ * Has a file of so many bytes come and go, in large pieces. The next writer finds memory in such pieces, which the host
  * of a virtual machine takes back first: without it a copy in small pieces is up to four times as fast as one in large.
  */
 export function warmCache(path, bytes) {

@@ -6,7 +6,8 @@ import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
 import { manifest } from './platform.mjs'
 
-const shared = {
+/** How esbuild bundles the sources. */
+export const shared = {
   bundle: true,
   platform: 'node',
   format: 'esm',

@@ -21,7 +21,7 @@ const REFERENCE = 'safetensors 0.8.0'
 // Heavy ones run only on demand: an argument of their own names each, or `--heavy` all of them.
 const named = (heavy) => imports.filter((one) => (one.heavy ?? false) === heavy).map(({ name }) => name)
 const chosen = only([...peers.map(({ name }) => name), ...named(false)], named(true))
-// A package may have light and heavy works.
+// A package may have both: without an argument only the light ones run.
 const isChosen = ({ name, heavy }) =>
   chosen.includes(name) && (!heavy || ['--heavy', name].some((word) => process.argv.includes(word)))
 const build = join(root, 'build/interop')
@@ -165,9 +165,9 @@ if (isInstalled(python)) {
   await writeOurs(fresh(ours), fixtures)
   const works = [
     ...peers.map((peer) => ({ name: peer.name, work: () => runPeer(peer).catch((error) => count(peer.name, error)) })),
-    ...imports.filter(isChosen).map((one) => ({ name: one.name, work: () => runImport(one) })),
+    ...imports.map((one) => ({ ...one, work: () => runImport(one) })),
   ]
-  await inParallel(works.filter(({ name }) => chosen.includes(name)))
+  await inParallel(works.filter(isChosen))
   if (chosen.includes(REFERENCE)) compareVerdicts()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)

@@ -68,9 +68,10 @@ const quick = new Set()
 /** Builds the addon of a platform, or takes the one that is there, into `addons`. */
 async function buildAddon({ platform, target }) {
   const built = join(root, binaryOf(platform))
-  // That of another platform may be from an earlier quick rehearsal.
-  if (values.quick && !(values.built && platform === hostPlatform)) quick.add(platform)
-  if (!values.built || !existsSync(built)) {
+  const isBuilt = values.built && existsSync(built)
+  // An addon for another platform may be from an earlier quick rehearsal.
+  if (values.quick && !(isBuilt && platform === hostPlatform)) quick.add(platform)
+  if (!isBuilt) {
     const zig = platform.startsWith('linux-') ? ['--zig'] : []
     const { env, args } = rustFor(target)
     const profile = values.quick ? '--debug' : '--release'
