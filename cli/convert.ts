@@ -234,7 +234,7 @@ function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult['quanti
     yield `${painter()('yellow', 'rows are not whole blocks')}: ${pair} for ${showCounted(count, 'tensor')}, first: ${printable(first)}`
   const [first] = unweighted
   if (first !== undefined)
-    yield `${painter()('yellow', 'the importance matrix has no weights')}: for ${showCounted(unweighted.length, 'tensor')}, first: ${printable(first)}`
+    yield `${painter()('yellow', 'not in the importance matrix')}: ${showCounted(unweighted.length, 'tensor')}, first: ${printable(first)}`
 }
 
 function* lines(name: string, result: ConvertResult): Generator<string> {
