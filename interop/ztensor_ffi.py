@@ -61,11 +61,11 @@ def dense_file(group, options):
     written = survivors(samples.dense(), lambda writer, s: writer.add_tensor(s[0], s[2], **options), check, group)
 
     def add_all(writer):
-        for name, _, array  in written:
+        for name, _, array in written:
             writer.add_tensor(name, array, **options)
 
     write(record.path(f'{group}.zt'), add_all)
-    record.add(f'{group}.zt', [tensor(name, dtype, array.shape, data=array) for name, dtype, array  in written])
+    record.add(f'{group}.zt', [tensor(name, dtype, array.shape, data=array) for name, dtype, array in written])
 
 
 def csr_file():
@@ -77,10 +77,10 @@ def csr_file():
         same(s[3], matrix.data)
 
     written = survivors(samples.csr(), add, check, 'csr')
-    write(record.path('csr.zt'), lambda writer: [add(writer, s) for s  in written])
+    write(record.path('csr.zt'), lambda writer: [add(writer, s) for s in written])
     record.add('csr.zt', [
         tensor(name, dtype, shape, 'sparse_csr', len(values), values=values, indices=indices, indptr=indptr)
-        for name, dtype, shape, values, indices, indptr  in written
+        for name, dtype, shape, values, indices, indptr in written
     ])
 
 
@@ -93,10 +93,10 @@ def coo_file():
         same(s[3], matrix.data)
 
     written = survivors(samples.coo(), add, check, 'coo')
-    write(record.path('coo.zt'), lambda writer: [add(writer, s) for s  in written])
+    write(record.path('coo.zt'), lambda writer: [add(writer, s) for s in written])
     record.add('coo.zt', [
         tensor(name, dtype, shape, 'sparse_coo', len(values), values=values, coords=coords)
-        for name, dtype, shape, values, coords  in written
+        for name, dtype, shape, values, coords in written
     ])
 
 
@@ -104,8 +104,8 @@ def names_file():
     array = np.arange(3, dtype=np.int16)
     names = [n for n in ['a.b/c', ' ', '層', '\U0001f600', 'é', '__proto__', 'constructor', 'x' * 300, '']]
     written = survivors([(name, 'int16', array) for name in names], lambda writer, s: writer.add_tensor(s[0], s[2]), lambda path, s: read_dense(path, s[0]), 'names')
-    write(record.path('names.zt'), lambda writer: [writer.add_tensor(s[0], s[2]) for s  in written])
-    record.add('names.zt', [tensor(name, 'int16', array.shape, data=array) for name, _, _  in written])
+    write(record.path('names.zt'), lambda writer: [writer.add_tensor(s[0], s[2]) for s in written])
+    record.add('names.zt', [tensor(name, 'int16', array.shape, data=array) for name, _, _ in written])
 
 
 def own_fixtures(directory):

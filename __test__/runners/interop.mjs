@@ -45,12 +45,12 @@ function count(claim, error) {
     return
   }
   failed += 1
-  console.log(
-    `failed  ${claim}: ${error.code ?? ''} ${String(error.message ?? error)
-      .split('\n')
-      .slice(0, 4)
-      .join(' ')}`,
-  )
+  const lines = String(error.message ?? error)
+    .trim()
+    .split('\n')
+  // A traceback names its error last.
+  const shown = lines.length > 6 ? [lines[0], '…', ...lines.slice(-4)] : lines
+  console.log(`failed  ${claim}: ${error.code ?? ''} ${shown.join(' ')}`)
 }
 
 /** What a peer could not do, one row for each of its messages. */
