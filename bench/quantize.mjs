@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
-import { REFERENCE, runPeer } from '../interop/quantize.mjs'
+import { buildExample, REFERENCE, runPeer } from '../interop/quantize.mjs'
 import { root } from '../scripts/command.mjs'
 import { median } from './timing.mjs'
 
@@ -12,7 +12,7 @@ const argv = process.argv.slice(2)
 const at = argv.indexOf('--rounds')
 const [, rounds] = at < 0 ? [undefined, 7] : argv.splice(at, 2)
 const python = process.env.PYTHON ?? 'python3'
-const printed = await runPeer(join(root, 'build/interop'), python, 'time', MEGABYTES, rounds, ...argv)
+const printed = await runPeer(join(root, 'build/interop'), python, 'time', buildExample(), MEGABYTES, rounds, ...argv)
 
 /** The widest vectors that our code uses on this machine. */
 function vectors() {

@@ -14,7 +14,7 @@ import { compareOnnx } from './onnx.mjs'
 import { compareOpenVino } from './openvino.mjs'
 import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
-import { compareQuantize } from './quantize.mjs'
+import { compareKernels, compareQuantize } from './quantize.mjs'
 import { compareQuantized } from './quantized.mjs'
 import { compareAzurite, compareFakeGcs, compareNginx, compareVersitygw } from './servers.mjs'
 import { compareStore } from './stores.mjs'
@@ -25,6 +25,7 @@ export const imports = [
   { name: 'gguf 0.19.0', of: 'quantized tensors of gguf and the profiles', compare: compareQuantized },
   { name: 'gguf 0.19.0', of: 'types and files of gguf', compare: compareGguf },
   { name: 'node-llama-cpp 3.21.1', of: 'kinds of weights quantized', compare: compareQuantize },
+  { name: 'node-llama-cpp 3.21.1', of: 'kinds of many weights quantized', heavy: true, compare: compareKernels },
   { name: 'numpy 2.4.6', of: 'files of numpy and scipy', compare: compareNumpy },
   { name: 'numpy 2.4.6', of: 'files of ours that numpy reads', compare: readOurs },
   { name: 'numpy 2.4.6', of: 'mutated files that both read', compare: compareMutated('numpy') },

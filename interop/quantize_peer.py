@@ -3,8 +3,8 @@
     quantize_peer.py compare LIBRARY PROGRAM FOLDER WEIGHTS
     quantize_peer.py time LIBRARY PROGRAM FOLDER MEGABYTES ROUNDS [TYPE ...]
 
-LIBRARY is libggml-base.so, PROGRAM is crates/core/examples/quantize.rs, built. `compare` prints {what, differing, blocks} of each check
-in JSON, `time` prints {type, ours, theirs} with the ms of each round.
+LIBRARY is libggml-base.so, PROGRAM is crates/core/examples/quantize.rs, built, or for `compare` also interop/quantize-addon.mjs. `compare`
+prints {what, differing, blocks} of each check in JSON, `time` prints {type, ours, theirs} with the ms of each round.
 """
 
 import ctypes
@@ -23,6 +23,8 @@ NUMBERS = {
 }  # fmt: skip
 WITH_IMPORTANCE = ["q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"]
 NEED_IMPORTANCE = ["iq2_xxs", "iq2_xs", "iq1_s", "iq1_m"]
+# Without importance the reference quantizes blocks to these, but no files.
+REFUSED_IN_FILES = ["iq2_s", "iq3_xxs"]
 # Unusual weights end the process of the reference in some types.
 USUAL_ONLY = [*NEED_IMPORTANCE, "iq2_s", "iq3_xxs", "iq3_s"]
 WITH_IMPORTANCE += USUAL_ONLY
@@ -55,11 +57,21 @@ def theirs(name, source, importance):
     return out, (time.perf_counter() - begin) * 1e3
 
 
-def ours(name, source, importance, rounds=1):
+def ours(name, importance, rounds=1):
     """Our blocks, and the ms of each round. The files are there already."""
     arguments = [program, name, str(ROW), SOURCE, OUT, str(rounds)] + ([] if importance is None else [IMPORTANCE])
     times = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
     return np.fromfile(OUT, np.uint8), times
+
+
+def blocks_of(checks):
+    """Our blocks of each pair of a type and its importance, which may be None."""
+    if not program.endswith(".mjs"):
+        yield from (ours(name, importance)[0] for name, importance in checks)
+        return
+    types = [name if importance is None else f"+{name}" for name, importance in checks]
+    subprocess.run(["node", program, str(ROW), SOURCE, IMPORTANCE, folder, *types], check=True)
+    yield from (np.fromfile(os.path.join(folder, str(at)), np.uint8) for at in range(len(checks)))
 
 
 def distributions(random, count):
@@ -105,13 +117,14 @@ def compare(weights):
         source.tofile(SOURCE)
         importance = (random.standard_normal(ROW) ** 2 * (random.random(ROW) < 0.9)).astype("<f4")
         importance.tofile(IMPORTANCE)
-        plain = [(name, None) for name in NUMBERS if name not in NEED_IMPORTANCE]
-        for name, given in plain + [(name, importance) for name in WITH_IMPORTANCE]:
-            if what == "unusual" and name in USUAL_ONLY:
-                continue
+        need = [*NEED_IMPORTANCE, *(REFUSED_IN_FILES if program.endswith(".mjs") else [])]
+        checks = [(name, None) for name in NUMBERS if name not in need]
+        checks += [(name, importance) for name in WITH_IMPORTANCE]
+        if what == "unusual":
+            checks = [(name, given) for name, given in checks if name not in USUAL_ONLY]
+        for (name, given), found in zip(checks, blocks_of(checks), strict=True):
             expected, _ = theirs(name, source, given)
-            found = ours(name, source, given)[0].reshape(expected.shape)
-            differing = int((found != expected).any(axis=1).sum())
+            differing = int((found.reshape(expected.shape) != expected).any(axis=1).sum())
             label = f"{name} of {what} weights" + ("" if given is None else ", with importance")
             results.append({"what": label, "differing": differing, "blocks": len(expected)})
     return results
@@ -129,7 +142,7 @@ def measure(megabytes, rounds, names):
         for _ in range(rounds):
             times["theirs"].append(theirs(name, source, importance)[1])
             # The second round of a process has its pages.
-            times["ours"].append(ours(name, source, importance, 2)[1][1])
+            times["ours"].append(ours(name, importance, 2)[1][1])
         yield {"type": name, "bytes": source.nbytes, **times}
 
 
