@@ -79,6 +79,10 @@ for (const group of only) {
       console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
     }
   }
+  if (all.length === 0) {
+    console.log(`\n${group}: not run, for want of the peer that writes its file`)
+    continue
+  }
   const rows = worst(all)
   results[group] = { date, runs, rows }
   const how = `Medians of up to ${rounds} interleaved rounds, in ms${several}. ${date}, ${machine}.${size} ${unrest}`
