@@ -22,8 +22,8 @@ const FILES = [
 ]
 /** Places that are damaged in each file, each in one of these ways. */
 const POSITIONS = 60
-/** Milliseconds after which h5py has lost its way in a damaged file: it is ended, and the file counts as refused. */
-const PATIENCE = 20_000
+/** Milliseconds after which h5py, which limits its own processor time, is ended for waiting. The file counts as refused. */
+const TIMEOUT = 120_000
 const WAYS = [
   (bytes, at) => bytes.writeUInt8(bytes[at] ^ 1, at),
   (bytes, at) => bytes.writeUInt8(bytes[at] ^ 0x80, at),
@@ -68,7 +68,7 @@ function peer(python) {
       if (child === undefined) start()
       child.stdin.write(`${path}\n`)
       const asked = child
-      const timer = setTimeout(() => asked.kill('SIGKILL'), PATIENCE)
+      const timer = setTimeout(() => asked.kill('SIGKILL'), TIMEOUT)
       const { value, done } = await lines.next()
       clearTimeout(timer)
       if (!done) return JSON.parse(value)

@@ -1,15 +1,18 @@
 """What h5py reads of files whose paths come by standard input, a line each: a line of JSON for each, an object of datasets by their
 paths or null where the file is refused. A dataset is [shape, the hash of its elements in little-endian order], or null where it cannot be
-read. h5py may crash on damaged files: the line that is missing then is that of the file it had."""
+read. On damaged files h5py may crash or run forever. Either ends the process, so the line that is missing is that of the file it had."""
 
 import hashlib
 import json
+import resource
 import sys
 
 import h5py
 import numpy as np
 
 KINDS = 'biufc'
+# A file takes milliseconds. A limit of processor time counts the same on a busy machine.
+SECONDS_PER_FILE = 2
 
 
 def read(path):
@@ -49,4 +52,7 @@ def read(path):
 
 
 for line in sys.stdin:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime) + SECONDS_PER_FILE
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     print(json.dumps(read(line.rstrip('\n'))), flush=True)
