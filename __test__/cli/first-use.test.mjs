@@ -1,4 +1,4 @@
-// What somebody types in the first hour: several files, standard input, names of dtypes, targets in folders that are not there.
+// What a new user types: several files, standard input, names of dtypes, targets in missing folders.
 import { spawn, spawnSync } from 'node:child_process'
 import { createReadStream, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -56,7 +56,7 @@ test('info of several files describes each, with --join as one', async (t) => {
   t.is(JSON.parse((await run(['info', one, two, '--json', '--join'])).stdout).tensors, 2)
 })
 
-test('a file of several that cannot be opened is said, and the others are listed', async (t) => {
+test('a file that cannot be opened is reported, and the others are listed', async (t) => {
   const { code, stdout, stderr } = await run(['ls', missing(), two])
   t.is(code, 2)
   t.regex(stderr, /not-there\.zt.*\(ZT_IO\)/)
@@ -97,7 +97,7 @@ for (const [pair, dtype] of [
   })
 }
 
-test('errors name flags, and say which dtypes there are', async (t) => {
+test('errors name the flags and list the dtypes', async (t) => {
   const cast = await run(['convert', one, scratchPath('x.zt'), '--cast', 'fp33=bf16'])
   t.is(cast.code, 2)
   t.regex(
@@ -114,7 +114,7 @@ test('errors name flags, and say which dtypes there are', async (t) => {
   t.regex(refused.stderr, /\(--skip leaves it out[,)]/)
 })
 
-test('split makes the folder of its target, and takes it away where nothing comes of it', async (t) => {
+test('split creates the folder of its target, and removes it after a failure', async (t) => {
   const { path, names } = scratchFolder()
   const { code, stderr } = await run(['split', one, path('new/out/model.safetensors'), '--max-shard-size', '1GB'])
   t.is(code, 0, stderr)
@@ -123,14 +123,14 @@ test('split makes the folder of its target, and takes it away where nothing come
   t.deepEqual(names(), ['new'])
 })
 
-test('other targets name the folder that is not there', async (t) => {
+test('other commands name the missing folder of a target', async (t) => {
   const target = scratchPath(join('nowhere', 'x.zt'))
   const { code, stderr } = await run(['convert', one, target])
   t.is(code, 2)
   t.regex(stderr, /target's folder '.*' does not exist: ENOENT.*nowhere.x\.zt/)
 })
 
-test('a target that ends as a folder does is refused before anything is read', async (t) => {
+test('a target that ends with a slash is rejected before anything is read', async (t) => {
   for (const args of [
     ['convert', missing(), 'out/'],
     ['merge', 'out/', missing()],
@@ -141,7 +141,7 @@ test('a target that ends as a folder does is refused before anything is read', a
   }
 })
 
-test('convert says who reads this very file', async (t) => {
+test('convert lists the programs that can read the new file', async (t) => {
   const numbers = await written({ attributes: { epoch: 3 } }, (writer) => writer.add('a', Float32Array.of(1)))
   const texts = await written({ attributes: { epoch: '3' } }, (writer) => writer.add('a', Float32Array.of(1)))
   const readers = async (...args) => (await run(['convert', ...args])).stdout.match(/^read by: (.*)$/m)?.[1]
@@ -193,21 +193,21 @@ if (process.platform !== 'win32') {
     t.deepEqual(complete('ztensor', 'ls', 'mod'), [''])
   })
 
-  test('a shell that is not known is refused', async (t) => {
+  test('an unknown shell is rejected', async (t) => {
     const { code, stderr } = await run(['completion', 'tcsh'])
     t.is(code, 2)
     t.regex(stderr, /the shell must be one of bash, zsh, fish/)
   })
 }
 
-test('names of folders go as they are', async (t) => {
+test('a target in an existing folder is written', async (t) => {
   const { path } = scratchFolder()
   mkdirSync(path('x'))
   const { code } = await run(['convert', one, path('x/y.zt')])
   t.is(code, 0)
 })
 
-test('options before the files: the error says where they go, and the usage shows it', async (t) => {
+test('options before the files: the error and the usage say where they go', async (t) => {
   for (const [flags, flag] of [
     [['--compress'], '--compress'],
     [['--cast', 'float32=float16'], '--cast'],
@@ -219,7 +219,7 @@ test('options before the files: the error says where they go, and the usage show
   t.true((await run(['convert', '--help'])).stdout.startsWith('Usage: ztensor convert <source> <target> [options]\n'))
 })
 
-test('names and patterns that are of no tensor are refused, and nothing is written', async (t) => {
+test('names and patterns that match no tensor are rejected, and nothing is written', async (t) => {
   const { path, names } = scratchFolder()
   for (const [flags, says, exit = 2] of [
     [['--filter', 'zz*'], "--filter 'zz*' matches no tensor", 1],
@@ -234,7 +234,7 @@ test('names and patterns that are of no tensor are refused, and nothing is writt
   t.deepEqual(names(), [])
 })
 
-test('several files: the index that one opens is what was written', async (t) => {
+test('split names the index that opens all shards', async (t) => {
   const { path } = scratchFolder()
   const { stdout } = await run([
     'split',
@@ -246,7 +246,7 @@ test('several files: the index that one opens is what was written', async (t) =>
   t.regex(stdout, /^wrote {2}.*model\.safetensors\.index\.json and its shards: \d+ tensors\n/)
 })
 
-test('verify says where there is nothing to compare with', async (t) => {
+test('verify says when a file has no digests to compare with', async (t) => {
   t.regex((await run(['verify', one])).stdout, /^ok .*\n {2}The file has no digests: /)
   t.notRegex((await run(['verify', fixture('zt12-crc32c.zt')])).stdout, /no digests/)
 })
@@ -258,7 +258,7 @@ test('diff reads standard input', async (t) => {
 })
 
 if (process.platform === 'linux') {
-  test('standard output that cannot be written is no damaged file', async (t) => {
+  test('a failed write to standard output is not reported as a damaged file', async (t) => {
     for (const args of [
       ['verify', one],
       ['ls', one],
@@ -271,7 +271,7 @@ if (process.platform === 'linux') {
   })
 }
 
-test('errors of the library speak of flags', async (t) => {
+test('errors of the library name flags', async (t) => {
   const options = [
     [['--version', '2', '--compress'], /with --no-canonical/],
     [['--format', 'npz', '--compress', '12'], /the level of --compress must be from 1 to 9/],

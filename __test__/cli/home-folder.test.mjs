@@ -16,7 +16,7 @@ const at = (home) => ({
   NODE_COMPILE_CACHE: '',
 })
 
-test('nothing is written to the home, and nothing that is there is run', async (t) => {
+test('the command writes nothing to the home folder and runs nothing from it', async (t) => {
   const home = mkdtempSync(join(tmpdir(), 'ztensor-home-'))
   t.teardown(() => rmSync(home, { recursive: true, force: true }))
   const first = await run(LIST, { env: at(home) })
@@ -33,7 +33,7 @@ test('nothing is written to the home, and nothing that is there is run', async (
 })
 
 for (const home of ['/proc', '/proc/self', '/dev/null', '/no/such/home', 'relative', '']) {
-  test(`a home that is ${home || 'not set'} makes no difference`, async (t) => {
+  test(`the command works with HOME ${home || 'not set'}`, async (t) => {
     const { code, stderr } = await run(LIST, { env: at(home) })
     t.deepEqual([code, stderr], [0, ''])
   })

@@ -1,4 +1,5 @@
-// Files whose index is written first: those that convert() lays out are byte for byte those that create() spools.
+// Formats whose index comes first: convert(), which computes it in advance, writes the same bytes as create(), which
+// spools the data.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync, saveFile } from 'ztensor'
@@ -51,7 +52,7 @@ for (const compression of [undefined, { level: 1, minSavings: 0 }]) {
   })
 }
 
-test('names, a filter, a cast and attributes are those of the index', async (t) => {
+test('the index has the new names, the filtered tensors, the cast and the attributes', async (t) => {
   const [source, target] = [scratchPath('source.zt'), scratchPath('target.safetensors')]
   await saveFile(source, tensors, { version: '1.2' })
   const { tensors: count } = await convert(source, target, {
@@ -70,7 +71,7 @@ test('names, a filter, a cast and attributes are those of the index', async (t) 
   file.close()
 })
 
-test('what is refused halfway leaves no file, and what was there as it was', async (t) => {
+test('a conversion that fails halfway leaves no new file, and an existing file unchanged', async (t) => {
   const [source, target] = [scratchPath('source.zt'), scratchPath('target.safetensors')]
   await saveFile(source, tensors, { version: '1.0', digest: 'crc32c' })
   const damaged = readFileSync(source)
@@ -85,7 +86,7 @@ test('what is refused halfway leaves no file, and what was there as it was', asy
   t.true(readFileSync(target).equals(before))
 })
 
-test('canonical zTensor 2 holds equal tensors once, however many and wherever they are', async (t) => {
+test('canonical zTensor 2 stores equal tensors once, however many there are and wherever they are', async (t) => {
   const large = pattern(Uint8Array, 3 * 2 ** 20 + 7)
   const other = Uint8Array.from(large)
   other[other.length - 1] ^= 1

@@ -80,7 +80,7 @@ for (const [kind, source] of [
   ['a path', mixed],
   ['memory', readFileSync(mixed)],
 ]) {
-  test(`from ${kind}: all refusals come at once, and skip leaves them out`, async (t) => {
+  test(`from ${kind}: all unsupported tensors are reported at once, and skip leaves them out`, async (t) => {
     const { names, path } = scratchFolder()
     const error = await rejectionOf(() => convert(source, path('two.zt'), TWO))
     t.is(error.code, 'ZT_BAD_DTYPE')
@@ -96,7 +96,7 @@ for (const [kind, source] of [
   })
 }
 
-test('what the index and what the data tells are one list, in the order of the tensors', async (t) => {
+test('problems in the index and in the data are one list, in the order of the tensors', async (t) => {
   const source = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a', bools(2))
     await writer.add('cafe\u0301', Int8Array.of(1))
@@ -115,7 +115,7 @@ test('what the index and what the data tells are one list, in the order of the t
   )
 })
 
-test('a stream is left alone by a refusal, and gets what is left where that is asked for', async (t) => {
+test('a stream gets nothing from a rejected conversion, and the remaining tensors with skip', async (t) => {
   const { stream, chunks, bytes } = collecting()
   areAllBad(t, (await rejectionOf(() => convert(mixed, stream, TWO))).cause)
   t.is(chunks.length, 0)
@@ -125,7 +125,7 @@ test('a stream is left alone by a refusal, and gets what is left where that is a
   t.deepEqual(await soundNames(t, scratchFile(bytes(), 'two.zt')), good)
 })
 
-test('matrices that are none are left out of every target', async (t) => {
+test('invalid sparse matrices are left out of every target', async (t) => {
   const csr = (indices, indptr) => ({
     shape: [2, 3],
     format: 'sparse_csr',
@@ -154,7 +154,7 @@ test('matrices that are none are left out of every target', async (t) => {
   }
 })
 
-test('bools of version 2 that are none are left out of every target', async (t) => {
+test('invalid bools of version 2 are left out of every target', async (t) => {
   const source = await written({ ...TWO, digest: false }, async (writer) => {
     await writer.add('a', bools(1, 0, 1))
     await writer.add('b', Int8Array.of(1))
@@ -192,7 +192,7 @@ test('damage is never left out', async (t) => {
   }
 })
 
-test('components that a layout or format does not have are refused before anything is written', async (t) => {
+test('components that a layout or format does not have are rejected before anything is written', async (t) => {
   const data = new Float32Array(4)
   const source = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a', data)
@@ -220,7 +220,7 @@ test('components that a layout or format does not have are refused before anythi
   })
 })
 
-test('progress rises over both looks at the data and ends complete', async (t) => {
+test('progress increases over both passes over the data and ends complete', async (t) => {
   const seen = []
   const onProgress = (progress) => seen.push(progress)
   const { tensors } = await convert(mixed, scratchPath('two.zt'), { ...TWO, skip: true, onProgress })
@@ -233,7 +233,7 @@ test('progress rises over both looks at the data and ends complete', async (t) =
   t.deepEqual([last.tensors, last.totalTensors], [tensors, tensors])
 })
 
-test('an abort ends the look at the data', async (t) => {
+test('an abort ends the first pass over the data', async (t) => {
   const { names, path } = scratchFolder()
   const stop = new AbortController()
   const onProgress = () => stop.abort(new Error('enough'))
@@ -243,7 +243,7 @@ test('an abort ends the look at the data', async (t) => {
   t.deepEqual(names(), [])
 })
 
-test('ztensor convert lists them, and --skip says what was left out', async (t) => {
+test('ztensor convert lists unsupported tensors, and --skip reports what was left out', async (t) => {
   const target = scratchPath('two.zt')
   const args = ['convert', mixed, target, '--version', '2', '--no-canonical']
   const refused = await ended(start(args))

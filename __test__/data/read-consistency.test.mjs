@@ -1,4 +1,4 @@
-// Whatever a file holds, all ways of reading it give the same: any layout, with more components than those of the layout.
+// All ways of reading a file agree: for every layout, and with components in addition to those of the layout.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -189,7 +189,7 @@ test('additional components, in any number and position: all ways of reading agr
   t.pass()
 })
 
-test('every format keeps what it can hold of any file, and says what it cannot', async (t) => {
+test('every target stores what it supports of any file, and lists what it does not', async (t) => {
   await fc.assert(
     fc.asyncProperty(anyFile, async (file) => {
       t.deepEqual(await everyTarget(scratchFile(build(file), 'any.zt')), [])
@@ -199,7 +199,7 @@ test('every format keeps what it can hold of any file, and says what it cannot',
   t.pass()
 })
 
-test('several files as one', async (t) => {
+test('several files opened as one', async (t) => {
   await fc.assert(
     fc.asyncProperty(anyFile, anyFile, async (a, b) => {
       const paths = [scratchFile(build(a, 'a'), 'a.zt'), scratchFile(build(b, 'b'), 'b.zt')]
@@ -218,7 +218,7 @@ for (const [target, options] of [
   ['safetensors', { format: 'safetensors' }],
   ['btf', { format: 'btf' }],
 ]) {
-  test(`${target} cannot hold additional components: refused before anything is written`, async (t) => {
+  test(`${target} cannot store additional components: rejected before anything is written`, async (t) => {
     // Nobody but the frame knows how long the second one is.
     const others = [extra, { ...extra, storage: { ...plain, zstd: true } }].map((one) => ({ ...one, at: 1 }))
     const layouts = target === '0.1' || target === '2' ? ['dense', 'sparse_csr', 'sparse_coo'] : ['dense']
@@ -243,7 +243,7 @@ for (const [target, options] of [
 }
 
 for (const version of ['1.0', '1.2']) {
-  test(`${version}: edits keep additional components`, async (t) => {
+  test(`${version}: edits preserve additional components`, async (t) => {
     const layouts = Object.keys(LAYOUTS)
     const others = [
       { ...extra, at: 0 },
@@ -266,7 +266,7 @@ for (const version of ['1.0', '1.2']) {
   })
 }
 
-test('an odd number of elements of 4 bits: the padding is none of them', async (t) => {
+test('an odd number of 4-bit elements: the padding is not an element', async (t) => {
   const u32s = (...numbers) => littleEndian(Uint32Array.from(numbers))
   const values = { dtype: 'u8', type: 'f4_e2m1', bytes: Buffer.of(0x21, 0x03) }
   const indices = { dtype: 'u32', bytes: u32s(1, 5, 7) }

@@ -52,7 +52,7 @@ const cuts = fc
   .record({ kind: fc.constantFrom(...Object.keys(KINDS)), shape: shapes, pad: fc.constantFrom(0, 1) })
   .chain((sampled) => rangesOf(sampled.shape).map((ranges) => ({ ...sampled, ranges })))
 
-test('any slice of any shape holds what a naive slice holds', async (t) => {
+test('slices of any shape equal a naive implementation', async (t) => {
   await fc.assert(
     fc.asyncProperty(cuts, async ({ kind, shape, pad, ranges }) => {
       const { array, per, bytes } = sample(kind, shape, pad)
@@ -85,7 +85,7 @@ const shards = fc
       }),
   )
 
-test('any even shard holds what a naive shard holds', async (t) => {
+test('even shards equal a naive implementation', async (t) => {
   await fc.assert(
     fc.asyncProperty(shards, async ({ kind, shape, spec }) => {
       const { array, per, bytes } = sample(kind, shape)
@@ -103,7 +103,7 @@ test('any even shard holds what a naive shard holds', async (t) => {
   )
 })
 
-test('the shards of a tensor together are the tensor', (t) => {
+test('the shards of a tensor concatenate to the tensor', (t) => {
   const { array, bytes } = sample('F32', [8, 3])
   const file = openSync(bytes)
   const parts = Array.from({ length: 4 }, (_, rank) => [...file.tensor('x').shard({ dim: 0, rank, worldSize: 4 }).data])
@@ -111,7 +111,7 @@ test('the shards of a tensor together are the tensor', (t) => {
   file.close()
 })
 
-test('rows alias the file, other cuts are packed', (t) => {
+test('slices of whole rows alias the file, other slices are copied', (t) => {
   const { bytes } = sample('F32', [6, 5, 4])
   const file = openSync(scratchFile(bytes))
   const tensor = file.tensor('x')
@@ -177,7 +177,7 @@ test('slices of compressed, big-endian and misaligned tensors', async (t) => {
   file.close()
 })
 
-test('a loaded slice is owned: it outlives close()', async (t) => {
+test('a loaded slice is a copy that outlives close()', async (t) => {
   const { array, bytes } = sample('F32', [4, 4])
   const file = openSync(scratchFile(bytes))
   const rows = await file.tensor('x').load({ slice: [[0, 2], null] })
@@ -185,7 +185,7 @@ test('a loaded slice is owned: it outlives close()', async (t) => {
   t.deepEqual([...rows], [...array.subarray(0, 8)])
 })
 
-test('a slice may be widened', async (t) => {
+test('a slice can be widened', async (t) => {
   const { array, bytes } = sample('I16', [4, 6])
   const file = openSync(bytes)
   t.deepEqual(
@@ -238,7 +238,7 @@ const badRanges = {
   'a number for a range': [1, null],
 }
 for (const [what, ranges] of Object.entries(badRanges)) {
-  test(`slice refuses ${what}`, async (t) => {
+  test(`slice rejects ${what}`, async (t) => {
     const file = openSync(sample('F32', [4, 6]).bytes)
     isArgumentError(
       t,
@@ -263,7 +263,7 @@ const badShards = {
   null: null,
 }
 for (const [what, spec] of Object.entries(badShards)) {
-  test(`shard refuses ${what}`, async (t) => {
+  test(`shard rejects ${what}`, async (t) => {
     const file = openSync(sample('F32', [4, 6]).bytes)
     for (const error of [
       thrownBy(() => file.tensor('x').shard(spec)),
@@ -276,7 +276,7 @@ for (const [what, spec] of Object.entries(badShards)) {
   })
 }
 
-test('slice and shard together are refused', async (t) => {
+test('slice and shard together are rejected', async (t) => {
   const file = openSync(sample('F32', [4, 6]).bytes)
   const error = await rejectionOf(() =>
     file.tensor('x').load({ slice: [null, null], shard: { dim: 0, rank: 0, worldSize: 2 } }),
@@ -285,7 +285,7 @@ test('slice and shard together are refused', async (t) => {
   file.close()
 })
 
-test('what is not dense has no slices', async (t) => {
+test('only dense tensors have slices', async (t) => {
   const file = openSync(
     zt10({
       m: {

@@ -1,4 +1,4 @@
-// What an edit does not know outlives it, or the edit is refused: over every file of the corpus and every vector.
+// An edit preserves what it does not know, or is rejected: over every file of the corpus and every vector.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, openSync, ZTensorError } from 'ztensor'
@@ -45,7 +45,7 @@ function refusal({ format, version, warnings }) {
   return newer || !version.startsWith('1') ? 'ZT_UNSUPPORTED_VERSION' : undefined
 }
 
-test('every file of the corpus keeps all that it says, or is refused as reading refuses it', async (t) => {
+test('an edit preserves everything in a file of the corpus, or is rejected with the error of reading it', async (t) => {
   let kept = 0
   for (const { name, bytes: given, options } of files) {
     const bytes = Buffer.from(typeof given === 'function' ? given() : given)
@@ -73,7 +73,7 @@ test('every file of the corpus keeps all that it says, or is refused as reading 
   t.true(kept > 100)
 })
 
-test('a file is the same after adding a tensor and taking it out again, and compacting', async (t) => {
+test('a file is unchanged after adding a tensor, removing it, and compacting', async (t) => {
   let compacted = 0
   for (const { name, bytes: given, options } of files) {
     const bytes = Buffer.from(typeof given === 'function' ? given() : given)
@@ -127,7 +127,7 @@ for (const [version, make, square, tensors] of [
     { root: { ...Object.fromEntries(ODD), attributes: pairs([[5, openText('x')], ...ODD]) } },
   )
 
-  test(`${version}: unknown keys, encodings and digests keep their very bytes`, async (t) => {
+  test(`${version}: unknown keys, encodings and digests are preserved byte for byte`, async (t) => {
     const spelled = ODD.map(([key, value]) => Buffer.concat([encode(key), encode(value)]))
     const count = (file, part) => {
       let found = 0
@@ -162,7 +162,7 @@ for (const [version, make, square, tensors] of [
     }
   })
 
-  test(`${version}: the tag that says that the index is CBOR stays before it`, async (t) => {
+  test(`${version}: the CBOR tag before the index is preserved`, async (t) => {
     const tags = Buffer.from('d9d9f7d9d9f7', 'hex')
     const bytes = make({ w: square(), v: square() }, { wrap: (root) => selfDescribed(root, 2) })
     const values = (path) => factsAt(path).tensors.map(({ name, components }) => [name, components[0].stored])
@@ -193,7 +193,7 @@ for (const [version, make, square, tensors] of [
     }
   })
 
-  test(`${version}: tensors that share bytes share them still when they are moved`, async (t) => {
+  test(`${version}: tensors that share bytes still share them after they are moved`, async (t) => {
     const share = (name, offset, length, shape) => {
       const part = version === '1.0' ? { offset, length } : { offset, length, dtype: 'f32' }
       return [
@@ -228,7 +228,7 @@ for (const [version, make, square, tensors] of [
   })
 }
 
-test('a newer version is refused: what it adds could be broken', async (t) => {
+test('a newer version is rejected: an edit could break what it adds', async (t) => {
   for (const bytes of [
     zt12({ w: square12() }, { root: { version: '1.3.0' } }),
     zt10({ w: square10() }, { root: { version: '1.1' } }),
@@ -242,7 +242,7 @@ test('a newer version is refused: what it adds could be broken', async (t) => {
   }
 })
 
-test('an edit whose index no opening would accept is refused, and the file stays', async (t) => {
+test('an edit whose index could not be opened is rejected, and the file is unchanged', async (t) => {
   const bytes = zt12({ w: square12() })
   for (const { mode, inPlace } of MODES) {
     const path = scratchFile(bytes)

@@ -1,5 +1,4 @@
-// Numbers of a file at the borders of what numbers can say: whatever is asked for, the process lives, and an error is one of ours
-// and says the numbers as they are.
+// Numbers of a file at the limits of integers: no call ends the process, and errors are ours and show the numbers exactly.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -73,7 +72,7 @@ test('an index of safetensors: total_size and total_parameters', async (t) => {
   t.true(found.some(({ how, outcomes }) => how === 'path' && outcomes[0][1] === 'ok'))
 })
 
-test('a root whose shards claim 2^60 bytes together: its own tensor is read without them', async (t) => {
+test('a root whose shards claim 2^60 bytes together: the root’s own tensor can be read', async (t) => {
   // 17.9 kB. V8 aborts if a change of 2^60 bytes is reported to it.
   const path = scratchFile(FIELDS.shards['the sizes of 200 shards'](2n ** 53n - 1n), 'claims.zt')
   const [found] = await touched(t, [path], ['without shards'])

@@ -1,4 +1,4 @@
-// A resource that runs out for a while fails the call that needs it, and no later one.
+// A temporary shortage of a resource fails the call that needs it, and no later call.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -52,7 +52,7 @@ const ends = (t, { lines, ...ended }, expected) =>
   t.deepEqual({ lines, ...ended }, { lines: expected, status: 0, signal: null, stderr: '' })
 
 if (hasLimits) {
-  test('asynchronous calls work as soon as there are threads', async (t) => {
+  test('asynchronous calls work as soon as threads are available', async (t) => {
     const ended = await child(`
       const x = (await open(bytes)).tensor('x')
       await limit('nproc', 0)
@@ -62,7 +62,7 @@ if (hasLimits) {
     ends(t, ended, ['ZT_LIMIT', '97,98,99,100'])
   })
 
-  test('a copy into a stream that gets no thread says so, keeps nothing running, and works later', async (t) => {
+  test('a copy into a stream that gets no thread fails with an error, leaves nothing running, and works later', async (t) => {
     const ended = await child(`
       const copy = () => {
         let length = 0
@@ -79,7 +79,7 @@ if (hasLimits) {
   })
 
   if (canMap(1)) {
-    test('a lost mapping is reported although the first alias could not open a descriptor', async (t) => {
+    test('a lost mapping is reported even if the first alias could not open a descriptor', async (t) => {
       const paths = JSON.stringify([scratchFile(BYTES), scratchFile(BYTES)])
       const ended = await child(
         `

@@ -1,4 +1,4 @@
-// Results of tasks are compared with the plan before the root is written: what a worker says is not taken on trust.
+// Results of tasks are compared with the plan before the root is written: a worker is not trusted.
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, finishJob, open, planJob, runTask, verify } from 'ztensor'
@@ -61,7 +61,7 @@ const refused = async (t, made, results, pattern, what) => {
   t.false(existsSync(root), what)
 }
 
-test('results believed too much: one that claims skipped tensors, in a job without skip', async (t) => {
+test('a result that reports skipped tensors is rejected in a job without skip', async (t) => {
   const made = await planned('out.zt')
   const skipped = [{ code: 'ZT_BAD_DTYPE', message: 'no', tensor: 'a' }]
   const results = made.results.map((result, at) => (at === 0 ? { ...result, skipped } : result))
@@ -72,7 +72,7 @@ test('results believed too much: one that claims skipped tensors, in a job witho
   await refused(t, made, [{ ...empty, tensors: 0, skipped: [] }, ...made.results.slice(1)], /has no tensor/)
 })
 
-test('results believed too much: one that claims skipped tensors which the target can hold', async (t) => {
+test('a result that reports a skipped tensor is rejected if the target can store that tensor', async (t) => {
   const made = await planned('out.safetensors', { skip: true })
   const at = made.job.tasks.findIndex((_, i) => made.results[i].tensors === 1)
   const file = await open(made.folder.path(made.results[at].file))
@@ -84,7 +84,7 @@ test('results believed too much: one that claims skipped tensors which the targe
   await refused(t, made, results, /has no tensor/)
 })
 
-test('results of a job with skip: what the target cannot hold is left out, and listed', async (t) => {
+test('results of a job with skip: tensors that the target cannot store are left out and listed', async (t) => {
   const made = await planned('out.safetensors', { skip: true })
   const done = await finishJob(made.job, made.results)
   t.is(done.tensors, 4)
@@ -98,7 +98,7 @@ test('results of a job with skip: what the target cannot hold is left out, and l
 })
 
 for (const target of ['out.zt', 'out.safetensors']) {
-  test(`results believed too much: a part of another dtype, shape, count or name, ${target}`, async (t) => {
+  test(`a result whose shard has another dtype, shape, count or name is rejected: ${target}`, async (t) => {
     const floats = Float32Array.from({ length: 200 }, (_, at) => at)
     for (const [what, add, pattern] of [
       ['dtype', (writer) => writer.add('a', Int32Array.from(floats)), /a different layout, shape or dtype/],
@@ -147,7 +147,7 @@ test('results are compared with the cast that the job asks for', async (t) => {
   file.close()
 })
 
-test('a task that was changed is not run: count 1 would write the root early', async (t) => {
+test('a modified task is not run: count 1 would write the root early', async (t) => {
   const folder = scratchFolder()
   const job = sent(await planJob('convert', await source(folder), folder.path('out.zt'), { maxShardBytes: 2000 }))
   const [task] = job.tasks
@@ -167,7 +167,7 @@ test('a task that was changed is not run: count 1 would write the root early', a
   t.deepEqual(folder.names(), ['source.zt'])
 })
 
-test('results of statistics: two of one tensor are refused', async (t) => {
+test('results of statistics: two for one tensor are rejected', async (t) => {
   const folder = scratchFolder()
   const job = sent(await planJob('stats', await source(folder), { maxTaskBytes: 900 }))
   const results = await runAll(job)

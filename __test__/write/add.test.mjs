@@ -1,4 +1,5 @@
-// What add() takes: arrays that say their dtype, shapes in the options, numbers to round; and which format a path's ending names.
+// The arguments of add(): typed arrays that imply a dtype, shapes in the options, numbers to round. And the format that a
+// path's extension selects.
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
@@ -9,7 +10,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 
 const F = Float32Array.of(1, -2.5, 3, 0.1, 1e-8, 65520)
 
-test('the shape may stand in the options, and the dtype in the array', async (t) => {
+test('the shape can be in the options, and the dtype is implied by the array', async (t) => {
   const path = await written({ version: '1.2' }, async (w) => {
     await w.add('options', F, { shape: [2, 3] })
     await w.add('array', { data: BigInt64Array.of(1n) })
@@ -33,7 +34,7 @@ test('the shape may stand in the options, and the dtype in the array', async (t)
 // Few are rounded in the call, many by other threads, in several pieces.
 const MANY = new Float32Array(1_500_000).map((_, at) => Math.fround(Math.sin(at) * 2 ** ((at % 40) - 30)))
 
-test('numbers are rounded to narrow floats as a cast rounds them', async (t) => {
+test('numbers are rounded to narrow floats like a cast', async (t) => {
   const tensors = {
     f: F,
     d: Float64Array.from(F),
@@ -59,7 +60,7 @@ test('numbers are rounded to narrow floats as a cast rounds them', async (t) => 
   }
 })
 
-test('an array that is detached while it is rounded is refused', async (t) => {
+test('an array that is detached while it is rounded is rejected', async (t) => {
   const path = scratchPath('detached')
   const writer = await create(path)
   const data = MANY.slice()
@@ -70,7 +71,7 @@ test('an array that is detached while it is rounded is refused', async (t) => {
   t.false(existsSync(path))
 })
 
-test('components of any layout are rounded as well', async (t) => {
+test('components of any layout are rounded', async (t) => {
   const data = MANY.subarray(0, 5000)
   const path = await written({ version: '2', canonical: false }, async (w) => {
     await w.add('plain', { dtype: 'bfloat16', data })
@@ -83,7 +84,7 @@ test('components of any layout are rounded as well', async (t) => {
   file.close()
 })
 
-test('an array of another type is refused, bytes are not', async (t) => {
+test('an array of another type is rejected, bytes are accepted', async (t) => {
   const writer = await create(scratchPath('other'))
   for (const [dtype, data] of [
     ['float32', Int32Array.of(1)],
@@ -106,7 +107,7 @@ test('an array of another type is refused, bytes are not', async (t) => {
   await writer.finish()
 })
 
-test('the ending of a path names the format', async (t) => {
+test('the extension of a path selects the format', async (t) => {
   for (const [name, options, format] of [
     ['a.zt', {}, 'zt'],
     ['a.safetensors', {}, 'safetensors'],
@@ -131,7 +132,7 @@ test('the ending of a path names the format', async (t) => {
   }
 })
 
-test('what contradicts the ending is refused, and so are endings of formats that are not written', async (t) => {
+test('a format that contradicts the extension is rejected, and so are extensions of formats that cannot be written', async (t) => {
   const source = await written({ version: '1.0' }, (w) => w.add('0', F))
   const refused = [
     ['a.safetensors', { version: '2' }],

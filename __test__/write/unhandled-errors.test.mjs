@@ -1,4 +1,4 @@
-// Errors of a writer that nobody waits for reach finish(), and never the process.
+// Errors of calls that nobody awaits reject finish(), and are no unhandled rejections.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { Readable } from 'node:stream'
@@ -12,7 +12,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 const F = Float32Array.of(1)
 const INT8 = { dtype: 'int8', shape: [1000] }
 
-test('an add that failed and that nobody waited for fails finish()', async (t) => {
+test('an add() that failed and was not awaited makes finish() fail', async (t) => {
   const path = scratchPath('unheard')
   const writer = await create(path)
   writer.add('a', F)
@@ -27,7 +27,7 @@ test('an add that failed and that nobody waited for fails finish()', async (t) =
   t.is((await rejectionOf(() => writer.finish())).cause, error)
 })
 
-test('every call that adds is heard of', async (t) => {
+test('the errors of all calls that add reach finish()', async (t) => {
   for (const call of ['addCsr', 'addCoo', 'addObject', 'link']) {
     const writer = await create(scratchPath('unheard'))
     writer[call]('x', {})
@@ -35,7 +35,7 @@ test('every call that adds is heard of', async (t) => {
   }
 })
 
-test('one that was waited for is the caller’s, and the file goes on', async (t) => {
+test('an error that was awaited does not make finish() fail', async (t) => {
   const path = scratchPath('heard')
   const writer = await create(path)
   for (const wait of [(p) => p.catch(() => {}), (p) => p.then(undefined, () => {}), (p) => Promise.allSettled([p])])
@@ -50,7 +50,7 @@ test('one that was waited for is the caller’s, and the file goes on', async (t
   file.close()
 })
 
-test('an add that fails after finish() was called fails finish()', async (t) => {
+test('an add() that fails after finish() was called makes finish() fail', async (t) => {
   const path = scratchPath('late')
   const writer = await create(path)
   const [added, finished] = await Promise.allSettled([writer.add('a', F, { shape: [2] }), writer.finish()])
@@ -90,7 +90,7 @@ const ENDS = {
   ],
 }
 for (const [what, [code, end]] of Object.entries(ENDS)) {
-  test(`a stream: ${what} fails finish()`, async (t) => {
+  test(`a stream: ${what} makes finish() fail`, async (t) => {
     const path = scratchPath('stream')
     const writer = await create(path)
     end(writer.stream('x', INT8))
@@ -104,7 +104,7 @@ for (const [what, [code, end]] of Object.entries(ENDS)) {
   })
 }
 
-test('a stream under a name that is there fails finish(), unless somebody listens', async (t) => {
+test('a stream with the name of an existing tensor makes finish() fail, unless its error has a listener', async (t) => {
   for (const listens of [false, true]) {
     const writer = await create(scratchPath('taken'))
     await writer.add('x', F)
@@ -115,7 +115,7 @@ test('a stream under a name that is there fails finish(), unless somebody listen
   }
 })
 
-test('the process goes on', async (t) => {
+test('the process is not ended by an unhandled rejection', async (t) => {
   const program = `
     const { create } = require('ztensor')
     ;(async () => {
