@@ -1,0 +1,173 @@
+//! Files where the system has no nameless ones, or cannot rename and link as it should. Each case runs in a process of its own.
+//! Only root can take `/proc` away, without which a nameless file could not get a name.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::{env, process, thread};
+
+use rustix::fs::{FlockOperation, flock};
+use ztensor_core::error::{Code, Result};
+use ztensor_core::sinks::AtomicFile;
+use ztensor_core::sinks::original::Original;
+
+use crate::child;
+
+fn folder() -> PathBuf {
+    let folder = env::temp_dir().join(format!("ztensor-named-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// From here on nothing but a folder can be seen.
+fn without_proc() {
+    std::os::unix::fs::chroot(folder()).unwrap();
+    env::set_current_dir("/").unwrap();
+}
+
+/// From here on the system does not know a call, and gives that number of an error.
+fn without(call: libc::c_long, error: libc::c_int) {
+    let statement = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let filter = [
+        statement(0x20, 0, 0, 0), // the call's number
+        statement(0x15, 0, 1, u32::try_from(call).unwrap()),
+        statement(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | error.unsigned_abs()),
+        statement(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: a filter that leaves all other calls alone; the process ends with the case.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+/// Files of ours that somebody still writes, by the next names.
+fn held(folder: &Path) -> Vec<File> {
+    let name = |number| folder.join(format!(".ztensor-{}-{number}.part", process::id()));
+    let files = (0..20).map(|number| File::create(name(number)).unwrap());
+    files.inspect(|file| flock(file, FlockOperation::LockExclusive).unwrap()).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with(".ztensor-")).collect();
+    names.sort();
+    names
+}
+
+fn put(path: &Path, overwrite: bool, bytes: &[u8]) -> Result<()> {
+    let mut file = AtomicFile::create(path, overwrite)?;
+    file.write(bytes)?;
+    file.commit().map(|warnings| assert!(warnings.is_empty()))
+}
+
+/// A file is new, is there already, and is replaced; one that comes up meanwhile stays.
+fn appears_whole_or_not_at_all(folder: &Path) {
+    let path = folder.join("a");
+    put(&path, false, b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(put(&path, false, b"other").unwrap_err().code(), Code::Exists);
+    put(&path, true, b"other").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"other");
+    let late = folder.join("late");
+    let mut file = AtomicFile::create(&late, false).unwrap();
+    file.write(b"ours").unwrap();
+    fs::write(&late, b"theirs").unwrap();
+    assert_eq!(file.commit().unwrap_err().code(), Code::Exists);
+    assert_eq!(fs::read(&late).unwrap(), b"theirs");
+    assert_eq!(names(folder), ["a", "late"]);
+}
+
+/// No file of ours but those that are held is left, and none of these is gone.
+fn left(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count() - names(folder).len()
+}
+
+const CASES: &[(&str, fn())] = &[
+    ("a name that somebody has is left to him", || {
+        let (folder, held) = (folder(), held(&folder()));
+        appears_whole_or_not_at_all(&folder);
+        assert_eq!(left(&folder), held.len());
+    }),
+    ("... and where a file must have one", || {
+        let held = held(&folder());
+        without_proc();
+        appears_whole_or_not_at_all(Path::new("/"));
+        assert_eq!(left(Path::new("/")), held.len());
+    }),
+    ("a file with a name is put under its own by a link", || {
+        without_proc();
+        without(libc::SYS_renameat2, libc::ENOSYS);
+        appears_whole_or_not_at_all(Path::new("/"));
+        assert_eq!(left(Path::new("/")), 0);
+    }),
+    ("... or by looking first, where there are no links", || {
+        without_proc();
+        without(libc::SYS_renameat2, libc::EINVAL);
+        without(libc::SYS_linkat, libc::EPERM);
+        appears_whole_or_not_at_all(Path::new("/"));
+        assert_eq!(left(Path::new("/")), 0);
+    }),
+    ("a file that is written has no name where it needs none", || {
+        let folder = folder();
+        let mut file = AtomicFile::create(&folder.join("a"), false).unwrap();
+        file.write(b"new").unwrap();
+        let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
+        let needed = rustix::fs::open(&folder, flags, rustix::fs::Mode::RUSR).is_err();
+        assert_eq!(left(&folder), usize::from(needed));
+    }),
+    ("a file that is replaced while its lock is waited for is opened again", || {
+        let folder = folder();
+        let path = folder.join("a");
+        for round in 0..80_u32 {
+            fs::write(&path, b"old").unwrap();
+            fs::write(folder.join("b"), b"new one").unwrap();
+            let lock = File::open(&path).unwrap();
+            flock(&lock, FlockOperation::LockExclusive).unwrap();
+            let barrier = std::sync::Barrier::new(2);
+            let outcome = thread::scope(|scope| {
+                let opened = scope.spawn(|| {
+                    barrier.wait();
+                    Original::open(&path, false).map(|original| original.length())
+                });
+                barrier.wait();
+                for _ in 0..round * 500 {
+                    std::hint::spin_loop();
+                }
+                fs::rename(folder.join("b"), &path).unwrap();
+                drop(lock);
+                opened.join().unwrap()
+            });
+            // It may be the new one at once, or the lock may not come in time; but the replaced file is never returned.
+            match outcome {
+                Ok(length) => assert_eq!(length, 7),
+                Err(error) => assert!(error.message().contains("another writer"), "{error}"),
+            }
+        }
+    }),
+];
+
+#[test]
+fn files_appear_whatever_the_system_lacks() {
+    if let Some(case) = child::function(CASES) {
+        // What is looked up once is looked up while all can be seen.
+        drop(AtomicFile::create(&folder().join("a"), false).unwrap());
+        case();
+        // Without what is done at a usual end: a sanitizer would look for leaks in ways that the case has closed.
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(child::DONE) };
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("not run: only root can take /proc away");
+        return;
+    }
+    for (name, _) in CASES {
+        let child = child::command("named::files_appear_whatever_the_system_lacks", name).spawn().unwrap();
+        let id = child.id();
+        let output = child.wait_with_output().unwrap();
+        let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-named-{id}")));
+        assert_eq!(output.status.code(), Some(child::DONE), "{name}");
+    }
+}
