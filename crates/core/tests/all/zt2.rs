@@ -69,7 +69,7 @@ fn exercise(bytes: &[u8]) -> bool {
         let digest = zt2::content::digest(&manifest, Algorithm::Xxh3);
         let digested = catalog.iter().flat_map(Tensor::components).all(|part| part.digest().is_some());
         assert_eq!(digest.is_ok(), digested);
-        assert!(edited::edits(bytes));
+        assert!(crate::edits::edits(bytes));
     }
     true
 }

@@ -15,7 +15,7 @@ use ztensor_core::sinks::original::Original;
 use crate::child;
 
 fn folder() -> PathBuf {
-    let folder = env::temp_dir().join(format!("ztensor-named-{}", process::id()));
+    let folder = env::temp_dir().join(format!("ztensor-atomic-files-{}", process::id()));
     fs::create_dir_all(&folder).unwrap();
     folder
 }
@@ -164,10 +164,11 @@ fn files_appear_whatever_the_system_lacks() {
         return;
     }
     for (name, _) in CASES {
-        let child = child::command("named::files_appear_whatever_the_system_lacks", name).spawn().unwrap();
+        let child =
+            child::command("atomic_files::files_appear_whatever_the_system_lacks", name).spawn().unwrap();
         let id = child.id();
         let output = child.wait_with_output().unwrap();
-        let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-named-{id}")));
+        let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-atomic-files-{id}")));
         assert_eq!(output.status.code(), Some(child::DONE), "{name}");
     }
 }

@@ -22,7 +22,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("ztensor-converted-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("ztensor-conversion-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)
     }

@@ -68,7 +68,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("ztensor-joined-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("ztensor-external-format-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)
     }

@@ -63,7 +63,7 @@ impl Passing for Taken {
 
 #[test]
 fn passed_blocks_equal_the_written_file() {
-    let path = std::env::temp_dir().join(format!("ztensor-passed-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ztensor-streaming-{}", std::process::id()));
     for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for compressed in [false, true] {
             let mut writer = Writer::create(&path, settings(format, compressed)).unwrap();

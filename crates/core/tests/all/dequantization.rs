@@ -112,7 +112,7 @@ fn written(path: &Path, case: &Case) {
 
 #[test]
 fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
-    let path = std::env::temp_dir().join(format!("ztensor-dequantized-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ztensor-dequantization-{}", std::process::id()));
     let cases = cases();
     assert!(cases.len() > 30);
     for (nth, case) in cases.iter().enumerate() {

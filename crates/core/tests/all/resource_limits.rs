@@ -65,7 +65,7 @@ const LENGTH: u64 = 4096;
 
 /// A file that this process may truncate.
 fn file(name: &str) -> File {
-    let path = env::temp_dir().join(format!("ztensor-scarce-{name}-{}", process::id()));
+    let path = env::temp_dir().join(format!("ztensor-resource-limits-{name}-{}", process::id()));
     fs::write(&path, [1; 4096]).unwrap();
     let file = File::options().read(true).write(true).open(&path).unwrap();
     fs::remove_file(path).unwrap();
@@ -102,7 +102,7 @@ const CASES: &[(&str, fn())] = &[
         assert_eq!(outcome.recv(), Ok(7));
     }),
     ("a file gets no name where its folder cannot be opened for want of handles", || {
-        let path = env::temp_dir().join(format!("ztensor-scarce-handles-{}", process::id()));
+        let path = env::temp_dir().join(format!("ztensor-resource-limits-handles-{}", process::id()));
         let file = AtomicFile::create(&path, false).unwrap();
         let error = limited(Resource::Nofile, 3, || file.commit()).unwrap_err();
         assert_eq!((error.code(), error.os().unwrap().syscall), (Code::Io, "open"), "{error}");
@@ -221,8 +221,9 @@ fn every_case_passes_in_its_own_process() {
     let wrong: Vec<_> = CASES
         .iter()
         .filter_map(|&(name, _)| {
-            let output =
-                child::command("scarce::every_case_passes_in_its_own_process", name).output().unwrap();
+            let output = child::command("resource_limits::every_case_passes_in_its_own_process", name)
+                .output()
+                .unwrap();
             let passed = child::passed(&output);
             let printed = [output.stdout, output.stderr].concat();
             (!passed).then(|| format!("{name}: {}", String::from_utf8_lossy(&printed)))

@@ -18,7 +18,7 @@ const OTHER: u32 = 12_345;
 const STRANGE: u32 = 54_321;
 
 fn folder(mode: u32) -> PathBuf {
-    let folder = env::temp_dir().join(format!("ztensor-owner-{}", process::id()));
+    let folder = env::temp_dir().join(format!("ztensor-ownership-{}", process::id()));
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
     folder
@@ -123,12 +123,13 @@ fn whoever_replaces_a_file_gives_away_no_more_than_there_was() {
         return;
     }
     for (name, _) in CASES {
-        let child = child::command("owner::whoever_replaces_a_file_gives_away_no_more_than_there_was", name)
-            .spawn()
-            .unwrap();
+        let child =
+            child::command("ownership::whoever_replaces_a_file_gives_away_no_more_than_there_was", name)
+                .spawn()
+                .unwrap();
         let id = child.id();
         let output = child.wait_with_output().unwrap();
-        let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-owner-{id}")));
+        let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-ownership-{id}")));
         assert_eq!(output.status.code(), Some(child::DONE), "{name}");
     }
 }

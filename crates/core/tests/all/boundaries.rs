@@ -78,7 +78,7 @@ fn the_total_length_of_listed_failures_is_limited() {
 #[test]
 fn copy_pieces_copies_the_requested_range() {
     let path =
-        |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
+        |name: &str| std::env::temp_dir().join(format!("ztensor-boundaries-{name}-{}", std::process::id()));
     let (from, to) = (path("from"), path("to"));
     // Zeros except for some bytes, so that it takes little space.
     let source = File::create_new(&from).unwrap();
@@ -105,7 +105,7 @@ fn a_new_file_has_default_permissions() {
     use std::os::unix::fs::PermissionsExt;
 
     let path =
-        |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
+        |name: &str| std::env::temp_dir().join(format!("ztensor-boundaries-{name}-{}", std::process::id()));
     let (usual, ours) = (path("usual"), path("ours"));
     std::fs::write(&usual, b"").unwrap();
     AtomicFile::create(&ours, false).unwrap().commit().unwrap();

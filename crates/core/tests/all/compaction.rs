@@ -19,7 +19,7 @@ use ztensor_core::write::compact::{Compacted, compact};
 use ztensor_core::write::{Appending, Hashing, Settings, Spec, WriteFormat, Writer};
 
 fn path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("ztensor-compacted-{name}-{}", std::process::id()))
+    std::env::temp_dir().join(format!("ztensor-compaction-{name}-{}", std::process::id()))
 }
 
 fn settings(format: &'static WriteFormat, canonical: bool) -> Settings {

@@ -98,7 +98,7 @@ fn dtypes_spelled_as_in_11_are_read() {
 
 #[test]
 fn every_dtype_of_12_round_trips() {
-    let path = std::env::temp_dir().join(format!("ztensor-old-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ztensor-older-versions-{}", std::process::id()));
     let further = [
         DType::Float8E4M3Fn,
         DType::Float8E5M2,
@@ -140,7 +140,7 @@ fn an_unsupported_version_outranks_other_errors() {
 
 #[test]
 fn components_of_any_role_need_a_supported_dtype() {
-    let path = std::env::temp_dir().join(format!("ztensor-old-role-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ztensor-older-versions-role-{}", std::process::id()));
     for role in ["coords", "data", "other"] {
         let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();
         let components = [(role, Some(DType::Float8E4M3Fn), 3)];
@@ -156,7 +156,7 @@ fn components_of_any_role_need_a_supported_dtype() {
 
 #[test]
 fn the_attribute_of_recorded_dtypes_is_reserved_in_10() {
-    let path = std::env::temp_dir().join(format!("ztensor-old-reserved-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ztensor-older-versions-reserved-{}", std::process::id()));
     let attributes = map([("ztensor:dtypes", 5.into())]).into();
     let components = [("q", Some(DType::Float16), 4)];
     let spec = Spec {
