@@ -223,9 +223,9 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
         }
         let headers = answer.response.headers().clone();
         answer::check_coding(&target.path, &headers)?;
-        let (said, mut bytes) = (answer.response.content_length(), Vec::new());
+        let (stated, mut bytes) = (answer.response.content_length(), Vec::new());
         let long = || errors::about(&target.path, format!("the response of the hub exceeds {ANSWER} bytes"));
-        if said.is_some_and(|said| said > ANSWER as u64) {
+        if stated.is_some_and(|stated| stated > ANSWER as u64) {
             return Err(long().into());
         }
         let most = client.options.timeout.saturating_mul(answer::WHOLE);
@@ -243,7 +243,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
             )
         };
         timeout(most, read).await.map_err(|_| slow())??;
-        if said.is_some_and(|said| said != bytes.len() as u64) {
+        if stated.is_some_and(|stated| stated != bytes.len() as u64) {
             return Err(Failure::passing(errors::about(&target.path, "the response of the hub ended early")));
         }
         if answer::is_page(&media_type(&headers), &bytes) {

@@ -63,17 +63,17 @@ fn gave_up(error: Error, retried: u32) -> Error {
     if retried == 0 || error.os().is_some() {
         return error;
     }
-    let said = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
-    said_of(said, &error)
+    let made = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
+    with_context_of(made, &error)
 }
 
 fn asks_too_much(error: &Error, after: Duration) -> Error {
     let message = format!("{}; it asks for a retry after {} s", error.message(), after.as_secs());
-    said_of(Error::new(error.code(), message), error)
+    with_context_of(Error::new(error.code(), message), error)
 }
 
 /// Replaces the message of an error and retains its path and status.
-fn said_of(made: Error, from: &Error) -> Error {
+fn with_context_of(made: Error, from: &Error) -> Error {
     let made = made.answered(from.status());
     match from.path() {
         Some(path) => made.file(path),

@@ -106,7 +106,7 @@ pub type ReadIndex<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 /// The index of a grid, implemented by its format.
 pub trait Chunks: Send + Sync {
     /// Returns the chunk at a position, in chunks from the beginning of each dimension; `None` if it was never written.
-    fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>>;
+    fn find(&self, read: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>>;
 
     /// Returns the positions of the written chunks between two positions, both inclusive; `None` if querying each is as good. For a
     /// sparsely written array they are few.

@@ -114,7 +114,7 @@ mod tests {
     use crate::sources::Costs;
 
     fn near() -> Near {
-        Aim::CUT.on(Costs::LOCAL)
+        Aim::SLICED.on(Costs::LOCAL)
     }
 
     /// Returns span and packed bytes of each part.

@@ -1,4 +1,4 @@
-//! Statistics and comparisons of tensors as they stand in files.
+//! Statistics and comparisons of tensors in files.
 
 use ztensor_core::analysis::compare::{Comparison, Tolerance, compare};
 use ztensor_core::analysis::elements::Elements;

@@ -1,5 +1,5 @@
-//! Files where the system has no nameless ones, or cannot rename and link as it should. Each case runs in a process of its own.
-//! Only root can take `/proc` away, without which a nameless file could not get a name.
+//! Atomic files on systems without unnamed temporary files, or without some ways to rename and link. Each case runs in its own process.
+//! Only root can hide `/proc`, without which an unnamed file cannot get a name.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
@@ -20,13 +20,13 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// From here on nothing but a folder can be seen.
+/// Hides everything but a folder from this process.
 fn without_proc() {
     std::os::unix::fs::chroot(folder()).unwrap();
     env::set_current_dir("/").unwrap();
 }
 
-/// From here on the system does not know a call, and gives that number of an error.
+/// Makes a system call fail with an error from now on.
 fn without(call: libc::c_long, error: libc::c_int) {
     let statement = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let filter = [
@@ -43,7 +43,7 @@ fn without(call: libc::c_long, error: libc::c_int) {
     }
 }
 
-/// Files of ours that somebody still writes, by the next names.
+/// Locked temporary files with the names that this process would use next.
 fn held(folder: &Path) -> Vec<File> {
     let name = |number| folder.join(format!(".ztensor-{}-{number}.part", process::id()));
     let files = (0..20).map(|number| File::create(name(number)).unwrap());
@@ -63,7 +63,7 @@ fn put(path: &Path, overwrite: bool, bytes: &[u8]) -> Result<()> {
     file.commit().map(|warnings| assert!(warnings.is_empty()))
 }
 
-/// A file is new, is there already, and is replaced; one that comes up meanwhile stays.
+/// Creates a file, fails if it exists, and replaces it; a file that another writer creates meanwhile is not replaced.
 fn appears_whole_or_not_at_all(folder: &Path) {
     let path = folder.join("a");
     put(&path, false, b"new").unwrap();
@@ -86,31 +86,31 @@ fn left(folder: &Path) -> usize {
 }
 
 const CASES: &[(&str, fn())] = &[
-    ("a name that somebody has is left to him", || {
+    ("a temporary name in use is not taken", || {
         let (folder, held) = (folder(), held(&folder()));
         appears_whole_or_not_at_all(&folder);
         assert_eq!(left(&folder), held.len());
     }),
-    ("... and where a file must have one", || {
+    ("... even if the file must have a name", || {
         let held = held(&folder());
         without_proc();
         appears_whole_or_not_at_all(Path::new("/"));
         assert_eq!(left(Path::new("/")), held.len());
     }),
-    ("a file with a name is put under its own by a link", || {
+    ("a named temporary file is published by a link", || {
         without_proc();
         without(libc::SYS_renameat2, libc::ENOSYS);
         appears_whole_or_not_at_all(Path::new("/"));
         assert_eq!(left(Path::new("/")), 0);
     }),
-    ("... or by looking first, where there are no links", || {
+    ("... or by a check before the rename, without links", || {
         without_proc();
         without(libc::SYS_renameat2, libc::EINVAL);
         without(libc::SYS_linkat, libc::EPERM);
         appears_whole_or_not_at_all(Path::new("/"));
         assert_eq!(left(Path::new("/")), 0);
     }),
-    ("a file that is written has no name where it needs none", || {
+    ("a temporary file has no name if the system supports that", || {
         let folder = folder();
         let mut file = AtomicFile::create(&folder.join("a"), false).unwrap();
         file.write(b"new").unwrap();
@@ -118,7 +118,7 @@ const CASES: &[(&str, fn())] = &[
         let needed = rustix::fs::open(&folder, flags, rustix::fs::Mode::RUSR).is_err();
         assert_eq!(left(&folder), usize::from(needed));
     }),
-    ("a file that is replaced while its lock is waited for is opened again", || {
+    ("a file that is replaced during the wait for its lock is opened again", || {
         let folder = folder();
         let path = folder.join("a");
         for round in 0..80_u32 {
@@ -150,9 +150,9 @@ const CASES: &[(&str, fn())] = &[
 ];
 
 #[test]
-fn files_appear_whatever_the_system_lacks() {
+fn files_appear_atomically_on_any_system() {
     if let Some(case) = child::function(CASES) {
-        // What is looked up once is looked up while all can be seen.
+        // Values that are looked up once are looked up before anything is hidden.
         drop(AtomicFile::create(&folder().join("a"), false).unwrap());
         case();
         // Without what is done at a usual end: a sanitizer would look for leaks in ways that the case has closed.
@@ -160,12 +160,12 @@ fn files_appear_whatever_the_system_lacks() {
         unsafe { libc::_exit(child::DONE) };
     }
     if !rustix::process::geteuid().is_root() {
-        println!("not run: only root can take /proc away");
+        println!("not run: only root can hide /proc");
         return;
     }
     for (name, _) in CASES {
         let child =
-            child::command("atomic_files::files_appear_whatever_the_system_lacks", name).spawn().unwrap();
+            child::command("atomic_files::files_appear_atomically_on_any_system", name).spawn().unwrap();
         let id = child.id();
         let output = child.wait_with_output().unwrap();
         let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-atomic-files-{id}")));

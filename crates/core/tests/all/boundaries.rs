@@ -1,4 +1,4 @@
-//! What goes beyond one block, one list or the file itself.
+//! Data larger than a block, lists longer than their limit, and tensors beyond the end of the file.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

@@ -1,4 +1,4 @@
-//! Files without what was removed from them: smaller, and the same tensors as they were.
+//! Compaction: the file is smaller, and its tensors are unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,11 +117,11 @@ fn compaction_removes_only_unreferenced_bytes() {
             edit(&path, |writer| removed.iter().for_each(|name| writer.remove(name).unwrap()));
             let ((expected, old), before) = (read(&path), length(&path));
             let watch = Watch::default();
-            let Compacted { before: told, after, warnings } = compacted(&path, &watch);
-            assert_eq!((told, after, warnings.len()), (before, length(&path), 0), "{name} {removed:?}");
+            let Compacted { before: reported, after, warnings } = compacted(&path, &watch);
+            assert_eq!((reported, after, warnings.len()), (before, length(&path), 0), "{name} {removed:?}");
             let (found, new) = read(&path);
             assert!(found == expected, "{name} {removed:?}");
-            // As tight as one that never had more.
+            // As small as a new file with only these tensors.
             let left: Vec<_> =
                 tensors().into_iter().filter(|(name, _)| expected.contains_key(*name)).collect();
             write(&fresh, settings(format, canonical), &left);

@@ -239,7 +239,7 @@ fn conversion_preserves_tensors_of_any_size() {
 
 #[test]
 fn planned_and_spooled_files_are_identical() {
-    let folder = Folder::new("laid");
+    let folder = Folder::new("planned");
     let (source, target) = (folder.path("source"), folder.path("target"));
     let given = [
         dense("b", DType::Int32, pattern(76)),
@@ -264,15 +264,15 @@ fn planned_and_spooled_files_are_identical() {
                 (Casts::default(), false),
                 (Casts::new(vec![(DType::Float32, DType::Float64)]).unwrap(), true),
             ] {
-                let [laid, spooled] = [true, false].map(|lays_out| {
+                let [planned, spooled] = [true, false].map(|plans| {
                     with(&source, |reading| {
                         let numbered = format == WriteFormat::BTF;
                         let mut chosen = if numbered { Chosen::numbered() } else { Chosen::default() };
                         chosen.take(&[3, 0, 2, 1, 4], Vec::new());
                         let mut writer = Writer::create(&target, settings(format)).unwrap();
-                        if lays_out {
+                        if plans {
                             convert::lay_out(reading, &mut chosen, &casts, &mut writer).unwrap();
-                            assert!(writer.plan().is_none(), "it is laid out");
+                            assert!(writer.plan().is_none(), "it is planned");
                         }
                         for (at, tensor) in chosen.tensors(reading.catalog) {
                             let name = chosen.name(at, tensor);
@@ -282,8 +282,8 @@ fn planned_and_spooled_files_are_identical() {
                         std::fs::read(&target).unwrap()
                     })
                 });
-                assert!(laid == spooled, "{format:?} {at} {cast}");
-                assert!(laid.len() > 4 << 20);
+                assert!(planned == spooled, "{format:?} {at} {cast}");
+                assert!(planned.len() > 4 << 20);
             }
         }
     }

@@ -135,9 +135,9 @@ struct Table {
 }
 
 impl Chunks for Table {
-    fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
+    fn find(&self, read: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let &[row, column] = place else { panic!("two dimensions") };
+        let &[row, column] = position else { panic!("two dimensions") };
         assert!(row < self.rows && column < self.columns, "a chunk that is not there is asked for");
         let mut entry = [0; 16];
         read(self.offset + 16 * (row * self.columns + column), &mut entry)?;
@@ -207,9 +207,9 @@ fn file() -> Vec<u8> {
             (top..top + CHUNK[0]).flat_map(|row| (left..left + CHUNK[1]).map(move |column| (row, column)));
         let chunk: Vec<u16> = rows.map(|(row, column)| element(row, column)).collect();
         let (offset, stored) = (bytes.len() as u64, deflated(&little(&chunk)));
-        let place = table + 16 * usize::try_from(nth).unwrap();
-        bytes[place..place + 8].copy_from_slice(&offset.to_le_bytes());
-        bytes[place + 8..place + 16].copy_from_slice(&(stored.len() as u64).to_le_bytes());
+        let entry = table + 16 * usize::try_from(nth).unwrap();
+        bytes[entry..entry + 8].copy_from_slice(&offset.to_le_bytes());
+        bytes[entry + 8..entry + 16].copy_from_slice(&(stored.len() as u64).to_le_bytes());
         bytes.extend(stored);
     }
     entries.push([6, table as u64, (bytes.len() - table) as u64, 0]);
@@ -223,8 +223,8 @@ fn file() -> Vec<u8> {
         entries.push([kind, bytes.len() as u64, table.len() as u64, 0]);
         bytes.extend(table);
     }
-    for (place, number) in bytes[8..].chunks_exact_mut(8).zip(entries.concat()) {
-        place.copy_from_slice(&number.to_le_bytes());
+    for (slot, number) in bytes[8..].chunks_exact_mut(8).zip(entries.concat()) {
+        slot.copy_from_slice(&number.to_le_bytes());
     }
     bytes
 }
@@ -272,11 +272,11 @@ fn every_storage_form_loads_slices_and_verifies() {
                 ((2, 3), (9, 10)),
                 ((3, 3), (0, 4)),
             ] {
-                let cut = TensorSlice::new(&SHAPE, &[rows, columns], 16).unwrap();
+                let slice = TensorSlice::new(&SHAPE, &[rows, columns], 16).unwrap();
                 let of = |row: u64| (columns.0..columns.1).map(move |column| row * COLUMNS + column);
                 let wanted: Vec<u16> =
                     (rows.0..rows.1).flat_map(of).map(|at| all[usize::try_from(at).unwrap()]).collect();
-                let found = reading.slice(tensor, data, &cut).unwrap();
+                let found = reading.slice(tensor, data, &slice).unwrap();
                 assert_eq!(*found, little(&wanted), "{name} {rows:?} {columns:?}");
             }
             let mut pieces = Vec::new();
@@ -290,9 +290,9 @@ fn every_storage_form_loads_slices_and_verifies() {
         }
         let ordinals: Vec<u32> = (0..8).collect();
         let loaded = batch::load(reading, &ordinals, None, 4, |_, _| ()).unwrap();
-        for (tensor, place) in catalog.iter().zip(&loaded.locations) {
-            let block = &loaded.blocks[place.block.unwrap() as usize];
-            let from = usize::try_from(place.offset).unwrap();
+        for (tensor, location) in catalog.iter().zip(&loaded.locations) {
+            let block = &loaded.blocks[location.block.unwrap() as usize];
+            let from = usize::try_from(location.offset).unwrap();
             let bytes = little(&expected(tensor));
             assert_eq!(block[from..from + bytes.len()], bytes, "{} in a batch", tensor.name());
         }
@@ -300,7 +300,7 @@ fn every_storage_form_loads_slices_and_verifies() {
         let dims: Vec<_> = (0..8).map(|at| [Some(0), Some(1), None][at % 3]).collect();
         let division = Division { dims: &dims, rank: Rank { rank: 1, world_size: 2 } };
         let divided = batch::load(reading, &ordinals, Some(&division), 4, |_, _| ()).unwrap();
-        for (tensor, (place, dim)) in catalog.iter().zip(divided.locations.iter().zip(&dims)) {
+        for (tensor, (location, dim)) in catalog.iter().zip(divided.locations.iter().zip(&dims)) {
             let is_own = |at: &u64| match dim {
                 Some(0) => at / COLUMNS >= ROWS / 2,
                 Some(_) => at % COLUMNS >= COLUMNS / 2,
@@ -309,8 +309,8 @@ fn every_storage_form_loads_slices_and_verifies() {
             let all = expected(tensor);
             let own = (0..ROWS * COLUMNS).filter(is_own).map(|at| all[usize::try_from(at).unwrap()]);
             let bytes = little(&own.collect::<Vec<_>>());
-            let block = &divided.blocks[place.block.unwrap() as usize];
-            let from = usize::try_from(place.offset).unwrap();
+            let block = &divided.blocks[location.block.unwrap() as usize];
+            let from = usize::try_from(location.offset).unwrap();
             assert_eq!(block[from..from + bytes.len()], bytes, "{} by {dim:?}", tensor.name());
         }
         let outcome = verify::verify(reading, &ordinals).unwrap();
@@ -341,8 +341,8 @@ fn a_slice_reads_only_the_chunks_it_overlaps() {
         let tensor = catalog.tensor(catalog.find("chunked").unwrap()).unwrap();
         let read = |ranges: [(u64, u64); 2]| {
             counting.1.store(0, Ordering::Relaxed);
-            let cut = TensorSlice::new(&SHAPE, &ranges, 16).unwrap();
-            reading.slice(tensor, tensor.data().unwrap(), &cut).unwrap();
+            let slice = TensorSlice::new(&SHAPE, &ranges, 16).unwrap();
+            reading.slice(tensor, tensor.data().unwrap(), &slice).unwrap();
             counting.1.load(Ordering::Relaxed)
         };
         let one = read([(0, 4), (0, 3)]);
@@ -367,8 +367,8 @@ fn a_slice_of_raw_data_reads_only_its_bytes() {
             let data = tensor.data().unwrap();
             assert!(data.is_sliceable(&SHAPE), "{name}");
             counting.1.store(0, Ordering::Relaxed);
-            let cut = TensorSlice::new(&SHAPE, &[rows, columns], 16).unwrap();
-            let found = reading.slice(tensor, data, &cut).unwrap();
+            let slice = TensorSlice::new(&SHAPE, &[rows, columns], 16).unwrap();
+            let found = reading.slice(tensor, data, &slice).unwrap();
             assert_eq!(counting.1.load(Ordering::Relaxed), found.len() as u64, "{name}");
         }
         let sliceable = |name: &str| {

@@ -1,5 +1,5 @@
-//! Two made-up containers that are written: one with its index before the data, as a zip or a `.npy` has it, one with the index
-//! behind. Their rows are all that there is of them: the writer and the conversion know nothing of them.
+//! Two invented containers that can be written: one has its index before the data, as a zip or a `.npy`, the other after it. Each is only a
+//! row of a table: the writer and the conversion have no code for them.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

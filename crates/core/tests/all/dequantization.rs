@@ -79,7 +79,7 @@ fn bits(bytes: &[u8], from: fn([u8; 4]) -> f32) -> Vec<u32> {
 
 /// An attribute that is not a parameter of any layout.
 fn note() -> (Value, Value) {
-    (Value::from("note"), Value::from("kept"))
+    (Value::from("note"), Value::from("preserved"))
 }
 
 /// What is written of a case where the version has its types and its layout.
@@ -130,12 +130,12 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
         );
         assert_eq!(*without_parameters(tensor).unwrap().values().unwrap(), [note()], "{what}");
         // Without the first and the last of the outermost dimension, and of the innermost only the middle.
-        let cut = |(at, &dim): (usize, &u64)| {
+        let range_of = |(at, &dim): (usize, &u64)| {
             let inner = at + 1 == case.shape.len();
             let (start, stop) = if inner { (dim / 3, dim - dim / 4) } else { (dim / 2, dim) };
             Range { start, stop, step: 1 }
         };
-        let ranges: Vec<Range> = case.shape.iter().enumerate().map(cut).collect();
+        let ranges: Vec<Range> = case.shape.iter().enumerate().map(range_of).collect();
         let mut expected = case.expected.clone();
         let mut inside = 1;
         for (range, &dim) in ranges.iter().zip(&case.shape).rev() {

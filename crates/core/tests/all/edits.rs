@@ -38,9 +38,9 @@ pub fn edits(bytes: &[u8]) -> bool {
         };
     }
     let none = Builder::new(zt::CONTAINER, &limits).finish();
-    let kept = edit.retained(bytes.len() as u64);
-    if let Ok(tail) = edit.tail(&none, kept) {
-        let edited = [&bytes[..usize::try_from(kept).unwrap()], &tail].concat();
+    let retained = edit.retained(bytes.len() as u64);
+    if let Ok(tail) = edit.tail(&none, retained) {
+        let edited = [&bytes[..usize::try_from(retained).unwrap()], &tail].concat();
         let catalog = detect::parse(&edited.as_slice(), Formats::default(), &limits).unwrap();
         assert_eq!(catalog.len(), names.len() - removed);
     }
@@ -58,8 +58,8 @@ pub fn edits(bytes: &[u8]) -> bool {
 fn rehash(bytes: &mut [u8]) {
     let end = bytes.len() - 40;
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    let place = usize::try_from(number(end)).ok().zip(usize::try_from(number(end + 8)).ok());
-    let manifest = place.and_then(|(offset, length)| bytes.get(offset..offset.checked_add(length)?));
+    let range = usize::try_from(number(end)).ok().zip(usize::try_from(number(end + 8)).ok());
+    let manifest = range.and_then(|(offset, length)| bytes.get(offset..offset.checked_add(length)?));
     if let Some(hash) = manifest.map(xxh3) {
         bytes[end + 16..end + 24].copy_from_slice(&hash.to_le_bytes());
     }

@@ -45,11 +45,11 @@ fn fail(address: *mut u8) {
 
 /// Each ends the process: by an exception, or with 0 by returning.
 const CASES: &[(&str, fn())] = &[
-    ("a page that fails: the mapping reads as zeros, is marked, and is told of", || {
+    ("a page that fails: the mapping reads as zeros, is marked as lost, and is reported", || {
         let mapping = mapped("page");
-        static TOLD: AtomicBool = AtomicBool::new(false);
+        static REPORTED: AtomicBool = AtomicBool::new(false);
         fault::on_loss(|| {
-            TOLD.store(true, SeqCst);
+            REPORTED.store(true, SeqCst);
             true
         });
         assert_eq!(byte(address(&mapping, 70_000)), 1);
@@ -64,15 +64,15 @@ const CASES: &[(&str, fn())] = &[
         assert!(mapping.is_lost());
         assert_eq!(fault::state(mapping.token()), State::Lost);
         assert_eq!(fault::losses().load(SeqCst), 1);
-        while !TOLD.load(SeqCst) {
+        while !REPORTED.load(SeqCst) {
             thread::yield_now();
         }
-        let (token, place) = (mapping.token(), address(&mapping, 300_000));
+        let (token, unmapped) = (mapping.token(), address(&mapping, 300_000));
         drop(mapping);
         assert_eq!(
-            (byte(place), fault::state(token)),
+            (byte(unmapped), fault::state(token)),
             (0, State::Lost),
-            "until its addresses are given back"
+            "until its addresses are released"
         );
     }),
     ("threads that meet it at once all go on", || {
@@ -97,10 +97,10 @@ const CASES: &[(&str, fn())] = &[
             .map(|_| {
                 thread::spawn(|| {
                     while !ENDED.load(SeqCst) {
-                        let place = READ.load(SeqCst);
-                        if !place.is_null() {
+                        let mapped = READ.load(SeqCst);
+                        if !mapped.is_null() {
                             for page in (0..LENGTH).step_by(4096) {
-                                assert!(byte(place.wrapping_add(page)) <= 1);
+                                assert!(byte(mapped.wrapping_add(page)) <= 1);
                             }
                         }
                     }

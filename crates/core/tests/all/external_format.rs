@@ -1,4 +1,4 @@
-//! A format of another crate: one row and a parser, and files of it open like all others.
+//! A format of another crate: one row and a parser suffice to open its files like all others.
 
 use std::path::{Path, PathBuf};
 
@@ -103,7 +103,7 @@ fn opened(path: &Path, request: &Request) -> (String, Vec<(String, Vec<u8>)>) {
 }
 
 #[test]
-fn a_file_of_a_joined_format_opens_by_its_path_and_from_memory() {
+fn a_file_of_an_external_format_opens_by_its_path_and_from_memory() {
     let folder = Folder::new("path");
     let bytes = file("w", &[1, 2, 3]);
     let expected = vec![("w".to_owned(), vec![1, 2, 3])];
@@ -138,7 +138,7 @@ fn a_signature_outranks_a_likely_format() {
 }
 
 #[test]
-fn files_of_a_joined_format_open_as_one_with_others() {
+fn files_of_an_external_format_are_joined_with_others() {
     let folder = Folder::new("list");
     let paths = [folder.add("a.testfmt", &file("a", &[1])), folder.add("b.testfmt", &file("b", &[2]))];
     let both = open::open_all(&paths, &request()).unwrap();
@@ -151,7 +151,7 @@ fn files_of_a_joined_format_open_as_one_with_others() {
 }
 
 #[test]
-fn an_index_and_a_folder_know_a_joined_format() {
+fn an_index_and_a_folder_can_name_an_external_format() {
     let index = Folder::new("index");
     index.add("a.testfmt", &file("a", &[1]));
     index.add("b.testfmt", &file("b", &[2]));
@@ -166,7 +166,7 @@ fn an_index_and_a_folder_know_a_joined_format() {
 }
 
 #[test]
-fn a_file_of_a_joined_format_cannot_be_edited_and_the_error_says_so() {
+fn editing_a_file_of_an_external_format_is_rejected() {
     let folder = Folder::new("edit");
     let path = folder.add("a.testfmt", &file("a", &[1]));
     let error = compact(&path, BOTH, &Limits::default(), &Watch::default()).unwrap_err();

@@ -37,7 +37,7 @@ fn byte(mapping: &Mapping, at: usize) -> u8 {
     unsafe { mapping.address(at as u64, 1).unwrap().read_volatile() }
 }
 
-/// Touches a page that is gone of a mapping that is none of ours.
+/// Reads a lost page of a foreign mapping.
 fn touch_foreign() {
     let file = file("foreign");
     // SAFETY: the result is not used; the call is meant to fail.
@@ -110,26 +110,26 @@ mod jump {
     use std::ffi::c_int;
 
     unsafe extern "C" {
-        fn __sigsetjmp(place: *mut [u64; 256], save_mask: c_int) -> c_int;
-        fn siglongjmp(place: *mut [u64; 256], value: c_int) -> !;
+        fn __sigsetjmp(buffer: *mut [u64; 256], save_mask: c_int) -> c_int;
+        fn siglongjmp(buffer: *mut [u64; 256], value: c_int) -> !;
     }
 
-    struct Place(UnsafeCell<[u64; 256]>);
+    struct JumpBuffer(UnsafeCell<[u64; 256]>);
     // SAFETY: the cases that jump have one thread.
-    unsafe impl Sync for Place {}
-    static PLACE: Place = Place(UnsafeCell::new([0; 256]));
+    unsafe impl Sync for JumpBuffer {}
+    static BUFFER: JumpBuffer = JumpBuffer(UnsafeCell::new([0; 256]));
 
     /// Leaves the handler and what it interrupted.
     pub extern "C" fn away(_: c_int) {
         // SAFETY: `until_left` is further up on the stack, and no frame in between has anything to drop.
-        unsafe { siglongjmp(PLACE.0.get(), 1) };
+        unsafe { siglongjmp(BUFFER.0.get(), 1) };
     }
 
     /// Calls `fault`, which `away` is to leave. False where it returned.
     #[inline(never)]
     pub fn until_left(fault: fn()) -> bool {
         // SAFETY: nothing of this function is written between the two returns.
-        if unsafe { __sigsetjmp(PLACE.0.get(), 1) } != 0 {
+        if unsafe { __sigsetjmp(BUFFER.0.get(), 1) } != 0 {
             return true;
         }
         fault();
@@ -148,10 +148,10 @@ const CASES: &[(&str, fn())] = &[
     ("lost pages read as zeros, and the rest as it was", || {
         let (file, mapping) = mapped("zeros");
         assert!(!mapping.is_lost());
-        let told = std::sync::Arc::new(AtomicBool::new(false));
-        let tell = told.clone();
+        let reported = std::sync::Arc::new(AtomicBool::new(false));
+        let report = reported.clone();
         fault::on_loss(move || {
-            tell.store(true, SeqCst);
+            report.store(true, SeqCst);
             true
         });
         file.set_len(8192).unwrap();
@@ -160,7 +160,7 @@ const CASES: &[(&str, fn())] = &[
         assert!(mapping.is_lost());
         assert_eq!(fault::state(mapping.token()), State::Lost);
         assert_eq!(fault::losses().load(SeqCst), 1);
-        while !told.load(SeqCst) {
+        while !reported.load(SeqCst) {
             thread::yield_now();
         }
     }),
@@ -190,8 +190,8 @@ const CASES: &[(&str, fn())] = &[
             }
         });
     }),
-    ("a loss in a mapping of somebody else's: SIGBUS", || {
-        let _ours = mapped("beside");
+    ("a loss in a foreign mapping: SIGBUS", || {
+        let _ours = mapped("other");
         touch_foreign();
     }),
     ("one that was sent: SIGBUS", || {
@@ -206,7 +206,7 @@ const CASES: &[(&str, fn())] = &[
         file.set_len(0).unwrap();
         assert_eq!(byte(&mapping, 0), 0);
     }),
-    ("ignored before, and an access of somebody else's: SIGBUS", || {
+    ("ignored before, and an access to a foreign mapping: SIGBUS", || {
         install(libc::SIG_IGN, 0);
         let _ours = mapped("ignored-access");
         touch_foreign();

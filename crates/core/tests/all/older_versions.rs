@@ -1,4 +1,4 @@
-//! What versions before 2 say of tensors, as it is read.
+//! Indexes of versions before 2.
 
 use ciborium::Value;
 use ztensor_core::edit::Edit;

@@ -1,5 +1,5 @@
-//! Who may do what with a file that replaces another one: no more than with the old one, whoever replaces it. Each case runs in
-//! a process of its own, which may change its user. Only root can.
+//! The owner and the permissions of a file that replaces another one: they grant no more access than those of the old file, whoever
+//! replaces it. Each case runs in its own process and may change its user, which only root can.
 #![cfg(unix)]
 #![allow(unsafe_code)]
 
@@ -53,7 +53,7 @@ fn replaced(path: &Path) -> Result<(u32, u32, u32)> {
 }
 
 const CASES: &[(&str, fn())] = &[
-    ("root gives the new file to whom the old one belonged", || {
+    ("root preserves the owner of the old file", || {
         for (owner, group) in [(0, 0), (USER, USER), (0, STRANGE), (USER, 0)] {
             for mode in [0o600, 0o640, 0o4755, 0o2711, 0o1777, 0o000, 0o7777] {
                 let path = file(owner, group, mode);
@@ -61,7 +61,7 @@ const CASES: &[(&str, fn())] = &[
             }
         }
     }),
-    ("a new group may do what the old one and others could", || {
+    ("a new group gets only the access that the old group and others had", || {
         let cases = [(0o6774, 0o744), (0o7751, 0o1711), (0o640, 0o600), (0o666, 0o666), (0o607, 0o607)];
         let files = cases.map(|(mode, expected)| {
             let path = file(0, STRANGE, mode);
@@ -74,22 +74,22 @@ const CASES: &[(&str, fn())] = &[
             assert_eq!(replaced(&path).unwrap(), (USER, USER, expected), "{}", path.display());
         }
     }),
-    ("a group that the user is of stays, and what it could do, but for the owner's privileges", || {
+    ("a group of the user is preserved with its access, without setuid", || {
         let path = file(0, OTHER, 0o6750);
         become_user();
         assert_eq!(replaced(&path).unwrap(), (USER, OTHER, 0o750));
     }),
-    ("... and so does the user's own", || {
+    ("... and so is the primary group", || {
         let path = file(0, USER, 0o6771);
         become_user();
         assert_eq!(replaced(&path).unwrap(), (USER, USER, 0o771));
     }),
-    ("the user's own file stays what it was", || {
+    ("the user's own file keeps its owner, group and mode", || {
         let path = file(USER, OTHER, 0o6755);
         become_user();
         assert_eq!(replaced(&path).unwrap(), (USER, OTHER, 0o6755));
     }),
-    ("a folder that may be written to and not be read is not put on the disk, which is a warning", || {
+    ("a folder that is writable but not readable is not synced, which is a warning", || {
         let folder = folder(0o733);
         become_user();
         let mut file = AtomicFile::create(&folder.join("new"), false).unwrap();
@@ -98,7 +98,7 @@ const CASES: &[(&str, fn())] = &[
         assert_eq!(warnings.iter().map(|warning| warning.code).collect::<Vec<_>>(), ["ZT_WARN_NOT_SYNCED"]);
         assert_eq!(fs::read(folder.join("new")).unwrap(), b"new");
     }),
-    ("a file that the folder protects is not replaced, and the error names the call", || {
+    ("a file in a sticky folder is not replaced, and the error names the system call", || {
         let path = file(0, 0, 0o644);
         let folder = folder(0o1777);
         become_user();
@@ -110,7 +110,7 @@ const CASES: &[(&str, fn())] = &[
 ];
 
 #[test]
-fn whoever_replaces_a_file_gives_away_no_more_than_there_was() {
+fn replacing_a_file_grants_no_additional_access() {
     if let Some(case) = child::function(CASES) {
         case();
         // Without what is done at a usual end: a sanitizer would look for leaks in ways that the case has closed.
@@ -124,9 +124,7 @@ fn whoever_replaces_a_file_gives_away_no_more_than_there_was() {
     }
     for (name, _) in CASES {
         let child =
-            child::command("ownership::whoever_replaces_a_file_gives_away_no_more_than_there_was", name)
-                .spawn()
-                .unwrap();
+            child::command("ownership::replacing_a_file_grants_no_additional_access", name).spawn().unwrap();
         let id = child.id();
         let output = child.wait_with_output().unwrap();
         let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-ownership-{id}")));

@@ -209,11 +209,11 @@ proptest! {
     }
 
     #[test]
-    fn damaged_fixtures_do_not_panic(at: prop::sample::Index, file: prop::sample::Index, byte: u8, cut: bool) {
+    fn damaged_fixtures_do_not_panic(at: prop::sample::Index, file: prop::sample::Index, byte: u8, truncated: bool) {
         let files = fixtures();
         let (_, mut bytes) = file.get(&files).clone();
         let at = at.index(bytes.len());
-        if cut {
+        if truncated {
             bytes.truncate(at);
         } else {
             bytes[at] = byte;

@@ -1,5 +1,5 @@
-//! All ways of reading files, held together by the oracle of the fuzz targets: over the fixtures, over fixtures whose indexes got
-//! components in addition to those of their layouts, and over files with numbers at the borders of arithmetic.
+//! All ways of reading files agree, according to the oracle of the fuzz targets: for the fixtures, for generated files with components in
+//! addition to those of their layouts, and for numbers at the limits of arithmetic.
 
 #![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
 
@@ -122,17 +122,17 @@ fn file(tensors: &[Tensor], new: bool) -> Vec<u8> {
             let stored = if part.zstd { zstd::bulk::compress(&content, 1).unwrap() } else { content.clone() };
             bytes.extend_from_slice(&stored);
             let is_data = role == "data";
-            let told = |at: usize, right: u64| tensor.numbers[at].filter(|_| is_data).unwrap_or(right);
+            let stated = |at: usize, right: u64| tensor.numbers[at].filter(|_| is_data).unwrap_or(right);
             let mut fields = vec![
-                (text("offset"), told(1, offset).into()),
-                (text("length"), told(2, stored.len() as u64).into()),
+                (text("offset"), stated(1, offset).into()),
+                (text("length"), stated(2, stored.len() as u64).into()),
             ];
             if new {
                 fields.push((text("dtype"), text(dtype)));
             }
             if part.zstd {
                 fields.push((text("encoding"), text("zstd")));
-                fields.push((text("uncompressed_length"), told(3, content.len() as u64).into()));
+                fields.push((text("uncompressed_length"), stated(3, content.len() as u64).into()));
             }
             if let Some(right) = part.digest {
                 let crc = crc32c::crc32c(&stored) ^ u32::from(!right);

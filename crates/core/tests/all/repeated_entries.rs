@@ -1,5 +1,5 @@
-//! Entries that are spelled like the one before them are read by another way than all others, which must judge as the
-//! ordinary one does: a tensor is the same, or fails with the same message, whatever precedes it.
+//! Entries that are encoded like the previous one are read by a faster path, which must agree with the ordinary one: an entry gives the
+//! same tensor or the same error, whatever precedes it.
 
 use proptest::prelude::*;
 use ztensor_core::codecs::digest::xxh3;
@@ -158,7 +158,7 @@ fn file(version: Version, entries: [&[u8]; 2]) -> Vec<u8> {
     bytes
 }
 
-/// What is found of b, and all that is said of the file.
+/// Returns whether the file opens, and tensor b with all warnings, or the error.
 fn found(version: Version, entries: [&[u8]; 2]) -> (bool, String) {
     let bytes = file(version, entries);
     let parsed: Result<Catalog> = detect::parse(&&*bytes, Formats::default(), &Limits::default());
@@ -179,7 +179,7 @@ fn found(version: Version, entries: [&[u8]; 2]) -> (bool, String) {
     }
 }
 
-/// Another first entry, as long as the first one and spelled otherwise.
+/// Another first entry, of the same length but with other bytes.
 fn other(first: &Entry) -> Entry {
     let decoded = first.decoded.map(|bytes| bytes + 4);
     Entry { dims: vec![first.dims[0] + 1], length: first.length + 4, decoded, ..first.clone() }
@@ -231,12 +231,12 @@ proptest! {
     fn an_entry_does_not_depend_on_the_previous_one(
         version in prop_oneof![Just(Version::V10), Just(Version::V12), Just(Version::V2)],
         b in entries(),
-        alike in any::<bool>(),
+        same_form in any::<bool>(),
         damage in proptest::option::weighted(0.4, (any::<proptest::sample::Index>(), any::<u8>())),
     ) {
-        // Mostly nothing but the numbers differs, so that the short way is taken.
+        // Usually only the numbers differ, so that the fast path is taken.
         let first = Entry { decoded: b.decoded.map(|_| 64), digest: b.digest.as_ref().map(|_| "crc32c:0x0123ABCD".to_owned()), ..plain(16) };
-        let b = if alike { Entry { dims: vec![16], dtype: 0, layout: "dense", ..b } } else { b };
+        let b = if same_form { Entry { dims: vec![16], dtype: 0, layout: "dense", ..b } } else { b };
         let mut second = entry(version, &b);
         if let Some((at, byte)) = damage {
             let at = at.index(second.len());
@@ -258,10 +258,11 @@ fn repeated_entries_have_the_same_data_rules() {
         (Version::V2, of(3, 127), "LastNibble"),
     ] {
         let second = entry(version, &Entry { offset: 8192, ..first.clone() });
-        let unlike = Entry { dims: vec![128], length: 128, dtype: 1, ..first.clone() };
-        let [alike, alone] = [&first, &unlike].map(|first| found(version, [&entry(version, first), &second]));
-        assert!(alike.0 && alike.1.contains(rule), "{version:?}: {}", alike.1);
-        assert_eq!(alike, alone);
+        let different = Entry { dims: vec![128], length: 128, dtype: 1, ..first.clone() };
+        let [repeated, alone] =
+            [&first, &different].map(|first| found(version, [&entry(version, first), &second]));
+        assert!(repeated.0 && repeated.1.contains(rule), "{version:?}: {}", repeated.1);
+        assert_eq!(repeated, alone);
     }
 }
 

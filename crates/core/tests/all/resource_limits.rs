@@ -1,5 +1,4 @@
-//! A resource that runs out for a while must not be missing forever. Each case runs in a process of its own, whose limits it
-//! changes.
+//! A temporary shortage of a resource must not have permanent effects. Each case runs in its own process, whose limits it changes.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
@@ -20,7 +19,7 @@ use ztensor_core::work::{self, lanes::Lane};
 
 use crate::child;
 
-/// Runs `work` while the system gives this process no more than so many of a resource.
+/// Runs `work` with a limit on a resource.
 fn limited<T>(resource: Resource, most: u64, work: impl FnOnce() -> T) -> T {
     let before = getrlimit(resource);
     setrlimit(resource, Rlimit { current: Some(most), ..before }).unwrap();
@@ -39,20 +38,20 @@ fn sparse() -> File {
     file
 }
 
-/// Bytes that this process uses: 0 of addresses, 5 of memory of its own.
-fn in_use(place: usize) -> usize {
-    let told = fs::read_to_string("/proc/self/statm").unwrap();
-    told.split_whitespace().nth(place).unwrap().parse::<usize>().unwrap() * 4096
+/// Bytes that this process uses, by the field of `statm`: 0 for addresses, 5 for private memory.
+fn in_use(field: usize) -> usize {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(field).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// Runs `work` where it can have so many bytes more.
-fn within<T>(free: usize, resource: Resource, place: usize, work: impl FnOnce() -> T) -> T {
-    limited(resource, (in_use(place) + free) as u64, work)
+/// Runs `work` with `free` more bytes available.
+fn within<T>(free: usize, resource: Resource, field: usize, work: impl FnOnce() -> T) -> T {
+    limited(resource, (in_use(field) + free) as u64, work)
 }
 
-/// Runs `work` while the system gives this process no thread.
+/// Runs `work` while this process cannot start threads.
 fn without_threads<T>(work: impl FnOnce() -> T) -> T {
-    // Root has as many threads as it likes.
+    // The limit does not apply to root.
     // SAFETY: a plain call; the process ends with the case.
     unsafe { libc::setuid(65534) };
     limited(Resource::Nproc, 0, || {
@@ -72,12 +71,12 @@ fn file(name: &str) -> File {
     file
 }
 
-/// Waits for the word of a loss that `lose` brings about.
-fn is_told(lose: impl FnOnce()) {
-    let (tell, told) = channel();
-    fault::on_loss(move || tell.send(()).is_ok());
+/// Waits until the loss that `lose` causes is reported.
+fn is_reported(lose: impl FnOnce()) {
+    let (sender, receiver) = channel();
+    fault::on_loss(move || sender.send(()).is_ok());
     lose();
-    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    receiver.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
 fn zstd(jobs: &mut Jobs, bytes: &[u8]) -> Vec<u8> {
@@ -94,41 +93,41 @@ fn zstd(jobs: &mut Jobs, bytes: &[u8]) -> Vec<u8> {
 }
 
 const CASES: &[(&str, fn())] = &[
-    ("a lane gets its thread by the first call that finds one", || {
+    ("a lane starts its thread at the first call that can", || {
         let refused = without_threads(|| Lane::Long.ready()).unwrap_err();
         assert_eq!(refused.code(), Code::Limit);
         let (done, outcome) = channel();
         Lane::Long.ready().unwrap().spawn(move || done.send(7).unwrap());
         assert_eq!(outcome.recv(), Ok(7));
     }),
-    ("a file gets no name where its folder cannot be opened for want of handles", || {
+    ("a file is not published if its folder cannot be opened because descriptors ran out", || {
         let path = env::temp_dir().join(format!("ztensor-resource-limits-handles-{}", process::id()));
         let file = AtomicFile::create(&path, false).unwrap();
         let error = limited(Resource::Nofile, 3, || file.commit()).unwrap_err();
         assert_eq!((error.code(), error.os().unwrap().syscall), (Code::Io, "open"), "{error}");
         assert!(!path.exists());
     }),
-    ("work that is divided goes on without helpers", || {
+    ("divided work runs without helpers", || {
         let (done, outcome) = channel();
         without_threads(|| work::for_each_on(8, 100, |at| done.send(at).unwrap()));
         assert_eq!(outcome.try_iter().count(), 100);
     }),
-    ("a loss is told once there is a thread for it", || {
+    ("a loss is reported once a thread is available", || {
         let (file, first) = (file("first"), file("second"));
         let _first = without_threads(|| Mapping::new(&first, LENGTH).unwrap());
         let second = Mapping::new(&file, LENGTH).unwrap();
-        is_told(|| second.lose());
+        is_reported(|| second.lose());
     }),
-    ("... once there are descriptors for it", || {
+    ("... once descriptors are available", || {
         let (file, first) = (file("first"), file("second"));
         let _first = limited(Resource::Nofile, 0, || Mapping::new(&first, LENGTH).unwrap());
         let second = Mapping::new(&file, LENGTH).unwrap();
-        is_told(|| second.lose());
+        is_reported(|| second.lose());
     }),
-    ("... though it came before", || {
+    ("... even if it happened before", || {
         let (file, other) = (file("first"), file("second"));
         let mapping = limited(Resource::Nofile, 0, || Mapping::new(&file, LENGTH).unwrap());
-        is_told(|| {
+        is_reported(|| {
             file.set_len(0).unwrap();
             // SAFETY: inside the mapping, and the handler is in place.
             assert_eq!(unsafe { mapping.address(0, 1).unwrap().read_volatile() }, 0);
@@ -139,20 +138,20 @@ const CASES: &[(&str, fn())] = &[
         let file = file("again");
         let source = limited(Resource::Nofile, 0, || Mapping::new(&file, LENGTH).unwrap());
         fault::arm(); // as each alias does
-        is_told(|| source.lose());
+        is_reported(|| source.lose());
     }),
-    ("closed files leave three quarters of the addresses to others", || {
+    ("closed files retain at most a quarter of the addresses", || {
         within(8 * GIB, Resource::As, 0, || {
             let file = sparse();
             for _ in 0..50 {
                 drop(Mapping::new(&file, GIB as u64).unwrap());
             }
-            // So that it waits at all: what reads it still must not find other memory there.
+            // It is retained at all: code that still reads it must not find other memory there.
             assert!(in_use(0) > GIB);
             assert!(MmapMut::map_anon(6 * GIB - GIB / 2).is_ok());
         });
     }),
-    ("... and take no memory that can be written, where that is limited", || {
+    ("... and no writable memory if that is limited", || {
         within(3 * GIB, Resource::Data, 5, || {
             let before = in_use(5);
             let file = sparse();
@@ -166,27 +165,27 @@ const CASES: &[(&str, fn())] = &[
             assert!(in_use(5) < before + GIB / 2);
         });
     }),
-    ("... and make room for a file", || {
+    ("... and are released for a new mapping", || {
         let file = sparse();
         drop(Mapping::new(&file, GIB as u64).unwrap());
         within(GIB / 2, Resource::As, 0, || assert!(Mapping::new(&file, GIB as u64).is_some()));
     }),
-    ("... and for memory", || {
+    ("... and for new memory", || {
         let file = sparse();
         drop(Mapping::new(&file, GIB as u64).unwrap());
         within(GIB / 2, Resource::As, 0, || assert!(Owned::zeroed(GIB as u64).is_ok()));
     }),
-    ("memory that waits for its next use leaves three quarters to others", || {
+    ("memory retained for reuse takes at most a quarter of what is available", || {
         for resource in [Resource::As, Resource::Data] {
-            let place = if resource == Resource::As { 0 } else { 5 };
-            within(4 * GIB, resource, place, || {
+            let field = if resource == Resource::As { 0 } else { 5 };
+            within(4 * GIB, resource, field, || {
                 let blocks: Vec<_> = (0..12).map(|_| Owned::to_fill(GIB as u64 / 4).unwrap()).collect();
                 drop(blocks);
                 assert!(MmapMut::map_anon(3 * GIB - GIB / 4).is_ok());
             });
         }
     }),
-    ("a frame that several threads make says that there are none, and is made later", || {
+    ("compressing a frame on several threads fails without threads, and works later", || {
         let bytes: Vec<u8> = (0..9 << 20).map(|at: usize| ((at / 1000) ^ at).to_le_bytes()[0]).collect();
         let mut jobs = Jobs::new(3, 4).unwrap();
         let refused = without_threads(|| jobs.begin(bytes.len() as u64, Search::Level)).unwrap_err();
@@ -196,8 +195,8 @@ const CASES: &[(&str, fn())] = &[
         others.begin(bytes.len() as u64, Search::Level).unwrap();
         assert!(zstd(&mut jobs, &bytes) == zstd(&mut others, &bytes));
     }),
-    ("... and is made by fewer where there are some", || {
-        // A user of its own, so that nobody else's threads count; root alone can become one.
+    ("... and uses fewer threads if only some are available", || {
+        // A separate user, so that no other threads count; only root can become one.
         // SAFETY: a plain call; the process ends with the case.
         if unsafe { libc::setuid(65533) } != 0 {
             println!("not run without root");

@@ -314,12 +314,12 @@ fn a_blob_that_saves_too_little_as_a_whole_is_stored_raw() {
         let compression = Some(Compression { level: 1, min_savings: 0.4, threads, frame: 0 });
         let digest = Some(Algorithm::Crc32c);
         let promising = [vec![0; 1 << 20], noise(8 << 20)].concat();
-        let kept = [vec![0; 5 << 20], noise(5 << 20)].concat();
+        let compressed = [vec![0; 5 << 20], noise(5 << 20)].concat();
         let tensors = [
             ("small", vec![3; 100_000]),
             ("promising", promising),
             ("between", numbers(4, 1000)),
-            ("kept", kept),
+            ("compressed", compressed),
             ("noise", noise(9 << 20)),
             // Gathered, and large still when it is compressed.
             ("whole", [vec![0; 3 << 20], noise(3 << 20)].concat()),
@@ -333,7 +333,7 @@ fn a_blob_that_saves_too_little_as_a_whole_is_stored_raw() {
             tensor.data().unwrap().encoding()
         };
         let raw = ["promising", "noise"].map(encoding);
-        let packed = ["small", "kept", "last", "whole"].map(encoding);
+        let packed = ["small", "compressed", "last", "whole"].map(encoding);
         assert_eq!((raw, packed), ([Encoding::RAW; 2], [Encoding::ZSTD; 4]));
         assert!(path.metadata().unwrap().len() < 27 << 20, "nothing of the frame is left");
     }
@@ -353,10 +353,10 @@ fn a_checkpoint_in_several_files_replaces_the_old_one() {
                 \n    \"d\": \"m-00002-of-00002.safetensors\"\n  }\n}\n";
     assert_eq!(fs::read_to_string(folder.path(index)).unwrap(), text);
     assert_eq!(read(&folder.path(index)), map(&tensors));
-    let kept = Settings { overwrite: false, ..sharded(WriteFormat::SAFETENSORS, 100) };
-    let mut writer = Writer::create(&target, kept).unwrap();
+    let new_only = Settings { overwrite: false, ..sharded(WriteFormat::SAFETENSORS, 100) };
+    let mut writer = Writer::create(&target, new_only).unwrap();
     add(&mut writer, "a", &[1; 90]).unwrap();
-    assert_eq!(code(add(&mut writer, "a", &[1; 90])), Some(Code::BadIndex), "it is in a file before");
+    assert_eq!(code(add(&mut writer, "a", &[1; 90])), Some(Code::BadIndex), "an earlier file has it");
     add(&mut writer, "b", &[1; 90]).unwrap();
     assert_eq!(code(writer.finish()), Some(Code::Exists));
     assert_eq!(read(&folder.path(index)), map(&tensors));
@@ -595,9 +595,9 @@ fn file_attributes_round_trip() {
             let catalog = opened(&path, Lookup::Siblings).1;
             assert_eq!(*catalog.attributes.values().unwrap(), given, "{format:?}");
             let bytes = fs::read(&path).unwrap();
-            let said = bytes.windows(10).any(|word| word == b"attributes");
-            // Version 1 always says so.
-            assert_eq!(said, !given.is_empty() || format != WriteFormat::ZT2, "{format:?}");
+            let contains = bytes.windows(10).any(|word| word == b"attributes");
+            // Version 1 always has the key.
+            assert_eq!(contains, !given.is_empty() || format != WriteFormat::ZT2, "{format:?}");
         }
     }
 }

@@ -68,7 +68,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = Self(std::env::temp_dir().join(format!("ztensor-beside-{name}-{}", std::process::id())));
+        let folder =
+            Self(std::env::temp_dir().join(format!("ztensor-siblings-{name}-{}", std::process::id())));
         fs::create_dir_all(folder.0.join("in/sub")).unwrap();
         folder.add("in/w", b"abc");
         folder.add("in/sub/w", b"defg");

@@ -36,7 +36,7 @@ impl ReadAt for Distant {
 
 type Work = fn(Reading<'_>, Tensor<'_>) -> Result<()>;
 
-/// One that never answers, and says that it was asked.
+/// One that never answers, and says that it was request.
 struct Hanging(u64, Sender<()>);
 
 impl ReadAt for Hanging {
@@ -109,33 +109,33 @@ fn an_abort_ends_a_read_that_hangs() {
         },
     ];
     for (nth, work) in work.into_iter().enumerate() {
-        let (asked, told) = channel();
-        let source = Hanging(length, asked);
+        let (request, requests) = channel();
+        let source = Hanging(length, request);
         let (limits, watch) = (Limits::default(), Watch::default());
         let stop = watch.stop.clone();
         let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
         let tensor = catalog.tensor(catalog.find("large").unwrap()).unwrap();
         let ended = thread::scope(|scope| {
             let ended = scope.spawn(|| work(reading, tensor));
-            told.recv().unwrap();
+            requests.recv().unwrap();
             stop.set();
             ended.join().unwrap()
         });
         assert_eq!(ended.unwrap_err().code(), Code::Aborted, "{nth}");
     }
-    let (asked, told) = channel();
-    let files = Files::new(vec![Member::of(Arc::new(Hanging(length, asked)))]);
+    let (request, requests) = channel();
+    let files = Files::new(vec![Member::of(Arc::new(Hanging(length, request)))]);
     let watch = Watch::default();
     let ended = thread::scope(|scope| {
         let ended = scope.spawn(|| prefetch::prefetch(&files, &catalog, &all, prefetch::IN_FLIGHT, &watch));
-        told.recv().unwrap();
+        requests.recv().unwrap();
         watch.stop.set();
         ended.join().unwrap()
     });
     assert_eq!(ended.unwrap_err().code(), Code::Aborted);
 }
 
-/// Bytes that are somewhere else, and how often they were asked for.
+/// Bytes that are somewhere else, and how often they were request for.
 struct Counted(Vec<u8>, AtomicUsize);
 
 impl ReadAt for Counted {
@@ -191,7 +191,7 @@ fn members_have_a_path_and_know_whether_they_were_opened() {
 
 #[test]
 fn staged_ranges_are_retained_between_attempts() {
-    // Each attempt misses a range before those that are there; the ninth has all, and the whole file is not asked for.
+    // Each attempt misses a range before those that are there; the ninth has all, and the whole file is not request for.
     for (ranges, whole) in [(8_u64, false), (9, true)] {
         let bytes: Vec<u8> = (0..=250).cycle().take(4 << 20).collect();
         let mut partial = Partial::new(bytes.len() as u64);
@@ -253,18 +253,18 @@ mod local {
         ];
         for mapped in [false, true] {
             // Whole pages, and a part of the last one.
-            for kept in [0, 4096, 19_999] {
+            for remaining in [0, 4096, 19_999] {
                 for (nth, ask) in asks.iter().enumerate() {
-                    let path = written("cut", &vec![7; 20_000]);
+                    let path = written("truncated", &vec![7; 20_000]);
                     let source = FileSource::open(&path).unwrap();
                     source.set_io(Io::Mmap);
                     if mapped {
                         assert_eq!(source.mapping().unwrap().unwrap().length(), 20_000);
                     }
                     assert!(ask(&source).is_ok() && !source.is_lost());
-                    File::options().write(true).open(&path).unwrap().set_len(kept).unwrap();
-                    let case = format!("{nth} {mapped} {kept}");
-                    // Each but reads of what is there: they look at the length too.
+                    File::options().write(true).open(&path).unwrap().set_len(remaining).unwrap();
+                    let case = format!("{nth} {mapped} {remaining}");
+                    // Every call checks the length, even if its bytes are still there.
                     assert_eq!(ask(&source).err().map(|error| error.code()), Some(Code::Truncated), "{case}");
                     assert_eq!(source.is_lost(), mapped, "{case}");
                     let code = if mapped { Code::MappingLost } else { Code::Truncated };

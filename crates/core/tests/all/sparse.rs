@@ -184,7 +184,7 @@ fn rows_are_sorted_in_memory_and_in_files() {
             far(DType::Uint32, u32s(columns.iter().copied())),
             far(DType::Uint32, u32s(ends.iter().copied())),
         ];
-        let found = written("as-they-are", format, &shape, given, (promised, IndexTypes::Kept)).unwrap();
+        let found = written("as-they-are", format, &shape, given, (promised, IndexTypes::Source)).unwrap();
         let wide = [WriteFormat::ZT10, WriteFormat::ZT01].contains(&format);
         let bytes = |numbers: &[u64]| {
             if wide { u64s(numbers.iter().copied()) } else { u32s(numbers.iter().copied()) }
@@ -251,10 +251,10 @@ fn the_first_unsorted_column_is_reported_if_order_was_promised() {
                 far(DType::Uint32, u32s(columns.iter().copied())),
                 far(DType::Uint32, u32s(ends.iter().copied())),
             ];
-            let promised = (Some(DataRule::RisingColumns), IndexTypes::Kept);
-            let told = refused(written("fall", format, &[count / 10, 20], given, promised));
+            let promised = (Some(DataRule::RisingColumns), IndexTypes::Source);
+            let found = refused(written("fall", format, &[count / 10, 20], given, promised));
             let expected = format!("column {before} at position {at} follows {before} in row {}", at / 10);
-            assert_eq!(told, (Code::BadSparse, expected));
+            assert_eq!(found, (Code::BadSparse, expected));
         }
     }
 }
@@ -273,7 +273,7 @@ fn coordinates_are_stored_in_the_form_of_each_format() {
             (WriteFormat::ZT01, IndexTypes::Usual, DType::Uint64),
             (WriteFormat::ZT10, IndexTypes::Usual, DType::Uint64),
             (WriteFormat::ZT12, IndexTypes::Usual, DType::Uint64),
-            (WriteFormat::ZT12, IndexTypes::Kept, DType::Uint32),
+            (WriteFormat::ZT12, IndexTypes::Source, DType::Uint32),
             (WriteFormat::ZT2, IndexTypes::Usual, DType::Uint32),
             (WriteFormat::BTF, IndexTypes::Usual, DType::Uint64),
         ] {
@@ -324,8 +324,8 @@ fn a_duplicate_cell_is_found_in_a_large_tensor() {
                 far(DType::Uint32, u32s(coords.iter().copied())),
             ]
         };
-        let told = written("cells", WriteFormat::ZT2, &[cells], given(), USUAL).err();
-        assert_eq!(told.map(|error| (error.code(), error.message().to_owned())), expected);
+        let error = written("cells", WriteFormat::ZT2, &[cells], given(), USUAL).err();
+        assert_eq!(error.map(|error| (error.code(), error.message().to_owned())), expected);
     }
     // Blocks in order, and a cell of the block before again, in two dimensions.
     for (at, twice) in [(BLOCK, true), (BLOCK + 1, true), (BLOCK, false)] {
@@ -336,16 +336,16 @@ fn a_duplicate_cell_is_found_in_a_large_tensor() {
         }
         let coords = u32s(cells.iter().map(|cell| cell / 1000).chain(cells.iter().map(|cell| cell % 1000)));
         let given = vec![far(DType::Uint8, vec![1; cells.len()]), far(DType::Uint32, coords)];
-        let told =
+        let code =
             written("blocks", WriteFormat::ZT2, &[1000, 1000], given, USUAL).err().map(|error| error.code());
-        assert_eq!(told, twice.then_some(Code::BadSparse), "{at}");
+        assert_eq!(code, twice.then_some(Code::BadSparse), "{at}");
     }
 }
 
 #[test]
 fn index_dtypes_depend_on_the_format() {
     use DType::{Int16, Int64, Uint32, Uint64};
-    let (usual, kept) = (IndexTypes::Usual, IndexTypes::Kept);
+    let (usual, source) = (IndexTypes::Usual, IndexTypes::Source);
     for (format, narrow, wide, mixed, small) in [
         (WriteFormat::ZT01, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
         (WriteFormat::ZT10, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
@@ -353,11 +353,11 @@ fn index_dtypes_depend_on_the_format() {
         (WriteFormat::ZT2, [Uint32, Uint32], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint32]),
         (WriteFormat::BTF, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
     ] {
-        let told = |all: &[DType], own| [usual, kept].map(|types| types.dtype(format, all, own));
-        assert_eq!(told(&[Uint32, Uint32], Uint32), narrow, "{format:?}");
-        assert_eq!(told(&[Int64, Int64], Int64), wide, "{format:?}");
-        assert_eq!(told(&[Uint32, Int64], Uint32), mixed, "{format:?}");
-        assert_eq!(told(&[Int16, Uint32], Int16), small, "{format:?}");
+        let dtypes = |all: &[DType], own| [usual, source].map(|types| types.dtype(format, all, own));
+        assert_eq!(dtypes(&[Uint32, Uint32], Uint32), narrow, "{format:?}");
+        assert_eq!(dtypes(&[Int64, Int64], Int64), wide, "{format:?}");
+        assert_eq!(dtypes(&[Uint32, Int64], Uint32), mixed, "{format:?}");
+        assert_eq!(dtypes(&[Int16, Uint32], Int16), small, "{format:?}");
     }
 }
 
@@ -393,9 +393,10 @@ fn a_duplicate_in_a_row_that_fills_a_stretch_is_found() {
             far(DType::Uint32, columns(last)),
             far(DType::Uint32, u32s([0, CHUNK + 1])),
         ];
-        let told = written("full", WriteFormat::ZT2, &[1, CHUNK + 1], given, USUAL);
-        let told = told.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
-        assert_eq!(told, refusal);
+        let result = written("full", WriteFormat::ZT2, &[1, CHUNK + 1], given, USUAL);
+        let message =
+            result.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
+        assert_eq!(message, refusal);
     }
 }
 
@@ -411,7 +412,7 @@ fn signed_indices_are_converted_to_the_dtype_of_the_format() {
             held(DType::Int32, bytes.clone()),
             held(DType::Int32, [0_i32, 4].iter().flat_map(|end| end.to_le_bytes()).collect()),
         ];
-        let found = written("integers", format, &[1, 1 << 25], given, (None, IndexTypes::Kept)).unwrap();
+        let found = written("integers", format, &[1, 1 << 25], given, (None, IndexTypes::Source)).unwrap();
         assert!(array(&found, "indices").1 == expected, "{format:?}");
     }
 }
@@ -435,11 +436,11 @@ fn strict_errors_name_the_profile() {
             arrays.push(held(DType::Uint32, u32s([0, 1])));
         }
         let refused = Sparse::checked(layout, &[1, 3], arrays, strictly, &stop).err().unwrap();
-        let told = refused.broken_rule();
+        let rule = refused.broken_rule();
         assert_eq!(refused.code(), Code::BadSparse);
-        assert_eq!(told.is_some(), profile.is_some(), "{told:?}");
+        assert_eq!(rule.is_some(), profile.is_some(), "{rule:?}");
         let end = profile.map(|profile| profile.rsplit(' ').next().unwrap());
-        assert!(told.zip(end).is_none_or(|(told, end)| told.contains(end)), "{told:?} and not {end:?}");
+        assert!(rule.zip(end).is_none_or(|(rule, end)| rule.contains(end)), "{rule:?} and not {end:?}");
     }
 }
 
@@ -450,8 +451,8 @@ fn duplicates_are_found_in_descending_cells() {
     for (again, refusal) in [(0, Some(Code::BadSparse)), (BLOCK - 1, Some(Code::BadSparse)), (BLOCK, None)] {
         let values = vec![1; usize::try_from(2 * BLOCK).unwrap()];
         let given = vec![far(DType::Uint8, values), far(DType::Uint32, cells(again))];
-        let told = written("falling", WriteFormat::ZT2, &[2 * BLOCK], given, USUAL).err();
-        assert_eq!(told.map(|error| error.code()), refusal, "{again}");
+        let error = written("falling", WriteFormat::ZT2, &[2 * BLOCK], given, USUAL).err();
+        assert_eq!(error.map(|error| error.code()), refusal, "{again}");
     }
 }
 

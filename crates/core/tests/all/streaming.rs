@@ -1,4 +1,4 @@
-//! Files whose bytes the caller takes: as they come, or block by block while it waits.
+//! Files whose bytes the caller takes in blocks, without a file on disk.
 
 use std::sync::{Arc, Mutex};
 

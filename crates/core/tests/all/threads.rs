@@ -95,10 +95,10 @@ impl Given<'_> {
     fn loads(&self) {
         let batch =
             self.with(|reading| batch::load(reading, &self.ordinals, None, usize::MAX, |_, _| ())).unwrap();
-        for (&ordinal, place) in self.ordinals.iter().zip(&batch.locations) {
+        for (&ordinal, location) in self.ordinals.iter().zip(&batch.locations) {
             let expected = self.of(ordinal);
-            let block = &batch.blocks[place.block.unwrap() as usize];
-            let start = usize::try_from(place.offset).unwrap();
+            let block = &batch.blocks[location.block.unwrap() as usize];
+            let start = usize::try_from(location.offset).unwrap();
             assert!(block[start..start + expected.len()] == *expected, "tensor {ordinal}");
         }
     }

@@ -337,31 +337,31 @@ mod by_the_kernel {
 
         fn check_length(&self) -> Result<()> {
             self.looks.fetch_add(1, Ordering::Relaxed);
-            if self.shorter { Err(Error::new(Code::Truncated, "cut")) } else { Ok(()) }
+            if self.shorter { Err(Error::new(Code::Truncated, "truncated")) } else { Ok(()) }
         }
     }
 
     #[test]
     fn a_file_truncated_during_a_kernel_copy_is_rejected() {
-        let folder = folder("cut");
+        let folder = folder("truncated");
         let bytes = vec![7; 20 << 20];
         let whole = (dense("t", &[bytes.len() as u64], DType::Int8, bytes.len()), bytes);
         let path = folder.join("source");
         std::fs::write(&path, written(&folder, settings(WriteFormat::ZT10), &[whole])).unwrap();
-        for cut in [false, true] {
+        for truncated in [false, true] {
             let source = FileSource::open(&path).unwrap();
             let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
-            let source = TensorSlice { source, shorter: cut, looks: AtomicU32::new(0) };
+            let source = TensorSlice { source, shorter: truncated, looks: AtomicU32::new(0) };
             let (limits, watch) = (Limits::default(), Watch::default());
             let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
             let mut writer = Writer::create(&folder.join("target"), settings(WriteFormat::ZT10)).unwrap();
             let tensor = catalog.tensor(0).unwrap();
             let casts = convert::Casts::new(Vec::new()).unwrap();
             let copied = convert::copy(reading, tensor, "t", &casts, &mut writer);
-            assert_eq!(copied.err().map(|error| error.code()), cut.then_some(Code::Truncated));
-            // Behind each of the pieces, of 8 MiB at most.
+            assert_eq!(copied.err().map(|error| error.code()), truncated.then_some(Code::Truncated));
+            // The length is checked after each piece of at most 8 MiB.
             let looks = source.looks.load(Ordering::Relaxed);
-            assert!(if cut { looks == 1 } else { looks >= 3 }, "{looks}");
+            assert!(if truncated { looks == 1 } else { looks >= 3 }, "{looks}");
         }
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -195,14 +195,14 @@ proptest! {
     fn all_ways_of_reading_agree_on_damaged_archives(
         arrays in prop::collection::vec(array(), 1..4),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut in prop::option::of(any::<prop::sample::Index>()),
+        truncation in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let mut bytes = archive(&arrays);
         for (at, with) in damage {
             let at = at.index(bytes.len());
             bytes[at] = with;
         }
-        let length = cut.map_or(bytes.len(), |cut| cut.index(bytes.len()));
+        let length = truncation.map_or(bytes.len(), |truncation| truncation.index(bytes.len()));
         crate::agreement::agree(&bytes[..length], any_format());
     }
 }

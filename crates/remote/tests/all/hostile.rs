@@ -223,7 +223,7 @@ fn encoded_and_multipart_bodies_are_rejected() {
     };
     opening("multipart", multipart, Code::Io, "multipart/byteranges", 1);
     reading("multipart", multipart, Code::Io, "multipart/byteranges", 1);
-    // Said to be nothing.
+    // The identity encoding is no encoding.
     let server = Server::new(|request: &Request, stream: &mut TcpStream| {
         part(request, stream, &bytes(100), "Content-Encoding: identity\r\n")
     });

@@ -212,13 +212,13 @@ fn tokens_are_found_where_the_hub_client_stores_them() {
     let hub = hub(&store);
     let folder = std::env::temp_dir().join(format!("ztensor-hub-{}", std::process::id()));
     let much = "x".repeat(5000);
-    for (place, token) in [
+    for (relative, token) in [
         ("home/token", "hf_home"),
         (".cache/huggingface/token", "hf_cache"),
         ("own", " hf_own\n"),
         ("long", &*much),
     ] {
-        let path = folder.join(place);
+        let path = folder.join(relative);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, token).unwrap();
     }

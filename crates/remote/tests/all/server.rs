@@ -58,7 +58,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (log, ended) = (Arc::<Mutex<Vec<Request>>>::default(), Arc::<AtomicBool>::default());
         let answer = Arc::new(answer);
-        let (kept, end) = (Arc::clone(&log), Arc::clone(&ended));
+        let (shared, end) = (Arc::clone(&log), Arc::clone(&ended));
         let serving = Arc::<Mutex<Vec<_>>>::default();
         let connected = Arc::clone(&serving);
         thread::spawn(move || {
@@ -67,7 +67,7 @@ impl Server {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
-                let (answer, log) = (Arc::clone(&answer), Arc::clone(&kept));
+                let (answer, log) = (Arc::clone(&answer), Arc::clone(&shared));
                 let ours = stream.try_clone().unwrap();
                 let thread = thread::spawn(move || {
                     let open = stream.try_clone().unwrap();
