@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_a_hub_is_refused() {
+    fn responses_not_in_the_format_of_a_hub_are_refused() {
         for body in ["", "[]", "{}", r#"{"sha":"main"}"#, r#"{"sha":7}"#, r#"{"sha":"../../x"}"#, "{\"sha\":"]
         {
             assert_eq!(parse(body).err().map(|error| error.code()), Some(Code::BadIndex), "{body}");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_go_on_at_the_hub_alone() {
+    fn later_pages_of_a_list_must_be_at_the_hub() {
         let url = Url::parse("https://hub/api/models/o/r/tree/x").unwrap();
         let next = |link: &str| match next(&url, &HeaderMap::from_iter([(LINK, link.parse().unwrap())])) {
             Next::Page(url) => String::from(url),

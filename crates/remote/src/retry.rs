@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_and_are_bounded() {
+    fn retry_delays_increase_up_to_a_limit() {
         for (retried, most) in [(0, 200), (1, 400), (4, 3200), (6, 10_000), (40, 10_000)] {
             for _ in 0..100 {
                 let wait = backoff(Duration::from_millis(200), retried);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_seconds_or_a_date() {
+    fn retry_after_is_seconds_or_a_date() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         let cases = [
             ("0", Some(0)),

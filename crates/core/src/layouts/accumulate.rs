@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_value_keeps_its_bits() {
+    fn a_single_value_keeps_its_bits() {
         let cases = [
             (DType::Float32, vec![0, 0, 0, 0x80]),
             (DType::Float32, vec![1, 0, 0x80, 0x7f]),

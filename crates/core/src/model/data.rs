@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_that_is_not_there_takes_no_memory_for_an_element() {
+    fn missing_data_takes_no_memory_for_elements() {
         let error = Error::new(Code::Truncated, "it is not there");
         for data in [Data::refused(0, &[1], u64::MAX, error), Data::short_slice(0, &[1], u64::MAX, 8, 100)] {
             assert!(matches!(data, Data::Grid(_, grid) if grid.fill.is_empty() && grid.width == u64::MAX));

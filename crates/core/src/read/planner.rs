@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_dear_to_ask_is_asked_less() {
+    fn a_source_with_high_latency_gets_fewer_reads() {
         let dear = Costs { gap: 1 << 20, piece: 4 << 20, in_flight: 4 };
         for aim in [Aim::RETAINED, Aim::HASHED, Aim::SLICED, Aim::brought(1 << 16)] {
             assert_eq!(count(aim, dear, 100, 1_000_000, 1), 1, "{aim:?}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_of_one_file_and_of_what_can_be_read_in_one_go() {
+    fn each_read_is_a_single_range_of_one_file() {
         let near = |_| Aim::HASHED.on(Costs::LOCAL);
         let other = Span { file: 1, ..span(10, 10) };
         let found = reads([span(0, 10), other, span(10, 10)], near, |_| true);

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_blocks_are_limited_by_the_number_of_threads() {
+    fn reusable_blocks_are_limited_by_the_number_of_threads() {
         let mut packers = packers(3);
         for _ in 0..20 {
             packers.give_back(raw(1));

@@ -153,7 +153,7 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
 }
 
 #[test]
-fn pieces_of_a_large_tensor_are_decoded_alike() {
+fn pieces_of_a_large_tensor_equal_the_whole() {
     let path = std::env::temp_dir().join(format!("ztensor-pieces-{}", std::process::id()));
     // Rows have blocks of their own here, so that three rows over and over are three results over and over.
     let mut case =

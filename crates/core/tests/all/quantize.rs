@@ -102,7 +102,7 @@ fn blocks_have_the_bytes_of_the_reference() {
 }
 
 #[test]
-fn a_block_does_not_depend_on_what_is_quantized_with_it() {
+fn a_block_does_not_depend_on_blocks_quantized_with_it() {
     let (weights, importance) = (&weights()[..8 * ROW], importance());
     for name in Kind::names() {
         let kind = Kind::of(name).unwrap();
@@ -167,7 +167,7 @@ fn decoded_blocks_are_close_to_the_weights() {
 }
 
 #[test]
-fn rows_of_nothing_give_nothing() {
+fn empty_rows_give_an_empty_result() {
     for name in Kind::names() {
         Kind::of(name).unwrap().quantize(&[], ROW, Some(&[1.0; ROW]), &mut []).unwrap();
     }

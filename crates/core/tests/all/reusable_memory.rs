@@ -36,7 +36,7 @@ fn tidy_frees_most_of_the_reusable_memory() {
         assert!(all >= before + 320 * MIB);
         drop(blocks);
         owned::tidy();
-        // All but the smallest: no other block fits beside it. The reaper thread needs addresses too.
+        // All but the smallest: no other fits next to it. The reaper thread needs addresses too.
         let freed = all.saturating_sub(in_use());
         assert!((140 * MIB..=271 * MIB).contains(&freed), "{} MiB", freed / MIB);
     });

@@ -385,7 +385,7 @@ fn packed_values_are_written_but_not_sorted() {
 }
 
 #[test]
-fn a_duplicate_in_a_row_that_fills_a_stretch_is_found() {
+fn a_duplicate_in_a_row_that_fills_a_chunk_is_found() {
     let columns = |last: u64| u32s((0..CHUNK).rev().chain([last]));
     for (last, refusal) in [(CHUNK, None), (5, Some("column 5 appears twice in row 0;".to_owned()))] {
         let given = vec![

@@ -35,14 +35,14 @@ impl<'f> Fixtures<'f> {
         files
     }
 
-    fn are_read_alike_in_all_ways(&self) {
+    fn agree_in_all_ways_of_reading(&self) {
         for (path, bytes) in self.files() {
             assert!(agree(&bytes, self.formats), "{path}");
         }
     }
 
     /// Some bytes of each file, each changed in turn, and the file truncated there.
-    fn damaged_are_refused_or_read_alike(&self) {
+    fn damaged_are_refused_or_agree(&self) {
         for (_, bytes) in self.files().into_iter().filter(|(_, bytes)| bytes.len() <= MOST) {
             let step = bytes.len() / self.places + 1;
             for at in (0..bytes.len()).step_by(step) {
@@ -58,38 +58,38 @@ impl<'f> Fixtures<'f> {
 #[test]
 fn numpy() {
     let fixtures = Fixtures::of("numpy", &["npy", "npz"], 21);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn pytorch() {
     let formats = any_format().only("pytorch").unwrap();
     let fixtures = Fixtures { formats, ..Fixtures::of("pytorch", &["pt", "pth", "ckpt", "bin"], 11) };
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn gguf() {
     let fixtures = Fixtures::of("gguf", &["gguf"], 5);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn hdf5() {
     // Their files are large, and have many tensors; the smallest are damaged in each byte by another test.
     let fixtures = Fixtures { places: 8, ..Fixtures::of("hdf5", &["h5", "keras"], 25) };
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn onnx() {
     let fixtures = Fixtures::of("onnx", &["onnx"], 4);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
@@ -98,35 +98,35 @@ fn tensorflow() {
     for folder in ["dtypes", "slices", "partitioned", "manager", "sharded", "keras"] {
         let folder = format!("tensorflow/{folder}");
         let fixtures = Fixtures::of(&folder, &["index"], 1);
-        fixtures.are_read_alike_in_all_ways();
-        fixtures.damaged_are_refused_or_read_alike();
+        fixtures.agree_in_all_ways_of_reading();
+        fixtures.damaged_are_refused_or_agree();
     }
 }
 
 #[test]
 fn flax() {
     let fixtures = Fixtures::of("flax", &["msgpack"], 9);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn paddle() {
     let fixtures = Fixtures::of("paddle", &["pdparams", "pdopt", "pdiparams"], 13);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn openvino() {
     let fixtures = Fixtures::of("openvino", &["xml"], 7);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }
 
 #[test]
 fn tflite() {
     let fixtures = Fixtures::of("tflite", &["tflite"], 4);
-    fixtures.are_read_alike_in_all_ways();
-    fixtures.damaged_are_refused_or_read_alike();
+    fixtures.agree_in_all_ways_of_reading();
+    fixtures.damaged_are_refused_or_agree();
 }

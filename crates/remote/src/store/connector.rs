@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_names_an_origin_and_no_more() {
+    fn a_redirect_shows_only_its_origin() {
         let of = |headers: &[(&'static str, &'static str)]| {
             let headers = headers
                 .iter()
