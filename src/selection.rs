@@ -209,8 +209,8 @@ impl Selection {
     }
 
     /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-    /// their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or it belongs to something else and not `is_sure`. `set`:
-    /// metadata that takes precedence over that of the checkpoint.
+    /// their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
+    /// `set`: metadata that takes precedence over that of the checkpoint.
     #[napi(ts_return_type = "Promise<CheckpointInfo | null>", catch_unwind)]
     #[allow(clippy::too_many_arguments)] // a file, where it is, and what changes
     pub fn take_checkpoint<'env>(
