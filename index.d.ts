@@ -1475,7 +1475,7 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	requantize?: boolean | undefined;
 	/**
 	 * GGUF from a checkpoint of the Hugging Face hub: names, shapes, metadata and tokenizer become those of `convert_hf_to_gguf.py`, from
-	 * `config.json` and the tokenizer's files beside the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
+	 * `config.json` and the tokenizer's files next to the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
 	 * such a `config.json`, and `rename` is not given. `false` copies the tensors under their own names.
 	 */
 	checkpoint?: boolean | undefined;

@@ -33,8 +33,8 @@ pub fn contain<T>(job: impl FnOnce() -> CoreResult<T>) -> CoreResult<T> {
 
 /// The error of a panic.
 pub fn defect(panic: &(dyn Any + Send)) -> CoreError {
-    let said = take_panic().unwrap_or_else(|| text(panic).to_owned());
-    CoreError::new(Code::Internal, format!("a bug in ztensor, please report it: {said}"))
+    let message = take_panic().unwrap_or_else(|| text(panic).to_owned());
+    CoreError::new(Code::Internal, format!("a bug in ztensor, please report it: {message}"))
 }
 
 fn text(panic: &(dyn Any + Send)) -> &str {

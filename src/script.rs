@@ -39,7 +39,7 @@ pub struct Question {
     pub offset: f64,
     pub length: f64,
     /// The name of a sibling of the opened file, if it is requested instead of bytes.
-    pub beside: Option<String>,
+    pub sibling: Option<String>,
     /// Whether the response to this question is no longer needed.
     pub given_up: bool,
 }
@@ -82,7 +82,7 @@ impl Desk {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let slot = Arc::new(Slot::default());
         self.waiting().insert(id, Arc::clone(&slot));
-        let given_up = Question { id, given_up: true, beside: None, ..question };
+        let given_up = Question { id, given_up: true, sibling: None, ..question };
         let status = self.ask.call(Question { id, ..question }, ThreadsafeFunctionCallMode::NonBlocking);
         if status != Status::Ok {
             self.waiting().remove(&id);
@@ -149,7 +149,7 @@ impl ReadAt for Script {
                 source: self.number,
                 offset: number(at),
                 length: number(length),
-                beside: None,
+                sibling: None,
                 given_up: false,
             };
             match self.desk.ask(question, stop)? {
@@ -183,7 +183,7 @@ struct Scripts {
 }
 
 impl Scripts {
-    fn beside(&self, path: &Path, stop: &Stop) -> CoreResult<(u32, u64)> {
+    fn sibling(&self, path: &Path, stop: &Stop) -> CoreResult<(u32, u64)> {
         let folder = self.root.parent().unwrap_or(Path::new(""));
         let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
         // Only on Windows does a backslash separate folders.
@@ -193,7 +193,7 @@ impl Scripts {
             source: 0,
             offset: 0.0,
             length: 0.0,
-            beside: Some(name.clone()),
+            sibling: Some(name.clone()),
             given_up: false,
         };
         match self.desk.ask(question, stop)? {
@@ -211,7 +211,7 @@ impl Scripts {
 
 impl Filesystem for Scripts {
     fn open(&self, path: &Path, stop: &Stop) -> CoreResult<Arc<dyn ReadAt>> {
-        let (number, length) = if path == self.root { (0, self.length) } else { self.beside(path, stop)? };
+        let (number, length) = if path == self.root { (0, self.length) } else { self.sibling(path, stop)? };
         Ok(Arc::new(Small::new(Script { desk: Arc::clone(&self.desk), number, length }, &self.blocks)))
     }
 
@@ -272,7 +272,7 @@ impl ScriptSource {
 
     /// Passes the requested source by number and length; none if it does not exist.
     #[napi(catch_unwind)]
-    pub fn answer_beside(&self, id: u32, source: Option<u32>, byte_length: Option<f64>) {
+    pub fn answer_sibling(&self, id: u32, source: Option<u32>, byte_length: Option<f64>) {
         let found = source.zip(byte_length.and_then(unsigned));
         self.desk.answer(id, Answer::Siblings(found));
     }

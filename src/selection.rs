@@ -111,14 +111,14 @@ fn common_dtype(catalog: &Catalog) -> Option<String> {
         .map(|(dtype, _)| dtype.name().to_owned())
 }
 
-/// The files beside the weights of a checkpoint.
-struct Beside {
+/// The files next to the weights of a checkpoint.
+struct CheckpointFiles {
     filesystem: Arc<dyn Filesystem>,
     folder: PathBuf,
     stop: Stop,
 }
 
-impl Beside {
+impl CheckpointFiles {
     /// Returns `None` if no `config.json` of a model is there.
     fn of(
         location: &str,
@@ -144,7 +144,7 @@ impl Beside {
 /// The largest `config.json`, in bytes.
 const MOST_CONFIG: u64 = 16 << 20;
 
-impl Files for Beside {
+impl Files for CheckpointFiles {
     fn read(&self, path: &str, most: u64) -> CoreResult<Option<Vec<u8>>> {
         let path = self.folder.join(path);
         let source = match self.filesystem.open(&path, &self.stop) {
@@ -209,8 +209,8 @@ impl Selection {
     }
 
     /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-    /// their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`. `set`:
-    /// metadata that takes precedence over that of the checkpoint.
+    /// their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
+    /// `set`: metadata that takes precedence over that of the checkpoint.
     #[napi(ts_return_type = "Promise<CheckpointInfo | null>", catch_unwind)]
     #[allow(clippy::too_many_arguments)] // a file, where it is, and what changes
     pub fn take_checkpoint<'env>(
@@ -228,7 +228,7 @@ impl Selection {
         let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
         let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
         let job = move || {
-            let Some(files) = Beside::of(&location, remote, is_sure, stop)? else { return Ok(None) };
+            let Some(files) = CheckpointFiles::of(&location, remote, is_sure, stop)? else { return Ok(None) };
             let derived = source.read(|reading| derive(reading, &files, &given))?;
             let Derived { catalog, float32, scaled, mxfp4, left_out } = derived;
             let mut inner = locked(&inner);

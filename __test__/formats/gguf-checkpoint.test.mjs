@@ -1,5 +1,5 @@
 // Checkpoints of the Hugging Face hub to GGUF, from their folder to the file. The plans of all architectures are compared with those of
-// llama.cpp's converter in crates/import/tests/checkpoint.rs, and their files in `npm run interop`.
+// llama.cpp's converter in crates/import/tests/all/checkpoint.rs, and their files in `npm run interop`.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'

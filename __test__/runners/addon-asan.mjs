@@ -18,8 +18,8 @@ const FILES = [
   'memory/close',
   'data/batch',
   'memory/share',
-  'data/divided',
-  'data/every-way',
+  'data/parallel',
+  'data/read-consistency',
   'memory/shared-memory',
 ]
 const files = process.argv.length > 2 ? process.argv.slice(2) : FILES.map((name) => `__test__/${name}.test.mjs`)

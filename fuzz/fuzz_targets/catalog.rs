@@ -34,8 +34,8 @@ fuzz_target!(|input: &[u8]| {
     let size = u64::from_le_bytes(end[..8].try_into().expect("8 bytes")) as usize;
     let (data, index) = front.split_at(front.len() - size);
     let mut root: Value = ciborium::from_reader(index).expect("the fixtures are valid");
-    let grown = ztensor_fuzz::mutate::components(&mut root, &mut input);
-    if grown.and_then(|()| ztensor_fuzz::mutate::value(&mut root, &mut input)).is_err() {
+    let mutated = ztensor_fuzz::mutate::components(&mut root, &mut input);
+    if mutated.and_then(|()| ztensor_fuzz::mutate::value(&mut root, &mut input)).is_err() {
         return;
     }
     let mut made = data.to_vec();

@@ -1,4 +1,4 @@
-//! The files beside the weights of a checkpoint: its configuration, and those of each kind of tokenizer. The input is one of them, as bytes or
+//! The files next to the weights of a checkpoint: its configuration, and those of each kind of tokenizer. The input is one of them, as bytes or
 //! as a valid one whose JSON is mutated.
 #![no_main]
 

@@ -30,8 +30,8 @@ fuzz_target!(|input: &[u8]| {
     let footer = zt2::read_footer(&&**file, Stop::never()).ok().flatten().expect("the seeds are valid");
     let (data, rest) = file.split_at(footer.offset as usize);
     let mut root: Value = ciborium::from_reader(rest).expect("the seeds are valid");
-    let grown = ztensor_fuzz::mutate::components(&mut root, &mut input);
-    if grown.and_then(|()| ztensor_fuzz::mutate::value(&mut root, &mut input)).is_err() {
+    let mutated = ztensor_fuzz::mutate::components(&mut root, &mut input);
+    if mutated.and_then(|()| ztensor_fuzz::mutate::value(&mut root, &mut input)).is_err() {
         return;
     }
     let mut manifest = Vec::new();

@@ -27,8 +27,8 @@ fn mended(file: &[u8]) -> Vec<u8> {
         let Some(value) = rest.get(own..).and_then(|rest| rest.get(..length)) else { break };
         rest = &rest[own + length..];
         let mut value = value;
-        if let Some(place) = number(&mut value).zip(number(&mut value)) {
-            mend(&mut file, place);
+        if let Some(position) = number(&mut value).zip(number(&mut value)) {
+            mend(&mut file, position);
         }
     }
     file

@@ -221,8 +221,8 @@ fn add_components(parts: &mut Vec<(Value, Value)>, input: &mut Unstructured<'_>)
             change(&mut part, input)?;
         }
         let role = if input.ratio(1, 4)? { (*input.choose(WORDS)?).to_owned() } else { format!("other{at}") };
-        let place = input.int_in_range(0..=parts.len())?;
-        parts.insert(place, (Value::Text(role), part));
+        let position = input.int_in_range(0..=parts.len())?;
+        parts.insert(position, (Value::Text(role), part));
     }
     Ok(())
 }

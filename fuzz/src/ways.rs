@@ -63,12 +63,12 @@ fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, loaded:
     let bits = part.dtype.map_or(8, DType::bits) as usize;
     assert_eq!(read_all(&elements), bytes[..(elements.count as usize * bits).div_ceil(8)], "{name} {part:?}");
     // The shape determines only the number of elements of the data, the indices the number of values of a sparse tensor.
-    let is_told = match tensor.layout() {
+    let is_stated = match tensor.layout() {
         Layout::Dense => part.role == Label::DATA,
         Layout::SparseCsr | Layout::SparseCoo => part.role == Label::VALUES,
         Layout::Other(_) => false,
     };
-    if !is_told || part.dtype.is_none() {
+    if !is_stated || part.dtype.is_none() {
         assert_eq!(elements.count as usize, bytes.len() * 8 / bits, "{name} {part:?}");
     }
 }
@@ -84,9 +84,9 @@ fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Re
     let bytes = match (loaded, batched) {
         (Err(one), Err(other)) => return assert_eq!(one.code(), other.code(), "{name}"),
         (Ok(bytes), Ok(batch)) => {
-            let place = batch.locations[0];
-            let block = place.block.map_or(&[][..], |block| &batch.blocks[block as usize]);
-            let start = usize::try_from(place.offset).expect("it is in memory");
+            let location = batch.locations[0];
+            let block = location.block.map_or(&[][..], |block| &batch.blocks[block as usize]);
+            let start = usize::try_from(location.offset).expect("it is in memory");
             assert_eq!(block.get(start..start + bytes.len()), Some(&bytes[..]), "{name}: a batch");
             bytes
         }
@@ -128,10 +128,10 @@ fn cuts(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, dtype: DType
         all.push(ranges);
     }
     for ranges in all {
-        let Ok(cut) = TensorSlice::new(shape, &ranges, dtype.bits()) else { continue };
-        let mut expected = vec![0; usize::try_from(cut.byte_length()).expect("less than the whole")];
-        cut.pack(bytes, &mut expected).expect("it lies in the whole");
-        let found = judged(reading.slice(tensor, data, &cut), tensor).expect("the whole was loaded");
+        let Ok(slice) = TensorSlice::new(shape, &ranges, dtype.bits()) else { continue };
+        let mut expected = vec![0; usize::try_from(slice.byte_length()).expect("less than the whole")];
+        slice.pack(bytes, &mut expected).expect("it lies in the whole");
+        let found = judged(reading.slice(tensor, data, &slice), tensor).expect("the whole was loaded");
         assert_eq!(&*found, &expected[..], "{}: {ranges:?}", tensor.name());
     }
 }

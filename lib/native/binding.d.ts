@@ -234,7 +234,7 @@ export declare class ScriptSource {
   /** Passes the requested bytes, which are copied. */
   answer(id: number, bytes: Uint8Array): void
   /** Passes the requested source by number and length; none if it does not exist. */
-  answerBeside(id: number, source?: number | undefined | null, byteLength?: number | undefined | null): void
+  answerSibling(id: number, source?: number | undefined | null, byteLength?: number | undefined | null): void
   /** Passes an exception of the caller's code, stored by the wrapper under a number. */
   fail(id: number, message: string, thrown: number): void
 }
@@ -250,8 +250,8 @@ export declare class Selection {
   take(ordinals: Uint32Array, names: Array<string>): void
   /**
    * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-   * their folder; with `remote` it is a URL. Null if no `config.json` is beside them, or one of something else and not `is_sure`. `set`:
-   * metadata that takes precedence over that of the checkpoint.
+   * their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
+   * `set`: metadata that takes precedence over that of the checkpoint.
    */
   takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, isSure: boolean, set: unknown, control: Control): Promise<CheckpointInfo | null>
   /** Like `takeAttributes` of a writer, with the metadata of a checkpoint. */
@@ -716,7 +716,7 @@ export interface Question {
   offset: number
   length: number
   /** The name of a sibling of the opened file, if it is requested instead of bytes. */
-  beside?: string
+  sibling?: string
   /** Whether the response to this question is no longer needed. */
   givenUp: boolean
 }

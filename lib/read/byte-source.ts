@@ -84,7 +84,7 @@ class Reader {
   }
 
   ask(question: NativeQuestion): void {
-    const { id, givenUp, beside: sibling } = question
+    const { id, givenUp, sibling } = question
     if (givenUp) {
       this.#asked.get(id)?.abort()
       this.#asked.delete(id)
@@ -114,13 +114,13 @@ class Reader {
       const { source } = this.#sources[0] as Known
       const found = await source.sibling?.(name)
       if (found === undefined) {
-        this.#native?.answerBeside(id)
+        this.#native?.answerSibling(id)
         return
       }
       number = this.#sources.push(known(`the return value of sibling(${JSON.stringify(name)})`, found)) - 1
       this.#byName.set(name, number)
     }
-    this.#native?.answerBeside(id, number, (this.#sources[number] as Known).byteLength)
+    this.#native?.answerSibling(id, number, (this.#sources[number] as Known).byteLength)
   }
 }
 

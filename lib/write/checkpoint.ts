@@ -62,7 +62,7 @@ export async function takeCheckpoint(
     selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, set, control),
   )
   if (info === null) {
-    if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is beside the weights of ${path}`)
+    if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is next to the weights of ${path}`)
     return undefined
   }
   for (const option of ['filter', 'rename'] as const)

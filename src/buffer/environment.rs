@@ -213,7 +213,7 @@ impl Environment {
 
     fn release(&self, reference: sys::napi_ref) {
         if !reference.is_null() {
-            // SAFETY: a reference of this environment, which lives. Whoever has it gives it up.
+            // SAFETY: a reference of this environment, which still exists. The caller owns it.
             unsafe { sys::napi_delete_reference(self.raw, reference) };
         }
     }

@@ -142,7 +142,7 @@ fn each_fault_is_named() {
 }
 
 #[test]
-fn what_is_not_a_whole_library_is_refused() {
+fn incomplete_libraries_are_refused() {
     for bytes in [&b""[..], b"a web page of a proxy", b"\x7fELF", &[0; 4096]] {
         assert!(reasons(X64, bytes).starts_with("not a library that can be read"), "{}", reasons(X64, bytes));
     }

@@ -1,5 +1,5 @@
 //! Prints the ms that libzstd takes on one thread, at level 3, for a file in pieces of 8 MiB: in memory, or with a second path from
-//! that file to this one, on the disk. What the benchmark of compression stands beside.
+//! that file to this one, on the disk. The benchmark of compression compares its figures with this.
 
 use std::fs::File;
 use std::io::{Read, Result, Write};

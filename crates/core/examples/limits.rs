@@ -1,4 +1,4 @@
-//! What this machine can do, in JSON: the bounds beside which `npm run bench` puts its figures. Bytes per second, medians.
+//! What this machine can do, in JSON: the limits with which `npm run bench` compares its figures. Bytes per second, medians.
 //!
 //! Usage: limits MODEL WEIGHTS [NAMES]: a large file that is in the page cache, and some MiB of weights to compress; of the bounds
 //! those that are named, by commas, or all. Usage: limits --first MODEL: the ms that reading a file into fresh memory takes in a process
@@ -65,17 +65,17 @@ fn pieces(source: &FileSource, total: usize) {
     });
 }
 
-/// Fills `to` on all cores, a part for each, in pieces: `work` reads `step` bytes of the source at a place, and has memory for them of its
-/// thread. A byte that is read becomes so many `times`.
+/// Fills `to` on all cores, a part for each, in pieces: `work` reads `step` bytes of the source at an offset, with a buffer of its
+/// thread for them. Each byte that is read becomes `times` bytes.
 fn refill(to: &mut [u8], times: usize, step: usize, work: impl Fn(usize, &mut [u8], &mut [u8]) + Sync) {
     let part = (to.len() / times).div_ceil(work::cores()).next_multiple_of(step);
     std::thread::scope(|scope| {
-        for (number, place) in to.chunks_mut(part * times).enumerate() {
+        for (number, part_of) in to.chunks_mut(part * times).enumerate() {
             let work = &work;
             scope.spawn(move || {
                 let mut own = vec![0; step];
-                for (at, place) in place.chunks_mut(step * times).enumerate() {
-                    work(number * part + at * step, place, &mut own);
+                for (at, piece) in part_of.chunks_mut(step * times).enumerate() {
+                    work(number * part + at * step, piece, &mut own);
                 }
             });
         }
@@ -241,16 +241,16 @@ fn of_files(rates: &mut Rates, model: &str) {
     }
     // Into memory that is there, in pages of the size that JavaScript's has: as it is, and as float32 where it is bfloat16.
     let total = total / 2;
-    let mut kept = vec![1; 2 * total];
-    let read = |at: usize, place: &mut [u8]| source.read_at(at as u64, place, Stop::never()).unwrap();
-    rates.add("refill", total, || refill(&mut kept[..total], 1, 8 * MIB, |at, place, _| read(at, place)));
-    let widen = |at: usize, place: &mut [u8], halves: &mut [u8]| {
-        let halves = &mut halves[..place.len() / 2];
+    let mut buffer = vec![1; 2 * total];
+    let read = |at: usize, piece: &mut [u8]| source.read_at(at as u64, piece, Stop::never()).unwrap();
+    rates.add("refill", total, || refill(&mut buffer[..total], 1, 8 * MIB, |at, piece, _| read(at, piece)));
+    let widen = |at: usize, piece: &mut [u8], halves: &mut [u8]| {
+        let halves = &mut halves[..piece.len() / 2];
         read(at, halves);
         // The bits of bfloat16 are the upper half of those of float32.
-        for (wide, half) in place.as_chunks_mut::<4>().0.iter_mut().zip(halves.as_chunks::<2>().0) {
+        for (wide, half) in piece.as_chunks_mut::<4>().0.iter_mut().zip(halves.as_chunks::<2>().0) {
             *wide = (u32::from(u16::from_le_bytes(*half)) << 16).to_le_bytes();
         }
     };
-    rates.add("widen", total, || refill(&mut kept, 2, 128 << 10, widen));
+    rates.add("widen", total, || refill(&mut buffer, 2, 128 << 10, widen));
 }

@@ -1,5 +1,5 @@
 //! Prints the ms that opening files takes without JavaScript: the index read, checked and put into a catalog. Medians of several turns, in
-//! JSON, in the order of the paths. What the rows of listing stand beside.
+//! JSON, in the order of the paths. The benchmark of listing compares its figures with this.
 //!
 //! With `--names` before the paths, which are of safetensors then: what a table of the names alone takes, with a record for each. No reader
 //! that refuses names that stand twice does with less, so this says how the machine's caches make large indexes slower.

@@ -187,15 +187,19 @@ impl Edit {
         Ok(())
     }
 
-    /// What stands behind the blobs of the changed file, from `offset` on, where the tensors of `added` are new. It was
-    /// read as an opening will read it.
+    /// Returns the bytes after the blobs of the changed file, which begin at `offset`; the tensors of `added` are new. They have been
+    /// parsed like those of a file that is opened.
     pub fn tail(&self, added: &Catalog, offset: u64) -> Result<Vec<u8>> {
         self.checked_tail(&self.old.spelling.changed(&self.old, &self.changes, added)?, offset)
     }
 
-    /// The same of a file whose blobs were moved, each to where `place(tensor, component)` says.
-    pub fn moved_tail(&self, offset: u64, place: impl Fn(usize, usize) -> Option<u64>) -> Result<Vec<u8>> {
-        self.checked_tail(&self.old.spelling.moved(&self.old, &place)?, offset)
+    /// Like [`Self::tail`], for a file whose blobs were moved to the offsets that `new_offset(tensor, component)` returns.
+    pub fn moved_tail(
+        &self,
+        offset: u64,
+        new_offset: impl Fn(usize, usize) -> Option<u64>,
+    ) -> Result<Vec<u8>> {
+        self.checked_tail(&self.old.spelling.moved(&self.old, &new_offset)?, offset)
     }
 
     fn checked_tail(&self, index: &[u8], offset: u64) -> Result<Vec<u8>> {

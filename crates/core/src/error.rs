@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Characters shown of a name, and of a whole message.
 pub const NAME: usize = 160;
 pub const MESSAGE: usize = 600;
-/// Characters of a message that lists several failures, and failures kept apart.
+/// Maximum characters of a message that lists several failures, and maximum failures stored individually.
 const LISTING: usize = 2 << 10;
 const LISTED: usize = 1000;
 
@@ -79,7 +79,7 @@ impl Code {
     }
 }
 
-/// What the operating system said, kept apart so that a host can rebuild its own kind of error.
+/// The error of the operating system, stored separately so that a host can create its own kind of error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Os {
     /// The raw error number, where there is one.
@@ -154,9 +154,9 @@ impl Error {
 
     /// A failed system call, in the system's words without Rust's number of it.
     pub fn io(syscall: &'static str, error: &std::io::Error) -> Self {
-        let said = error.to_string();
-        let said = said.rsplit_once(" (os error ").map_or(&*said, |(words, _)| words);
-        let mut made = Self::new(Code::Io, format!("{syscall}: {said}"));
+        let text = error.to_string();
+        let text = text.rsplit_once(" (os error ").map_or(&*text, |(words, _)| words);
+        let mut made = Self::new(Code::Io, format!("{syscall}: {text}"));
         made.0.os = Some(Os { errno: error.raw_os_error(), syscall });
         made.0.absent = error.kind() == std::io::ErrorKind::NotFound;
         made
@@ -192,7 +192,7 @@ impl Error {
         self
     }
 
-    /// Whether there is no such file, as the system, a server or code of the host said.
+    /// Whether there is no such file, as the system, a server or code of the host reported.
     pub fn is_absent(&self) -> bool {
         self.0.absent || matches!(self.0.status, Some(404 | 410))
     }
@@ -207,8 +207,8 @@ impl Error {
         self
     }
 
-    /// Several failures as one, of the first one's code: a text that lists them, and each of them apart. One alone
-    /// stays what it is.
+    /// Combines several failures into one error with the code of the first: its message lists them, and each is stored. A single
+    /// error is returned unchanged.
     pub fn all(what: &str, mut errors: Vec<Self>) -> Option<Self> {
         if errors.len() < 2 {
             return errors.pop();
@@ -230,14 +230,14 @@ impl Error {
         Some(made)
     }
 
-    /// Names the tensor, unless a deeper place already did.
+    /// Names the tensor, unless an inner call already did.
     #[must_use]
     pub fn tensor(mut self, name: &str) -> Self {
         self.0.tensor.get_or_insert_with(|| name.to_owned());
         self
     }
 
-    /// Names the component, unless a deeper place already did.
+    /// Names the component, unless an inner call already did.
     #[must_use]
     pub fn component(mut self, role: &str) -> Self {
         self.0.component.get_or_insert_with(|| role.to_owned());

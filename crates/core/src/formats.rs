@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_endings_and_dialects_stand_once() {
+    fn names_extensions_and_dialects_are_unique() {
         let mut seen = HashSet::new();
         for format in CORE {
             assert!(seen.insert(format.name), "{}", format.name);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_is_written_has_one_usual_version() {
+    fn a_format_that_can_be_written_has_one_default_version() {
         for format in CORE.iter().filter(|format| !format.writes.is_empty()) {
             assert_eq!(format.writes.iter().filter(|writing| writing.usual).count(), 1, "{}", format.name);
             assert!(format.writes.iter().all(|writing| writing.format == format.name), "{}", format.name);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endings_of_the_first_table_come_first() {
+    fn the_extensions_of_the_first_table_come_first() {
         let other = Formats::of(&[&[], CORE]);
         for ending in Formats::default().endings() {
             assert!(Formats::default().comes_first(ending), "{ending}");

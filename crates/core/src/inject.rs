@@ -1,10 +1,10 @@
 //! Panics on demand, to try what becomes of them. An ordinary build has none of it.
 #![forbid(unsafe_code)]
 
-/// Panics where the environment's `ZTENSOR_PANIC` names `place`.
+/// Panics where the environment's `ZTENSOR_PANIC` names `point`.
 #[cfg(feature = "fault-injection")]
-pub fn panic_at(place: &str) {
-    assert!(std::env::var("ZTENSOR_PANIC").as_deref() != Ok(place), "injected into {place}");
+pub fn panic_at(point: &str) {
+    assert!(std::env::var("ZTENSOR_PANIC").as_deref() != Ok(point), "injected into {point}");
 }
 
 #[cfg(not(feature = "fault-injection"))]

@@ -1,4 +1,4 @@
-//! Every bound on what a file may make us do, in one place. Options raise them.
+//! All limits on the resources that a file can use. Options raise them.
 #![forbid(unsafe_code)]
 
 use crate::checked::exact;
@@ -81,7 +81,7 @@ pub const FILE_NAME_BYTES: usize = 255;
 pub const VALUE_DEPTH: usize = 128;
 /// Nested values in a part of a safetensors header that is skipped: `serde_json`'s own bound.
 pub const JSON_DEPTH: u32 = 128;
-/// Warnings kept one by one; past that a last one says that there were more.
+/// Maximum warnings stored individually; a last one says that there were more.
 pub const WARNINGS: usize = 1000;
 /// Bytes of all listed warnings: names come from the file.
 pub const WARNING_BYTES: usize = 4 << 20;
@@ -93,7 +93,7 @@ pub const TEXT_BYTES: u64 = 256 << 20;
 pub const COMPONENTS: usize = 4096;
 /// zstd windows above 2^27 (128 MiB) are refused, as libzstd's own streaming decoder does.
 pub const ZSTD_WINDOW_LOG: u32 = 27;
-/// Tensors that room is made for before they are read: 160 MB of addresses, none of it touched.
+/// Maximum tensors that memory is reserved for before they are read: 160 MB of addresses, none of it touched.
 pub const RESERVED: usize = 1 << 20;
 /// How many times what their files hold tensors may decode to together, beyond what one component may: compression of real
 /// data gives two or three, and what stands in a file once may be named by a few tensors.

@@ -224,9 +224,9 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     }
     let total = catalog.iter().flat_map(Tensor::components).map(Component::stored_length);
     let total = total.fold(0, u64::saturating_add);
-    if let Some(said) = map.total_size.filter(|&said| said != total && unlisted == 0) {
+    if let Some(stated) = map.total_size.filter(|&stated| stated != total && unlisted == 0) {
         let message =
-            format!("the index states a total of {said} bytes (total_size), but the tensors have {total}");
+            format!("the index states a total of {stated} bytes (total_size), but the tensors have {total}");
         warn(&mut catalog, "ZT_WARN_TOTAL_SIZE", message);
     }
     if unlisted > 0 {

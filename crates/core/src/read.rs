@@ -350,7 +350,7 @@ impl<'a> Reading<'a> {
             return Ok(output);
         }
         let threads = parallel::threads(source, offset, length);
-        let near = Aim::CUT.on(source.costs());
+        let near = Aim::SLICED.on(source.costs());
         slice.each_part(threads, &mut output, |part, out| {
             let (mut out, mut block) = (out, Vec::new());
             part.for_each_span(near, &mut |part| {

@@ -240,7 +240,7 @@ impl AtomicFile {
         let folder = Folder::of(&self.target)?;
         self.put_on_disk()?;
         let guard = still()?;
-        self.place()?;
+        self.rename_into_place()?;
         drop(guard);
         Ok(folder.sync_behind(&self.target))
     }
@@ -270,7 +270,7 @@ impl AtomicFile {
     }
 
     /// Renames the file into place atomically.
-    fn place(&mut self) -> Result<()> {
+    fn rename_into_place(&mut self) -> Result<()> {
         if !self.is_fresh() && self.overwrite {
             return self.replace();
         }
@@ -487,7 +487,7 @@ mod tests {
                         while waiting.load(Ordering::SeqCst) > 0 {
                             std::hint::spin_loop();
                         }
-                        file.place().unwrap();
+                        file.rename_into_place().unwrap();
                     });
                 }
             });

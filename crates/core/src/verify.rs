@@ -37,7 +37,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Counts a failure, and lists it where there is room.
+    /// Counts a failure, and lists it if the list is not full.
     pub fn fail(&mut self, error: Error) {
         self.failed += 1;
         let bytes = error.tensor_name().map_or(0, str::len)

@@ -225,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn helpers_have_ended_with_all_they_kept_when_the_call_returns() {
+    fn thread_locals_of_helpers_are_dropped_when_the_call_returns() {
         static ENDED: AtomicUsize = AtomicUsize::new(0);
-        struct Kept;
-        impl Drop for Kept {
+        struct Local;
+        impl Drop for Local {
             fn drop(&mut self) {
                 // A caller that did not wait would return first.
                 for _ in 0..1000 {
@@ -237,13 +237,13 @@ mod tests {
                 ENDED.fetch_add(1, Ordering::Relaxed);
             }
         }
-        thread_local!(static KEPT: Kept = const { Kept });
+        thread_local!(static LOCAL: Local = const { Local });
         let both = Barrier::new(2);
         let caller = thread::current().id();
         for_each_on(2, 2, |_| {
             both.wait();
             if thread::current().id() != caller {
-                KEPT.with(|_| ());
+                LOCAL.with(|_| ());
             }
         });
         assert_eq!(ENDED.load(Ordering::Relaxed), 1);

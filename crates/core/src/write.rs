@@ -123,11 +123,11 @@ pub struct Writer {
     /// The uncompressed bytes of all gathered blobs. They have no offset in the file when they are gathered.
     unplaced: u64,
     /// The memory of the previous tensor, for reuse: allocations took a third of the time of adding a small tensor.
-    spare: Option<Box<Open>>,
+    reusable: Option<Box<Open>>,
     /// The edit of an existing file, if the writer appends to one.
     edit: Option<Edit>,
-    /// The plan of the file, if its index was laid out before the data.
-    laid: Option<Box<Planned>>,
+    /// The plan of the file, if its index was planned out before the data.
+    planned: Option<Box<Planned>>,
     /// The blobs already in the file, for the canonical form.
     contents: Contents,
 }
@@ -228,9 +228,9 @@ impl Writer {
             open: None,
             gathering,
             unplaced: 0,
-            spare: None,
+            reusable: None,
             edit: None,
-            laid: None,
+            planned: None,
             contents: Contents::default(),
         }
     }

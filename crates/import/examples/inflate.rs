@@ -32,14 +32,14 @@ fn main() {
     let bytes = std::fs::read(std::env::args().nth(1).expect("a path")).unwrap();
     let members = members(&bytes);
     let largest = members.iter().map(|&(_, plain)| plain).max().unwrap();
-    let mut rooms = vec![vec![0; largest]; cores()];
+    let mut slots = vec![vec![0; largest]; cores()];
     let times = (0..5).map(|_| {
         let (start, next) = (Instant::now(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            for room in &mut rooms {
+            for slot in &mut slots {
                 scope.spawn(|| {
                     while let Some((stored, plain)) = members.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        deflate::decode_into(stored, false, &mut room[..*plain], Stop::never(), |_| ())
+                        deflate::decode_into(stored, false, &mut slot[..*plain], Stop::never(), |_| ())
                             .unwrap();
                     }
                 });

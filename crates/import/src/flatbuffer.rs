@@ -317,7 +317,7 @@ mod tests {
     ];
 
     #[test]
-    fn fields_that_are_there_and_not() {
+    fn present_and_absent_fields() {
         let mut flat = Flat::of_bytes(SMALL.to_vec(), 0, Stop::never());
         let root = flat.root().unwrap();
         assert_eq!(flat.i16(root, 0).unwrap(), 7);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_bounded() {
+    fn inspections_are_limited() {
         let mut flat = Flat::of_bytes(SMALL.to_vec(), 0, Stop::never());
         let mut looks = std::iter::repeat_with(|| flat.root()).take(10_000);
         assert_eq!(looks.find_map(Result::err).unwrap().code(), Code::Limit);

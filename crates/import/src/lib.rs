@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_endings_stand_once_in_all_tables() {
+    fn names_and_extensions_are_unique_across_tables() {
         let all = Formats::of(&[ztensor_core::formats::CORE, IMPORT]);
         let mut seen = HashSet::new();
         assert!(all.iter().all(|format| seen.insert(format.name) && !format.endings.is_empty()));

@@ -260,7 +260,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_off_is_told_so(value in values(3), part in 0.0..1.0_f64) {
+        fn truncated_values_are_detected(value in values(3), part in 0.0..1.0_f64) {
             let mut bytes = Vec::new();
             rmpv::encode::write_value(&mut bytes, &value).unwrap();
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_beyond_what_follows_are_refused() {
+    fn lengths_beyond_the_data_are_refused() {
         let cases: [(&[u8], Code); 5] = [
             (&[0xc1], Code::BadIndex),
             (&[0xdf, 0xff, 0xff, 0xff, 0xff, 0], Code::Truncated),

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn invalid_fields_are_refused() {
         for bytes in [&[0x00, 1][..], &[0x0b, 1], &[0x0c], &[0x0e, 1], &[0x0f, 1], &[0xff; 12]] {
             assert_eq!(fields(bytes).unwrap_err().code(), Code::BadIndex, "{bytes:?}");
         }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_passed_over() {
+    fn groups_are_skipped() {
         // Group 1 with a number, a string and group 2 in it; then a number.
         let bytes = [0x0b, 0x08, 1, 0x12, 1, b'a', 0x13, 0x14, 0x0c, 0x08, 7];
         assert_eq!(fields(&bytes).unwrap(), [(1, Value::Group), (1, Value::Varint(7))]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_is_bounded_and_what_is_passed_over_is_not() {
+    fn inspected_bytes_are_limited_and_skipped_bytes_are_not() {
         let mut bytes = vec![0x12, 0x80, 0x80, 0x40];
         bytes.resize(4 + (1 << 20), 0);
         bytes.extend([0x08, 1]);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_jump_reads_little_and_what_is_looked_at_is_bounded() {
+    fn a_skip_reads_little_and_inspected_data_is_limited() {
         let bytes = vec![7; 1 << 20];
         let (source, stop) = (&bytes[..], Stop::default());
         let mut window = Window::new(&source, &stop, 6);

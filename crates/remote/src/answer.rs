@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_told_by_its_type_and_its_first_byte() {
+    fn a_web_page_is_detected_by_its_type_and_first_byte() {
         assert!(is_page("text/html", b"\n <!doctype html>"));
         assert!(is_page("text/html", b"\xef\xbb\xbf<html>"));
         assert!(!is_page("text/html", b"\x10\0\0\0\0\0\0\0{"));

@@ -245,7 +245,7 @@ mod tests {
 
     /// A redirect may not reach a forbidden address even if the name resolves to it only later.
     #[test]
-    fn a_guarded_hop_connects_to_public_addresses_alone() {
+    fn a_guarded_hop_connects_only_to_public_addresses() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://localhost:{}/m", listener.local_addr().unwrap().port());
         let options = Options { retries: 0, environment: Some(HashMap::new()), ..Options::default() };

@@ -223,9 +223,9 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
         }
         let headers = answer.response.headers().clone();
         answer::check_coding(&target.path, &headers)?;
-        let (said, mut bytes) = (answer.response.content_length(), Vec::new());
+        let (stated, mut bytes) = (answer.response.content_length(), Vec::new());
         let long = || errors::about(&target.path, format!("the response of the hub exceeds {ANSWER} bytes"));
-        if said.is_some_and(|said| said > ANSWER as u64) {
+        if stated.is_some_and(|stated| stated > ANSWER as u64) {
             return Err(long().into());
         }
         let most = client.options.timeout.saturating_mul(answer::WHOLE);
@@ -243,7 +243,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
             )
         };
         timeout(most, read).await.map_err(|_| slow())??;
-        if said.is_some_and(|said| said != bytes.len() as u64) {
+        if stated.is_some_and(|stated| stated != bytes.len() as u64) {
             return Err(Failure::passing(errors::about(&target.path, "the response of the hub ended early")));
         }
         if answer::is_page(&media_type(&headers), &bytes) {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_a_hub_is_refused() {
+    fn responses_not_in_the_format_of_a_hub_are_refused() {
         for body in ["", "[]", "{}", r#"{"sha":"main"}"#, r#"{"sha":7}"#, r#"{"sha":"../../x"}"#, "{\"sha\":"]
         {
             assert_eq!(parse(body).err().map(|error| error.code()), Some(Code::BadIndex), "{body}");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_go_on_at_the_hub_alone() {
+    fn later_pages_of_a_list_must_be_at_the_hub() {
         let url = Url::parse("https://hub/api/models/o/r/tree/x").unwrap();
         let next = |link: &str| match next(&url, &HeaderMap::from_iter([(LINK, link.parse().unwrap())])) {
             Next::Page(url) => String::from(url),

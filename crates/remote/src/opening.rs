@@ -89,7 +89,7 @@ async fn first_part(
         sent => return Err(range::other_range(path, wanted(FIRST), sent).into()),
     };
     let length = FIRST.min(total);
-    if answer.response.content_length().is_some_and(|said| said > length) {
+    if answer.response.content_length().is_some_and(|stated| stated > length) {
         return Err(answer::too_long(path));
     }
     let mut head = Vec::new();
@@ -114,15 +114,15 @@ async fn whole(
         );
         Failure::Final(Error::new(Code::Limit, message).file(std::path::Path::new(path)))
     };
-    let said = answer.response.content_length();
-    if let Some(length) = said.filter(|&length| length > most) {
+    let stated = answer.response.content_length();
+    if let Some(length) = stated.filter(|&length| length > most) {
         // A web page is detected only by its headers here, because its bytes are not read.
         let page = media == "text/html" && answer.response.headers().contains_key(CONTENT_TYPE);
         return Err(if page { errors::page(path).into() } else { limit(&format!("{length} bytes")) });
     }
     let mut bytes = Vec::new();
     gather(client, path, answer, &mut bytes, most, &|| limit("more bytes")).await?;
-    if said.is_some_and(|said| said != bytes.len() as u64) {
+    if stated.is_some_and(|stated| stated != bytes.len() as u64) {
         return Err(Failure::passing(errors::about(path, "the response of the server ended early")));
     }
     let length = bytes.len() as u64;

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_lead_to_servers_alone_and_end() {
+    fn redirects_lead_only_to_servers_and_are_limited() {
         let target = target("https://h/x?signature=secret", false);
         let first = Hop::first(&target);
         let refused = [
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_may_hold_name_and_password() {
+    fn a_url_can_contain_a_user_and_a_password() {
         let target = target("https://na%40me:pass%3Aword@h/x", false);
         assert_eq!(target.url.as_str(), "https://h/x");
         assert!(target.credentials.identifies());

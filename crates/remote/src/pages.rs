@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_ends_at_the_last_page_that_is_looked_at() {
+    fn a_list_ends_at_the_maximum_number_of_pages() {
         let options = Options::default();
         let mut list = pages(&options);
         for page in 1..6 {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_without_anything_new_are_few_and_none_comes_again() {
+    fn repeated_pages_and_too_many_empty_pages_are_errors() {
         let options = Options::default();
         let mut list = pages(&options);
         for (token, grew) in [("a", false), ("b", false), ("c", true), ("d", false), ("e", false)] {

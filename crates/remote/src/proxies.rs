@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_name_the_urls_that_go_by_a_proxy() {
+    fn environment_variables_select_the_urls_that_use_a_proxy() {
         type Case = (&'static [(&'static str, &'static str)], bool, bool);
         let (http, https) = ("http://a.example/x", "https://b.example/x");
         let cases: [Case; 10] = [

@@ -159,7 +159,7 @@ impl Opened {
             held => return Err(other_range(path, wanted, held).into()),
         }
         let length = last - first + 1;
-        if answer.response.content_length().is_some_and(|said| said > length) {
+        if answer.response.content_length().is_some_and(|stated| stated > length) {
             return Err(answer::too_long(path));
         }
         Ok(())

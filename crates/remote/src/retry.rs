@@ -63,17 +63,17 @@ fn gave_up(error: Error, retried: u32) -> Error {
     if retried == 0 || error.os().is_some() {
         return error;
     }
-    let said = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
-    said_of(said, &error)
+    let made = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
+    with_context_of(made, &error)
 }
 
 fn asks_too_much(error: &Error, after: Duration) -> Error {
     let message = format!("{}; it asks for a retry after {} s", error.message(), after.as_secs());
-    said_of(Error::new(error.code(), message), error)
+    with_context_of(Error::new(error.code(), message), error)
 }
 
 /// Replaces the message of an error and retains its path and status.
-fn said_of(made: Error, from: &Error) -> Error {
+fn with_context_of(made: Error, from: &Error) -> Error {
     let made = made.answered(from.status());
     match from.path() {
         Some(path) => made.file(path),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_and_are_bounded() {
+    fn retry_delays_increase_up_to_a_limit() {
         for (retried, most) in [(0, 200), (1, 400), (4, 3200), (6, 10_000), (40, 10_000)] {
             for _ in 0..100 {
                 let wait = backoff(Duration::from_millis(200), retried);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_seconds_or_a_date() {
+    fn retry_after_is_seconds_or_a_date() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         let cases = [
             ("0", Some(0)),

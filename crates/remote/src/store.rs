@@ -724,7 +724,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_clients_are_not_shown() {
+    fn internal_messages_of_clients_are_not_shown() {
         for (text, reason) in [
             (
                 "Generic S3 error: Error performing GET http://h/k in 5ms - HTTP error: sent nothing",
@@ -753,7 +753,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_name_no_bucket_are_refused() {
+    fn urls_without_a_bucket_are_refused() {
         for url in ["s3://", "s3:///key", "s3://a b/key", "s3://user:pw@host/key"] {
             let error = filesystem("s3", url, &Options::default()).err().unwrap();
             assert_eq!(error.code(), Code::InvalidArg, "{url}");

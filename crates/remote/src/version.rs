@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_version_is_demanded_its_own_way() {
+    fn each_kind_of_version_has_its_own_condition() {
         for (tag, modified, name, value) in [
             ("\"a\"", MONDAY, Some(IF_MATCH), "\"a\""),
             ("W/\"a\"", MONDAY, Some(IF_UNMODIFIED_SINCE), MONDAY),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_of_a_version_if_what_both_say_agrees() {
+    fn a_response_matches_a_version_if_all_common_fields_agree() {
         for (first, then, same) in [
             (("\"a\"", MONDAY), ("\"a\"", MONDAY), true),
             (("\"a\"", MONDAY), ("\"a\"", SUNDAY), true),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_strong_tags_and_dates_are_sure() {
+    fn only_strong_tags_and_dates_identify_a_version() {
         let sure = |tag: &str, modified: &str| Version::of(&headers(tag, modified)).sure();
         assert_eq!(sure("\"a\"", MONDAY).unwrap(), b"tag \"a\"");
         assert_eq!(sure("W/\"a\"", MONDAY).unwrap(), format!("date {MONDAY}").as_bytes());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beside_a_file_stand_for_themselves() {
+    fn names_of_siblings_are_percent_encoded() {
         let (web, path) = web("https://h:8443/a%20b/x%2Fy.json?signature=s");
         assert_eq!(path, Path::new("https://h:8443/a%20b/x%2Fy.json"));
         assert_eq!(

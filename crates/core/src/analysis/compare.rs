@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerances_forgive_and_are_still_measured() {
+    fn differences_within_the_tolerance_are_still_measured() {
         let wide = Tolerance { absolute: 0.5, relative: 0.0 };
         let found = of(&[1.0, 2.0], &[1.5, 2.625], wide);
         assert_eq!((found.differing, found.max_absolute), (1, 0.625));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_numbers_are_apart_by_what_can_be_said() {
+    fn differences_of_the_largest_numbers_saturate() {
         let relative = |relative| Tolerance { absolute: 0.0, relative };
         let (a, b) = ([f64::MAX, 1e308], [-f64::MAX, -1e308]);
         let found = of(&a, &b, relative(1.99));

@@ -56,10 +56,10 @@ impl Drop for Decompressor {
 /// Returns whether `input`, bare or in a zlib stream, consists of exactly one stream and fills `output` completely. Otherwise the content
 /// of `output` is unspecified.
 pub fn decodes(input: &[u8], zlib: bool, output: &mut [u8]) -> bool {
-    thread_local!(static KEPT: Cell<Option<Decompressor>> = const { Cell::new(None) });
-    let Some(mut decompressor) = KEPT.take().or_else(Decompressor::new) else { return false };
+    thread_local!(static REUSED: Cell<Option<Decompressor>> = const { Cell::new(None) });
+    let Some(mut decompressor) = REUSED.take().or_else(Decompressor::new) else { return false };
     let decoded = decompressor.decode(input, zlib, output);
-    KEPT.set(Some(decompressor));
+    REUSED.set(Some(decompressor));
     decoded == Some((input.len(), output.len()))
 }
 

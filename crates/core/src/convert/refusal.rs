@@ -168,11 +168,11 @@ fn dequantized(
     if casts.scaling(tensor).is_none() {
         dequantize::check(tensor)?;
     }
-    let kept = casts.attributes(tensor);
-    if kept.is_some() && !format.tensor_attributes {
+    let remaining = casts.attributes(tensor);
+    if remaining.is_some() && !format.tensor_attributes {
         return Err(no_attributes(format));
     }
-    let (role, attributes) = (catalog.label(Label::DATA), kept.as_deref());
+    let (role, attributes) = (catalog.label(Label::DATA), remaining.as_deref());
     let announced =
         Announced { name, shape: tensor.shape(), layout: "dense", attributes, roles: &[role], canonical };
     (format.check_announced)(&announced)?;
@@ -242,7 +242,7 @@ fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result
         let (dtype, length) = match part.dtype {
             Some(own) if sparse && part.role != Label::VALUES && tensor.is_own(part) => {
                 let (elements, index) =
-                    (length / own.element_bytes() as u64, IndexTypes::Kept.dtype(format, &all, own));
+                    (length / own.element_bytes() as u64, IndexTypes::Source.dtype(format, &all, own));
                 (Some(index), bytes_of(elements, index.bits())?)
             }
             own => (dtype, cast_length(own, dtype, length).ok()?),

@@ -75,7 +75,7 @@ pub fn copy(
     let sparse = read(reading, tensor, format, &|| writer.spool())?;
     let target = casts.target(tensor, sparse.values().dtype());
     let arranged =
-        sparse.map_values(|values| CastArray::of(values, target)).arranged(format, IndexTypes::Kept);
+        sparse.map_values(|values| CastArray::of(values, target)).arranged(format, IndexTypes::Source);
     let mut components = arranged.components();
     components.extend(spec.components);
     writer.begin(Spec { components: &components, ..spec })?;

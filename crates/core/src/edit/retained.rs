@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_tensor_that_stays_are_kept() {
+    fn bytes_of_a_remaining_tensor_are_retained() {
         // Each overlaps the next.
         let tensors = [(100, 50), (120, 50), (160, 10)];
         assert_eq!(after(&tensors, &[1], 200), [100..200]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_move_by_the_bytes_before_them_that_are_gone() {
+    fn offsets_decrease_by_the_removed_bytes_before_them() {
         let retained = RetainedData::new(vec![100..132, 164..200]);
         assert_eq!(retained.length(), 68);
         for (old, new) in [(100, 0), (131, 31), (132, 32), (164, 32), (199, 67), (200, 68)] {

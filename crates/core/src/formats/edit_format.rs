@@ -50,7 +50,7 @@ pub struct Changes {
 }
 
 /// Returns the new offset of a component, given the ordinal of its tensor in the catalog and its index in the tensor.
-pub type Place<'p> = &'p dyn Fn(usize, usize) -> Option<u64>;
+pub type NewOffset<'p> = &'p dyn Fn(usize, usize) -> Option<u64>;
 
 /// How a version changes an index and ends a file with it.
 pub trait EditFormat: Sync {
@@ -74,7 +74,7 @@ pub trait EditFormat: Sync {
 
     /// Returns the index after each blob has moved to its new offset. Fails with `ZT_UNSUPPORTED_VERSION` if the index
     /// has an unknown key, which might contain an offset too.
-    fn moved(&self, old: &Editable, place: Place<'_>) -> Result<Vec<u8>>;
+    fn moved(&self, old: &Editable, offset: NewOffset<'_>) -> Result<Vec<u8>>;
 
     /// Returns the bytes after blobs that end at `end`, in a file that aligns them to `alignment`. Parses the index
     /// like a reader to check it.

@@ -18,12 +18,17 @@ pub struct Input<'i> {
     pub limits: &'i Limits,
     /// Stops the reading.
     pub stop: &'i Stop,
-    beside: &'i dyn Siblings,
+    siblings: &'i dyn Siblings,
 }
 
 impl<'i> Input<'i> {
-    pub fn new(source: &'i dyn ReadAt, limits: &'i Limits, stop: &'i Stop, beside: &'i dyn Siblings) -> Self {
-        Self { source, limits, stop, beside }
+    pub fn new(
+        source: &'i dyn ReadAt,
+        limits: &'i Limits,
+        stop: &'i Stop,
+        siblings: &'i dyn Siblings,
+    ) -> Self {
+        Self { source, limits, stop, siblings }
     }
 
     /// Creates the input of a file without other files in its folder.
@@ -54,28 +59,28 @@ impl<'i> Input<'i> {
     /// Returns the name of the file; `None` if it is unknown, as for a file in memory. It does not determine the format: it is for sets
     /// whose files refer to each other by name.
     pub fn name(&self) -> Option<&str> {
-        self.beside.name()
+        self.siblings.name()
     }
 
     /// Like [`Self::name`], for a file whose data is in other files: also if the caller named it together with others of its format.
     pub fn own_name(&self) -> Option<&str> {
-        self.beside.own_name()
+        self.siblings.own_name()
     }
 
     /// Finds a file of raw data by its path relative to this file, like [`Siblings::find`]. Links may not lead out of the folder. A
     /// catalog has such files or a table of shards ([`Catalog::shards`](crate::model::Catalog)), never both.
     pub fn sibling(&self, path: &str) -> Result<Neighbor> {
-        self.beside.find(path, Links::Inside)
+        self.siblings.find(path, Links::Inside)
     }
 
     /// Finds a file of the same format by its path relative to this file. Links may lead anywhere, because such a file identifies itself.
     pub fn part(&self, path: &str) -> Result<Neighbor> {
-        self.beside.find(path, Links::Anywhere)
+        self.siblings.find(path, Links::Anywhere)
     }
 
     /// Returns the bytes of a file that `sibling` or `part` found.
     pub fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>> {
-        self.beside.open(file)
+        self.siblings.open(file)
     }
 }
 

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_given_to_the_parser() {
+    fn bytes_read_for_detection_are_passed_to_the_parser() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let source = Watched(&bytes, Mutex::default());
         let probe = Probe::new(&source, Stop::never());

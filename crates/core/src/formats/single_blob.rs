@@ -14,7 +14,7 @@ pub fn csr(rows: u64, width: u64) -> Result<[Counted; 3]> {
     let pointers = rows.checked_add(1).and_then(|count| count.checked_mul(INDEX)).ok_or_else(|| {
         Error::new(Code::BadSparse, format!("no blob can hold the row pointers of {rows} rows"))
     })?;
-    let array = |place| Counted { fixed: pointers, entry: INDEX + width, place };
+    let array = |location| Counted { fixed: pointers, entry: INDEX + width, location };
     let run = |start, start_each, length, length_each| {
         array(ArrayLocation::Run { start, start_each, length, length_each })
     };
@@ -26,7 +26,7 @@ pub fn coo(rank: u64, width: u64) -> [Counted; 2] {
     let array = |start, fields, width_of| Counted {
         fixed: 0,
         entry: rank * INDEX + width,
-        place: ArrayLocation::Fields { start, fields, width: width_of },
+        location: ArrayLocation::Fields { start, fields, width: width_of },
     };
     [array(rank * INDEX, 1, width), array(0, rank, INDEX)]
 }

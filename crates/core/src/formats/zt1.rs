@@ -88,7 +88,7 @@ fn parse_root(
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     let mut version: Option<String> = None;
     let mut has_tensors = false;
-    let mut place = Parser {
+    let mut parser = Parser {
         index: offset,
         total,
         generation,
@@ -104,7 +104,7 @@ fn parse_root(
         .fields("the manifest", |reader, key| {
             if key == generation.tensors {
                 has_tensors = true;
-                return reader.names("the map of tensors", |reader, name| place.tensor(reader, name));
+                return reader.names("the map of tensors", |reader, name| parser.tensor(reader, name));
             }
             if Some(key) == generation.foreign {
                 let message = format!(
@@ -114,8 +114,8 @@ fn parse_root(
             }
             match key {
                 "version" => version = Some(reader.text("version")?.into_owned()),
-                "generator" if !reader.null() => place.builder.set_generator(reader.text("generator")?),
-                "attributes" if !reader.null() => place.builder.set_attributes(read_attributes(reader)?),
+                "generator" if !reader.null() => parser.builder.set_generator(reader.text("generator")?),
+                "attributes" if !reader.null() => parser.builder.set_attributes(read_attributes(reader)?),
                 "generator" | "attributes" => {}
                 _ => reader.skip()?,
             }
@@ -230,7 +230,7 @@ impl<'b> Parser<'_, 'b> {
     }
 
     fn entry(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
-        if let Some(Again { dtype }) = self.alike(reader) {
+        if let Some(Again { dtype }) = self.repeated(reader) {
             return self.add(name, Layout::Dense, dtype, None);
         }
         self.draft.begin(reader);

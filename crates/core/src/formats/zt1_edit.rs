@@ -4,7 +4,7 @@
 
 use ciborium::Value;
 
-use super::edit_format::{Changes, EditFormat, Editable, Place};
+use super::edit_format::{Changes, EditFormat, Editable, NewOffset};
 use super::zt::{self, MAGIC_1};
 use super::zt1::{self, Generation, recorded};
 use super::zt1_encode::{self, Spelling};
@@ -87,9 +87,9 @@ impl EditFormat for Spelling {
         Ok(manifest.finish())
     }
 
-    fn moved(&self, old: &Editable, place: Place<'_>) -> Result<Vec<u8>> {
+    fn moved(&self, old: &Editable, offset: NewOffset<'_>) -> Result<Vec<u8>> {
         let mut manifest = Manifest::read(&old.index.bytes, *self)?;
-        manifest.move_blobs(place)?;
+        manifest.move_blobs(offset)?;
         Ok(manifest.finish())
     }
 
@@ -147,11 +147,11 @@ impl<'a> Manifest<'a> {
 
     /// Sets the offset of each component to `offset(tensor, component)`, given their ordinals in the catalog. Fails
     /// with `ZT_UNSUPPORTED_VERSION` if the manifest has an unknown key, which might contain an offset too.
-    fn move_blobs(&mut self, offset: Place<'_>) -> Result<()> {
+    fn move_blobs(&mut self, offset: NewOffset<'_>) -> Result<()> {
         known(&self.root, &["version", "generator", "attributes", self.key])?;
         for (ordinal, tensor) in self.tensors.iter_mut().enumerate() {
-            let place = |component| offset(ordinal, component);
-            let moved = moved_tensor(&tensor.value, place)
+            let new_offset = |component| offset(ordinal, component);
+            let moved = moved_tensor(&tensor.value, new_offset)
                 .map_err(|error| tensor.name().map_or(error.clone(), |name| error.tensor(&name)))?;
             tensor.value = moved.into();
         }

@@ -79,13 +79,13 @@ impl<'a> Accumulator<'a> {
             | DType::Float8E5M2
             | DType::Float8E4M3Fnuz
             | DType::Float8E5M2Fnuz
-            | DType::Float8E8M0Fnu => self.place(first, positions, |values, from, out, to| {
+            | DType::Float8E8M0Fnu => self.copy_once(first, positions, |values, from, out, to| {
                 *out.get_mut(usize::try_from(to).ok()?)? = *values.get(usize::try_from(from).ok()?)?;
                 Some(())
             }),
             DType::Float6E2M3Fn | DType::Float6E3M2Fn | DType::Float4E2M1Fn => {
                 let bits = self.dtype.bits();
-                self.place(first, positions, |values, from, out, to| {
+                self.copy_once(first, positions, |values, from, out, to| {
                     packed::set(out, to, bits, packed::get(values, from, bits)?)
                 })
             }
@@ -114,7 +114,7 @@ impl<'a> Accumulator<'a> {
     }
 
     /// Writes each element once. `copy` copies the value at its second argument to the element at its fourth.
-    fn place(
+    fn copy_once(
         &mut self,
         first: usize,
         positions: &[u64],
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_value_keeps_its_bits() {
+    fn a_single_value_keeps_its_bits() {
         let cases = [
             (DType::Float32, vec![0, 0, 0, 0x80]),
             (DType::Float32, vec![1, 0, 0x80, 0x7f]),

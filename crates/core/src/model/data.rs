@@ -106,7 +106,7 @@ pub type ReadIndex<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 /// The index of a grid, implemented by its format.
 pub trait Chunks: Send + Sync {
     /// Returns the chunk at a position, in chunks from the beginning of each dimension; `None` if it was never written.
-    fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>>;
+    fn find(&self, read: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>>;
 
     /// Returns the positions of the written chunks between two positions, both inclusive; `None` if querying each is as good. For a
     /// sparsely written array they are few.
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_that_is_not_there_takes_no_memory_for_an_element() {
+    fn missing_data_takes_no_memory_for_elements() {
         let error = Error::new(Code::Truncated, "it is not there");
         for data in [Data::refused(0, &[1], u64::MAX, error), Data::short_slice(0, &[1], u64::MAX, 8, 100)] {
             assert!(matches!(data, Data::Grid(_, grid) if grid.fill.is_empty() && grid.width == u64::MAX));

@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sure_is_so(
+        fn known_disjoint_blobs_do_not_overlap(
             ranges in prop::collection::vec((0..3_u32, 0..400_u64, 0..9_u64, 0..70_u64), 0..40),
             step in prop::sample::select(vec![1_u64, 64, 4096]),
             other in (0..3_u32, 0..400_u64, 0..9_u64),

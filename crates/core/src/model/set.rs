@@ -51,8 +51,8 @@ pub fn check(parts: &[(&str, SetPart)], tensors: u64) -> Result<()> {
         return Err(incomplete(first.count, missing, &list));
     }
     for &(name, part) in parts {
-        if let Some(said) = part.tensors.filter(|&said| said != tensors) {
-            let message = format!("{name:?} states a set of {said} tensors, but the files have {tensors}");
+        if let Some(stated) = part.tensors.filter(|&stated| stated != tensors) {
+            let message = format!("{name:?} states a set of {stated} tensors, but the files have {tensors}");
             return contradiction(message);
         }
     }
@@ -90,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_complete_and_of_one_mind() {
-        let said = |parts: &[SetPart]| {
+    fn a_set_is_complete_and_consistent() {
+        let checked = |parts: &[SetPart]| {
             let names: Vec<_> = (0..parts.len())
                 .map(|at| format!("dir-00009-of-00009/m-{:05}-of-00003.gguf", at + 1))
                 .collect();
@@ -99,9 +99,9 @@ mod tests {
             check(&all, 7).map_err(|error| (error.code(), error.message().to_owned()))
         };
         let all = [part(0, 3, Some(7)), part(1, 3, None), part(2, 3, Some(7))];
-        assert_eq!(said(&all), Ok(()));
-        assert_eq!(said(&[]), Ok(()));
-        let (code, message) = said(&all[..1]).unwrap_err();
+        assert_eq!(checked(&all), Ok(()));
+        assert_eq!(checked(&[]), Ok(()));
+        let (code, message) = checked(&all[..1]).unwrap_err();
         assert_eq!(code, Code::Incomplete);
         assert!(
             message.contains(
@@ -114,9 +114,9 @@ mod tests {
             [part(0, 3, None), part(0, 3, None), part(2, 3, None)],
             [part(0, 3, None), part(1, 3, Some(8)), part(2, 3, None)],
         ] {
-            assert_eq!(said(&contradicting).unwrap_err().0, Code::BadIndex, "{contradicting:?}");
+            assert_eq!(checked(&contradicting).unwrap_err().0, Code::BadIndex, "{contradicting:?}");
         }
-        let huge = said(&[part(0, u64::MAX, None)]).unwrap_err();
+        let huge = checked(&[part(0, u64::MAX, None)]).unwrap_err();
         assert!(huge.0 == Code::Incomplete && huge.1.contains("more"), "{huge:?}");
     }
 }

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_elements_are_cut_between_bytes() {
+    fn packed_elements_are_sliced_between_bytes() {
         assert_eq!(runs(&[4, 6], &[(0, 4), (2, 4)], 4), [(1, 1), (4, 1), (7, 1), (10, 1)]);
         assert_eq!(runs(&[8], &[(4, 8)], 6), [(3, 3)]);
         // The whole tensor, and its end, may stop within the last byte.
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_tensor_is_cut_lazily() {
+    fn the_largest_tensor_is_sliced_lazily() {
         let slice = TensorSlice::new(&[1 << 32, 1 << 31], &[(0, 1 << 32), (5, 6)], 8).unwrap();
         assert_eq!(slice.byte_length(), 1 << 32);
         assert_eq!(slice.runs().nth(2), Some((5 + (2 << 31), 1)));

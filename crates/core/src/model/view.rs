@@ -92,7 +92,7 @@ pub struct Counted {
     pub fixed: u64,
     /// Bytes that each entry adds to all arrays of the blob.
     pub entry: u64,
-    pub place: ArrayLocation,
+    pub location: ArrayLocation,
 }
 
 /// The location of an array in such a blob.
@@ -108,7 +108,7 @@ impl Counted {
     /// Returns the view once the blob is known to have `total` decoded bytes. Fails with `ZT_BAD_SPARSE` if those are not a whole number of
     /// entries.
     pub fn view(&self, total: u64) -> Result<View> {
-        let Self { fixed, entry, place } = *self;
+        let Self { fixed, entry, location } = *self;
         let bad = |message: String| Error::new(Code::BadSparse, message);
         let Some(rest) = total.checked_sub(fixed) else {
             return Err(bad(format!("{total} bytes are too few: {fixed} precede the first entry")));
@@ -118,7 +118,7 @@ impl Counted {
         }
         let count = rest / entry;
         // Each product is at most `total`, which the arrays share.
-        Ok(match place {
+        Ok(match location {
             ArrayLocation::Run { start, start_each, length, length_each } => {
                 View::range(start + count * start_each, length + count * length_each)
             }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn arrays_of_a_blob_of_unknown_size() {
         // 2 rows, 3 float32 values: 24 + 24 + 12 bytes.
-        let csr = |place| Counted { fixed: 24, entry: 12, place };
+        let csr = |location| Counted { fixed: 24, entry: 12, location };
         let run = |start, start_each, length, length_each| {
             csr(ArrayLocation::Run { start, start_each, length, length_each })
         };
@@ -145,8 +145,11 @@ mod tests {
         assert_eq!(run(24, 8, 0, 4).view(60).unwrap(), View::range(48, 12));
         assert!(run(0, 0, 24, 0).view(61).is_err());
         assert!(run(0, 0, 24, 0).view(23).is_err());
-        let coords =
-            Counted { fixed: 0, entry: 20, place: ArrayLocation::Fields { start: 0, fields: 2, width: 8 } };
+        let coords = Counted {
+            fixed: 0,
+            entry: 20,
+            location: ArrayLocation::Fields { start: 0, fields: 2, width: 8 },
+        };
         assert_eq!(coords.view(40).unwrap(), View::records(0, 20, 2, 8, 2));
         assert!(coords.view(39).is_err());
     }

@@ -330,13 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn a_root_speaks_for_its_shards() {
+    fn a_folder_of_a_root_and_its_shards_opens_the_root() {
         let files = ["model.zt", "model-00001-of-00002.zt", "model-00002-of-00002.zt"];
         assert_eq!(found("root", &files).unwrap(), Found::One("model.zt".into()));
     }
 
     #[test]
-    fn what_is_not_clear_is_said() {
+    fn ambiguous_folders_are_rejected_with_the_reason() {
         assert_eq!(
             found("one", &["a.safetensors", "config.json"]).unwrap(),
             Found::One("a.safetensors".into())
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_seen_where_all_are_of_one_set() {
+    fn gaps_are_detected_in_a_single_set() {
         assert!(gaps(["m-1-of-3.st", "m-3-of-3.st"].into_iter(), Formats::default()).is_none());
         assert!(gaps(["m-1-of-3.zt", "m-3-of-3.zt"].into_iter(), Formats::default()).is_some());
         assert!(gaps(["m-1-of-3.zt", "n-3-of-3.zt"].into_iter(), Formats::default()).is_none());

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_any_length_and_bytes_are_told_or_not() {
+    fn arbitrary_files_are_identified_without_a_panic() {
         for kind in [
             &b"PK\x03\x04"[..],
             b"\x80\x02",
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_be_cut_in_a_character() {
+    fn a_text_can_be_truncated_inside_a_character() {
         let text = "ä".repeat(70_000);
         assert!(described(text.as_bytes()).unwrap().contains("a text"));
         assert!(described(&text.as_bytes()[1..]).unwrap().contains("a text"));

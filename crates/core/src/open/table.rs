@@ -60,7 +60,7 @@ fn find(root: &Path, shard: &Shard, by_identity: &mut ByIdentity<'_>) -> Result<
     })
 }
 
-/// `<stem>-<name>.zt` beside `<stem>.zt` (Appendix B). The name is safe in a path: the format admits no other.
+/// `<stem>-<name>.zt` next to `<stem>.zt` (Appendix B). The name is safe in a path: the format admits no other.
 fn positional(root: &Path, name: &str) -> String {
     let stem = root.file_name().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_suffix(".zt").unwrap_or(&stem);
@@ -95,13 +95,13 @@ impl ByIdentity<'_> {
         }
         let (root, watch) = (self.root, Watch::stopped_by(&self.request.stop));
         let sized = self.sized.get_or_insert_with(|| sized(root));
-        let alike = sized.iter().filter(|(_, size)| *size == shard.size);
+        let candidates = sized.iter().filter(|(_, size)| *size == shard.size);
         let same = |path: &&PathBuf| {
             let opened = self.request.filesystem.open(path, &watch.stop);
             let hashed = opened.and_then(|source| verify::whole(&*source, &shard.digest, &watch));
             hashed.is_ok_and(|known| known)
         };
-        alike.map(|(path, _)| path).find(same).cloned()
+        candidates.map(|(path, _)| path).find(same).cloned()
     }
 }
 

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_in_the_order_of_their_names() {
+    fn files_are_in_the_order_of_their_names() {
         let map = read(
             r#"{"weight_map": {"z": "m-2.safetensors", "a": "m-1.safetensors", "b": "m-2.safetensors"},
                 "metadata": {"total_size": 12.0, "total_parameters": 3, "by": ["x", 1]}}"#,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_nowhere_else() {
+    fn names_cannot_leave_the_folder() {
         for name in
             ["", ".", "..", "../m", "/etc/passwd", "a/b", "a\\\\b", "C:m", "m\\u0000", &"m".repeat(256)]
         {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_index_is_refused() {
+    fn invalid_indexes_are_refused() {
         for text in [
             "",
             "[]",

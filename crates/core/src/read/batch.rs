@@ -150,7 +150,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'
         let near = match &last {
             Some((file, near)) if *file == component.file() => near,
             _ => {
-                let near = Aim::KEPT.on(source().map_or(Costs::LOCAL, ReadAt::costs));
+                let near = Aim::RETAINED.on(source().map_or(Costs::LOCAL, ReadAt::costs));
                 &last.insert((component.file(), near)).1
             }
         };

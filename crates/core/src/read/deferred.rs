@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_in_pieces_is_what_is_made_at_once() {
+    fn a_result_in_pieces_equals_the_whole_result() {
         let noise: Vec<u8> =
             (0..900_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
         for name in ["q4_k", "q8_0", "iq1_m", "nvfp4"] {

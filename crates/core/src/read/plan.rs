@@ -183,7 +183,7 @@ mod tests {
     const RANK: Rank = Rank { rank: 1, world_size: 2 };
 
     #[test]
-    fn neighbours_are_one_range_and_rules_count_in_their_order() {
+    fn adjacent_ranges_are_merged_and_the_first_matching_rule_applies() {
         let catalog = fixtures::row(1000, 16);
         let rule = |pattern: &str, placement| (Glob::new(pattern), placement);
         let whole = plan(&catalog, &[rule("*", Placement::Replicate)], RANK).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_names_is_listed() {
+    fn tensors_that_match_no_rule_are_listed() {
         let error = plan(&fixtures::row(1000, 16), &[(Glob::new("1*"), Placement::Row)], RANK).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArg);
         assert!(error.message().starts_with("no entry of rules matches \"0\", \"2\", "), "{error}");

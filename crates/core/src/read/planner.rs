@@ -28,13 +28,13 @@ pub const SMALL: u64 = 64 << 10;
 impl Aim {
     /// Tensors that stay in the memory they are read into, together with the gaps between them. A block of 1 MiB is worth a separate
     /// buffer.
-    pub const KEPT: Self = Self { gap: SMALL, in_proportion: true, full: 1 << 20 };
+    pub const RETAINED: Self = Self { gap: SMALL, in_proportion: true, full: 1 << 20 };
     /// Tensors in the caller's memory, of which whole batches are copied.
-    pub const COPIED: Self = Self { full: u64::MAX, ..Self::KEPT };
+    pub const COPIED: Self = Self { full: u64::MAX, ..Self::RETAINED };
     /// Small blobs that are only hashed: they stay in the cache of the core that reads them, with 64 KiB left for the last one.
     pub const HASHED: Self = Self { gap: Costs::LOCAL.gap, in_proportion: false, full: 192 << 10 };
     /// The runs of a slice: a call costs as much as copying 16 KiB.
-    pub const CUT: Self = Self { gap: 16 << 10, in_proportion: false, full: 1 << 20 };
+    pub const SLICED: Self = Self { gap: 16 << 10, in_proportion: false, full: 1 << 20 };
     /// Pages that are prefetched, in reads of `piece` bytes: a gap of less than a page lies on pages that contain some of the bytes.
     pub const fn brought(piece: u64) -> Self {
         Self { gap: 4095, in_proportion: false, full: piece }
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn each_aim_has_its_gap_and_its_length() {
         for (aim, next, gap, full) in [
-            (Aim::KEPT, 1, 64 + 1, 1 << 20),
-            (Aim::KEPT, 1000, 64 + 1000, 1 << 20),
-            (Aim::KEPT, 10 * SMALL, 64 + SMALL, 1 << 20),
+            (Aim::RETAINED, 1, 64 + 1, 1 << 20),
+            (Aim::RETAINED, 1000, 64 + 1000, 1 << 20),
+            (Aim::RETAINED, 10 * SMALL, 64 + SMALL, 1 << 20),
             (Aim::COPIED, 1000, 64 + 1000, u64::MAX),
             (Aim::HASHED, 1, 4096, 192 << 10),
-            (Aim::CUT, 1, 16 << 10, 1 << 20),
+            (Aim::SLICED, 1, 16 << 10, 1 << 20),
             (Aim::brought(1 << 16), 1, 4095, 1 << 16),
             (Aim::EVICTED, 1, 4095, u64::MAX),
             (Aim::ALL_EVICTED, 1, 64 << 10, u64::MAX),
@@ -162,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_dear_to_ask_is_asked_less() {
+    fn a_source_with_high_latency_gets_fewer_reads() {
         let dear = Costs { gap: 1 << 20, piece: 4 << 20, in_flight: 4 };
-        for aim in [Aim::KEPT, Aim::HASHED, Aim::CUT, Aim::brought(1 << 16)] {
+        for aim in [Aim::RETAINED, Aim::HASHED, Aim::SLICED, Aim::brought(1 << 16)] {
             assert_eq!(count(aim, dear, 100, 1_000_000, 1), 1, "{aim:?}");
             assert_eq!(count(aim, Costs::LOCAL, 100, 1_000_000, 1), 2, "{aim:?}");
             assert_eq!(count(aim, dear, (4 << 20) - 1, 0, 1), 1, "{aim:?}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_of_one_file_and_of_what_can_be_read_in_one_go() {
+    fn each_read_is_a_single_range_of_one_file() {
         let near = |_| Aim::HASHED.on(Costs::LOCAL);
         let other = Span { file: 1, ..span(10, 10) };
         let found = reads([span(0, 10), other, span(10, 10)], near, |_| true);

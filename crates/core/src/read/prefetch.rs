@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_that_are_evicted_by_name_take_no_pages_of_others_along() {
+    fn evicting_named_tensors_leaves_pages_of_others() {
         let catalog = fixtures::row(1000, 4096);
         let even: Vec<u32> = (0..1000).step_by(2).collect();
         assert_eq!(evicted(&catalog, &even).len(), 500);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn small_neighbours_are_brought_in_together_and_counted_without_what_lies_between() {
+    fn small_adjacent_ranges_are_prefetched_together_and_gaps_are_not_counted() {
         let catalog = fixtures::row(1000, 64);
         let all: Vec<u32> = (0..1000).collect();
         let brought = pieces(tensors(&catalog, &all).flat_map(Tensor::ranges), 1 << 16, |_| Costs::LOCAL);

@@ -114,7 +114,7 @@ mod tests {
     use crate::sources::Costs;
 
     fn near() -> Near {
-        Aim::CUT.on(Costs::LOCAL)
+        Aim::SLICED.on(Costs::LOCAL)
     }
 
     /// Returns span and packed bytes of each part.
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn near_runs_come_together_and_far_ones_alone() {
+    fn near_runs_are_read_together_and_distant_ones_separately() {
         // 256 rows of 4 KiB are a MiB.
         let rows = spans(&[600, 4096], &[(0, 600), (0, 2048)]);
         let mib = 255 * 4096 + 2048;

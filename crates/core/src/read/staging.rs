@@ -69,7 +69,7 @@ mod tests {
     use crate::model::fixtures;
 
     #[test]
-    fn neighbours_are_one_range() {
+    fn adjacent_ranges_are_merged() {
         for stride in [16, 64] {
             let all: Vec<u32> = (0..1000).collect();
             let batch = next(&fixtures::row(1000, stride), &all, 0);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_far_apart_are_ranges_of_their_own_in_the_order_of_the_file() {
+    fn distant_tensors_are_separate_ranges_in_file_order() {
         let some = [40, 20, 20, 30];
         let batch = next(&fixtures::row(100, 1000), &some, 1);
         assert_eq!(batch.end, 4);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_tensors_come_at_once() {
+    fn tensors_arrive_in_batches() {
         let all: Vec<u32> = (0..25_000).collect();
         let catalog = fixtures::row(25_000, 64);
         let mut ends = vec![0];
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_is_read_where_it_is_no_more_than_the_next_blob_or_padding() {
+    fn gaps_no_larger_than_the_next_blob_or_padding_are_read() {
         let next = |gap: u64, length: u64| joined(vec![(0, 128), (128 + gap, 128 + gap + length)]).len();
         for length in [1, 1000, SMALL] {
             assert_eq!((next(64 + length, length), next(64 + length + 1, length)), (1, 2), "{length}");

@@ -151,7 +151,7 @@ pub fn ranges(tensor: Tensor<'_>, form: Form<'_>, axis: usize, indices: &[u64]) 
     rows.dedup();
     // These products are within the length.
     let spans = rows.into_iter().map(|at| Span { file: 0, offset: start + at * row, length: row });
-    let reads = planner::reads(spans, |_| Aim::CUT.on(Costs::LOCAL), |_| true);
+    let reads = planner::reads(spans, |_| Aim::SLICED.on(Costs::LOCAL), |_| true);
     Some(reads.into_iter().map(|read| (read.span.offset, read.span.length)).collect())
 }
 
@@ -444,7 +444,7 @@ fn bands<'r, 'o>(mut rows: &'r mut [Row<'o>], method: &Method<'_>) -> Vec<&'r mu
             let joined = next == last
                 || match method {
                     Method::Direct { source, row, .. } => {
-                        joins(Aim::CUT.on(source.costs()), *row, (first, last, next))
+                        joins(Aim::SLICED.on(source.costs()), *row, (first, last, next))
                     }
                     Method::Slices(part) => part(first) == part(next),
                     Method::Whole => true,

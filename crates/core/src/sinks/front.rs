@@ -51,7 +51,7 @@ pub struct Front<'f> {
 
 impl Front<'_> {
     /// Returns the end of the data in the old file, if what is retained is all of the data up to there.
-    fn kept_up_to(&self) -> Option<u64> {
+    fn retained_up_to(&self) -> Option<u64> {
         match self.retained {
             [] => Some(self.old_data),
             [range] if range.start == self.old_data => Some(range.end),
@@ -75,7 +75,7 @@ pub fn write_in_place(
     front: &Front<'_>,
     watch: &Watch,
 ) -> Result<(Method, Vec<Warning>)> {
-    let Some(end) = front.kept_up_to() else { return replace(original, front, watch) };
+    let Some(end) = front.retained_up_to() else { return replace(original, front, watch) };
     watch.stop.check()?;
     original.unchanged()?;
     let file = original.file();
@@ -168,7 +168,7 @@ pub fn replace(original: Original, front: &Front<'_>, watch: &Watch) -> Result<(
 
 /// Makes `file` a clone with the new front. Returns false, with an empty file, if the file system cannot.
 fn clone(file: &mut AtomicFile, original: &Original, front: &Front<'_>) -> Result<bool> {
-    let Some(end) = front.kept_up_to() else { return Ok(false) };
+    let Some(end) = front.retained_up_to() else { return Ok(false) };
     if !file.share(original.file(), end)? {
         return Ok(false);
     }

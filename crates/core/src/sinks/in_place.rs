@@ -32,7 +32,7 @@ pub struct InPlaceFile {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Untouched,
-    /// It may have grown. The file's own position is the end.
+    /// Its length may have changed. The file's own position is the end.
     Growing,
     Committed,
 }
@@ -115,17 +115,17 @@ mod tests {
         for name in ["zt100-dtypes.zt", "zt12-crc32c.zt", "zt2-shapes.zt"] {
             let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../__test__/fixtures");
             let before = fs::read(fixtures.join(name)).unwrap();
-            let path = std::env::temp_dir().join(format!("ztensor-grown-{}-{name}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("ztensor-in-place-{}-{name}", std::process::id()));
             fs::write(&path, &before).unwrap();
             let original = Original::open(&path, true).unwrap();
             let index =
                 Edit::open(original.source(), Formats::default(), &Limits::default()).unwrap().old_index();
-            let mut grown = InPlaceFile::new(original, index);
-            grown.write(&[7; 5000]).unwrap();
-            grown.end_as_before().unwrap();
+            let mut file = InPlaceFile::new(original, index);
+            file.write(&[7; 5000]).unwrap();
+            file.end_as_before().unwrap();
             // Not truncated, although it would be possible here.
-            grown.state = State::Committed;
-            drop(grown);
+            file.state = State::Committed;
+            drop(file);
             let after = fs::read(&path).unwrap();
             assert!(after.len() > before.len() + 5000 && after.starts_with(&before), "{name}");
             let parse = |bytes: &[u8]| detect::parse(&bytes, Formats::default(), &Limits::default()).unwrap();
@@ -141,27 +141,27 @@ mod tests {
 
     #[test]
     fn a_file_written_by_another_process_is_not_committed() {
-        let path = std::env::temp_dir().join(format!("ztensor-grown-other-{}", std::process::id()));
-        let grown = |start: &[u8]| {
+        let path = std::env::temp_dir().join(format!("ztensor-in-place-other-{}", std::process::id()));
+        let with = |start: &[u8]| {
             fs::write(&path, start).unwrap();
             let index = OldIndex { range: 0..0, tail: Box::new(|_, _| Vec::new()) };
             InPlaceFile::new(Original::open(&path, true).unwrap(), index)
         };
-        let mut committed = grown(b"before");
+        let mut committed = with(b"before");
         assert!(committed.begun().is_none());
         committed.write(b", after").unwrap();
         assert!(committed.begun().is_some());
         committed.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"before, after");
-        let mut given_up = grown(b"before");
+        let mut given_up = with(b"before");
         given_up.write(b", after").unwrap();
         drop(given_up);
         assert_eq!(fs::read(&path).unwrap(), b"before");
-        let mut mixed = grown(b"before");
+        let mut mixed = with(b"before");
         mixed.write(b", after").unwrap();
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b", else").unwrap();
         assert_eq!(mixed.commit().unwrap_err().code(), Code::Io);
-        grown(b"untouched").commit().unwrap();
+        with(b"untouched").commit().unwrap();
         fs::remove_file(path).unwrap();
     }
 }

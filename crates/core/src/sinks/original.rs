@@ -38,13 +38,13 @@ impl Original {
         }
     }
 
-    /// Returns the opened and locked file. Fails if an edit finished in between: it has replaced the file, or the file has grown, so that
+    /// Returns the opened and locked file. Fails if an edit finished in between: it has replaced the file, or has appended to it, so that
     /// its previous length refers to its old index.
     fn locked(source: FileSource, path: PathBuf) -> Result<Self> {
         let identity = source.identity()?;
-        let grown = identity.length != source.length();
+        let changed_length = identity.length != source.length();
         let original = Self { source, path, identity };
-        if grown { Err(changed()) } else { original.unchanged().map(|()| original) }
+        if changed_length { Err(changed()) } else { original.unchanged().map(|()| original) }
     }
 
     pub fn source(&self) -> &FileSource {

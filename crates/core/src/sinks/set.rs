@@ -87,13 +87,13 @@ impl Change<'_> {
             self.folder.sync()?;
         }
         for file in &mut *files {
-            file.place().map_err(|error| error.file(&file.target))?;
+            file.rename_into_place().map_err(|error| error.file(&file.target))?;
             self.placed.push(file.target.clone());
         }
         if !self.placed.is_empty() {
             self.folder.sync()?;
         }
-        last.place()
+        last.rename_into_place()
     }
 
     /// Restores the previous state.

@@ -199,7 +199,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn what_is_kept_is_copied_over_its_blocks() {
+    fn cached_bytes_are_copied_across_blocks() {
         let blocks = Blocks::default();
         blocks.keep(1, 0, &[0, 1, 2, 3]);
         blocks.keep(1, 4, &[4, 5]);

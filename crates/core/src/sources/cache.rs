@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn an_evicted_range_leaves_the_page_cache() {
-        assert_ne!(stays("kept", 0, |_| ()), Some(false));
+        assert_ne!(stays("cached", 0, |_| ()), Some(false));
         assert_ne!(stays("forgotten", 0, |file| forget(file, 0, LENGTH as u64)), Some(true));
     }
 

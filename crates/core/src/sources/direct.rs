@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_range_is_read_as_it_stands() {
+    fn any_range_is_read_unchanged() {
         let path = std::env::temp_dir().join(format!("ztensor-direct-{}", std::process::id()));
         let bytes: Vec<u8> = (0..9_000_001).map(|at: usize| u8::try_from((at >> 3) % 251).unwrap()).collect();
         std::fs::write(&path, &bytes).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_and_not_tried_again() {
+    fn unreadable_data_is_an_error_without_a_retry() {
         // Folders cannot be read.
         let folder = Direct(File::open(std::env::temp_dir()).unwrap());
         assert_eq!(folder.read(0, &mut [0; 10]).unwrap_err().code(), crate::error::Code::Io);

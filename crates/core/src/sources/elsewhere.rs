@@ -51,7 +51,7 @@ mod tests {
     use crate::sources::file::FileSource;
 
     #[test]
-    fn handles_and_mappings_are_noticed() {
+    fn open_handles_and_mappings_are_detected() {
         let path = std::env::temp_dir().join(format!("ztensor-elsewhere-{}", std::process::id()));
         fs::write(&path, [7; 10_000]).unwrap();
         let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_is_told_from_others_by_what_it_was() {
+    fn each_file_is_identified_by_its_original_state() {
         let path = written("identities", b"0123456789");
         let identity = Identity::of(&path.metadata().unwrap());
         let shard = model::Shard {

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_written_counts_where_the_system_says_so() {
+    fn writable_memory_counts_if_the_system_reports_it() {
         let strict = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap().trim() == "2";
         assert_eq!(counts_writable(), strict || getrlimit(Resource::Data).current.is_some());
     }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn local_files_are_mapped_unless_told_otherwise() {
+    fn local_files_are_mapped_by_default() {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         let maps = ["auto", "mmap", "direct", "read"].map(|name| Io::from_name(name).unwrap().maps(&file));
         assert_eq!(maps, [!is_remote(&file), true, true, false]);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_come_first_and_then_what_was_missed() {
+    fn both_ends_are_staged_first_and_then_missing_ranges() {
         let bytes = bytes(8 << 20);
         let (total, mid) = (8 << 20, 3 << 20);
         let ends = vec![(0, END), (total - END, END)];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beyond_the_end_is_asked_for() {
+    fn nothing_beyond_the_end_is_requested() {
         let mut partial = Partial::new(1 << 20);
         for (offset, length, code) in [
             (u64::MAX, 0, None),

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_used_again_for_its_own_size_and_little_less() {
+    fn a_block_is_reused_for_its_size_and_slightly_smaller_sizes() {
         // A size that no other test uses.
         let length = (3 << 20) + 4096 * 7;
         let mut block = MmapMut::map_anon(length).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_retained_is_bounded() {
+    fn blocks_above_the_limit_are_not_retained() {
         let length = MOST + 1;
         let Ok(block) = memmap2::MmapOptions::new().len(length).no_reserve_swap().map_anon() else { return };
         put(block);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_an_eighth_longer_serves() {
+    fn a_block_up_to_an_eighth_longer_is_reused() {
         let mut pool = Blocks::new();
         pool.add(pages(9), Instant::now());
         assert!(pool.take(7 << 12).is_none());

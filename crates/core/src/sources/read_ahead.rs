@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_in_a_row_become_few() {
+    fn sequential_reads_are_merged() {
         let source = counted(u64::MAX);
         let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_here_and_there_are_read_alone() {
+    fn distant_reads_are_separate() {
         let source = counted(u64::MAX);
         let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_a_small_read_is_the_sources() {
+    fn everything_but_small_reads_is_passed_to_the_source() {
         let source = counted(u64::MAX);
         let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_of_the_bytes_that_meet_it() {
+    fn an_error_belongs_to_the_bytes_that_caused_it() {
         let source = counted(10_000);
         let ahead = ReadAhead::new(&source, 0);
         let view = ahead.source(0).unwrap();

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn long_mappings_are_taken_away_by_threads_as_far_as_there_are_some() {
+    fn long_mappings_are_released_by_threads_if_available() {
         let path = std::env::temp_dir().join(format!("ztensor-long-{}", std::process::id()));
         let file = std::fs::File::create_new(&path).unwrap();
         file.set_len(LONG as u64).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_thread_that_panics() {
+    fn a_thread_that_panics_blocks_no_other() {
         let panics = || {
             // Another test may hold all permits for a moment.
             let _claim = std::iter::repeat_with(Claim::take).flatten().next();

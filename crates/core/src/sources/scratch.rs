@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_kept_and_nests() {
+    fn the_scratch_buffer_is_reused_and_nests() {
         let first = with(10, |outer| {
             outer.fill(7);
             with(20, |inner| {

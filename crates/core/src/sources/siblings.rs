@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_down() {
+    fn paths_are_resolved_inside_the_folder() {
         let root = folder("down");
         let here = Folder::of(&root.join("inside/index"), &LocalFiles);
         for (name, expected) in [
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_others_may_read_in_two_ways_is_asked_of_nobody() {
+    fn ambiguous_names_are_rejected_without_a_request() {
         let here = Folder::of(Path::new("https://host/models/m.onnx"), &Elsewhere);
         assert!(here.find("sub/w").is_ok());
         for name in
@@ -247,7 +247,7 @@ mod tests {
 
     #[cfg(windows)]
     #[test]
-    fn drives_streams_and_backslashes_lead_nowhere() {
+    fn drives_streams_and_backslashes_are_rejected() {
         for name in ["C:w", "C:\\w", "w:stream", "\\w", "..\\w", "sub\\..\\..\\w", "\\\\host\\share\\w"] {
             assert_eq!(relative(name).unwrap_err().code(), Code::OutOfBounds, "{name:?}");
         }
@@ -295,7 +295,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_that_is_put_there_after_the_look_leads_nowhere() {
+    fn a_link_created_after_the_check_is_not_followed() {
         use std::os::unix::fs::symlink;
         let root = folder("swapped").canonicalize().unwrap();
         let inside = root.join("inside");

@@ -55,7 +55,7 @@ mod tests {
     use crate::error::Code;
 
     #[test]
-    fn what_was_copied_is_read_and_nothing_else() {
+    fn only_staged_ranges_can_be_read() {
         let piece = |bytes: &[u8]| Owned::from(bytes.to_vec());
         let staged =
             Staged::new(vec![(100, piece(b"later")), (10, piece(b"first")), (15, piece(b"next"))], 1000);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn any_range_hashes_to_what_stands_there() {
+    fn hashes_of_any_range_match_its_bytes() {
         let path = std::env::temp_dir().join(format!("ztensor-window-{}", std::process::id()));
         let total = LENGTH + 50_000;
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_noticed() {
+    fn truncation_is_detected() {
         let path = std::env::temp_dir().join(format!("ztensor-window-truncated-{}", std::process::id()));
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();

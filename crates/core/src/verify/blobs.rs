@@ -27,7 +27,7 @@ struct Judged<'a> {
     tensor: Tensor<'a>,
     /// `None`: the arrays of a sparse tensor, whose rules need them all in memory.
     component: Option<&'a Component>,
-    /// The place of the tensor in what is verified.
+    /// The index of the tensor among those that are verified.
     owner: usize,
     /// What is wrong with it.
     wrong: OnceLock<Error>,
@@ -243,8 +243,8 @@ impl<'a> Blobs<'a> {
         }
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let found = state.get_or_insert_with(|| Pieces { found: vec![0; pieces], left: pieces });
-        if let (Some(place), Some(crc)) = (found.found.get_mut(nth), hasher.combined()) {
-            *place = crc;
+        if let (Some(slot), Some(crc)) = (found.found.get_mut(nth), hasher.combined()) {
+            *slot = crc;
         }
         found.left -= 1;
         if found.left > 0 {
@@ -280,8 +280,7 @@ impl<'a> Blobs<'a> {
         if let Err(error) = judged {
             let is_lost = match error.code() {
                 Code::Io | Code::Aborted => true,
-                // A file that was cut off since it was opened is none that can be judged. One that was shorter than it says before
-                // is.
+                // A file that was truncated after it was opened cannot be verified. One that was truncated before can.
                 Code::Truncated => blob.component.is_none_or(|part| self.is_sliced(part)),
                 _ => false,
             };

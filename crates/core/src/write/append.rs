@@ -93,8 +93,8 @@ impl Writer {
         let (position, out) = if request.in_place {
             (original.length(), Out::InPlaceFile(InPlaceFile::new(original, edit.old_index())))
         } else {
-            let kept = edit.retained(original.length());
-            (kept, Out::Replacement(Box::new(Replacement::new(original, kept, request.stop))))
+            let retained = edit.retained(original.length());
+            (retained, Out::Replacement(Box::new(Replacement::new(original, retained, request.stop))))
         };
         let mut writer = Self::at(position, out, settings);
         writer.edit = Some(edit);

@@ -43,9 +43,9 @@ pub fn arrange(
         file.truncate(plan.end)?;
     }
     for component in catalog.components_mut() {
-        let place = plan.place(component);
+        let offset = plan.new_offset(component);
         if let Some(blob) = component.blob_mut() {
-            blob.offset = place;
+            blob.offset = offset;
         }
     }
     Ok(plan.end)
@@ -59,7 +59,7 @@ pub struct Plan {
     /// Old offset, length and new offset of each blob to keep, in order.
     pub copies: Vec<(u64, u64, u64)>,
     /// The new offset of each blob.
-    places: HashMap<Written, u64>,
+    offsets: HashMap<Written, u64>,
     /// The end of the last blob.
     pub end: u64,
 }
@@ -74,44 +74,44 @@ impl Plan {
             order.extend(parts.map(|part| (tensor.name(), catalog.label(part.role), part)));
         }
         order.sort_unstable_by_key(|&(tensor, role, _)| (tensor, role));
-        let (mut copies, mut places) = (Vec::new(), HashMap::new());
+        let (mut copies, mut offsets) = (Vec::new(), HashMap::new());
         let mut seen: HashMap<Content<'_>, Vec<(u64, u64)>> = HashMap::new();
         let mut end = start;
         for (_, _, component) in order {
             let length = component.stored_length();
             let digest = component.digest();
-            let alike = seen.entry((digest, length)).or_default();
-            let mut place = None;
-            for &(offset, at) in alike.iter() {
+            let candidates = seen.entry((digest, length)).or_default();
+            let mut equal = None;
+            for &(offset, at) in candidates.iter() {
                 // Hashes can collide, so compare the bytes.
                 if same(file, offset, component.offset(), length)? {
-                    place = Some(at);
+                    equal = Some(at);
                     break;
                 }
             }
-            let place = place.unwrap_or_else(|| {
+            let new = equal.unwrap_or_else(|| {
                 let at = end.next_multiple_of(form.alignment);
                 copies.push((component.offset(), length, at));
-                alike.push((component.offset(), at));
+                candidates.push((component.offset(), at));
                 end = at + length;
                 at
             });
-            places.insert((component.offset(), length), place);
+            offsets.insert((component.offset(), length), new);
         }
-        Ok(Self { copies, places, end })
+        Ok(Self { copies, offsets, end })
     }
 
     /// Returns whether any byte has to move.
     fn moves(&self) -> bool {
         let full = |&&(_, length, _): &&(u64, u64, u64)| length > 0;
-        let kept = self.copies.iter().filter(full).count();
-        let written = self.places.keys().filter(|(_, length)| *length > 0).count();
-        kept != written || self.copies.iter().filter(full).any(|&(from, _, to)| from != to)
+        let copied = self.copies.iter().filter(full).count();
+        let written = self.offsets.keys().filter(|(_, length)| *length > 0).count();
+        copied != written || self.copies.iter().filter(full).any(|&(from, _, to)| from != to)
     }
 
     /// Returns the new offset of a component.
-    pub fn place(&self, component: &Component) -> u64 {
-        self.places
+    pub fn new_offset(&self, component: &Component) -> u64 {
+        self.offsets
             .get(&(component.offset(), component.stored_length()))
             .copied()
             .unwrap_or(component.offset())

@@ -26,8 +26,8 @@ impl Writer {
                 let message = format!("{title} has no names: this tensor must be called \"{number}\"");
                 return Err(Error::new(Code::InvalidArg, message));
             }
-            Names::Except(kept) if spec.name == kept => {
-                let message = format!("{} keeps this name for its metadata", format.title);
+            Names::Except(reserved) if spec.name == reserved => {
+                let message = format!("{} reserves this name for its metadata", format.title);
                 return Err(Error::new(Code::InvalidArg, message));
             }
             _ => {}

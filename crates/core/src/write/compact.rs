@@ -83,8 +83,8 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
         // The reader has checked that every blob ends inside the file.
         run.length = run.length.max(offset - run.old + length);
         end = run.new.checked_add(run.length).ok_or_else(too_large)?;
-        if let Some(place) = offsets.get_mut(at) {
-            *place = run.new + (offset - run.old);
+        if let Some(new) = offsets.get_mut(at) {
+            *new = run.new + (offset - run.old);
         }
     }
     Ok(Plan { runs, first, offsets, end })
@@ -96,7 +96,7 @@ fn arranged(edit: &Edit, file: &File, form: &Canonical) -> Result<Plan> {
     let (mut first, mut offsets) = (Vec::new(), Vec::new());
     for tensor in edit.catalog().iter() {
         first.push(offsets.len());
-        offsets.extend(tensor.components().iter().map(|part| canonical.place(part)));
+        offsets.extend(tensor.components().iter().map(|part| canonical.new_offset(part)));
     }
     let runs = canonical.copies.iter().map(|&(old, length, new)| Run { old, length, new }).collect();
     Ok(Plan { runs, first, offsets, end: canonical.end })
@@ -119,19 +119,19 @@ pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) ->
         Some(form) => arranged(&edit, original.file(), &form)?,
         None => plan(&edit, edit.alignment())?,
     };
-    let place = |tensor: usize, component: usize| {
+    let new_offset = |tensor: usize, component: usize| {
         let first = plan.first.get(tensor)?;
         plan.offsets.get(first + component).copied()
     };
-    let tail = edit.moved_tail(plan.end, place)?;
+    let tail = edit.moved_tail(plan.end, new_offset)?;
     let after = plan.end.saturating_add(tail.len() as u64);
     if after >= before {
         return Ok(Compacted { before, after: before, warnings: Vec::new() });
     }
-    let kept: u64 = plan.runs.iter().map(|run| run.length).sum();
-    watch.expect(kept, edit.catalog().len() as u64);
+    let retained: u64 = plan.runs.iter().map(|run| run.length).sum();
+    watch.expect(retained, edit.catalog().len() as u64);
     let mut file = AtomicFile::create(original.path(), true)?;
-    file.reserve(tail.len() as u64 + kept);
+    file.reserve(tail.len() as u64 + retained);
     let mut block = Block::default();
     original.source().read_at(0, block.claim(MAGIC_BYTES)?, &watch.stop)?;
     let mut position = MAGIC;

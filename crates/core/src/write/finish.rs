@@ -28,8 +28,8 @@ impl Writer {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.name));
         }
         self.settle_packed()?;
-        if let Some(mut laid) = self.laid.take() {
-            self.finish_planned(&mut laid)?;
+        if let Some(mut planned) = self.planned.take() {
+            self.finish_planned(&mut planned)?;
             return self.finish_settled();
         }
         self.builder.set_attributes(std::mem::take(&mut self.settings.attributes));

@@ -114,7 +114,7 @@ impl Writer {
         while let Some(gathering) = &mut self.gathering {
             let wait = gathering.packers.is_full();
             let Some((tensors, done)) = gathering.next(wait)? else { break };
-            self.place(tensors, done)?;
+            self.append_batch(tensors, done)?;
         }
         Ok(())
     }
@@ -130,13 +130,13 @@ impl Writer {
                     (tensors, gathering.packers.do_here(raw, task)?)
                 }
             };
-            self.place(tensors, done)?;
+            self.append_batch(tensors, done)?;
         }
         Ok(())
     }
 
     /// Appends the blobs of a batch and sets their offsets.
-    fn place(&mut self, tensors: Vec<Open>, done: Done) -> Result<()> {
+    fn append_batch(&mut self, tensors: Vec<Open>, done: Done) -> Result<()> {
         let Made::Blobs(packed) = done.made else {
             return Err(Error::new(Code::Internal, "blobs were asked for"));
         };
@@ -174,7 +174,7 @@ impl Writer {
     /// Appends a block, without a copy if a separate thread writes it.
     fn write_whole(&mut self, block: Block) -> Result<()> {
         self.behind();
-        let spare = match (&mut self.behind, &mut self.out) {
+        let emptied = match (&mut self.behind, &mut self.out) {
             (Some(behind), _) => behind.write_with(&mut self.buffer, block)?,
             (None, Out::Passed(blocks)) => {
                 blocks.pass(self.buffer.joined(&block)?)?;
@@ -187,8 +187,8 @@ impl Writer {
                 Some(block)
             }
         };
-        if let (Some(spare), Some(gathering)) = (spare, &mut self.gathering) {
-            gathering.packers.give_back(spare);
+        if let (Some(emptied), Some(gathering)) = (emptied, &mut self.gathering) {
+            gathering.packers.give_back(emptied);
         }
         Ok(())
     }

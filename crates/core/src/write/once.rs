@@ -73,9 +73,9 @@ mod tests {
         std::fs::write(&path, [&content[..], &content, &other].concat()).unwrap();
         let file = File::open(&path).unwrap();
         let long = long as u64;
-        let alike = |one, other, length| same(&file, one, other, length).unwrap();
-        assert!(alike(5, 5, long) && alike(0, long, long) && alike(0, 2 * long, long - 1));
-        assert!(!alike(0, 2 * long, long) && !alike(long, 2 * long, long) && !alike(0, 1, 10));
+        let equal = |one, other, length| same(&file, one, other, length).unwrap();
+        assert!(equal(5, 5, long) && equal(0, long, long) && equal(0, 2 * long, long - 1));
+        assert!(!equal(0, 2 * long, long) && !equal(long, 2 * long, long) && !equal(0, 1, 10));
         assert!(same(&file, 0, 3 * long, 1).is_err(), "the file ends");
         std::fs::remove_file(path).unwrap();
     }

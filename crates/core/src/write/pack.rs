@@ -89,13 +89,13 @@ impl How {
         &self,
         sample: &[u8],
         compressor: &mut Compressor,
-        room: &mut Block,
+        scratch: &mut Block,
     ) -> Result<Option<Search>> {
-        let start = room.len();
+        let start = scratch.len();
         let mut packed = |search| {
             compressor.search(search)?;
-            let length = compressor.frame(sample, room.claim(compressor.bound(sample.len()))?)?;
-            room.truncate(start);
+            let length = compressor.frame(sample, scratch.claim(compressor.bound(sample.len()))?)?;
+            scratch.truncate(start);
             Ok(length)
         };
         let length = packed(Search::Level)?;

@@ -73,8 +73,8 @@ pub struct Packers {
     given_up: Stop,
     /// The bytes of memory of jobs with outstanding tickets, and their limit.
     held: usize,
-    room: usize,
-    spare: Vec<Block>,
+    held_limit: usize,
+    reusable: Vec<Block>,
     /// The compressor of the calling thread.
     own: Option<Compressor>,
 }
@@ -83,7 +83,7 @@ impl Packers {
     pub fn new(how: How, given_up: Stop) -> Self {
         let (jobs, taken) = channel();
         let most = usize::try_from(how.threads()).unwrap_or(1);
-        let room = ((most + 2) * FULL).min(WAITING);
+        let held_limit = ((most + 2) * FULL).min(WAITING);
         let taken = Arc::new(Mutex::new(taken));
         let stop = Arc::new(AtomicBool::new(false));
         Self {
@@ -95,8 +95,8 @@ impl Packers {
             stop,
             given_up,
             held: 0,
-            room,
-            spare: Vec::new(),
+            held_limit,
+            reusable: Vec::new(),
             own: None,
         }
     }
@@ -107,25 +107,25 @@ impl Packers {
 
     /// Returns a block to gather in.
     pub fn block(&mut self) -> Block {
-        self.spare.pop().unwrap_or_default()
+        self.reusable.pop().unwrap_or_default()
     }
 
     /// Takes a block back for reuse.
     pub fn give_back(&mut self, mut block: Block) {
-        if self.spare.len() < 2 * self.most + 2 {
+        if self.reusable.len() < 2 * self.most + 2 {
             block.truncate(0);
-            self.spare.push(block);
+            self.reusable.push(block);
         }
     }
 
     /// Frees the memory held for reuse.
     pub fn rest(&mut self) {
-        self.spare = Vec::new();
+        self.reusable = Vec::new();
     }
 
     /// Returns whether so much work is outstanding that the oldest batch should be taken first.
     pub fn is_full(&self) -> bool {
-        self.held > self.room
+        self.held > self.held_limit
     }
 
     /// Returns the compressor of the calling thread.
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn outstanding_work_is_limited_by_the_memory_of_its_blocks() {
         let mut packers = packers(1);
-        assert_eq!(packers.room, 3 * FULL);
+        assert_eq!(packers.held_limit, 3 * FULL);
         let pass = |packers: &mut Packers| packers.pass(raw(7), Task::Blobs(Vec::new())).unwrap();
         let tickets = [(); 3].map(|()| pass(&mut packers));
         assert!(!packers.is_full());
@@ -295,19 +295,19 @@ mod tests {
             assert!(!packers.is_full());
         }
         assert_eq!(packers.held, 0);
-        assert_eq!(self::packers(16).room, WAITING);
+        assert_eq!(self::packers(16).held_limit, WAITING);
     }
 
     #[test]
-    fn spare_blocks_are_limited_by_the_number_of_threads() {
+    fn reusable_blocks_are_limited_by_the_number_of_threads() {
         let mut packers = packers(3);
         for _ in 0..20 {
             packers.give_back(raw(1));
         }
-        assert_eq!(packers.spare.len(), 2 * 3 + 2);
+        assert_eq!(packers.reusable.len(), 2 * 3 + 2);
         assert!(packers.block().is_empty());
         packers.rest();
-        assert!(packers.spare.is_empty());
+        assert!(packers.reusable.is_empty());
     }
 
     #[test]

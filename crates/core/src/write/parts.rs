@@ -56,9 +56,9 @@ impl Parts {
         let total = complete.len();
         let tensors = complete.iter().map(|(_, catalog)| catalog.len() as u64).sum();
         let mut named = Vec::with_capacity(total);
-        for (place, (mut file, catalog)) in complete.into_iter().enumerate() {
-            file.retarget(part_path(target, checkpoint, place + 1, total))?;
-            let part = SetPart { number: place as u64, count: total as u64, tensors: Some(tensors) };
+        for (index, (mut file, catalog)) in complete.into_iter().enumerate() {
+            file.retarget(part_path(target, checkpoint, index + 1, total))?;
+            let part = SetPart { number: index as u64, count: total as u64, tensors: Some(tensors) };
             for (offset, bytes) in (checkpoint.stated)(part)? {
                 file.write_at(offset, &bytes)?;
             }
@@ -128,8 +128,8 @@ fn stem(target: &Path) -> String {
     target.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn part_path(target: &Path, checkpoint: &Checkpoint, place: usize, total: usize) -> PathBuf {
-    target.with_file_name(format!("{}-{place:05}-of-{total:05}.{}", stem(target), checkpoint.ending))
+fn part_path(target: &Path, checkpoint: &Checkpoint, number: usize, total: usize) -> PathBuf {
+    target.with_file_name(format!("{}-{number:05}-of-{total:05}.{}", stem(target), checkpoint.ending))
 }
 
 /// Returns the path of the index of a set.

@@ -57,8 +57,8 @@ impl Assemble for Framing {
     }
 
     fn blob(&mut self, blob: &Component) -> Result<()> {
-        let place = usize::try_from(blob.offset()).unwrap_or(usize::MAX);
-        self.blobs.push_back((self.bytes.len(), place));
+        let position = usize::try_from(blob.offset()).unwrap_or(usize::MAX);
+        self.blobs.push_back((self.bytes.len(), position));
         Ok(())
     }
 }
@@ -75,7 +75,7 @@ impl Plan<'_> {
         let mut open = Open::default();
         self.writer.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?;
         let &[stored] = open.stored.as_slice() else {
-            return Err(Error::new(Code::Internal, "what is laid out has one blob").tensor(spec.name));
+            return Err(Error::new(Code::Internal, "a planned tensor has one blob").tensor(spec.name));
         };
         let (role, dtype, _, length) = stored;
         let component = Component::raw(role, dtype, self.stored.len() as u64, length);
@@ -109,8 +109,8 @@ impl Plan<'_> {
             out => out,
         };
         writer.expect(framing.length);
-        let order = framing.blobs.iter().map(|&(_, place)| place).collect();
-        writer.laid = Some(Box::new(Planned { catalog, stored, framing }));
+        let order = framing.blobs.iter().map(|&(_, position)| position).collect();
+        writer.planned = Some(Box::new(Planned { catalog, stored, framing }));
         Ok(order)
     }
 }
@@ -130,13 +130,14 @@ impl Writer {
     /// Begins the next announced tensor.
     pub(super) fn begin_planned(
         &mut self,
-        laid: &mut Planned,
+        planned: &mut Planned,
         spec: &Spec<'_>,
         open: &mut Open,
     ) -> Result<()> {
         let unexpected = || Error::new(Code::Internal, "another tensor was to come").tensor(spec.name);
-        let &(end, place) = laid.framing.blobs.front().ok_or_else(unexpected)?;
-        let (Some(tensor), Some(&stored)) = (laid.catalog.tensor(place), laid.stored.get(place)) else {
+        let &(end, position) = planned.framing.blobs.front().ok_or_else(unexpected)?;
+        let (Some(tensor), Some(&stored)) = (planned.catalog.tensor(position), planned.stored.get(position))
+        else {
             return Err(unexpected());
         };
         let &[(_, dtype, length)] = spec.components else { return Err(unexpected()) };
@@ -148,20 +149,20 @@ impl Writer {
         }
         open.layout = tensor.layout();
         open.stored.push(stored);
-        self.frame(laid, end)
+        self.frame(planned, end)
     }
 
     /// Writes the bytes after the last blob.
-    pub(super) fn finish_planned(&mut self, laid: &mut Planned) -> Result<()> {
-        if !laid.framing.blobs.is_empty() {
+    pub(super) fn finish_planned(&mut self, planned: &mut Planned) -> Result<()> {
+        if !planned.framing.blobs.is_empty() {
             return Err(Error::new(Code::Internal, "a tensor that was announced did not come"));
         }
-        let end = laid.framing.bytes.len();
-        self.frame(laid, end)
+        let end = planned.framing.bytes.len();
+        self.frame(planned, end)
     }
 
-    fn frame(&mut self, laid: &mut Planned, end: usize) -> Result<()> {
-        let bytes = laid.framing.take(end);
+    fn frame(&mut self, planned: &mut Planned, end: usize) -> Result<()> {
+        let bytes = planned.framing.take(end);
         self.buffer.extend(bytes)?;
         self.position += bytes.len() as u64;
         Ok(())

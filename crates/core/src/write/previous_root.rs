@@ -49,7 +49,7 @@ impl OldRoot {
         if own.is_empty() {
             return Ok(Vec::new());
         }
-        let others = Others::beside(path, data);
+        let others = Others::in_folder_of(path, data);
         let files = own.into_iter().filter(|shard| !others.may_need(shard));
         let files = files.map(|shard| (shard_path(path, &shard.name), shard));
         Ok(files.filter(|(path, shard)| is_data_shard(path, shard, data)).map(|(path, _)| path).collect())
@@ -70,7 +70,7 @@ fn shards_of(path: &Path, data: &DataShards) -> Option<Vec<Shard>> {
 struct Others(HashMap<u64, HashMap<String, HashSet<String>>>);
 
 impl Others {
-    fn beside(root: &Path, data: &DataShards) -> Self {
+    fn in_folder_of(root: &Path, data: &DataShards) -> Self {
         let mut found = Self(HashMap::new());
         let Ok(entries) = std::fs::read_dir(root.parent().unwrap_or(Path::new("."))) else { return found };
         let paths = entries.take(limits::FOLDER_ENTRIES).filter_map(|entry| Some(entry.ok()?.path()));

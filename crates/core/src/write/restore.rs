@@ -22,8 +22,8 @@ impl Writer {
     pub(super) fn judged(&mut self, done: Done, length: u64) -> Result<Done> {
         let Some(compression) = self.settings.compression else { return Ok(done) };
         let stored = self.position - done.offset;
-        let kept = done.encoding == Encoding::RAW || saving(length, stored) >= compression.min_savings;
-        if kept || !matches!(self.out, Out::File(_)) {
+        let unchanged = done.encoding == Encoding::RAW || saving(length, stored) >= compression.min_savings;
+        if unchanged || !matches!(self.out, Out::File(_)) {
             return Ok(done);
         }
         self.settle()?;

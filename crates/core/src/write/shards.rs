@@ -130,14 +130,14 @@ impl Shards {
     pub fn table(&self, algorithm: Algorithm, old: &OldRoot) -> Result<Vec<Shard>> {
         let total = self.entries.iter().filter(|entry| matches!(entry, Entry::Own(_))).count();
         let mut table: Vec<Shard> = Vec::with_capacity(self.entries.len());
-        let mut place = 0;
+        let mut ordinal = 0;
         let round = old.free_round();
         for entry in &self.entries {
             table.push(match entry {
                 Entry::Linked(shard) => shard.clone(),
                 Entry::Own(file) => {
-                    place += 1;
-                    let name = own_name(round, place, total);
+                    ordinal += 1;
+                    let name = own_name(round, ordinal, total);
                     let Some(file) = file else {
                         return Err(Error::new(Code::Internal, "a shard is not complete"));
                     };
@@ -171,17 +171,17 @@ impl Shards {
     }
 }
 
-fn own_name(round: u32, place: usize, total: usize) -> String {
+fn own_name(round: u32, ordinal: usize, total: usize) -> String {
     let before = if round == 1 { String::new() } else { format!("{round}-") };
-    format!("{before}{place:05}-of-{total:05}")
+    format!("{before}{ordinal:05}-of-{total:05}")
 }
 
 /// Returns the round of a name made by [`Shards::table`]; `None` for any other name.
 pub fn round_of(name: &str) -> Option<u32> {
     let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let (numbers, total) = name.split_once("-of-")?;
-    let (round, place) = numbers.split_once('-').unwrap_or(("1", numbers));
-    round.parse().ok().filter(|_| digits(place) && digits(total))
+    let (round, ordinal) = numbers.split_once('-').unwrap_or(("1", numbers));
+    round.parse().ok().filter(|_| digits(ordinal) && digits(total))
 }
 
 /// Returns the path where a shard of that name is looked up first: `model-NAME.zt` for `model.zt` (appendix B).
@@ -190,8 +190,8 @@ pub fn shard_path(root: &Path, name: &str) -> PathBuf {
     root.with_file_name(format!("{stem}-{name}.zt"))
 }
 
-fn number(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
+fn number(ordinal: usize) -> u32 {
+    u32::try_from(ordinal).unwrap_or(u32::MAX)
 }
 
 trait SaturatingNext {
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn the_round_is_parsed_from_generated_names() {
-        for (round, place) in [(1, 1), (2, 1), (12, 123_456)] {
-            assert_eq!(round_of(&own_name(round, place, place)), Some(round));
+        for (round, ordinal) in [(1, 1), (2, 1), (12, 123_456)] {
+            assert_eq!(round_of(&own_name(round, ordinal, ordinal)), Some(round));
         }
         for name in
             ["base", "1-of-3", "00001-of-3", "x-00001-of-00003", "00001-of-00003-of-00003", "-00001-of-00003"]

@@ -47,7 +47,7 @@ pub enum IndexTypes {
     Usual,
     /// No wider than in the source, if the format allows it: indices should not grow when a tensor is copied to another
     /// file.
-    Kept,
+    Source,
 }
 
 impl IndexTypes {
@@ -58,8 +58,8 @@ impl IndexTypes {
         let fit = |dtype: &DType| dtype.bits() <= 32;
         let writing = format;
         match self {
-            Self::Kept if writing.any_indices => own,
-            Self::Kept if writing.profiles && all.iter().all(fit) => DType::Uint32,
+            Self::Source if writing.any_indices => own,
+            Self::Source if writing.profiles && all.iter().all(fit) => DType::Uint32,
             Self::Usual if writing.profiles && all.iter().all(|dtype| *dtype == DType::Uint32) => {
                 DType::Uint32
             }

@@ -52,12 +52,12 @@ impl Writer {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
         }
-        let mut open = self.spare.take().unwrap_or_default();
+        let mut open = self.reusable.take().unwrap_or_default();
         open.clear();
-        match self.laid.take() {
-            Some(mut laid) => {
-                let begun = self.begin_planned(&mut laid, &spec, &mut open);
-                self.laid = Some(laid);
+        match self.planned.take() {
+            Some(mut planned) => {
+                let begun = self.begin_planned(&mut planned, &spec, &mut open);
+                self.planned = Some(planned);
                 begun?;
             }
             None => self.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?,
@@ -91,11 +91,11 @@ impl Writer {
     pub fn add(&mut self, spec: Spec<'_>, bytes: &[u8]) -> Result<()> {
         let gathered = self.gathering.as_ref().map(|gathering| (gathering.raw.len(), self.unplaced));
         self.begin(spec)?;
-        let place = (self.buffer.len(), self.position);
+        let before = (self.buffer.len(), self.position);
         self.push(bytes).and_then(|()| self.end()).inspect_err(|_| {
             self.open = None;
-            self.buffer.truncate(place.0);
-            self.position = place.1;
+            self.buffer.truncate(before.0);
+            self.position = before.1;
             if let (Some(gathering), Some((raw, unplaced))) = (&mut self.gathering, gathered) {
                 gathering.raw.truncate(raw);
                 self.unplaced = unplaced;
@@ -189,12 +189,12 @@ impl Writer {
     pub fn fill(&mut self, limit: u64, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         self.write_full_blocks()?;
         let limit = usize::try_from(limit).unwrap_or(WARM);
-        let room = WARM.saturating_sub(self.buffer.len()).max(64 << 10).min(limit);
+        let free = WARM.saturating_sub(self.buffer.len()).max(64 << 10).min(limit);
         let gathered = self.open.as_ref().is_some_and(|open| open.gathered);
         let Some((blob, mut target)) = self.blob() else {
             return Err(Error::new(Code::BadShape, "more bytes than the tensor has"));
         };
-        let filled = blob.fill(if gathered { limit } else { room }, &mut target, read);
+        let filled = blob.fill(if gathered { limit } else { free }, &mut target, read);
         let full = blob.is_full();
         if let Err(error) = filled {
             return Err(self.named(error));
@@ -267,7 +267,7 @@ impl Writer {
             Some(gathering) if open.gathered => gathering.keep(*open),
             _ => {
                 self.add_to_index(&mut open)?;
-                self.spare = Some(open);
+                self.reusable = Some(open);
                 Ok(())
             }
         }
@@ -275,8 +275,8 @@ impl Writer {
 
     /// Adds a tensor to the index once all of its blobs have offsets.
     pub(super) fn add_to_index(&mut self, open: &mut Open) -> Result<()> {
-        if let Some(laid) = &mut self.laid {
-            laid.end();
+        if let Some(planned) = &mut self.planned {
+            planned.end();
             return Ok(());
         }
         self.builder.add_tensor(NewTensor {

@@ -127,11 +127,11 @@ fn others(input: &Input<'_>, part: SetPart) -> Result<Option<Vec<Other>>> {
     // A file in memory has no name, so the others are requested by the ends of their names.
     let usual = Spelling { stem: "", first: 1, width: 5, count: &count };
     let (spelling, doubt) = match (input.name(), input.name().and_then(Spelling::of)) {
-        (_, Some((spelling, said))) => match said.checked_sub(part.number) {
+        (_, Some((spelling, stated))) => match stated.checked_sub(part.number) {
             Some(first) if first <= 1 && spelling.count.parse() == Ok(part.count) => {
                 (Spelling { first, ..spelling }, None)
             }
-            _ => (usual, Some(contradiction(part, said, spelling.count))),
+            _ => (usual, Some(contradiction(part, stated, spelling.count))),
         },
         (Some(_), None) => {
             let why = format!("its name does not end in {:?}", usual.name(part.number));
@@ -178,12 +178,12 @@ fn add_other(
     let in_file = |error: Error| error.in_file(&name, Path::new(&name));
     let source = input.open(neighbor.file).map_err(in_file)?;
     let header = Header::read(&Input::alone(&*source, input.limits, input.stop)).map_err(in_file)?;
-    let said = part_of(&header.metadata).map_err(in_file)?;
-    let said = said.filter(|said| said.number == number && said.count == part.count);
-    let said = said.ok_or_else(|| in_file(another(number, part.count)))?;
+    let stated = part_of(&header.metadata).map_err(in_file)?;
+    let stated = stated.filter(|stated| stated.number == number && stated.count == part.count);
+    let stated = stated.ok_or_else(|| in_file(another(number, part.count)))?;
     header.add(builder, neighbor.file).map_err(in_file)?;
     first.get_or_insert_with(|| header.metadata.clone());
-    parts.push((name, said));
+    parts.push((name, stated));
     Ok(())
 }
 
@@ -197,9 +197,9 @@ fn unnamed(part: SetPart, why: &str) -> Error {
     Error::new(Code::Incomplete, message)
 }
 
-fn contradiction(part: SetPart, said: u64, count: &str) -> Error {
+fn contradiction(part: SetPart, stated: u64, count: &str) -> Error {
     let message = format!(
-        "its name identifies it as file {said} of {count} of a set, but its metadata as {} of {}",
+        "its name identifies it as file {stated} of {count} of a set, but its metadata as {} of {}",
         part.number + 1,
         part.count
     );

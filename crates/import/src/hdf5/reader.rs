@@ -122,7 +122,7 @@ struct Run {
     /// The form of the prefix of each message.
     envelope: Envelope,
     /// The number of messages stated by a version 1 header.
-    said: u64,
+    stated: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -202,7 +202,7 @@ impl<'s> Reader<'s> {
         let mut object = Object::default();
         let mut visited = HashSet::new();
         let first = self.first_run(address).map_err(named)?;
-        let (mut found, said) = (0, first.said);
+        let (mut found, stated) = (0, first.stated);
         let mut runs = vec![first];
         while let Some(run) = runs.pop() {
             let mut at = 0;
@@ -230,8 +230,8 @@ impl<'s> Reader<'s> {
                 }
             }
         }
-        if found < said && object.problems.first().is_none() {
-            let message = format!("an object header states {said} messages, but has {found}");
+        if found < stated && object.problems.first().is_none() {
+            let message = format!("an object header states {stated} messages, but has {found}");
             object.problems.push(named(bad(message)));
         }
         Ok(object)
@@ -275,8 +275,8 @@ impl<'s> Reader<'s> {
             }
             let length = u32::from_le_bytes([a, b, c, d]);
             let bytes = self.bytes.at(address.saturating_add(16), length.into())?;
-            let said = u16::from_le_bytes([low, high]).into();
-            return Ok(Run { bytes, envelope: Envelope::First, said });
+            let stated = u16::from_le_bytes([low, high]).into();
+            return Ok(Run { bytes, envelope: Envelope::First, stated });
         }
         let [_, _, _, _, version, flags, ..] = *head else { return Err(bad("there is no object header")) };
         if version != 2 {
@@ -292,13 +292,13 @@ impl<'s> Reader<'s> {
         let end = length.checked_add(before + width).ok_or_else(|| bad("an object header of 2^64 bytes"))?;
         let mut bytes = self.checked(address, end)?;
         bytes.drain(..usize::try_from(before + width).unwrap_or_default().min(bytes.len()));
-        Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 }, said: 0 })
+        Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 }, stated: 0 })
     }
 
     /// Returns a continuation of a header.
     fn continued(&self, address: u64, length: u64, envelope: Envelope) -> Result<Run> {
         let Envelope::Second { .. } = envelope else {
-            return Ok(Run { bytes: self.bytes.at(address, length)?, envelope, said: 0 });
+            return Ok(Run { bytes: self.bytes.at(address, length)?, envelope, stated: 0 });
         };
         let held =
             length.checked_sub(4).ok_or_else(|| bad("a continuation of an object header is too short"))?;
@@ -307,7 +307,7 @@ impl<'s> Reader<'s> {
             return Err(bad("a continuation of an object header has no signature"));
         }
         bytes.drain(..4);
-        Ok(Run { bytes, envelope, said: 0 })
+        Ok(Run { bytes, envelope, stated: 0 })
     }
 
     /// Returns `length` bytes after verifying the checksum that follows them.
@@ -396,15 +396,15 @@ impl<'s> Reader<'s> {
     /// Returns all records of the version 2 B-tree at an address (III.A.2).
     pub fn records(&self, address: u64) -> Result<Vec<BTreeV2Record>> {
         let Sizes { address: width, length } = self.sizes;
-        let (said, records) = BTreeV2Header::parse_at_storage(&self.bytes, address, width, length)
+        let (stated, records) = BTreeV2Header::parse_at_storage(&self.bytes, address, width, length)
             .and_then(|header| {
                 let records =
                     collect_btree_v2_records_storage(&self.bytes, &header, width, length, None, &[], None)?;
                 Ok((header.total_records, records))
             })
             .map_err(|error| self.bytes.refusal(&error, "a B-tree", address))?;
-        if said != records.len() as u64 {
-            let message = format!("a B-tree states {said} records, but has {}", records.len());
+        if stated != records.len() as u64 {
+            let message = format!("a B-tree states {stated} records, but has {}", records.len());
             return Err(bad(message).at(self.bytes.offset(address)));
         }
         Ok(records)

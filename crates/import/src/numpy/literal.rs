@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_headers_are_made_of() {
+    fn literals_of_npy_headers_are_parsed() {
         use Literal::{Bool, Dict, Int, List, Text, Tuple};
         let text = |text: &str| Text(text.to_owned());
         for (source, literal) in [

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_has_a_model() {
+    fn a_data_file_names_its_model() {
         assert_eq!(index_of("a.b.bin").as_deref(), Some("a.b.xml"));
         for name in ["a.xml", ".bin", "bin", "a.bin.index"] {
             assert_eq!(index_of(name), None, "{name}");

@@ -1,4 +1,4 @@
-//! Model metadata apart from constants, as attributes: elements as maps, inputs and outputs.
+//! Model metadata other than constants, as attributes: elements as maps, inputs and outputs.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_digits_alone() {
+    fn numbers_have_only_digits() {
         assert_eq!(number("18446744073709551615"), Some(u64::MAX));
         for text in ["", "-1", "+1", " 1", "1.0", "18446744073709551616", "0x1"] {
             assert_eq!(number(text), None, "{text}");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_xml_is_refused() {
         let deep = "<a>".repeat(OPENVINO_DEPTH + 1);
         let wide: Vec<String> = (0..=OPENVINO_ATTRIBUTES).map(|at| format!(" a{at}=''")).collect();
         let wide = wide.concat();

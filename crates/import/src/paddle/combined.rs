@@ -187,7 +187,7 @@ mod tests {
     ];
 
     #[test]
-    fn one_parameter_or_two_tell_a_file() {
+    fn files_are_detected_by_their_first_one_or_two_parameters() {
         let detects = |bytes: &[u8]| detect(&bytes, bytes.len() as u64).unwrap();
         assert!(detects(&ONE));
         assert!(detects(&[ONE, ONE].concat()));

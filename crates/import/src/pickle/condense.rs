@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_places_are_those_of_the_whole_pickle(lengths in prop::collection::vec(0..3000_u16, 0..20)) {
+        fn offsets_equal_those_of_the_whole_pickle(lengths in prop::collection::vec(0..3000_u16, 0..20)) {
             let bytes = pickle_of(&lengths);
             let whole = Pickle::parse(&bytes, 0, &Limits::default()).unwrap();
             let condensed = read_of(&bytes, u64::MAX).unwrap();
@@ -230,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_off_is_told_so(lengths in prop::collection::vec(0..3000_u16, 1..8), part in 0.0..1.0_f64) {
+        fn truncated_pickles_are_detected(lengths in prop::collection::vec(0..3000_u16, 1..8), part in 0.0..1.0_f64) {
             let bytes = pickle_of(&lengths);
             let end = bytes.len() - b".behind".len();
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_costs_nothing() {
+    fn omitted_strings_do_not_count() {
         let bytes = pickle_of(&[60_000, 5, 60_000]);
         assert!(read_of(&bytes, 200).is_ok());
         assert_eq!(read_of(&bytes, 20).unwrap_err().code(), Code::Limit);

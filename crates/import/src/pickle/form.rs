@@ -141,9 +141,9 @@ fn dict<'p>(pickle: &'p Pickle, object: &'p Object, args: &'p [Value]) -> Form<'
     for &state in &object.states {
         if let Some(Node::Dict(entries)) = pickle.node(state) {
             // `state_dict()` keeps the versions of its modules there: not data of the model.
-            let kept =
+            let tensors =
                 entries.as_chunks::<2>().0.iter().filter(|[key, _]| pickle.text(*key) != Some("_metadata"));
-            all.extend(kept.flatten());
+            all.extend(tensors.flatten());
         }
     }
     Form::Entries(entries_of(pickle, &all))

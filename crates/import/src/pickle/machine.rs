@@ -543,7 +543,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_values_of_attributes_are_no_few_opcodes() {
+    fn a_low_attribute_limit_does_not_lower_the_opcode_limit() {
         let most = |max_attribute_values| most_opcodes(&Limits { max_attribute_values, ..Limits::default() });
         assert_eq!(most(ATTRIBUTE_VALUES), 33_554_432);
         assert_eq!(most(10_000), most(ATTRIBUTE_VALUES));

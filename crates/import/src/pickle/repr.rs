@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_for_a_key_ends_with_what_is_shown() {
+    fn the_text_of_a_key_is_limited() {
         let states = [&b"c__main__\nA\n)R"[..], &b"Nb".repeat(100_000), b"."].concat();
         let dict = [&b"}("[..], &b"NN".repeat(100_000), b"u."].concat();
         for bytes in [nested(b"N", 4000, 15), nested(b"]", 1, 15), states, dict] {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_of_python_2_is_told_by_what_is_shown() {
+    fn a_string_of_python_2_is_decoded_by_its_visible_part() {
         let long = "\u{e9}".repeat(3 * MOST);
         let raw = |bytes: &[u8]| {
             let mut shown = String::new();

@@ -75,7 +75,9 @@ fn short_storages(
                         storage.key
                     )
                 }
-                (Some(elements), Some(unit)) if elements.checked_mul(unit).is_none_or(|said| said > held) => {
+                (Some(elements), Some(unit))
+                    if elements.checked_mul(unit).is_none_or(|stated| stated > held) =>
+                {
                     format!(
                         "the storage {:?} has {held} bytes, but the pickle states {elements} elements of {unit}: the file is truncated",
                         storage.key

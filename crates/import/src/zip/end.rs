@@ -21,16 +21,16 @@ const END64_PREFIX: u64 = 12;
 /// unambiguous. Fails with `ZT_BAD_INDEX` if a reader that trusts the end record finds another directory.
 pub fn check(input: &Input<'_>, at: u64, start: u64) -> Result<Option<Error>> {
     let record = input.read_vec(at, END)?;
-    let mut said = Said {
+    let mut stated = EndRecord {
         head: at,
         size: u32_le(&record, 12).into(),
         offset: u32_le(&record, 16).into(),
         is_split: u16_le(&record, 8) != u16_le(&record, 10),
     };
     if let Some(long) = long_end(input, at)? {
-        said = long;
+        stated = long;
     }
-    let Said { head, size, offset, is_split } = said;
+    let EndRecord { head, size, offset, is_split } = stated;
     let bytes = head.saturating_sub(start);
     let other = head.checked_sub(size).filter(|&other| other != start);
     if let Some(other) = other.filter(|other| head - other >= ENTRY_SIGNATURE.len() as u64)
@@ -55,7 +55,7 @@ pub fn check(input: &Input<'_>, at: u64, start: u64) -> Result<Option<Error>> {
 }
 
 /// Returns the content of the 64-bit end record before the end record at `at`, if there is one (APPNOTE 4.3.14 and 4.3.15).
-fn long_end(input: &Input<'_>, at: u64) -> Result<Option<Said>> {
+fn long_end(input: &Input<'_>, at: u64) -> Result<Option<EndRecord>> {
     let Some(position) = at.checked_sub(LOCATOR) else { return Ok(None) };
     let locator = input.read_vec(position, LOCATOR)?;
     let head = u64_le(&locator, 8).filter(|_| locator.starts_with(LOCATOR_SIGNATURE));
@@ -68,11 +68,11 @@ fn long_end(input: &Input<'_>, at: u64) -> Result<Option<Said>> {
     if !record.starts_with(END64_SIGNATURE) || end != position {
         return Ok(None);
     }
-    Ok(Some(Said { head, size: number(40), offset: number(48), is_split: number(24) != number(32) }))
+    Ok(Some(EndRecord { head, size: number(40), offset: number(48), is_split: number(24) != number(32) }))
 }
 
 /// The content of an end record.
-struct Said {
+struct EndRecord {
     /// The end of the directory.
     head: u64,
     size: u64,

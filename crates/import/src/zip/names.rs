@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_read_in_two_ways_in_one_header() {
+    fn ambiguous_names_in_one_header() {
         let check = |raw: &[u8], extras: &[u8]| check(raw, &String::from_utf8_lossy(raw), extras).is_ok();
         assert!(check(b"a.npy", &[]));
         assert!(!check(b"a.npy\0x", &[]));

@@ -50,10 +50,10 @@ impl Folder {
     }
 
     fn failed(&self, error: &io::Error) -> Error {
-        let said = error.to_string();
-        let said = said.rsplit_once(" (os error ").map_or(&*said, |(words, _)| words);
+        let text = error.to_string();
+        let text = text.rsplit_once(" (os error ").map_or(&*text, |(words, _)| words);
         let message = format!(
-            "the cache '{}' cannot be used ({said}): choose another folder (remote: {{ cache }}), or await load(), which needs no cache",
+            "the cache '{}' cannot be used ({text}): choose another folder (remote: {{ cache }}), or await load(), which needs no cache",
             self.path.display()
         );
         Error::new(Code::Io, message).file(&self.path)

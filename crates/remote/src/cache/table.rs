@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_there_once_its_record_is() {
+    fn a_cached_block_exists_once_its_record_does() {
         let table = table("there", 5 * BLOCK);
         assert_eq!(table.digest(3), None);
         table.write(3, b"abc").unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_another_copy_is_none() {
+    fn records_of_another_copy_are_ignored() {
         let table = table("renamed", 5 * BLOCK);
         table.write(3, b"abc").unwrap();
         let other = Table { file: table.file.try_clone().unwrap(), name: name_bytes(B), length: 5 * BLOCK };

@@ -263,7 +263,7 @@ impl Guarded {
         let is_ours = !self.writes && (is_of_store || passes);
         // Clients of stores distinguish these statuses by error variants.
         if !is_ours || matches!(status, 304 | 401 | 403 | 404 | 412) {
-            return Ok(HttpResponse::from_parts(parts, said(&text).into()));
+            return Ok(HttpResponse::from_parts(parts, shown(&text).into()));
         }
         let reason = parts.status.canonical_reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let detail = detail(&text).map(|detail| format!(": {detail}")).unwrap_or_default();
@@ -398,7 +398,7 @@ fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// Returns the part of an error response that may be shown: only code and message of markup, and nothing that is not text.
-fn said(text: &str) -> String {
+fn shown(text: &str) -> String {
     if let Some(code) = element(text, "Code") {
         let message = element(text, "Message").unwrap_or_default();
         return format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_names_an_origin_and_no_more() {
+    fn a_redirect_shows_only_its_origin() {
         let of = |headers: &[(&'static str, &'static str)]| {
             let headers = headers
                 .iter()

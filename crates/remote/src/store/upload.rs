@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_there_when_it_is_complete() {
+    fn an_object_appears_when_it_is_complete() {
         let (memory, store) = store(false);
         let path = Path::new("s3://b/folder/m.zt");
         let bytes: Vec<u8> = (0..12_000_000_u32).map(|at| at.to_le_bytes()[1]).collect();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_nowhere() {
+    fn an_abandoned_upload_leaves_no_object() {
         let (memory, store) = store(true);
         let stop = Stop::default();
         let mut upload = store.begin(Path::new("s3://b/m"), &stop).unwrap();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_how_often_they_occur_tell_the_same() {
+    fn moments_of_values_and_of_counted_values_agree() {
         let numbers: Vec<f32> =
             (0..100_000_u32).map(|at| f32::from(u16::try_from(at % 701).unwrap()) - 300.0).collect();
         let mut each = Moments::default();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_counted_and_left_out() {
+    fn non_finite_values_are_counted_and_left_out() {
         let mut all = Moments::default();
         all.add(&[1.0_f32, f32::NAN, f32::INFINITY, 3.0, f32::NEG_INFINITY, f32::NEG_INFINITY, -0.0, 0.0]);
         let stats = all.finish(8, None);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sum_rounds_off_is_kept_whichever_term_is_larger() {
+    fn the_rounding_error_of_a_sum_is_exact_whichever_term_is_larger() {
         assert_eq!(exact_sum([1.0, 1e100, 1.0, -1e100].into_iter()), 2.0);
         assert_eq!(exact_sum([1e100, 1.0, -1e100].into_iter()), 1.0);
     }

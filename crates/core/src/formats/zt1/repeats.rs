@@ -26,7 +26,7 @@ pub(super) struct Again {
 impl<'b> Parser<'_, 'b> {
     /// Reads an entry that is spelled like an earlier one and needs no error or warning; any other is left to be read
     /// key by key. Sets the shape and the component to those of the entry.
-    pub(super) fn alike(&mut self, reader: &mut Reader<'b>) -> Option<Again> {
+    pub(super) fn repeated(&mut self, reader: &mut Reader<'b>) -> Option<Again> {
         let start = reader.mark();
         let (known, filling) = self.known.read(reader)?;
         let Some(fields) = self.filled(known, &filling) else {

@@ -10,7 +10,7 @@ use ciborium::Value;
 use super::encode::{self, FOOTER, TENSOR_ATTRIBUTES};
 use super::{parse_manifest, read_footer, read_manifest, rules};
 use crate::error::{Code, Error, Result};
-use crate::formats::edit_format::{Changes, EditFormat, Editable, Place};
+use crate::formats::edit_format::{Changes, EditFormat, Editable, NewOffset};
 use crate::formats::zt_trailer::Index;
 use crate::formats::{Input, zt};
 use crate::limits::{self, Limits};
@@ -78,9 +78,9 @@ impl EditFormat for Deterministic {
         Ok(manifest.finish())
     }
 
-    fn moved(&self, old: &Editable, place: Place<'_>) -> Result<Vec<u8>> {
+    fn moved(&self, old: &Editable, offset: NewOffset<'_>) -> Result<Vec<u8>> {
         let mut manifest = Manifest::read(&old.index.bytes)?;
-        manifest.move_blobs(place)?;
+        manifest.move_blobs(offset)?;
         Ok(manifest.finish())
     }
 
@@ -180,7 +180,7 @@ impl<'a> Manifest<'a> {
     /// Sets the offset of each component in this file to `offset(tensor, component)`, given their ordinals in the
     /// catalog. Fails with `ZT_UNSUPPORTED_VERSION` if the manifest has an unknown key, which might contain an offset
     /// too.
-    fn move_blobs(&mut self, offset: Place<'_>) -> Result<()> {
+    fn move_blobs(&mut self, offset: NewOffset<'_>) -> Result<()> {
         known(&self.root, &[ATTRIBUTES, "shards", OBJECTS])?;
         for (ordinal, (key, object)) in self.objects.iter_mut().enumerate() {
             let moved = moved_object(object, |component| offset(ordinal, component));

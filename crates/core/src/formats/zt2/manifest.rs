@@ -74,9 +74,9 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     let Objects { shards, .. } = objects;
     builder.set_shards(shards);
     builder.set_attributes(attributes.unwrap_or_default());
-    let apart = builder.is_known_disjoint(Some(manifest));
+    let disjoint = builder.is_known_disjoint(Some(manifest));
     let catalog = builder.finish();
-    if apart {
+    if disjoint {
         return Ok(catalog);
     }
     let mut regions = overlap::regions(&catalog);
@@ -156,7 +156,7 @@ impl<'m> Objects<'_, 'm> {
     }
 
     fn entry(&mut self, reader: &mut Reader<'m>, name: &str) -> Result<()> {
-        if let Some(added) = self.alike(reader, name) {
+        if let Some(added) = self.repeated(reader, name) {
             return added;
         }
         self.draft.begin(reader);
@@ -192,7 +192,7 @@ impl<'m> Objects<'_, 'm> {
 
     /// Reads and adds the next object if it is spelled like an earlier one and needs no error or warning; any other is
     /// left to be read key by key. Shape, dtype and decoded length are those of the earlier object, which was checked.
-    fn alike(&mut self, reader: &mut Reader<'m>, name: &str) -> Option<Result<()>> {
+    fn repeated(&mut self, reader: &mut Reader<'m>, name: &str) -> Option<Result<()>> {
         let start = reader.mark();
         let (Known { shape, part }, filling) = self.known.read(reader)?;
         let Some(again) = again(part, &filling, self.total) else {

@@ -69,8 +69,8 @@ fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
     reader.array("blob", |reader| {
         let which = if count == 0 { OFFSET } else { LENGTH };
         let number = draft.number(reader, which, "an offset or length")?;
-        if let Some(place) = numbers.get_mut(count) {
-            *place = number;
+        if let Some(slot) = numbers.get_mut(count) {
+            *slot = number;
         }
         count += 1;
         Ok(())

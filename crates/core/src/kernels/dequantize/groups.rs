@@ -26,7 +26,7 @@ pub struct Groups {
 /// Whether rows across the axis have separate factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
-    Apart,
+    Separate,
     Shared,
 }
 
@@ -44,7 +44,7 @@ impl Groups {
         let (elements, inner) = Self::products(shape, axis)?;
         // Groups of one have a factor each, like one long row.
         let (inner, along) = if size == 1 { (elements, 1) } else { (inner, along) };
-        Ok(Self { inner, along, size, count: elements / size, lanes: Lanes::Apart })
+        Ok(Self { inner, along, size, count: elements / size, lanes: Lanes::Separate })
     }
 
     /// Creates a factor for each index of `axis`, which all elements at that index share.
@@ -114,7 +114,7 @@ impl Groups {
             if result.is_err() || out.is_empty() {
                 return;
             }
-            if self.lanes == Lanes::Apart {
+            if self.lanes == Lanes::Separate {
                 result = read(factor, out);
                 return;
             }

@@ -104,8 +104,8 @@ impl<const DIGITS: usize> Codebook<DIGITS> {
     ) -> u32 {
         let entry = self.entries[number as usize];
         let neighbors = &self.neighbors[entry.first as usize..][..entry.count as usize];
-        let (mut least, mut places) = ([f32::MAX; SOME], [0_u32; SOME]);
-        for (place, neighbors) in neighbors.iter().enumerate() {
+        let (mut least, mut groups) = ([f32::MAX; SOME], [0_u32; SOME]);
+        for (group, neighbors) in neighbors.iter().enumerate() {
             let mut errors = [0.0; SOME];
             for ((codes, &x), &weight) in neighbors.codes.iter().zip(x).zip(weights) {
                 for (error, &code) in errors.iter_mut().zip(codes) {
@@ -113,15 +113,15 @@ impl<const DIGITS: usize> Codebook<DIGITS> {
                     *error += weight * difference * difference;
                 }
             }
-            for ((least, at), error) in least.iter_mut().zip(&mut places).zip(errors) {
+            for ((least, at), error) in least.iter_mut().zip(&mut groups).zip(errors) {
                 let less = error < *least;
                 *least = if less { error } else { *least };
-                *at = if less { place as u32 } else { *at };
+                *at = if less { group as u32 } else { *at };
             }
         }
         let (mut error, mut best) = (f32::MAX, 0);
-        for (lane, (&least, place)) in least.iter().zip(places).enumerate() {
-            let at = place * SOME as u32 + lane as u32;
+        for (lane, (&least, group)) in least.iter().zip(groups).enumerate() {
+            let at = group * SOME as u32 + lane as u32;
             let better = least < error || (least == error && at < best);
             error = if better { least } else { error };
             best = if better { at } else { best };

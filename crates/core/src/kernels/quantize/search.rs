@@ -444,7 +444,7 @@ mod tests {
         bits(&[found.scale, found.inverse])
     }
 
-    /// The functions that are compiled for wide vectors, beside the same code compiled for the baseline.
+    /// The functions that are compiled for wide vectors, against the same code compiled for the baseline.
     #[test]
     fn wide_vectors_give_the_bits_of_the_baseline() {
         const PLAN: Plan = Plan { top: 15, first: -1.0, step: 0.1, steps: 20 };

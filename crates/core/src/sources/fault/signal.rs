@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_that_are_not_there_are_lost() {
+    fn only_missing_pages_are_lost() {
         assert!(is_page_fault(BUS_ADRERR) && is_page_fault(BUS_OBJERR));
         #[cfg(target_os = "linux")]
         assert!(is_page_fault(BUS_MCEERR_AR));

@@ -104,7 +104,7 @@ mod wakeup {
         use super::*;
 
         #[test]
-        fn who_cannot_be_woken_does_not_wait() {
+        fn a_waiter_without_a_waker_does_not_wait() {
             let (mut waiter, waker) = Waiter::new().unwrap();
             rustix::io::write(&waker.0, b"!!").unwrap();
             assert!(waiter.wait());

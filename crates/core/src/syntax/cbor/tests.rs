@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn both_modes_read_deterministic_bytes_alike(bytes: Vec<u8>) {
+    fn both_modes_read_deterministic_bytes_the_same(bytes: Vec<u8>) {
         if let Ok(value) = strictly(&bytes) {
             let mut again = Vec::new();
             ciborium::into_writer(&value, &mut again).unwrap();

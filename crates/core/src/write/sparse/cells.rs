@@ -57,9 +57,9 @@ impl Cells<'_> {
             let mut mine: Vec<u64> = Vec::new();
             let mut more = false;
             self.blocks(|cells| {
-                let room = usize::try_from(HELD).unwrap_or(usize::MAX).saturating_sub(mine.len());
+                let free = usize::try_from(HELD).unwrap_or(usize::MAX).saturating_sub(mine.len());
                 let mut here = cells.iter().filter(|&&cell| spread(cell ^ seed) % parts == part);
-                mine.extend(here.by_ref().take(room));
+                mine.extend(here.by_ref().take(free));
                 more |= here.next().is_some();
             })?;
             mine.sort_unstable();

@@ -31,14 +31,14 @@ pub fn entries(coords: &[u8], rank: usize, values: &[u8], width: usize) -> Vec<u
     let mut output = vec![0; count * entry];
     for (dim, axis) in coords.as_chunks::<8>().0.chunks(count.max(1)).take(rank).enumerate() {
         for (entry, index) in output.chunks_exact_mut(entry.max(1)).zip(axis) {
-            if let Some(place) = entry.get_mut(dim * 8..dim * 8 + 8) {
-                place.copy_from_slice(index);
+            if let Some(slot) = entry.get_mut(dim * 8..dim * 8 + 8) {
+                slot.copy_from_slice(index);
             }
         }
     }
     for (entry, value) in output.chunks_exact_mut(entry.max(1)).zip(values.chunks_exact(width.max(1))) {
-        if let Some(place) = entry.get_mut(rank * 8..) {
-            place.copy_from_slice(value);
+        if let Some(slot) = entry.get_mut(rank * 8..) {
+            slot.copy_from_slice(value);
         }
     }
     output

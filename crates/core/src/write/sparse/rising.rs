@@ -197,8 +197,8 @@ fn sort_row(
             [(&found_values, value, &mut *new_values), (&found_indices, index, &mut *new_indices)]
         {
             let mut sorted = Vec::with_capacity(items.len());
-            for &(_, place) in &found {
-                sorted.extend_from_slice(item(items, width, place));
+            for &(_, index_of) in &found {
+                sorted.extend_from_slice(item(items, width, index_of));
             }
             spool.write(&sorted)?;
         }

@@ -33,14 +33,14 @@ pub fn sorted(
         }
         order.clear();
         order.extend(0..row.len());
-        order.sort_by_key(|&place| row.get(place));
+        order.sort_by_key(|&index| row.get(index));
         if let Some(pair) = order.windows(2).find(|pair| row.get(pair[0]) == row.get(pair[1])) {
             let column = row.get(pair[0]).copied().unwrap_or_default();
             return Err(twice(column, first + (at - 1) as u64));
         }
-        for (place, &from) in order.iter().enumerate() {
-            move_item(values, &mut new_values, width, bounds.start + from, bounds.start + place);
-            move_item(indices.bytes(), &mut new_indices, index, bounds.start + from, bounds.start + place);
+        for (to, &from) in order.iter().enumerate() {
+            move_item(values, &mut new_values, width, bounds.start + from, bounds.start + to);
+            move_item(indices.bytes(), &mut new_indices, index, bounds.start + from, bounds.start + to);
         }
     }
     Ok((new_values, new_indices))

@@ -35,7 +35,7 @@ pub struct Derived {
     pub left_out: Vec<(String, &'static str)>,
 }
 
-/// Derives the GGUF file of an open checkpoint. `files` are those beside the weights. Fails like [`plan`], and with `ZT_BAD_LAYOUT` for
+/// Derives the GGUF file of an open checkpoint. `files` are those next to the weights. Fails like [`plan`], and with `ZT_BAD_LAYOUT` for
 /// tensors that are not dense.
 pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<Derived> {
     let mut tensors = Vec::with_capacity(reading.catalog.len());

@@ -186,7 +186,7 @@ impl Model<'_> {
         }
         let count = tokens.len();
         self.metadata.set("tokenizer.ggml.model", "bert");
-        // llama.cpp treats all word pieces alike; the reference finds this name for those of BERT.
+        // llama.cpp treats all word pieces the same; the reference finds this name for those of BERT.
         self.metadata.set("tokenizer.ggml.pre", "jina-v2-en");
         self.metadata.set("tokenizer.ggml.tokens", tokens.texts);
         self.metadata.set("tokenizer.ggml.token_type", tokens.types);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn views_out_of_range_are_refused() {
         let mut view = View::of(&[6]).unwrap();
         for parts in [0, 4, 7] {
             assert_eq!(view.split(0, parts).map_err(|error| error.code()), Err(Code::BadShape), "{parts}");

@@ -1,0 +1,284 @@
+// What a new user types: several files, standard input, names of dtypes, targets in missing folders.
+import { spawn, spawnSync } from 'node:child_process'
+import { createReadStream, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { ended, fixture, main, missing, run, safetensors, write } from '../helpers/command.mjs'
+import { scratchFolder, written } from '../helpers/sample-files.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+
+const one = write('one.safetensors', safetensors({ a: ['F32', [2], Float32Array.of(1, 2)] }))
+const two = write('two.safetensors', safetensors({ b: ['F32', [1], Float32Array.of(3)] }))
+
+/** Runs `ztensor` with bytes on standard input. */
+function fed(bytes, ...args) {
+  const child = spawn(process.execPath, [main, ...args], { stdio: ['pipe', 'pipe', 'pipe'] })
+  child.stdin.on('error', () => {})
+  child.stdin.end(bytes)
+  return ended(child)
+}
+
+test('ls of several files lists each, with --join as one', async (t) => {
+  const each = await run(['ls', one, two])
+  t.is(each.code, 0, each.stderr)
+  t.regex(
+    each.stdout,
+    /^.*one\.safetensors:\nNAME.*\na .*\nall .*\n1 tensor, 8 B\n\n.*two\.safetensors:\nNAME.*\nb .*\nall .*\n1 tensor, 4 B\n$/,
+  )
+  t.deepEqual(
+    JSON.parse((await run(['ls', one, two, '--json'])).stdout).map(({ path, tensors }) => [
+      path,
+      tensors.map(({ name }) => name),
+    ]),
+    [
+      [one, ['a']],
+      [two, ['b']],
+    ],
+  )
+  const joined = await run(['ls', one, two, '--join', '--json'])
+  t.deepEqual(
+    JSON.parse(joined.stdout).map(({ name }) => name),
+    ['a', 'b'],
+  )
+})
+
+test('info of several files describes each, with --join as one', async (t) => {
+  const described = JSON.parse((await run(['info', one, two, '--json'])).stdout)
+  t.deepEqual(
+    described.map(({ path, tensors }) => [path, tensors]),
+    [
+      [one, 1],
+      [two, 1],
+    ],
+  )
+  t.is(JSON.parse((await run(['info', one, two, '--json', '--join'])).stdout).tensors, 2)
+})
+
+test('a file that cannot be opened is reported, and the others are listed', async (t) => {
+  const { code, stdout, stderr } = await run(['ls', missing(), two])
+  t.is(code, 2)
+  t.regex(stderr, /not-there\.zt.*\(ZT_IO\)/)
+  t.regex(stdout, /^.*two\.safetensors:\n/)
+})
+
+test('- is standard input', async (t) => {
+  const bytes = readFileSync(one)
+  t.regex((await fed(bytes, 'ls', '-')).stdout, /^a +float32/m)
+  t.regex((await fed(bytes, 'cat', '-', 'a')).stdout, /\[1, 2\]/)
+  t.is(JSON.parse((await fed(bytes, 'info', '-', '--json')).stdout).tensors, 1)
+  t.is((await fed(bytes, 'verify', '-')).code, 0)
+  const target = scratchPath('from-stdin.zt')
+  const converted = await fed(bytes, 'convert', '-', target)
+  t.is(converted.code, 0, converted.stderr)
+  t.is(openSync(target).size, 1)
+  const truncated = await fed(bytes.subarray(0, 20), 'ls', '-')
+  t.is(truncated.code, 2)
+  t.regex(truncated.stderr, /\(ZT_TRUNCATED\)/)
+  t.regex((await fed(bytes, 'ls', '--join', '-', one)).stderr, /\(ZT_INVALID_ARG\)/)
+})
+
+test('a file: URL is a file', async (t) => {
+  t.regex((await run(['ls', pathToFileURL(one).href])).stdout, /^a +float32/m)
+})
+
+for (const [pair, dtype] of [
+  ['fp32=bf16', 'bfloat16'],
+  ['F32=F16', 'float16'],
+  ['float32=f8_e4m3', 'float8_e4m3fn'],
+  ['float=double', 'float64'],
+]) {
+  test(`--cast ${pair}`, async (t) => {
+    const target = scratchPath('cast.zt')
+    const { code, stderr } = await run(['convert', one, target, '--version', '2', '--cast', pair])
+    t.is(code, 0, stderr)
+    t.is(openSync(target).tensor('a').dtype, dtype)
+  })
+}
+
+test('errors name the flags and list the dtypes', async (t) => {
+  const cast = await run(['convert', one, scratchPath('x.zt'), '--cast', 'fp33=bf16'])
+  t.is(cast.code, 2)
+  t.regex(
+    cast.stderr,
+    /^ztensor: --cast 'fp33' is neither the name of a tensor nor of a dtype \(float64, .*ZT_INVALID_ARG/,
+  )
+  const target = await run(['convert', one, scratchPath('x.zt'), '--cast', 'f32=bf17'])
+  t.regex(target.stderr, /^ztensor: --cast: bf17 is not a dtype \(ZT_INVALID_ARG\)\n {2}Dtypes are float64, /)
+  const there = scratchPath('there.zt')
+  t.is((await run(['convert', one, there])).code, 0)
+  const exists = await run(['convert', one, there])
+  t.regex(exists.stderr, /exists already \(--overwrite\) \(ZT_EXISTS\)/)
+  const refused = await run(['convert', fixture('zt101-sparse.zt'), scratchPath('sparse.safetensors')])
+  t.regex(refused.stderr, /\(--skip leaves it out[,)]/)
+})
+
+test('split creates the folder of its target, and removes it after a failure', async (t) => {
+  const { path, names } = scratchFolder()
+  const { code, stderr } = await run(['split', one, path('new/out/model.safetensors'), '--max-shard-size', '1GB'])
+  t.is(code, 0, stderr)
+  t.true(readdirSync(path('new/out')).length > 0)
+  t.is((await run(['split', missing(), path('gone/model.safetensors'), '--max-shard-size', '1GB'])).code, 2)
+  t.deepEqual(names(), ['new'])
+})
+
+test('other commands name the missing folder of a target', async (t) => {
+  const target = scratchPath(join('nowhere', 'x.zt'))
+  const { code, stderr } = await run(['convert', one, target])
+  t.is(code, 2)
+  t.regex(stderr, /target's folder '.*' does not exist: ENOENT.*nowhere.x\.zt/)
+})
+
+test('a target that ends with a slash is rejected before anything is read', async (t) => {
+  for (const args of [
+    ['convert', missing(), 'out/'],
+    ['merge', 'out/', missing()],
+  ]) {
+    const { code, stderr } = await run(args)
+    t.is(code, 2)
+    t.regex(stderr, /out\/ ends with a separator.*\(ZT_INVALID_ARG\)/)
+  }
+})
+
+test('convert lists the programs that can read the new file', async (t) => {
+  const numbers = await written({ attributes: { epoch: 3 } }, (writer) => writer.add('a', Float32Array.of(1)))
+  const texts = await written({ attributes: { epoch: '3' } }, (writer) => writer.add('a', Float32Array.of(1)))
+  const readers = async (...args) => (await run(['convert', ...args])).stdout.match(/^read by: (.*)$/m)?.[1]
+  t.is(await readers(numbers, scratchPath('a.zt')), 'this package')
+  t.is(
+    await readers(numbers, scratchPath('a.zt'), '--version', '1.2'),
+    'ztensor for Python 1.0.2 to 1.2.3, this package',
+  )
+  t.is(await readers(texts, scratchPath('a.zt')), 'ztensor for Python 1.0.0 and 1.0.1, this package')
+})
+
+if (process.platform !== 'win32') {
+  test('devices and pipes are written to, not replaced', async (t) => {
+    const { path } = scratchFolder()
+    const { code, stderr } = await run(['convert', one, '/dev/null', '--overwrite'])
+    t.is(code, 0, stderr)
+    t.true(lstatSync('/dev/null').isCharacterDevice())
+    spawnSync('mkfifo', [path('pipe')])
+    const read = createReadStream(path('pipe')).toArray()
+    t.is((await run(['merge', path('pipe'), one, two, '--overwrite'])).code, 0)
+    t.is(openSync(Buffer.concat(await read)).size, 2)
+    t.true(lstatSync(path('pipe')).isFIFO())
+  })
+
+  const has = (shell) => spawnSync(shell, ['-c', 'true']).status === 0
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    test(`completion ${shell} is a script of that shell${has(shell) ? '' : ', not run: it is not here'}`, async (t) => {
+      const { code, stdout } = await run(['completion', shell])
+      t.is(code, 0)
+      for (const name of ['ls', 'convert', 'cat']) t.true(stdout.includes(name))
+      if (has(shell)) t.is(spawnSync(shell, ['-n'], { input: stdout }).status, 0)
+    })
+  }
+
+  test('bash completes commands, options and their values', async (t) => {
+    const script = (await run(['completion', 'bash'])).stdout
+    const complete = (...words) => {
+      const before = words.at(-2)
+      const call = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}
+        _ztensor ztensor '${words.at(-1)}' '${before}'; printf '%s\\n' "$\{COMPREPLY[@]}"`
+      return spawnSync('bash', ['-c', `${script}\n${call}`], { encoding: 'utf8' })
+        .stdout.trim()
+        .split('\n')
+    }
+    t.deepEqual(complete('ztensor', 'co'), ['convert', 'compact', 'completion'])
+    t.deepEqual(complete('ztensor', 'ls', '--so'), ['--sort'])
+    t.deepEqual(complete('ztensor', 'ls', '--sort', 'n'), ['name'])
+    t.deepEqual(complete('ztensor', 'completion', ''), ['bash', 'zsh', 'fish'])
+    t.deepEqual(complete('ztensor', 'ls', 'mod'), [''])
+  })
+
+  test('an unknown shell is rejected', async (t) => {
+    const { code, stderr } = await run(['completion', 'tcsh'])
+    t.is(code, 2)
+    t.regex(stderr, /the shell must be one of bash, zsh, fish/)
+  })
+}
+
+test('a target in an existing folder is written', async (t) => {
+  const { path } = scratchFolder()
+  mkdirSync(path('x'))
+  const { code } = await run(['convert', one, path('x/y.zt')])
+  t.is(code, 0)
+})
+
+test('options before the files: the error and the usage say where they go', async (t) => {
+  for (const [flags, flag] of [
+    [['--compress'], '--compress'],
+    [['--cast', 'float32=float16'], '--cast'],
+  ]) {
+    const { code, stderr } = await run(['convert', ...flags, one, scratchPath('x.zt')])
+    t.is(code, 2)
+    t.true(stderr.includes(`Put ${flag} after the files.`), stderr)
+  }
+  t.true((await run(['convert', '--help'])).stdout.startsWith('Usage: ztensor convert <source> <target> [options]\n'))
+})
+
+test('names and patterns that match no tensor are rejected, and nothing is written', async (t) => {
+  const { path, names } = scratchFolder()
+  for (const [flags, says, exit = 2] of [
+    [['--filter', 'zz*'], "--filter 'zz*' matches no tensor", 1],
+    [['--rename', 'nope=b'], "--rename: there is no tensor 'nope'"],
+    [['--rename', 'zz*=b*'], "--rename 'zz*' matches no tensor"],
+    [['--cast', 'zz*=bf16'], "--cast 'zz*' matches no tensor"],
+  ]) {
+    const { code, stderr } = await run(['convert', one, path('x.zt'), ...flags])
+    t.is(code, exit)
+    t.true(stderr.includes(says), stderr)
+  }
+  t.deepEqual(names(), [])
+})
+
+test('split names the index that opens all shards', async (t) => {
+  const { path } = scratchFolder()
+  const { stdout } = await run([
+    'split',
+    fixture('st-dtypes.safetensors'),
+    path('model.safetensors'),
+    '--max-shard-size',
+    '100',
+  ])
+  t.regex(stdout, /^wrote {2}.*model\.safetensors\.index\.json and its shards: \d+ tensors\n/)
+})
+
+test('verify says when a file has no digests to compare with', async (t) => {
+  t.regex((await run(['verify', one])).stdout, /^ok .*\n {2}The file has no digests: /)
+  t.notRegex((await run(['verify', fixture('zt12-crc32c.zt')])).stdout, /no digests/)
+})
+
+test('diff reads standard input', async (t) => {
+  const { code, stdout } = await fed(readFileSync(one), 'diff', '-', one)
+  t.is(code, 0)
+  t.is(stdout, '1 tensor the same\n')
+})
+
+if (process.platform === 'linux') {
+  test('a failed write to standard output is not reported as a damaged file', async (t) => {
+    for (const args of [
+      ['verify', one],
+      ['ls', one],
+      ['convert', one, '-'],
+    ]) {
+      const child = spawnSync('/bin/sh', ['-c', '"$0" "$@" > /dev/full', process.execPath, main, ...args])
+      t.is(child.status, 2, args[0])
+      t.regex(String(child.stderr), /^ztensor: standard output: ENOSPC: .* \(ZT_IO\)\n$/)
+    }
+  })
+}
+
+test('errors of the library name flags', async (t) => {
+  const options = [
+    [['--version', '2', '--compress'], /with --no-canonical/],
+    [['--format', 'npz', '--compress', '12'], /the level of --compress must be from 1 to 9/],
+  ]
+  for (const [flags, says] of options) {
+    const { code, stderr } = await run(['convert', one, scratchPath('x.zt'), ...flags])
+    t.is(code, 2)
+    t.regex(stderr, says)
+  }
+})
