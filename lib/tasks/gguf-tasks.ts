@@ -3,21 +3,29 @@
 import { createReadStream } from 'node:fs'
 import { resolve } from 'node:path'
 import { builtins } from '../native/builtins.js'
-import { invalid, ZTensorError } from '../native/errors.js'
+import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { run } from '../native/job.js'
-import type { TensorOutline } from '../native/native.js'
+import { binding, type TensorOutline } from '../native/native.js'
+import { isMap } from '../native/realm.js'
 import { TURN } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
-import { validateText } from '../values/arguments.js'
-import type { AttributeChanges, AttributeValueInput } from '../values/attributes.js'
+import { optional, validateText } from '../values/arguments.js'
+import {
+  type AttributeChanges,
+  type AttributeValueInput,
+  freezeChanges,
+  freezeMap,
+  withMetadata,
+} from '../values/attributes.js'
 import type { ConvertOptions } from '../write/convert-options.js'
+import { metadataOf } from '../write/options.js'
 import { importanceName } from '../write/quantize.js'
-import { refusedOf, type Taking, takeTensors } from '../write/taking.js'
 import type { Skips, Take } from '../write/selection.js'
+import { refusedOf, type Taking, takeTensors } from '../write/taking.js'
 import { type ConvertTask, type ConvertTaskOptions, jsonValue, type MetadataPairs } from './convert-tasks.js'
-import { divide, type Part, plainMeasure, rangesOf } from './divide.js'
+import { divide, plainMeasure, rangesOf } from './divide.js'
 import { digestOfJson } from './format.js'
 import { checkOrdinals, namesOf } from './ordinals.js'
 
@@ -25,9 +33,10 @@ import { checkOrdinals, namesOf } from './ordinals.js'
 const MOST_FILES = 0xffff
 
 /** Validates metadata that is stored in a job. A key without a value is removed. */
-export function metadataPairs(metadata: AttributeChanges): MetadataPairs {
-  const entries: Iterable<[unknown, unknown]> = metadata instanceof Map ? metadata : Object.entries(metadata)
-  return Array.from(entries, ([key, value]) => {
+function metadataPairs(metadata: AttributeChanges): MetadataPairs {
+  freezeChanges('metadata', metadata)
+  const entries: Iterable<[unknown, unknown]> = isMap(metadata) ? metadata : Object.entries(metadata)
+  return Array.from(entries, ([key, value]): readonly [string, AttributeValueInput?] => {
     const name = validateText('a key of metadata', key)
     return value === undefined ? [name] : [name, jsonValue('metadata', value) as AttributeValueInput]
   })
@@ -41,20 +50,29 @@ export function optionsOf({ metadata, ...options }: ConvertTaskOptions): Convert
 
 /** The options of a task. Machines find an importance matrix by its absolute path, and the file names it as `convert` does. */
 export function ggufOptions({ metadata, imatrix, quantize, requantize, checkpoint }: ConvertOptions): object {
+  const matrix = optional(imatrix, (value) => validateText('imatrix', value))
   const pairs = metadata === undefined ? [] : [...metadataPairs(metadata)]
-  const own = imatrix === undefined ? undefined : importanceName(imatrix)
-  if (own !== undefined && quantize !== undefined) {
-    const [key, value] = own
-    const isMixture = typeof quantize === 'string'
-    if (isMixture && !pairs.some(([name]) => name === key)) pairs.push([key, value])
+  if (matrix !== undefined && typeof quantize === 'string') {
+    const stated = importanceName(matrix)
+    if (!pairs.some(([key]) => key === stated[0])) pairs.push(stated)
   }
   return {
     quantize,
     requantize,
     checkpoint,
-    imatrix: imatrix === undefined ? undefined : resolve(imatrix),
+    imatrix: matrix === undefined ? undefined : resolve(matrix),
     ...(pairs.length > 0 ? { metadata: pairs } : {}),
   }
+}
+
+/** Throws for metadata that GGUF cannot store, as the writer would. */
+function checkMetadata({ writing, canonical }: Taking, given: ConvertOptions): void {
+  const own = given.attributes === false ? {} : given.attributes
+  const stated = withMetadata(own, metadataOf(writing, given)) ?? {}
+  const refused = rethrowNative(() =>
+    binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)),
+  )
+  if (refused !== null) throw publicError(refused)
 }
 
 /** A digest of the files that a conversion reads besides its source: configuration, tokenizer, importance matrix. */
@@ -79,6 +97,8 @@ export async function outlinesOf(
   const store = TensorFile.storeOf(file)
   return run(store, { signal }, (control) => selection.outline(store.native, control))
 }
+
+const NOTHING = [0, 0] as const
 
 /** What a plan of GGUF says about each task, and what it leaves out. */
 export interface GgufPlan {
@@ -108,6 +128,7 @@ export async function planGguf(
     },
   })
   const refused = await refusedOf(taking, given, skips)
+  checkMetadata(taking, given)
   const { checkpoint } = taking
   const outlines = await outlinesOf(file, taking, signal)
   const order = Uint32Array.from(outlines.keys())
@@ -121,18 +142,13 @@ export async function planGguf(
   const common = {
     target,
     options: { ...options, checkpoint: checkpoint !== undefined },
-    ordinals: rangesOf(checkpoint === undefined ? chosen : [...new Array(file.size).keys()]),
+    ordinals: checkpoint === undefined ? rangesOf(chosen) : file.size === 0 ? [] : [[0, file.size] as const],
     renamed: [...names],
     ...(inputs === undefined ? {} : { inputs }),
   }
-  const tasks = parts.map(({ byteLength, ordinals }) => ({ ...common, byteLength, part: wholePart({ ordinals }) }))
+  // The positions of a part are consecutive.
+  const tasks = parts.map(({ byteLength, ordinals: [range] }) => ({ ...common, byteLength, part: range ?? NOTHING }))
   return { tasks, leftOut: [...refused, ...(checkpoint?.leftOut ?? [])] }
-}
-
-/** The positions of a part, which are consecutive. */
-function wholePart({ ordinals }: Pick<Part, 'ordinals'>): readonly [from: number, end: number] {
-  const [[from, end]] = ordinals.length === 0 ? [[0, 0] as const] : (ordinals as [[number, number]])
-  return [from, end]
 }
 
 /** Chooses the tensors of a task's job, as they were planned. */
@@ -158,8 +174,8 @@ export async function takePlanned(
 /** Checks that the parts of tasks are all tensors, in order. */
 export function checkParts(tasks: readonly ConvertTask[], count: number): void {
   let end = 0
-  for (const [at, { part }] of tasks.entries()) {
-    if (part?.[0] !== end) throw invalid(RangeError, `job.tasks[${at}].part must begin at ${end}: plan the job again`)
+  for (const [at, { part = NOTHING }] of tasks.entries()) {
+    if (part[0] !== end) throw invalid(RangeError, `job.tasks[${at}].part must begin at ${end}: plan the job again`)
     end = part[1]
   }
   if (end !== count) throw invalid(RangeError, `the tasks of the job write ${end} tensors, of ${count}: plan the job again`)
