@@ -1,7 +1,15 @@
 // Sources that somebody made up, converted and quantized to GGUF: each gives what the reference gives, or a refusal that names the place.
 // Damaged configurations and tokenizers are also in crates/import/tests/checkpoint.rs, and rows of NaN of every type in
 // crates/core/tests/quantize.rs and `npm run interop`.
-import { existsSync, openSync as openFd, closeSync, ftruncateSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  ftruncateSync,
+  openSync as openFd,
+  readFileSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, openSync, saveFile } from 'ztensor'

@@ -71,7 +71,10 @@ for (const [title, made] of Object.entries(CASES)) {
       t.is(done.tensors, result.tensors)
       t.deepEqual(done.quantized, result.quantized)
       t.is(done.files.length, job.tasks.length > 1 ? job.tasks.length : 0)
-      t.is(done.path, to.path(job.tasks.length > 1 ? `m-00001-of-${String(job.tasks.length).padStart(5, '0')}.gguf` : 'm.gguf'))
+      t.is(
+        done.path,
+        to.path(job.tasks.length > 1 ? `m-00001-of-${String(job.tasks.length).padStart(5, '0')}.gguf` : 'm.gguf'),
+      )
       t.is(job.tasks.length > 1, maxShardBytes < 1e9)
       const file = await open(done.path)
       t.is(file.size, result.tensors)
@@ -118,7 +121,10 @@ test('what is skipped is listed once, and what cannot be written is refused by t
     done.skipped.map(({ tensor }) => tensor),
     ['mask'],
   )
-  const claim = [{ ...results[0], skipped: [{ code: 'ZT_BAD_DTYPE', message: 'no', tensor: 'mask' }] }, ...results.slice(1)]
+  const claim = [
+    { ...results[0], skipped: [{ code: 'ZT_BAD_DTYPE', message: 'no', tensor: 'mask' }] },
+    ...results.slice(1),
+  ]
   t.regex((await rejectionOf(() => finishJob(job, claim))).message, /lists skipped tensors/)
 })
 
@@ -189,7 +195,12 @@ test('files are checked against the plan: names, types, shapes, and the position
   number.writeUInt16LE(7, number.indexOf('split.no') + 'split.no'.length + 4)
   await refused(number, /is not file 2 of a set of/)
   const count = { ...results[1], tensors: 99 }
-  const wrong = await rejectionOf(() => finishJob(job, results.map((result, at) => (at === 1 ? count : result))))
+  const wrong = await rejectionOf(() =>
+    finishJob(
+      job,
+      results.map((result, at) => (at === 1 ? count : result)),
+    ),
+  )
   t.regex(wrong.message, /not the 99 of its result/)
   await finishJob(job, results, { verify: true })
 })

@@ -279,7 +279,8 @@ export declare class Selection {
   /** The tensors that are written without their attributes, page by page, in their order. */
   withoutAttributes(): Array<NativeError>
   /** Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer. */
-  settle(file: NativeFile, writer: NativeWriter, control: Control): Promise<Settled>
+  settle(file: NativeFile, writer: NativeWriter, part: PartRequest | undefined | null, control: Control): Promise<Settled>
+  outline(file: NativeFile, control: Control): Promise<TensorOutline[]>
   /** Copies the tensors in a range of positions in sequence; blocks of a file that the wrapper writes go through `outflow`. */
   copy(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
 }
@@ -380,6 +381,7 @@ export interface CheckpointInfo {
   names: Array<string>
   /** The codes of their dtypes, or a number that is none for those whose dtype is fixed. */
   dtypes: Uint32Array
+  digest: string
 }
 
 /** The size of a compacted file. */
@@ -954,3 +956,6 @@ export interface WriteWarning {
   code: string
   message: string
 }
+
+export interface PartRequest { from: number; end: number; number: number; count: number }
+export interface TensorOutline { name: string; shape: Array<number>; layout: string; dtype?: number; byteLength: number }

@@ -214,11 +214,7 @@ export function jsonValue<T>(name: string, value: T): T {
       item instanceof Map ||
       (typeof item === 'number' && !Number.isFinite(item))
     )
-      throw wrongType(
-        name,
-        'plain JSON in a job: strings, finite numbers, booleans, null, lists and objects',
-        item,
-      )
+      throw wrongType(name, 'plain JSON in a job: strings, finite numbers, booleans, null, lists and objects', item)
     return item
   })
 }

@@ -69,9 +69,7 @@ export function ggufOptions({ metadata, imatrix, quantize, requantize, checkpoin
 function checkMetadata({ writing, canonical }: Taking, given: ConvertOptions): void {
   const own = given.attributes === false ? {} : given.attributes
   const stated = withMetadata(own, metadataOf(writing, given)) ?? {}
-  const refused = rethrowNative(() =>
-    binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)),
-  )
+  const refused = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)))
   if (refused !== null) throw publicError(refused)
 }
 
@@ -133,7 +131,12 @@ export async function planGguf(
   const outlines = await outlinesOf(file, taking, signal)
   const order = Uint32Array.from(outlines.keys())
   const outline = (at: number): TensorOutline => outlines[at] as TensorOutline
-  const parts = await divide(order, plainMeasure(most), (at) => outline(at).byteLength, (at) => outline(at).name)
+  const parts = await divide(
+    order,
+    plainMeasure(most),
+    (at) => outline(at).byteLength,
+    (at) => outline(at).name,
+  )
   if (parts.length > MOST_FILES) {
     const message = `a set of ${parts.length} files, and GGUF counts up to ${MOST_FILES} (option maxShardBytes)`
     throw new ZTensorError('ZT_LIMIT', message)
@@ -178,7 +181,8 @@ export function checkParts(tasks: readonly ConvertTask[], count: number): void {
     if (part[0] !== end) throw invalid(RangeError, `job.tasks[${at}].part must begin at ${end}: plan the job again`)
     end = part[1]
   }
-  if (end !== count) throw invalid(RangeError, `the tasks of the job write ${end} tensors, of ${count}: plan the job again`)
+  if (end !== count)
+    throw invalid(RangeError, `the tasks of the job write ${end} tensors, of ${count}: plan the job again`)
 }
 
 /** Checks that a file has exactly the planned tensors, and its position in the set. */
@@ -194,7 +198,8 @@ export async function checkOutlines(
   for (let at = 0; at < file.size; at++) {
     if (at % TURN === TURN - 1) await nextTurn()
     const { name, shape, layout, dtype } = outlines[from + at] as TensorOutline
-    if (made.name(at) !== name) throw wrong(`has the tensor ${JSON.stringify(made.name(at))} instead of ${JSON.stringify(name)}`, name)
+    if (made.name(at) !== name)
+      throw wrong(`has the tensor ${JSON.stringify(made.name(at))} instead of ${JSON.stringify(name)}`, name)
     const found = [made.layout(at), made.shape(at), layout === 'dense' ? made.dtype(at)?.code : undefined]
     if (JSON.stringify(found) !== JSON.stringify([layout, shape, layout === 'dense' ? dtype : undefined]))
       throw wrong(`has the tensor ${JSON.stringify(name)} with a different layout, shape or dtype than planned`, name)

@@ -209,7 +209,14 @@ function commonOptions(
 /** Plans the files of a GGUF model. */
 async function gguf({ file, path, most, skips, read, given }: Outline): Promise<Planned> {
   const options = { ...commonOptions(read, given, given.attributes), ...ggufOptions(read) }
-  const planned = await planGguf(file, path, { ...given, rename: read.rename }, plain(options) as ConvertTaskOptions, most, skips)
+  const planned = await planGguf(
+    file,
+    path,
+    { ...given, rename: read.rename },
+    plain(options) as ConvertTaskOptions,
+    most,
+    skips,
+  )
   return { tasks: planned.tasks, leftOut: summary(planned.leftOut) }
 }
 

@@ -80,13 +80,8 @@ export async function runConvert(
     const shard = isShard && options.attributes !== false ? { ...own, attributes: {} } : own
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...shard, overwrite: count > 1 }
-    const { refused } = await convertFile(
-      source,
-      to,
-      writing,
-      { onProgress, signal },
-      skipping(options.skip),
-      (take) => take(ordinals, names),
+    const { refused } = await convertFile(source, to, writing, { onProgress, signal }, skipping(options.skip), (take) =>
+      take(ordinals, names),
     )
     await checkSource(source, task.source, signal)
     // The job's warnings name the attributes that are left out.
