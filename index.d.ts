@@ -1601,7 +1601,13 @@ export interface TaskError {
 	readonly offset?: number;
 	readonly rule?: string;
 }
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "dtype" | "dequantize" | "strictAttributes" | "skip">;
+type MetadataPairs = readonly (readonly [
+	key: string,
+	value?: AttributeValueInput
+])[];
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "dtype" | "dequantize" | "strictAttributes" | "skip" | "checkpoint" | "quantize" | "imatrix" | "requantize"> & {
+	readonly metadata?: MetadataPairs | undefined;
+};
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
 	readonly kind: "convert";
@@ -1613,6 +1619,16 @@ export interface ConvertTask extends Task {
 		ordinal: number,
 		name: string
 	])[];
+	/**
+	 * GGUF: its part of the tensors that the job writes, by their positions in the order of writing. The types of tensors depend on all of
+	 * them together, so `ordinals` and `renamed` are those of the whole job.
+	 */
+	readonly part?: readonly [
+		from: number,
+		end: number
+	];
+	/** GGUF: a digest of the files that are read besides the source. */
+	readonly inputs?: string;
 }
 /** The result of writing one output file. */
 export interface ConvertTaskResult extends TaskResult {
@@ -1649,6 +1665,8 @@ export interface FinishConvertResult {
 	readonly byteLength: number;
 	/** The skipped tensors, with the reasons. */
 	readonly skipped: readonly TaskError[];
+	/** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
+	readonly quantized: ConvertResult["quantized"];
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];
 	/** The programs that can read the files. */
@@ -2143,8 +2161,8 @@ export declare function serveReport(source: Source | TensorFile, options?: Serve
 /**
  * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Writes no files.
  *
- * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in an
- *   object store.
+ * - `'convert'`: one task for each output file. The target is zTensor 2, safetensors or GGUF, in a folder that all machines share or in
+ *   an object store.
  * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
  *
  * @example

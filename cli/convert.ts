@@ -221,7 +221,7 @@ async function opens(url: string): Promise<boolean> {
 const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
 
 /** The number of tensors of each type, of those whose rows did not fit the wanted type, and of those without importance. */
-function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult['quantized']): Generator<string> {
+export function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult['quantized']): Generator<string> {
   const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
   if (counts.length > 0) yield `types: ${counts.map(([type, count]) => `${count} ${type}`).join(', ')}`
   const pairs = new Map<string, { count: number; first: string }>()

@@ -13,7 +13,7 @@ import {
   type VerifyTask,
 } from '../index.js'
 import { painter } from './color.js'
-import { type ConvertCommandOptions, checkFilter, convertOptions } from './convert.js'
+import { type ConvertCommandOptions, checkFilter, convertOptions, quantizedLines } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
 import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine, jsonLines } from './json.js'
@@ -154,6 +154,7 @@ async function endConvert(job: Job<ConvertTask>, results: TaskResult[], options:
     `${painter()('green', 'wrote')}  ${printable(done.path)}: ${showCounted(done.tensors, 'tensor')}${files}`,
     ...done.skipped.map(({ code, message }) => `  skipped  ${code}  ${printable(message)}`),
     `read by: ${done.readers.join(', ')}`,
+    ...quantizedLines(done.quantized),
   ])
 }
 

@@ -131,8 +131,8 @@ export async function serveReport(source: Source | TensorFile, options?: ServeRe
 /**
  * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Writes no files.
  *
- * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in an
- *   object store.
+ * - `'convert'`: one task for each output file. The target is zTensor 2, safetensors or GGUF, in a folder that all machines share or in
+ *   an object store.
  * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
  *
  * @example

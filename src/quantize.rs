@@ -242,6 +242,11 @@ impl Types<'_> {
     }
 
     fn assign(&mut self, name: &str, tensor: Tensor<'_>, kind: &'static str) -> Result<()> {
+        let must_weigh = mixture::needs_importance(self.wanted.mixture.as_deref(), name, kind);
+        // As llama.cpp does: without a matrix also for a tensor that has the type already, which needs no weights in one.
+        if must_weigh && self.wanted.importance.is_none() {
+            return Err(unweighted(kind, false));
+        }
         let own = tensor.layout_name().strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1"));
         let is_same = own == Some(kind) || kind == "mxfp4" && tensor.layout_name() == SPLIT_MXFP4;
         if is_same {
@@ -273,8 +278,7 @@ impl Types<'_> {
         let weights = match self.wanted.importance.as_ref().map(|importance| importance.weights.get(name)) {
             Some(Some(weights)) if uses(name, tensor, weights)? => Some(weights.as_slice().into()),
             found => {
-                let mixture = self.wanted.mixture.as_deref();
-                if known.needs_importance() || mixture::needs_importance(mixture, name, kind) {
+                if must_weigh || known.needs_importance() {
                     return Err(unweighted(kind, found.is_some()));
                 }
                 self.unweighted.extend(found.map(|_| name.to_owned()));

@@ -8,11 +8,12 @@ use ciborium::Value;
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
+use ztensor_core::codecs::digest::{Algorithm, Hasher};
 use ztensor_core::convert::quantize::Target;
 use ztensor_core::convert::{self, Casts, Chosen, Wanted};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::kernels::quantize::Kind;
-use ztensor_core::model::{Attributes, Catalog, DType};
+use ztensor_core::model::{Attributes, Catalog, DType, SetPart};
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
@@ -89,6 +90,8 @@ pub struct CheckpointInfo {
     pub names: Vec<String>,
     /// The codes of their dtypes, or a number that is none for those whose dtype is fixed.
     pub dtypes: Uint32Array,
+    /// A digest of the files next to the weights that were read, and of the names of those that do not exist.
+    pub digest: String,
 }
 
 #[napi(object, object_from_js = false)]
@@ -116,6 +119,8 @@ struct CheckpointFiles {
     filesystem: Arc<dyn Filesystem>,
     folder: PathBuf,
     stop: Stop,
+    /// Of what was read.
+    hasher: Mutex<Hasher>,
 }
 
 impl CheckpointFiles {
@@ -134,10 +139,26 @@ impl CheckpointFiles {
             Some(parent) if !filesystem.is_folder(&path, &stop) => parent.to_owned(),
             _ => path,
         };
-        let files = Self { filesystem, folder, stop };
+        let files = Self { filesystem, folder, stop, hasher: Mutex::new(Algorithm::Sha256.hasher()) };
         let config = files.read("config.json", MOST_CONFIG)?;
         let names_model = |text: &Vec<u8>| String::from_utf8_lossy(text).contains("\"architectures\"");
         Ok(config.filter(|text| is_sure || names_model(text)).map(|_| files))
+    }
+}
+
+impl CheckpointFiles {
+    fn hash(&self, path: &str, bytes: Option<&[u8]>) {
+        let mut hasher = self.hasher.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = bytes.map_or(-1, |bytes| i128::try_from(bytes.len()).unwrap_or(i128::MAX));
+        for part in [path.as_bytes(), &[0], &length.to_le_bytes(), bytes.unwrap_or_default()] {
+            hasher.update(part);
+        }
+    }
+
+    /// The digest of what was read.
+    fn digest(self) -> String {
+        let hasher = self.hasher.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Algorithm::Sha256.digest(hasher).text().into_owned()
     }
 }
 
@@ -145,20 +166,24 @@ impl CheckpointFiles {
 const MOST_CONFIG: u64 = 16 << 20;
 
 impl Files for CheckpointFiles {
-    fn read(&self, path: &str, most: u64) -> CoreResult<Option<Vec<u8>>> {
-        let path = self.folder.join(path);
+    fn read(&self, name: &str, most: u64) -> CoreResult<Option<Vec<u8>>> {
+        let path = self.folder.join(name);
         let source = match self.filesystem.open(&path, &self.stop) {
             Ok(source) => source,
-            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) if error.is_absent() => {
+                self.hash(name, None);
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         let length = source.length();
         if length > most {
             let message = format!("the file has {length} bytes, more than the {most} that are read of it");
-            return Err(CoreError::new(Code::Limit, message).file(&path));
+            return Err(CoreError::new(Code::Limit, message).in_file(name, &path));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
-        source.read_at(0, &mut bytes, &self.stop)?;
+        source.read_at(0, &mut bytes, &self.stop).map_err(|error| error.in_file(name, &path))?;
+        self.hash(name, Some(&bytes));
         Ok(Some(bytes))
     }
 }
@@ -257,7 +282,8 @@ impl Selection {
             inner.derived = Some(Arc::new(catalog));
             let left = |(tensor, reason): (String, &str)| LeftOut { tensor, reason: reason.to_owned() };
             let left_out = left_out.into_iter().map(left).collect();
-            Ok(Some(CheckpointInfo { left_out, dtype, names, dtypes: dtypes.into() }))
+            let digest = files.digest();
+            Ok(Some(CheckpointInfo { left_out, dtype, names, dtypes: dtypes.into(), digest }))
         };
         spawn(env, lane, control, job, |_, info| Ok(info))
     }
@@ -418,28 +444,65 @@ impl Selection {
         page
     }
 
-    /// Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer.
+    /// The tensors as they will be written, in order, without those that cannot be held. Call it after `look`.
+    #[napi(ts_return_type = "Promise<TensorOutline[]>", catch_unwind)]
+    pub fn outline<'env>(
+        &self,
+        env: &'env Env,
+        file: &NativeFile,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let source = file.reader(env, control, None)?;
+        let inner = Arc::clone(&self.inner);
+        let job = move || {
+            let inner = locked(&inner);
+            let mut chosen = (*inner.chosen).clone();
+            chosen.leave_out(&inner.refused_positions());
+            source.read(|reading| {
+                let reading = of(inner.derived.as_deref(), reading);
+                let outline = |(at, tensor)| {
+                    let outline = convert::outline(reading, tensor, &inner.casts)?;
+                    Ok(TensorOutline {
+                        name: chosen.name(at, tensor).into_owned(),
+                        shape: tensor.shape().iter().map(|&dim| number(dim)).collect(),
+                        layout: outline.layout.to_owned(),
+                        dtype: outline.dtype.map(|dtype| dtype as u32),
+                        byte_length: number(outline.byte_length),
+                    })
+                };
+                chosen.tensors(reading.catalog).map(outline).collect::<CoreResult<Vec<_>>>()
+            })
+        };
+        spawn(env, Lane::Long, control, job, |_, outlines| Ok(outlines))
+    }
+
+    /// Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer. With
+    /// `part`, only this part of the rest is written, as one file of a set.
     #[napi(ts_return_type = "Promise<Settled>", catch_unwind)]
     pub fn settle<'env>(
         &self,
         env: &'env Env,
         file: &NativeFile,
         writer: &NativeWriter,
+        part: Option<PartRequest>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, None)?);
         let inner = Arc::clone(&self.inner);
         let job = move || {
             let mut inner = locked(&inner);
-            let Inner { chosen, refused, casts, derived, .. } = &mut *inner;
-            refused.sort_by_key(|&(position, _)| position);
-            let positions: Vec<_> = refused.iter().map(|&(position, _)| position).collect();
+            let positions = inner.refused_positions();
+            let Inner { chosen, casts, derived, .. } = &mut *inner;
             let catalog = derived.as_deref().unwrap_or(&source.shared.catalog);
             let selected = Arc::make_mut(chosen);
             selected.leave_out(&positions);
+            let place = part.map(|part| part.take(selected)).transpose()?.flatten();
             source.read(|reading| {
                 let reading = of(derived.as_deref(), reading);
                 with_writer(&slot, |writer| {
+                    if let Some(place) = place {
+                        writer.set_part(place);
+                    }
                     if writer.format().canonical.is_some() {
                         selected.sort(catalog);
                     }
@@ -502,6 +565,45 @@ impl Selection {
     }
 }
 
+/// A tensor as it will be written.
+#[napi(object, object_from_js = false)]
+pub struct TensorOutline {
+    pub name: String,
+    pub shape: Vec<f64>,
+    pub layout: String,
+    pub dtype: Option<u32>,
+    /// The bytes of its components, before compression.
+    pub byte_length: f64,
+}
+
+/// A part of the tensors that are written, and the position of its file in a set. A set of one file has no positions.
+#[napi(object, object_to_js = false)]
+pub struct PartRequest {
+    /// Positions of tensors in the order of writing.
+    pub from: u32,
+    pub end: u32,
+    /// Number of the file, from 0 on, and of all files.
+    pub number: u32,
+    pub count: u32,
+}
+
+impl PartRequest {
+    /// Keeps the tensors of the part. Returns the position of its file.
+    fn take(&self, chosen: &mut Chosen) -> CoreResult<Option<SetPart>> {
+        let total = chosen.len();
+        if self.end as usize > total || self.from > self.end {
+            let message = format!(
+                "the tensors from {} to {} were to be written, of {total}: plan the job again",
+                self.from, self.end
+            );
+            return Err(CoreError::new(Code::InvalidArg, message));
+        }
+        chosen.keep(self.from as usize, self.end as usize);
+        let (number, count) = (u64::from(self.number), u64::from(self.count));
+        Ok((count > 1).then_some(SetPart { number, count, tensors: Some(total as u64) }))
+    }
+}
+
 /// The result of settling a selection.
 #[napi(object, object_from_js = false)]
 pub struct Settled {
@@ -510,6 +612,13 @@ pub struct Settled {
 }
 
 impl Inner {
+    /// The positions of the tensors that cannot be held, in ascending order.
+    fn refused_positions(&self) -> Vec<usize> {
+        let mut positions: Vec<_> = self.refused.iter().map(|&(position, _)| position).collect();
+        positions.sort_unstable();
+        positions
+    }
+
     /// `strict`: attributes that the target cannot hold are a reason to refuse the tensor.
     fn look(
         &mut self,

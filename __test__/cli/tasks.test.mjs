@@ -5,6 +5,7 @@ import { convert, openSync } from 'ztensor'
 import { fixture, run } from '../helpers/command.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model } from '../helpers/tasks.mjs'
+import { writeLlama } from '../helpers/tiny-models.mjs'
 
 /** Plans, does every task but those left out, and gives the files of the results. */
 async function planned(t, folder, command, leftOut = []) {
@@ -51,6 +52,21 @@ test('convert --plan takes --dequantize, --no-attributes and patterns of --skip'
   const done = await run(['finish', job, ...results, '--verify'])
   t.is(done.code, 0, done.stderr)
   t.is((await run(['convert', source, whole.path('m.safetensors'), ...options])).code, 0)
+  t.deepEqual(filesOf(to), filesOf(whole))
+})
+
+test('convert --plan to GGUF takes --quantize and --metadata', async (t) => {
+  const [from, to, whole, work] = Array.from({ length: 4 }, scratchFolder)
+  await writeLlama(from.path('m.gguf'), { layers: 1, inner: 144 })
+  const options = ['--quantize', 'q4_k_m', '--metadata', 'general.name=x', '--max-shard-size', '200KB']
+  const command = ['convert', from.path('m.gguf'), to.path('m.gguf'), ...options, '--plan']
+  const { job, results } = await planned(t, work, command)
+  t.true(results.length > 1)
+  const done = await run(['finish', job, ...results, '--verify'])
+  t.is(done.code, 0, done.stderr)
+  t.regex(done.stdout, /^wrote .*m-00001-of-0000\d\.gguf: \d+ tensors, in \d shards\n/)
+  t.regex(done.stdout, /types: \d+ q4_k.*\n.*rows are not whole blocks/)
+  t.is((await run(['convert', from.path('m.gguf'), whole.path('m.gguf'), ...options])).code, 0)
   t.deepEqual(filesOf(to), filesOf(whole))
 })
 

@@ -333,6 +333,9 @@ test('what cannot be quantized is refused before anything is written', async (t)
     const error = await rejectionOf(() => convert(from, target, options))
     t.regex(error.message, message)
     t.false(existsSync(target))
+    // A message that names a tensor has its name as a property, too.
+    const [, named] = /(?:tensor|first:) "([^"]+)"/.exec(error.message) ?? []
+    t.is(error.tensor, named)
   }
   const target = scratchPath('x.gguf')
   await refused(source, target, { quantize: 'q9' }, /there is no mixture "q9"; known are f32, f16/)
@@ -367,6 +370,7 @@ test('an importance matrix that lacks a tensor is refused where llama.cpp refuse
     const target = scratchPath('refused.gguf')
     const error = await rejectionOf(() => convert(source, target, { quantize, imatrix: matrix }))
     t.is(error.code, 'ZT_INVALID_ARG')
+    t.is(error.tensor, 'blk.0.attn_q.weight')
     t.regex(
       error.message,
       /^tensor "blk\.0\.attn_q\.weight": the importance matrix has no weights for this tensor, and i?q\w+ needs them/,
@@ -384,6 +388,25 @@ test('an importance matrix that lacks a tensor is refused where llama.cpp refuse
   t.deepEqual((await convert(source, scratchPath('y.gguf'), { quantize: 'q4_k_m' })).quantized.unweighted, [])
   await writeImportance(matrix, { ...options, inner: 1024 })
   t.regex((await rejectionOf(() => quantized('q4_k_m'))).message, /has 1024 weights for the shape \[\d+, \d+\]/)
+})
+
+test('a tensor that has the type already needs a matrix, but no weights in it, as in llama.cpp', async (t) => {
+  const [source, matrix, partial, before] = ['s.gguf', 'm.gguf', 'p.gguf', 'b.gguf'].map((name) => scratchPath(name))
+  const name = 'blk.0.attn_q.weight'
+  await writeLlama(source, { layers: 1 })
+  await writeImportance(matrix, { layers: 1 })
+  await writeImportance(partial, { layers: 1 }, [name])
+  await convert(source, before, { quantize: { '*attn_q*': 'iq2_xxs' }, imatrix: matrix })
+  for (const quantize of ['iq2_xxs', { '*attn_q*': 'iq2_xxs' }]) {
+    const error = await rejectionOf(() => convert(before, scratchPath('x.gguf'), { quantize }))
+    t.regex(error.message, /^tensor "blk\.0\.\w+\.weight": the type iq2_xxs of this tensor needs an importance matrix/)
+    const target = scratchPath('y.gguf')
+    const { quantized } = await convert(before, target, { quantize, imatrix: partial })
+    t.false(quantized.unweighted.includes(name))
+    const [a, b] = [openSync(before), openSync(target)]
+    t.is(b.tensor(name).storageType, 'iq2_xxs')
+    t.deepEqual(b.tensor(name).toFloat32(), a.tensor(name).toFloat32())
+  }
 })
 
 test('an array that is added with a type is what a conversion gives', async (t) => {

@@ -480,5 +480,5 @@ test('a job that would skip every tensor is refused, and so is one of a format w
     t.regex(error.message, message)
   }
   await refused('x.safetensors', { skip: true }, /^no tensor is left: .*complex128/)
-  await refused('x.gguf', {}, /the tasks of a job write zTensor 2 or safetensors, not gguf/)
+  await refused('x.npz', {}, /the tasks of a job write zTensor 2, safetensors or GGUF, not npz/)
 })

@@ -6,6 +6,12 @@ import { finishJob, planJob, runTask } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model, runAll, sent } from '../helpers/tasks.mjs'
+import { writeLlama } from '../helpers/tiny-models.mjs'
+
+async function llama({ path }) {
+  await writeLlama(path('m.gguf'), { layers: 1, inner: 256 })
+  return path('m.gguf')
+}
 
 async function jobs() {
   const [from, to] = [scratchFolder(), scratchFolder()]
@@ -14,9 +20,15 @@ async function jobs() {
     maxShardBytes: 3000,
     rename: (name) => `a.${name}`,
   })
+  const gguf = await planJob('convert', await llama(from), to.path('out.gguf'), {
+    maxShardBytes: 300_000,
+    quantize: 'q5_0',
+    metadata: { 'general.name': 'x', 'general.url': undefined },
+    rename: (name) => name.replace('blk', 'b'),
+  })
   const verify = await planJob('verify', source, { maxTaskBytes: 3000 })
   const stats = await planJob('stats', source, { maxTaskBytes: 3000, bins: 3 })
-  return { convert: sent(convert), verify: sent(verify), stats: sent(stats), to, from }
+  return { convert: sent(convert), gguf: sent(gguf), verify: sent(verify), stats: sent(stats), to, from }
 }
 
 /** Values that no field takes. */
@@ -75,9 +87,9 @@ test('a task whose field is wrong is refused with a code, and writes nothing els
     }
   }
   t.true(refused > 300)
-  t.deepEqual(readdirSync(from.folder), ['m.zt'])
+  t.deepEqual(readdirSync(from.folder).sort(), ['m.gguf', 'm.zt'])
   t.true(
-    to.names().every((name) => /^out-\d{5}-of-\d{5}\.safetensors$/.test(name)),
+    to.names().every((name) => /^out-\d{5}-of-\d{5}\.(safetensors|gguf)$/.test(name)),
     to.names().join(),
   )
 })
@@ -107,7 +119,7 @@ test('a field that is not known, a wrong kind and a newer version are named', as
 
 test('a job that was changed is refused', async (t) => {
   const { to, from: _from, ...all } = await jobs()
-  for (const kind of ['convert', 'verify', 'stats']) {
+  for (const kind of ['convert', 'gguf', 'verify', 'stats']) {
     const job = all[kind]
     const results = await runAll(job)
     const before = filesOf(to)

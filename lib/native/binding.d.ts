@@ -278,8 +278,13 @@ export declare class Selection {
   refusals(attributes: boolean): Array<NativeError>
   /** The tensors that are written without their attributes, page by page, in their order. */
   withoutAttributes(): Array<NativeError>
-  /** Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer. */
-  settle(file: NativeFile, writer: NativeWriter, control: Control): Promise<Settled>
+  /** The tensors as they will be written, in order, without those that cannot be held. Call it after `look`. */
+  outline(file: NativeFile, control: Control): Promise<TensorOutline[]>
+  /**
+   * Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer. With
+   * `part`, only this part of the rest is written, as one file of a set.
+   */
+  settle(file: NativeFile, writer: NativeWriter, part: PartRequest | undefined | null, control: Control): Promise<Settled>
   /** Copies the tensors in a range of positions in sequence; blocks of a file that the wrapper writes go through `outflow`. */
   copy(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
 }
@@ -380,6 +385,8 @@ export interface CheckpointInfo {
   names: Array<string>
   /** The codes of their dtypes, or a number that is none for those whose dtype is fixed. */
   dtypes: Uint32Array
+  /** A digest of the files next to the weights that were read, and of the names of those that do not exist. */
+  digest: string
 }
 
 /** The size of a compacted file. */
@@ -689,6 +696,16 @@ export interface Parameter {
   value: number
 }
 
+/** A part of the tensors that are written, and the position of its file in a set. A set of one file has no positions. */
+export interface PartRequest {
+  /** Positions of tensors in the order of writing. */
+  from: number
+  end: number
+  /** Number of the file, from 0 on, and of all files. */
+  number: number
+  count: number
+}
+
 export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 
 /** Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes. */
@@ -842,6 +859,16 @@ export interface StoreRequest {
 
 /** Returns message and location of a panic that was not reported yet. */
 export declare function takePanic(): string | null
+
+/** A tensor as it will be written. */
+export interface TensorOutline {
+  name: string
+  shape: Array<number>
+  layout: string
+  dtype?: number
+  /** The bytes of its components, before compression. */
+  byteLength: number
+}
 
 /** The description of a tensor. */
 export interface TensorSpec {

@@ -61,11 +61,17 @@ export class ZTensorError extends Error {
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.code = code
-    for (const key of ['tensor', 'component', 'offset', 'rule'] as const) {
-      const value = details[key]
-      if (value !== undefined) Object.defineProperty(this, key, { value, enumerable: true })
-    }
+    located(this, details)
   }
+}
+
+/** Adds the location to an error. */
+function located<E extends Error>(error: E, details: ErrorDetails): E {
+  for (const key of ['tensor', 'component', 'offset', 'rule'] as const) {
+    const value = details[key]
+    if (value !== undefined) Object.defineProperty(error, key, { value, enumerable: true })
+  }
+  return error
 }
 
 Object.defineProperty(ZTensorError.prototype, 'name', { value: 'ZTensorError', configurable: true, writable: true })
@@ -190,7 +196,7 @@ export function publicError(thrown: unknown, path?: string): unknown {
     const said = binding.takePanic() ?? messageOf(thrown)
     return new ZTensorError('ZT_INTERNAL', `a bug in ztensor, please report it: ${said}`, { cause: thrown })
   }
-  if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
+  if (thrown.code === 'ZT_INVALID_ARG') return located(invalid(RangeError, thrown.message), details(thrown))
   if ((thrown.code === 'ZT_IO' || thrown.code === 'ZT_INCOMPLETE') && typeof thrown.errno === 'number') {
     const file = thrown.path ?? path
     const cause = systemError(thrown, file)

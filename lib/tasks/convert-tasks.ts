@@ -1,6 +1,15 @@
 // The tasks of a distributed conversion, and the files that they write.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
-import { validateKeys, validateObject, validateString, validateText, wrongType } from '../values/arguments.js'
+import { invalid } from '../native/errors.js'
+import {
+  validateInteger,
+  validateKeys,
+  validateObject,
+  validateString,
+  validateText,
+  wrongType,
+} from '../values/arguments.js'
+import type { AttributeValueInput } from '../values/attributes.js'
 import type { ConvertOptions } from '../write/convert-options.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
@@ -14,6 +23,9 @@ import {
   type TaskResult,
 } from './format.js'
 import { isStored } from './stored.js'
+
+/** Metadata as JSON: pairs, because the order of the keys matters. A key without a value is removed. */
+export type MetadataPairs = readonly (readonly [key: string, value?: AttributeValueInput])[]
 
 /** The options of `convert` that a task contains, as JSON. */
 export type ConvertTaskOptions = Pick<
@@ -30,7 +42,11 @@ export type ConvertTaskOptions = Pick<
   | 'dequantize'
   | 'strictAttributes'
   | 'skip'
->
+  | 'checkpoint'
+  | 'quantize'
+  | 'imatrix'
+  | 'requantize'
+> & { readonly metadata?: MetadataPairs | undefined }
 
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
@@ -40,6 +56,13 @@ export interface ConvertTask extends Task {
   readonly options: ConvertTaskOptions
   /** New names of tensors, by their ordinals in the source. */
   readonly renamed: readonly (readonly [ordinal: number, name: string])[]
+  /**
+   * GGUF: its part of the tensors that the job writes, by their positions in the order of writing. The types of tensors depend on all of
+   * them together, so `ordinals` and `renamed` are those of the whole job.
+   */
+  readonly part?: readonly [from: number, end: number]
+  /** GGUF: a digest of the files that are read besides the source. */
+  readonly inputs?: string
 }
 
 /** A job of a conversion. */
@@ -60,7 +83,7 @@ export interface ConvertTaskResult extends TaskResult {
 }
 
 /** The target formats of a distributed conversion. */
-export const SHARDED = ['zt', 'safetensors'] as const
+export const SHARDED = ['zt', 'safetensors', 'gguf'] as const
 
 const OPTIONS = [
   'format',
@@ -77,16 +100,44 @@ const OPTIONS = [
   'skip',
 ] as const
 
+/** Options that only tasks of GGUF have. */
+export const GGUF_OPTIONS = ['metadata', 'checkpoint', 'quantize', 'imatrix', 'requantize'] as const
+
+/** Validates what only tasks of GGUF have. */
+function validateGguf(name: string, { part, inputs, options }: ConvertTask): void {
+  const range: unknown = part
+  if (!Array.isArray(range) || range.length !== 2) throw wrongType(`${name}.part`, '[from, end]', part)
+  const from = validateInteger(`${name}.part[0]`, range[0])
+  if (validateInteger(`${name}.part[1]`, range[1], from) > MOST_TENSORS)
+    throw wrongType(`${name}.part[1]`, 'a number of tensors', range[1])
+  if (inputs !== undefined && !/^sha256:[0-9a-f]{64}$/.test(validateString(`${name}.inputs`, inputs)))
+    throw wrongType(`${name}.inputs`, 'a digest', inputs)
+  const { metadata } = options
+  if (metadata === undefined) return
+  if (!Array.isArray(metadata)) throw wrongType(`${name}.options.metadata`, 'an array', metadata)
+  for (const [at, pair] of metadata.entries()) {
+    if (!Array.isArray(pair) || pair.length < 1 || pair.length > 2)
+      throw wrongType(`${name}.options.metadata[${at}]`, '[key, value]', pair)
+    validateText(`${name}.options.metadata[${at}][0]`, pair[0])
+  }
+}
+
+const MOST_TENSORS = 2 ** 32 - 1
+
 /** Validates a conversion task. The values of its options are validated where they are used. */
 export function validateConvertTask(name: string, value: unknown): ConvertTask {
-  const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed']) as ConvertTask
+  const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed', 'part', 'inputs']) as ConvertTask
   const target = jobTarget(validateText(`${name}.target`, task.target))
   if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
     throw wrongType(`${name}.target`, 'an absolute path, or the URL of an object store', task.target)
   const options = validateObject(`${name}.options`, task.options)
-  validateKeys(`${name}.options`, options, OPTIONS)
+  const isGguf = options.format === 'gguf'
+  validateKeys(`${name}.options`, options, isGguf ? [...OPTIONS, ...GGUF_OPTIONS] : OPTIONS)
   if (!SHARDED.includes(options.format as never))
     throw wrongType(`${name}.options.format`, `one of ${SHARDED.join(', ')}`, options.format)
+  for (const field of ['part', 'inputs'] as const)
+    if (!isGguf && task[field] !== undefined) throw invalid(TypeError, `${name}.${field} is only for GGUF`)
+  if (isGguf) validateGguf(name, task)
   if (!Array.isArray(task.renamed)) throw wrongType(`${name}.renamed`, 'an array', task.renamed)
   for (const [at, pair] of task.renamed.entries()) {
     if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[0] !== 'number')
@@ -132,12 +183,12 @@ export function shardName({ task, count }: Pick<Task, 'task' | 'count'>): string
 /** The path of a task's file. It is built from numbers, so that a task cannot name any other file. */
 export function filePathOf({ target, options, task, count }: ConvertTask): string {
   if (count === 1) return target
-  const ending = options.format === 'safetensors' ? 'safetensors' : 'zt'
-  return siblingOf(target, `-${shardName({ task, count })}.${ending}`)
+  return siblingOf(target, `-${shardName({ task, count })}.${options.format ?? 'zt'}`)
 }
 
-/** The path of the file that is written last: the root, the index, or the only file. */
-export function lastPathOf(target: string, format: ConvertTaskOptions['format'], count: number): string {
+/** The path of the file that is written last: the root, the index, or the only file. A set of GGUF has no such file. */
+export function lastPathOf(target: string, format: ConvertTaskOptions['format'], count: number): string | undefined {
+  if (count > 1 && format === 'gguf') return undefined
   if (count === 1 || format !== 'safetensors') return target
   return siblingOf(target, '.safetensors.index.json')
 }
@@ -150,7 +201,12 @@ export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
 /** Validates attributes that are stored in a job. */
 export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
   if (attributes === undefined || attributes === false) return attributes
-  return plainJson('attributes', attributes, (_key, item) => {
+  return jsonValue('attributes', attributes)
+}
+
+/** Returns a copy of a value that is stored in a job, and throws for what JSON cannot represent. */
+export function jsonValue<T>(name: string, value: T): T {
+  return plainJson(name, value, (_key, item) => {
     const other = ['bigint', 'function', 'symbol', 'undefined'].includes(typeof item)
     if (
       other ||
@@ -158,11 +214,7 @@ export function jsonAttributes(attributes: ConvertOptions['attributes']): Conver
       item instanceof Map ||
       (typeof item === 'number' && !Number.isFinite(item))
     )
-      throw wrongType(
-        'attributes',
-        'plain JSON in a job: strings, finite numbers, booleans, null, lists and objects',
-        item,
-      )
+      throw wrongType(name, 'plain JSON in a job: strings, finite numbers, booleans, null, lists and objects', item)
     return item
   })
 }

@@ -17,9 +17,12 @@ import { Casts } from '../values/cast.js'
 import { writingOf } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import { castOf, castTensors, dequantizedAs, needsCatalog } from '../write/casts.js'
+import type { ConvertResult } from '../write/convert-options.js'
 import { writeRequest } from '../write/options.js'
+import { NOT_QUANTIZED } from '../write/quantize.js'
 import { readersOf } from '../write/readers.js'
 import { newSelection, refusalsOf, skipping } from '../write/selection.js'
+import { refusedOf } from '../write/taking.js'
 import { TensorWriter } from '../write/writer.js'
 import {
   algorithmOf,
@@ -33,7 +36,9 @@ import {
   validateConvertTask,
 } from './convert-tasks.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './format.js'
-import { checkOrdinals, identified, namesOf } from './run-convert.js'
+import { checkOutlines, checkParts, optionsOf, outlinesOf, takePlanned } from './gguf-tasks.js'
+import { checkOrdinals, namesOf } from './ordinals.js'
+import { ALONE, errorJson, identified } from './run-convert.js'
 import { openSource } from './source.js'
 import { isStored, putStored } from './stored.js'
 
@@ -60,6 +65,8 @@ export interface FinishConvertResult {
   readonly byteLength: number
   /** The skipped tensors, with the reasons. */
   readonly skipped: readonly TaskError[]
+  /** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
+  readonly quantized: ConvertResult['quantized']
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
   /** The programs that can read the files. */
@@ -114,7 +121,7 @@ async function withFile(
   signal: AbortSignal | undefined,
   work: (file: TensorFile) => Promise<void>,
 ): Promise<void> {
-  const file = await open(path, { format: task.options.format, remote, signal })
+  const file = await open(path, { format: task.options.format, remote, signal, ...ALONE })
   try {
     await work(file)
   } finally {
@@ -170,7 +177,7 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
   const unfit = new Set<string>()
   const skips = skipping(options.skip)
   if (maySkip(options)) {
-    const { writeFormat } = writeRequest({ ...options, attributes: undefined, canonical: false })
+    const { writeFormat } = writeRequest({ ...optionsOf(options), attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
     const selection = newSelection(casts, options, false)
     for (const task of tasks) {
@@ -229,6 +236,48 @@ async function checkTensors({ task, result, path }: Done, file: TensorFile, plan
   if (held !== result.tensors) throw wrong(`has ${held} tensors, not the ${result.tensors} of its result`)
 }
 
+/** How the files of a job are checked, and what the job says about its source. */
+interface Checks {
+  readonly check: (done: Done, file: TensorFile) => Promise<void>
+  readonly skipped: readonly TaskError[]
+  readonly quantized: ConvertResult['quantized']
+}
+
+async function shardChecks(
+  source: TensorFile,
+  tasks: readonly ConvertTask[],
+  results: readonly ConvertTaskResult[],
+  signal: AbortSignal | undefined,
+): Promise<Checks> {
+  const plan = await planOf(source, tasks, signal)
+  const skipped = results.flatMap(({ skipped }) => skipped)
+  return { check: (done, file) => checkTensors(done, file, plan), skipped, quantized: NOT_QUANTIZED }
+}
+
+async function ggufChecks(
+  source: TensorFile,
+  tasks: readonly ConvertTask[],
+  opening: OpenOptions | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Checks> {
+  const [first] = tasks as [ConvertTask]
+  const taking = await takePlanned(source, first, opening, signal)
+  const refused = await refusedOf(taking, { attributes: first.options.attributes }, skipping(first.options.skip))
+  const outlines = await outlinesOf(source, taking, signal)
+  checkParts(tasks, outlines.length)
+  const check = async ({ task, result, path }: Done, file: TensorFile): Promise<void> => {
+    const wrong = (what: string, tensor?: string) =>
+      new ZTensorError('ZT_BAD_INDEX', `'${path}' ${what}: run task ${task.task} again`, { tensor })
+    await checkOutlines(file, task, outlines, wrong)
+    if (file.size !== result.tensors) throw wrong(`has ${file.size} tensors, not the ${result.tensors} of its result`)
+  }
+  return {
+    check,
+    skipped: refused.filter(({ tensor }) => tensor !== undefined).map(errorJson),
+    quantized: taking.quantization?.result ?? NOT_QUANTIZED,
+  }
+}
+
 /** A JSON string as in the index: only characters that must be escaped are. */
 function quoted(text: string): string {
   const escaped = (one: string) => (one < ' ' ? `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}` : one)
@@ -277,7 +326,7 @@ async function writeRoot(
   const [{ task }] = dones as [Done]
   const { attributes } = task.options
   const own = attributes === false ? {} : attributes
-  const request = writeRequest({ ...task.options, attributes: own, overwrite: true })
+  const request = writeRequest({ ...optionsOf(task.options), attributes: own, overwrite: true })
   const writer = await TensorWriter.make(path, request, signal)
   try {
     const { native } = TensorWriter.partsOf(writer)
@@ -390,23 +439,29 @@ export async function finishConvert(
     path: filePathOf(task),
     remote,
   }))
-  const dishonest = maySkip(common) ? undefined : dones.find(({ result }) => result.skipped.length > 0)
+  const isGguf = common.format === 'gguf'
+  const mayList = maySkip(common) && !isGguf
+  const dishonest = mayList ? undefined : dones.find(({ result }) => result.skipped.length > 0)
+  if (dishonest !== undefined && isGguf)
+    throw invalid(TypeError, `the result of task ${dishonest.task.task} lists skipped tensors, which only the end of a job of GGUF lists: run it again`) // biome-ignore format: one message
   if (dishonest !== undefined)
     throw invalid(TypeError, `the result of task ${dishonest.task.task} lists skipped tensors, but the job has no skip: run it again`) // biome-ignore format: one message
   const last = lastPathOf(target, common.format, count)
   const source = await openSource(from, opening, signal)
   try {
-    const plan = await planOf(source, tasks, signal)
+    const { check, skipped, quantized } = await (isGguf
+      ? ggufChecks(source, tasks, opening, signal)
+      : shardChecks(source, tasks, found, signal))
     const held: Held[] = []
     await inLanes(dones, signal, async (done, at) => {
       await checkFile(done, verify, signal)
       await withFile(done, signal, async (file) => {
-        await checkTensors(done, file, plan)
+        await check(done, file)
         held[at] = await heldIn(file)
       })
     })
     signal?.throwIfAborted()
-    if (count > 1) {
+    if (count > 1 && last !== undefined) {
       const isIndex = common.format === 'safetensors'
       const put = isStored(last) ? publishStored.bind(undefined, last, remote, signal) : publish.bind(undefined, last)
       await put(async (temporary) => {
@@ -417,11 +472,13 @@ export async function finishConvert(
     const writing = writingOf(common.format ?? 'zt', common.version)
     const attributes = common.attributes === false ? {} : (common.attributes ?? source.attributes)
     return {
-      path: last,
+      // The first file of a set of GGUF opens the others.
+      path: last ?? (dones[0] as Done).path,
       files: count > 1 ? dones.map(({ path }) => path) : [],
       tensors: held.reduce((sum, { names }) => sum + names.length, 0),
       byteLength: found.reduce((sum, { byteLength }) => sum + byteLength, 0),
-      skipped: found.flatMap(({ skipped }) => skipped),
+      skipped,
+      quantized,
       warnings: source.warnings,
       readers: writing === undefined ? [] : readersOf(writing, attributes),
     }

@@ -32,12 +32,15 @@ import {
   type ConvertTask,
   type ConvertTaskOptions,
   filePathOf,
+  GGUF_OPTIONS,
   jobTarget,
   jsonAttributes,
   lastPathOf,
+  SHARDED,
 } from './convert-tasks.js'
 import { divide, type Measure, type Part, plainMeasure } from './divide.js'
 import { makeJob } from './format.js'
+import { ggufOptions, planGguf } from './gguf-tasks.js'
 import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source.js'
 import { isStored, isThere } from './stored.js'
 
@@ -48,9 +51,6 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onP
   /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
   overwrite?: boolean | undefined
 }
-
-/** The formats whose shards can be written on different machines. */
-const DIVIDED: readonly string[] = ['zt', 'safetensors']
 
 /** The default of `maxShardBytes`, as on the Hugging Face hub. */
 const SHARD = 5e9
@@ -149,59 +149,95 @@ export async function planConvert(
   const most = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
+  if (!SHARDED.includes(format as never))
+    throw invalid(
+      TypeError,
+      `the tasks of a job write zTensor 2, safetensors or GGUF, not ${format}: use convert on one machine`,
+    )
   const version = formatted.version ?? shardedVersion(format)
   const own = jsonAttributes(read.attributes)
   const given = { ...formatted, format, version, maxShardBytes: most, attributes: own }
   const request = writeRequest({ ...given, attributes: own === false ? {} : own })
-  if (!DIVIDED.includes(format))
-    throw invalid(
-      TypeError,
-      `the tasks of a job write zTensor 2 or safetensors, not ${format}: use convert on one machine`,
-    )
+  const isGguf = format === 'gguf'
+  const unusable = isGguf ? undefined : GGUF_OPTIONS.find((name) => read[name] !== undefined)
+  if (unusable !== undefined)
+    throw invalid(TypeError, `the tasks of a job support ${unusable} only for GGUF: use convert on one machine`)
   if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
   const casts = new Casts(read.cast, read.dtype)
   const { signal } = read
   const { file, source: from } = await openPlanned(source, read, signal)
   try {
-    const catalog = await TensorFile.ready(file, signal)
-    const taken = new Taken(catalog)
-    await choose(file, (ordinals, names) => taken.take(ordinals, names), { ...read, rename })
-    const { attributes, leftOut } = await check(file, taken, casts, given, skips)
-    const zt2 = format === 'zt'
-    const measure = zt2 ? alignedMeasure(most, request.alignment) : plainMeasure(most)
-    const name = (ordinal: number) => taken.name(ordinal)
-    const parts = await divide(
-      zt2 ? taken.byName() : taken.ordinals,
-      measure,
-      sizes(catalog, casts, read.dequantize),
-      name,
-    )
-    const { digest, compression, alignment, cast, dtype, dequantize } = read
-    const common = {
-      format,
-      version,
-      ...(zt2 ? { canonical: false } : {}),
-      digest,
-      compression,
-      alignment,
-      cast,
-      dtype,
-      dequantize,
-    }
-    const { strictAttributes, skip = false } = read
-    const taskOptions = plain({
-      ...common,
-      attributes: jsonAttributes(attributes),
-      strictAttributes,
-      skip,
-    }) as ConvertTaskOptions
-    const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
+    const outline = { file, path, most, skips, casts, read: { ...read, rename }, given, alignment: request.alignment }
+    const { tasks, leftOut } = await (isGguf ? gguf(outline) : shards(outline))
     const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...leftOut.map(warningOf)], tasks)
     await checkFree(job, overwrite, read.remote, signal)
     return job
   } finally {
     file.close()
   }
+}
+
+/** What is planned. */
+interface Outline {
+  readonly file: TensorFile
+  readonly path: string
+  readonly most: number
+  readonly skips: Skips
+  readonly casts: Casts
+  readonly read: PlanConvertOptions
+  readonly given: ConvertOptions
+  readonly alignment: number
+}
+
+/** The tasks of a job, and what they leave out. */
+interface Planned {
+  readonly tasks: Parameters<typeof makeJob<ConvertTask>>[3]
+  readonly leftOut: readonly string[]
+}
+
+/** The options that the tasks of all formats have. */
+function commonOptions(
+  { digest, compression, alignment, cast, dtype, dequantize, strictAttributes, skip = false }: PlanConvertOptions,
+  { format, version }: ConvertOptions,
+  attributes: ConvertOptions['attributes'],
+): ConvertTaskOptions {
+  const stored = jsonAttributes(attributes)
+  const how = { digest, compression, alignment, cast, dtype, dequantize, attributes: stored, strictAttributes, skip }
+  return { format, version, ...(format === 'zt' ? { canonical: false } : {}), ...how }
+}
+
+/** Plans the files of a GGUF model. */
+async function gguf({ file, path, most, skips, read, given }: Outline): Promise<Planned> {
+  const options = { ...commonOptions(read, given, given.attributes), ...ggufOptions(read) }
+  const planned = await planGguf(
+    file,
+    path,
+    { ...given, rename: read.rename },
+    plain(options) as ConvertTaskOptions,
+    most,
+    skips,
+  )
+  return { tasks: planned.tasks, leftOut: summary(planned.leftOut) }
+}
+
+/** Plans the shards of zTensor 2 or safetensors. */
+async function shards({ file, path, most, skips, casts, read, given, alignment }: Outline): Promise<Planned> {
+  const catalog = await TensorFile.ready(file, read.signal)
+  const taken = new Taken(catalog)
+  await choose(file, (ordinals, names) => taken.take(ordinals, names), read)
+  const { attributes, leftOut } = await check(file, taken, casts, given, skips)
+  const zt2 = given.format === 'zt'
+  const measure = zt2 ? alignedMeasure(most, alignment) : plainMeasure(most)
+  const name = (ordinal: number) => taken.name(ordinal)
+  const parts = await divide(
+    zt2 ? taken.byName() : taken.ordinals,
+    measure,
+    sizes(catalog, casts, read.dequantize),
+    name,
+  )
+  const options = plain(commonOptions(read, given, attributes)) as ConvertTaskOptions
+  const tasks = parts.map((part) => ({ target: path, options, ...part, renamed: taken.renamed(part) }))
+  return { tasks, leftOut }
 }
 
 const warningOf = (message: string): Warning => ({ code: 'ZT_WARN_SKIPPED', message })
@@ -262,6 +298,16 @@ async function check(
   return { attributes: Object.fromEntries(plain), leftOut: summary([...bare, ...fitted.skipped, ...dropped]) }
 }
 
+/** Whether all files exist. */
+async function allThere(
+  paths: readonly string[],
+  remote: RemoteOptions | undefined,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  for (const path of paths) if (!(await isThere(path, remote, signal))) return false
+  return true
+}
+
 /** Files of an object store that are checked concurrently. */
 const LANES = 16
 
@@ -276,9 +322,12 @@ async function checkFree(
   const last = lastPathOf(target, options.format, count)
   const hint =
     'remove it and its shards first, because it would refer to a mixture of old and new files while the tasks run'
-  for (const path of new Set([target, last])) {
+  for (const path of new Set([target, ...(last === undefined ? [] : [last])])) {
     if (await isThere(path, remote, signal)) throw new ZTensorError('ZT_EXISTS', `'${path}' exists: ${hint}`)
   }
+  // A complete set of GGUF has no other file that says so.
+  const isSet = last === undefined && (await allThere(tasks.map(filePathOf), remote, signal))
+  if (isSet) throw new ZTensorError('ZT_EXISTS', `the files of '${target}' exist: remove them first`)
   if (overwrite) return
   for (let from = 0; from < tasks.length; from += LANES) {
     const paths = tasks.slice(from, from + LANES).map(filePathOf)

@@ -1,17 +1,18 @@
 // Runs one task of a conversion.
 import { basename } from 'node:path'
-import { invalid, ZTensorError } from '../native/errors.js'
+import { ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import { binding } from '../native/native.js'
-import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
 import { type RemoteOptions, remoteRequest } from '../read/remote.js'
-import { convertFile } from '../write/convert.js'
+import { convertFile, writeTaken } from '../write/convert.js'
 import { skipping } from '../write/selection.js'
+import type { Target } from '../write/target.js'
 import { algorithmOf, type ConvertTask, type ConvertTaskResult, filePathOf, lastPathOf } from './convert-tasks.js'
-import { ordinalsOf } from './divide.js'
 import { TASK_VERSION, type TaskError } from './format.js'
+import { optionsOf, takePlanned } from './gguf-tasks.js'
+import { checkOrdinals, namesOf } from './ordinals.js'
 import { checkSource, openSource } from './source.js'
 import { isStored, isThere } from './stored.js'
 
@@ -28,6 +29,9 @@ export async function identified(file: TensorFile, algorithm: 'sha256' | 'xxh3',
   return run(store, { signal }, (control) => binding.identify(store.native, label, algorithm, control))
 }
 
+/** A file of a set of GGUF would open the others. */
+export const ALONE = { shards: 'none' } as const
+
 async function describe(
   task: ConvertTask,
   path: string,
@@ -37,7 +41,7 @@ async function describe(
 ): Promise<ConvertTaskResult> {
   const { job, task: index, options } = task
   const { format } = options
-  const file = await open(path, { format, remote, signal })
+  const file = await open(path, { format, remote, signal, ...ALONE })
   try {
     const { size, digest } = await identified(file, algorithmOf(options), signal)
     const what = { file: basename(path), byteLength: size, digest, tensors: file.size }
@@ -45,24 +49,6 @@ async function describe(
   } finally {
     file.close()
   }
-}
-
-/** The new names of the task's tensors, by ordinal order; empty if no tensor is renamed. */
-export function namesOf({ renamed }: ConvertTask, ordinals: Uint32Array, catalog: Catalog): string[] {
-  if (renamed.length === 0) return []
-  const names = new Map(renamed)
-  return Array.from(ordinals, (ordinal) => names.get(ordinal) ?? catalog.name(ordinal))
-}
-
-/** Validates that the file has all ordinals. */
-export function checkOrdinals(ordinals: ConvertTask['ordinals'], size: number): Uint32Array {
-  const last = ordinals[ordinals.length - 1]
-  if (last !== undefined && last[1] > size)
-    throw invalid(
-      RangeError,
-      `task.ordinals must not exceed ${size}, the number of tensors in the source, got ${last[1]}`,
-    )
-  return ordinalsOf(ordinals)
 }
 
 /** Writes the file of a task. After the job was finished, it only describes the existing file. */
@@ -77,22 +63,25 @@ export async function runConvert(
   const remote = isStored(path) ? remoteRequest(given) : undefined
   const source = await openSource(task.source, opening, signal)
   try {
-    if (await isThere(lastPathOf(target, options.format, count), given, signal))
+    const last = lastPathOf(target, options.format, count)
+    if (last !== undefined && (await isThere(last, given, signal)))
       return await describeExisting(task, path, given, signal)
+    const to = { begin: async () => path, remote }
+    if (options.format === 'gguf') {
+      await writePart(source, task, opening, to, { onProgress, signal })
+      await checkSource(source, task.source, signal)
+      return await describe(task, path, [], given, signal)
+    }
     const ordinals = checkOrdinals(task.ordinals, source.size)
     const names = namesOf(task, ordinals, await TensorFile.ready(source, signal))
     // In sharded zTensor 2, only the root has attributes.
     const isShard = count > 1 && options.format === 'zt'
-    const shard = isShard && options.attributes !== false ? { ...options, attributes: {} } : options
+    const own = optionsOf(options)
+    const shard = isShard && options.attributes !== false ? { ...own, attributes: {} } : own
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...shard, overwrite: count > 1 }
-    const { refused } = await convertFile(
-      source,
-      { begin: async () => path, remote },
-      writing,
-      { onProgress, signal },
-      skipping(options.skip),
-      (take) => take(ordinals, names),
+    const { refused } = await convertFile(source, to, writing, { onProgress, signal }, skipping(options.skip), (take) =>
+      take(ordinals, names),
     )
     await checkSource(source, task.source, signal)
     // The job's warnings name the attributes that are left out.
@@ -105,6 +94,20 @@ export async function runConvert(
   } finally {
     source.close()
   }
+}
+
+/** Writes the file of a task of GGUF. */
+async function writePart(
+  source: TensorFile,
+  task: ConvertTask,
+  opening: OpenOptions | undefined,
+  to: Pick<Target, 'begin' | 'remote'>,
+  job: JobOptions,
+): Promise<void> {
+  const { task: number, count, part: [from, end] = [0, 0], options } = task
+  const taking = await takePlanned(source, task, opening, job.signal)
+  const given = { ...optionsOf(options), overwrite: count > 1 }
+  await writeTaken(source, taking, to, given, job, skipping(options.skip), { from, end, number, count })
 }
 
 /** The result of a task that runs after its file is complete: describes the file without writing. */

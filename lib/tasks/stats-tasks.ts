@@ -18,7 +18,8 @@ import {
   type TaskError,
   type TaskResult,
 } from './format.js'
-import { checkOrdinals, errorJson } from './run-convert.js'
+import { checkOrdinals } from './ordinals.js'
+import { errorJson } from './run-convert.js'
 import { checkSource, openSource, type RemoteSource } from './source.js'
 import { errorOf, type FinishOptions, finishing, type PlanReadingOptions, planReading } from './verify-tasks.js'
 

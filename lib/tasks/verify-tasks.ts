@@ -22,7 +22,8 @@ import {
   type TaskError,
   type TaskResult,
 } from './format.js'
-import { checkOrdinals, errorJson } from './run-convert.js'
+import { checkOrdinals } from './ordinals.js'
+import { errorJson } from './run-convert.js'
 import { checkSource, openPlanned, openSource, type RemoteSource, type TaskSourceOptions } from './source.js'
 
 /** How to divide work that reads a file. */

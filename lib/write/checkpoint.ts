@@ -13,7 +13,7 @@ import type { Castable } from './casts.js'
 import type { ConvertOptions } from './convert-options.js'
 
 /** A checkpoint of the Hugging Face hub as GGUF has it. */
-interface Checkpoint {
+export interface Checkpoint {
   /** The name of the model. */
   readonly named: Readonly<Record<string, AttributeValueInput>>
   /** What states the type of its matrices. */
@@ -22,6 +22,8 @@ interface Checkpoint {
   readonly leftOut: readonly ZTensorError[]
   /** The tensors of GGUF, for casts. */
   readonly castable: Castable
+  /** A digest of the files next to the weights. */
+  readonly digest: string
 }
 
 /** `general.file_type` of a model of one dtype. */
@@ -30,8 +32,10 @@ const CHECKPOINTS: readonly string[] = ['safetensors', 'pytorch']
 
 /** The name of a model by the path or the URL of its weights or their folder. */
 function modelName(location: string): string {
-  const path = location.replace(/^[a-z0-9]+:\/\//i, '').replace(/[?#].*$/, '')
-  const parts = resolve('/', path.replaceAll('\\', '/')).split(/[\\/]/).filter(Boolean)
+  const scheme = /^[a-z0-9]+:\/\//i
+  const isUrl = scheme.test(location)
+  const path = isUrl ? resolve('/', location.replace(scheme, '').replace(/[?#].*$/, '')) : resolve(location)
+  const parts = path.split(/[\\/]/).filter(Boolean)
   const names = parts.filter((part, at) => at < parts.length - 1 || extname(part) === '' || parts.length === 1)
   const words = (names.at(-1) ?? 'model').replace(/@[^@]*$/, '').split(/[-\s]+/)
   const isPlain = (word: string): boolean => word === word.toLowerCase() && !/^(v\d|\d)/.test(word)
@@ -77,6 +81,7 @@ export async function takeCheckpoint(
     named: { 'general.name': modelName(path) },
     metadata: type === undefined ? {} : { 'general.file_type': { type: 'uint32', value: type } },
     leftOut,
+    digest: info.digest,
     castable: {
       size: info.names.length,
       name: (ordinal) => info.names[ordinal] as string,

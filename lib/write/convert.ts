@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream'
 import { rethrowNative, type ZTensorError } from '../native/errors.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
-import type { NativeOutflow, NativeSelection, NativeWriter, Selected } from '../native/native.js'
+import type { NativeOutflow, NativeSelection, NativeWriter, PartRequest, Selected } from '../native/native.js'
 import { isMap } from '../native/realm.js'
 import { inBatches } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
@@ -11,6 +11,7 @@ import type { Store } from '../read/store.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import {
+  type AttributeChanges,
   type AttributeInput,
   type Attributes,
   freezeChanges,
@@ -18,29 +19,17 @@ import {
   mergeChanges,
   thaw,
 } from '../values/attributes.js'
-import { Casts } from '../values/cast.js'
 import { tensorFilter } from '../values/filter.js'
-import { type Writing, writingOfId } from '../values/formats.js'
+import type { Writing } from '../values/formats.js'
 import { validateRenaming } from '../values/rename.js'
-import { castTensors, needsCatalog } from './casts.js'
-import { takeCheckpoint } from './checkpoint.js'
 import { CONVERT_OPTIONS, type ConvertOptions, type ConvertResult, validateDequantize } from './convert-options.js'
 import { cannotStore, fitAttributes } from './fitted-attributes.js'
-import { metadataOf, withFormat, writeRequest } from './options.js'
+import { type CreateOptions, metadataOf, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
-import { quantizeTensors } from './quantize.js'
+import { NOT_QUANTIZED } from './quantize.js'
 import { readersOf } from './readers.js'
-import {
-  bareOf,
-  choose,
-  newSelection,
-  nothingLeft,
-  refusal,
-  refusalsOf,
-  type Skips,
-  skipping,
-  type Take,
-} from './selection.js'
+import { bareOf, type Skips, skipping, type Take } from './selection.js'
+import { refusedOf, type Taking, takeTensors, tensorsOf } from './taking.js'
 import { type Target, validateTarget } from './target.js'
 import { TensorWriter } from './writer.js'
 
@@ -165,107 +154,106 @@ async function copy(
 /** The rest of a selection, without skipped tensors. */
 type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
-/** The number of tensors among refusals; that of the file's attributes has none. */
-const tensorsOf = (refused: readonly ZTensorError[]): number =>
-  refused.filter(({ tensor }) => tensor !== undefined).length
-
 /** A conversion, with the errors of the tensors that were skipped. */
 interface Converted {
   readonly result: ConvertResult
   readonly refused: readonly ZTensorError[]
 }
 
+/** Finds the tensors that cannot be written because of their data. Returns what is skipped, and the number of bytes read. */
+async function judged(
+  work: Work,
+  taking: Taking,
+  given: ConvertOptions,
+  skips: Skips,
+): Promise<{ skipped: readonly ZTensorError[]; bytes: number }> {
+  try {
+    const bytes = await judge(work, taking.selected)
+    return { skipped: await refusedOf(taking, given, skips), bytes }
+  } catch (error) {
+    // Nothing was written to the stream yet.
+    work.outlet?.release()
+    throw error
+  }
+}
+
+/** Copies the attributes of the source, or those of the checkpoint, to the writer. `stated` says what was quantized. */
+function copyAttributes(
+  { store, selection, native }: Work,
+  copied: Attributes,
+  metadata: AttributeChanges | undefined,
+  stated: AttributeInput | undefined,
+  isCheckpoint: boolean,
+): void {
+  const { set, unset } = freezeChanges('metadata', metadata ?? {})
+  // What a mixture states comes last, as llama.cpp writes it.
+  const moved = freezeMap('metadata', { ...copied, ...stated }).map
+  const removed = { map: [...unset.map, ...moved] }
+  rethrowNative(() =>
+    isCheckpoint ? selection.giveAttributes(native, set, removed) : native.takeAttributes(store.native, set, removed),
+  )
+}
+
+/** Begins to write the target. */
+async function beginTarget(
+  { begin, remote }: Pick<Target, 'begin' | 'remote'>,
+  given: CreateOptions,
+  { selection }: Taking,
+  store: Store,
+  job: JobOptions,
+): Promise<Work> {
+  const writer = await TensorWriter.make(await begin(job.signal), writeRequest(given), job.signal, remote)
+  return { store, selection, writer, ...TensorWriter.partsOf(writer), job }
+}
+
 /** Converts an open file: the tensors that `choosing` takes, by default those that `filter` selects. */
 export async function convertFile(
   file: TensorFile,
-  { begin, remote }: Pick<Target, 'begin' | 'remote'>,
+  target: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
   job: JobOptions,
   skips: Skips,
   choosing?: (take: Take) => void,
 ): Promise<Converted> {
+  const taking = await takeTensors(file, { ...given, signal: job.signal }, { choosing })
+  return writeTaken(file, taking, target, given, job, skips)
+}
+
+/** Writes the tensors that were taken; with `part`, only some of them, as one file of a set. */
+export async function writeTaken(
+  file: TensorFile,
+  taking: Taking,
+  target: Pick<Target, 'begin' | 'remote'>,
+  given: ConvertOptions,
+  job: JobOptions,
+  skips: Skips,
+  part?: PartRequest,
+): Promise<Converted> {
+  const { writing, canonical, selection, selected, checkpoint, quantization } = taking
   const { signal } = job
   const store = TensorFile.storeOf(file)
-  const casts = new Casts(given.cast, given.dtype)
-  // Validates the target's options without the source's attributes, which may be skipped.
-  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, metadata: undefined })
-  const writing = writingOfId(writeFormat) as Writing
-  const { numbered, generator: named } = writing
-  const selection = newSelection(casts, given, numbered)
-  const strict = given.strictAttributes ?? false
-  const take: Take = (ordinals, names) => selection.take(ordinals, names)
-  const checkpoint = choosing === undefined ? await takeCheckpoint(file, selection, given, writing, signal) : undefined
-  if (choosing !== undefined) rethrowNative(() => choosing(take))
-  else if (checkpoint === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
-  // The tasks of a job convert only some of the tensors, and the job was checked when it was planned.
-  if (needsCatalog(casts)) {
-    const castable = checkpoint?.castable ?? (await TensorFile.ready(file, signal))
-    await castTensors(selection, casts, castable, choosing === undefined)
-  }
-  const quantization = await quantizeTensors(file, selection, given, signal)
-  const selected = await run(store, { signal }, (control) =>
-    selection.look(store.native, writeFormat, canonical, strict, control),
-  )
-  /** Whether the file's own attributes are copied. */
-  const own = given.attributes === undefined
-  const refuse = async (): Promise<readonly ZTensorError[]> => {
-    const refused = await refusalsOf(selection, own && strict)
-    const failed = refused.filter((error) => !skips(error))
-    if (failed.length > 0) throw refusal(failed, writing.title)
-    // All tensors of a task may be skipped.
-    const isEmpty = refused.length > 0 && tensorsOf(refused) === selected.tensors
-    if (isEmpty && choosing === undefined) throw nothingLeft(refused)
-    return refused
-  }
   const bare = await bareOf(selection)
-  let skipped = selected.judged === 0 ? await refuse() : []
-  const generator = given.generator ?? (named ? file.generator : undefined)
+  let skipped = selected.judged === 0 ? await refusedOf(taking, given, skips) : []
+  const generator = given.generator ?? (writing.generator ? file.generator : undefined)
   const { attributes, copied, skipped: leftOut } = attributesOf(file, writing, canonical, given, selected.attributes)
   const stated = writing.typedAttributes ? (quantization?.metadata ?? checkpoint?.metadata) : undefined
-  const metadata = metadataOf(writing, {
-    ...given,
-    metadata: mergeChanges({ ...checkpoint?.named, ...stated }, given.metadata),
-  })
-  const writer = await TensorWriter.make(
-    await begin(job.signal),
-    writeRequest({ ...given, attributes, generator, metadata }),
-    job.signal,
-    remote,
-  )
-  const { native, outlet } = TensorWriter.partsOf(writer)
-  const work = { store, selection, writer, native, outlet, job }
+  const changes = mergeChanges({ ...checkpoint?.named, ...stated }, given.metadata)
+  const metadata = metadataOf(writing, { ...given, metadata: changes })
+  const work = await beginTarget(target, { ...given, attributes, generator, metadata }, taking, store, job)
+  const { writer, native } = work
   try {
     let before = 0
-    if (selected.judged > 0) {
-      try {
-        before = await judge(work, selected)
-        skipped = await refuse()
-      } catch (error) {
-        // Nothing was written to the stream yet.
-        outlet?.release()
-        throw error
-      }
-    }
+    if (selected.judged > 0) ({ skipped, bytes: before } = await judged(work, taking, given, skips))
     // From here on an abort destroys the stream. Before, it is not changed.
     await TensorWriter.listen(writer)
-    if (copied !== undefined) {
-      const { set, unset } = freezeChanges('metadata', metadata ?? {})
-      // What a mixture states comes last, as llama.cpp writes it.
-      const moved = freezeMap('metadata', { ...copied, ...stated }).map
-      const removed = { map: [...unset.map, ...moved] }
-      rethrowNative(() =>
-        checkpoint === undefined
-          ? native.takeAttributes(store.native, set, removed)
-          : selection.giveAttributes(native, set, removed),
-      )
-    }
-    const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
+    if (copied !== undefined) copyAttributes(work, copied, metadata, stated, checkpoint !== undefined)
+    const left = await run(store, { signal }, (control) => selection.settle(store.native, native, part, control))
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()
     const result = {
       tensors: left.tensors,
-      quantized: quantization?.result ?? { types: {}, fallbacks: [], unweighted: [] },
+      quantized: quantization?.result ?? NOT_QUANTIZED,
       skipped: [...skipped, ...bare, ...leftOut, ...(checkpoint?.leftOut ?? [])],
       skippedTensors: tensorsOf(skipped),
       warnings: file.warnings,

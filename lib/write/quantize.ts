@@ -9,10 +9,13 @@ import { type AttributeInput, type AttributeValueInput, freezeChanges } from '..
 import type { ConvertOptions, ConvertResult } from './convert-options.js'
 
 /** What `quantize` of a conversion chose: its part of the result, and the metadata that states it. */
-interface Quantization {
+export interface Quantization {
   readonly result: ConvertResult['quantized']
   readonly metadata: Readonly<Record<string, AttributeValueInput>> | undefined
 }
+
+/** The result of a conversion without `quantize`. */
+export const NOT_QUANTIZED: ConvertResult['quantized'] = { types: {}, fallbacks: [], unweighted: [] }
 
 /** The version of ggml's block types: the only one since 2023. */
 const QUANTIZATION_VERSION = 2
@@ -30,13 +33,20 @@ function validateQuantize(value: unknown): string | Readonly<Record<string, stri
 /** The longest text that llama-quantize records. */
 const LONGEST = 127
 
+/** The key and the value that name the importance matrix of a mixture. */
+export const importanceName = (path: string): [key: string, value: string] => [
+  'quantize.imatrix.file',
+  path.slice(0, LONGEST),
+]
+
 /** What llama-quantize records of an importance matrix. */
 function importanceMetadata(
   path: string,
   { dataset, entries, chunks }: ImportanceInfo,
 ): Record<string, AttributeValueInput> {
+  const [key, name] = importanceName(path)
   return {
-    'quantize.imatrix.file': path.slice(0, LONGEST),
+    [key]: name,
     ...(dataset === undefined ? {} : { 'quantize.imatrix.dataset': dataset.slice(0, LONGEST) }),
     'quantize.imatrix.entries_count': { type: 'uint32', value: entries },
     ...(chunks === 0 ? {} : { 'quantize.imatrix.chunks_count': { type: 'uint32', value: chunks } }),

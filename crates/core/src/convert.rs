@@ -96,6 +96,24 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
     Ok(())
 }
 
+/// A tensor as it will be written.
+pub struct Outline<'a> {
+    /// The name of the layout.
+    pub layout: &'a str,
+    pub dtype: Option<DType>,
+    /// The bytes of its components, before compression.
+    pub byte_length: u64,
+}
+
+/// Determines how a tensor will be written, from the index alone.
+pub fn outline<'a>(reading: Reading<'a>, tensor: Tensor<'a>, casts: &'a Casts) -> Result<Outline<'a>> {
+    let parts: Vec<&Component> = tensor.components().iter().collect();
+    let components = announced(reading, tensor, &parts, casts)?;
+    let Spec { layout, dtype, .. } = spec(tensor, "", casts, None);
+    let byte_length = components.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
+    Ok(Outline { layout, dtype, byte_length })
+}
+
 /// Returns the announcement of a tensor to the writer, without its components.
 fn spec<'a>(
     tensor: Tensor<'a>,

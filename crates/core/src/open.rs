@@ -150,12 +150,20 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
     let mut opened = match found {
         Found::Index(path) => open_index(&path, request),
         Found::Set(paths) => open_all(&paths, request),
-        Found::One(path) => open(&path, request),
+        Found::One(path) => open(&path, request).map_err(|error| in_folder(error, &path)),
     }?;
     if let Some(warning) = warning {
         warn(&mut opened.catalog, "ZT_WARN_INCOMPLETE_SET", warning);
     }
     Ok(opened)
+}
+
+/// Names the only tensor file of a folder in its error, unless the error has the path of a file.
+fn in_folder(error: Error, path: &Path) -> Error {
+    match (error.path(), path.file_name()) {
+        (None, Some(name)) => error.in_file(&name.to_string_lossy(), path),
+        _ => error,
+    }
 }
 
 /// Returns the names of the files that an index or a shard table refers to; none if the path has neither.
@@ -165,7 +173,8 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     }
     if request.filesystem.is_folder(path, &request.stop) {
         return match folder::look(path, request)? {
-            Found::Index(path) | Found::One(path) => names(&path, request),
+            Found::Index(path) => names(&path, request),
+            Found::One(path) => names(&path, request).map_err(|error| in_folder(error, &path)),
             Found::Set(_) => Ok(Vec::new()),
         };
     }

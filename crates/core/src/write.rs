@@ -36,7 +36,7 @@ use crate::error::{Code, Error, Result};
 pub use crate::formats::WriteFormat;
 use crate::formats::{Asked, AttributeChanges, Sharding};
 use crate::limits::Limits;
-use crate::model::{Attributes, Builder, DType, DataRule, Label};
+use crate::model::{Attributes, Builder, DType, DataRule, Label, SetPart};
 use crate::sinks::behind::Behind;
 use crate::sinks::block::Block;
 use crate::sinks::upload::Uploads;
@@ -243,6 +243,11 @@ impl Writer {
         // Converted now, so that an empty map is recognized as empty.
         self.settings.attributes = values.into();
         Ok(())
+    }
+
+    /// States that the file is one of a set whose other files are written elsewhere.
+    pub fn set_part(&mut self, part: SetPart) {
+        self.builder.set_part(part);
     }
 
     /// Announces the total length of the data in bytes, so that the file system can allocate large extents. Only a

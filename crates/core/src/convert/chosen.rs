@@ -109,6 +109,18 @@ impl Chosen {
         }
     }
 
+    /// Keeps only the tensors at positions from `from` to `end`.
+    pub fn keep(&mut self, from: usize, end: usize) {
+        fn kept<T>(all: &mut Vec<T>, from: usize, end: usize) {
+            all.truncate(end);
+            all.drain(..from.min(all.len()));
+        }
+        kept(&mut self.ordinals, from, end);
+        if let Names::Given(names) = &mut self.names {
+            kept(names, from, end);
+        }
+    }
+
     /// Reorders the tensors. `positions` are their current positions.
     pub fn arrange(&mut self, positions: &[usize]) {
         self.ordinals = positions.iter().filter_map(|&at| self.ordinals.get(at).copied()).collect();
@@ -163,6 +175,12 @@ mod tests {
         given.sort(&catalog);
         assert_eq!(names(&given, &catalog), ["a", "b", "c"]);
         assert_eq!(given.ordinals(), [7, 2, 1]);
+        given.keep(1, 3);
+        assert_eq!(names(&given, &catalog), ["b", "c"]);
+        given.keep(0, 1);
+        assert_eq!((names(&given, &catalog), given.ordinals()), (vec!["b".to_owned()], &[2][..]));
+        given.keep(5, 3);
+        assert!(given.is_empty());
 
         let mut numbered = Chosen::numbered();
         numbered.take(&[5, 6, 7, 8], Vec::new());

@@ -76,6 +76,13 @@ impl Builder {
         }
     }
 
+    /// Takes over the labels of another builder, which stay valid here.
+    #[must_use]
+    pub fn with_labels_of(mut self, other: &Self) -> Self {
+        self.catalog.labels = other.catalog.labels.clone();
+        self
+    }
+
     /// Reserves capacity for this many tensors of one component, as an estimate: untouched memory costs nothing, and without it the lists
     /// are copied as they grow. Failures are ignored.
     pub fn reserve(&mut self, tensors: usize) {

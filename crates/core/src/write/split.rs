@@ -36,7 +36,8 @@ impl Writer {
         let format = self.settings.format;
         let (Out::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else { return Ok(()) };
         self.position = 0;
-        let empty = Builder::new(format.container(), &Limits::default());
+        // The tensor that begins the next file was checked before, with these labels.
+        let empty = Builder::new(format.container(), &Limits::default()).with_labels_of(&self.builder);
         let mut builder = std::mem::replace(&mut self.builder, empty);
         builder.set_attributes(self.settings.attributes.clone());
         builder.set_part(parts.next());

@@ -80,8 +80,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Chooses the types of the tensors of a model. `attributes` are its metadata, of which the architecture, and the numbers of layers, heads
 /// and experts are used. `tensors` are names and shapes, outermost dimension first.
 ///
-/// Fails with `ZT_INVALID_ARG` for an unknown mixture, for a model whose layers cannot be counted, and for a tensor that needs an
-/// importance matrix if there is none.
+/// Fails with `ZT_INVALID_ARG` for an unknown mixture, and for a model whose layers cannot be counted.
 pub fn choose(
     name: &str,
     attributes: &[(Value, Value)],
@@ -109,11 +108,6 @@ pub fn choose(
         let chosen = fallback(wanted, row);
         if chosen != wanted {
             fallbacks.push((at, wanted));
-        }
-        if !has_importance && needs_importance(Some(mixture.name), name, chosen) {
-            let message =
-                format!("the type {chosen} of this tensor needs an importance matrix (option imatrix)");
-            return Err(wrong(message).tensor(name));
         }
         *slot = Some(chosen);
     }

@@ -1,0 +1,150 @@
+// Sources that somebody made up, converted and quantized to GGUF: each gives what the reference gives, or a refusal that names the place.
+// Damaged configurations and tokenizers are also in crates/import/tests/all/checkpoint.rs, and rows of NaN of every type in
+// crates/core/tests/all/quantize.rs and `npm run interop`.
+import {
+  closeSync,
+  existsSync,
+  ftruncateSync,
+  openSync as openFd,
+  readFileSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { convert, openSync, saveFile } from 'ztensor'
+import { rejectionOf } from '../helpers/errors.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+import { CONFIG, checkpoint, TOKENIZER, WORDS } from '../helpers/tiny-checkpoint.mjs'
+import { weights, writeLlama } from '../helpers/tiny-models.mjs'
+
+const metadata = { 'general.architecture': 'llama', 'llama.block_count': 1 }
+
+test('tensors that ggml does not hold are refused by name, quantized or not, and nothing is written', async (t) => {
+  const shapes = {
+    'none.weight': [[0, 256], 'ZT_BAD_SHAPE', /has no elements/],
+    'five.weight': [[1, 1, 2, 2, 256], 'ZT_BAD_SHAPE', /5 dimensions, more than the 4/],
+    [`${'n'.repeat(57)}.weight`]: [[2, 256], 'ZT_INVALID_ARG', /64 bytes, more than the 63/],
+    // 64 bytes, not characters.
+    [`${'ключ'.repeat(7)}x.weight`]: [[2, 256], 'ZT_INVALID_ARG', /64 bytes, more than the 63/],
+  }
+  for (const [name, [shape, code, message]] of Object.entries(shapes)) {
+    const count = shape.reduce((a, b) => a * b)
+    const source = scratchPath('s.safetensors')
+    await saveFile(source, {
+      'good.weight': { dtype: 'float32', shape: [2, 256], data: weights(512) },
+      [name]: { dtype: 'float32', shape, data: weights(count) },
+    })
+    for (const options of [{}, { quantize: { '*': 'q8_0' } }, { quantize: 'q4_k_m' }, { dtype: 'bfloat16' }]) {
+      const target = scratchPath('x.gguf')
+      const error = await rejectionOf(() => convert(source, target, { metadata, ...options }))
+      t.is(error.code, code, error.message)
+      t.is(error.tensor, name)
+      t.regex(error.message, message)
+      t.false(existsSync(target))
+      const { tensors, skippedTensors } = await convert(source, target, { metadata, ...options, skip: true })
+      t.deepEqual([tensors, skippedTensors], [1, 1])
+    }
+  }
+})
+
+test('rows of NaN and infinities become the blocks of ggml, whichever way they are read', async (t) => {
+  const rows = new Float32Array(8 * 256)
+  for (const [at, value] of [Number.NaN, Infinity, -Infinity, -0, 3.4e38, 1e-45, Number.NaN, 1].entries())
+    rows.fill(value, at * 256, (at + 1) * 256)
+  rows.set(weights(200), 6 * 256)
+  const source = scratchPath('s.safetensors')
+  await saveFile(source, { 'a.weight': { dtype: 'float32', shape: [8, 256], data: rows } })
+  const [first, second] = [scratchPath('a.gguf'), scratchPath('b.gguf')]
+  // The same bytes from GGUF, and a file that can be read: no number of the data is taken as a size or an index.
+  for (const type of ['q4_0', 'q8_0', 'q2_k', 'q4_k', 'q6_k', 'iq4_xs', 'iq3_s', 'tq2_0', 'mxfp4']) {
+    await convert(source, first, { quantize: { '*': type }, metadata, overwrite: true })
+    await convert(source, second, { metadata, overwrite: true })
+    const again = scratchPath('c.gguf')
+    await convert(second, again, { quantize: { '*': type } })
+    t.deepEqual(readFileSync(again), readFileSync(first), type)
+    const file = openSync(first)
+    t.is(file.tensor('a.weight').toFloat32().length, rows.length, type)
+    file.close()
+  }
+})
+
+test('metadata of 300,000 strings passes through, also while tensors are quantized', async (t) => {
+  const [source, copy, quantized] = ['s.gguf', 'c.gguf', 'q.gguf'].map((name) => scratchPath(name))
+  const tokens = Array.from({ length: 300_000 }, (_, at) => `▁${at}`)
+  await writeLlama(source, { layers: 1, metadata: { 'tokenizer.ggml.tokens': tokens } })
+  await convert(source, copy)
+  t.deepEqual(readFileSync(copy), readFileSync(source))
+  await convert(source, quantized, { quantize: 'q8_0' })
+  const found = openSync(quantized).attributes['tokenizer.ggml.tokens']
+  t.is(found.length, tokens.length)
+  t.true(found.every((token, at) => token === tokens[at]))
+})
+
+test('files of a checkpoint that end early are refused at every length', async (t) => {
+  const { folder } = await checkpoint()
+  for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors']) {
+    const path = join(folder, name)
+    const bytes = readFileSync(path)
+    for (const length of [0, 1, Math.floor(bytes.length / 3), bytes.length - 2]) {
+      writeFileSync(path, bytes.subarray(0, length))
+      const target = scratchPath('x.gguf')
+      const error = await rejectionOf(() => convert(folder, target, { checkpoint: true, quantize: 'q8_0' }))
+      t.regex(String(error?.code), /^ZT_(BAD_INDEX|BAD_MAGIC|TRUNCATED|OUT_OF_BOUNDS)$/, `${name} ${length}: ${error}`)
+      t.true(error.message.includes(name), error.message)
+      t.false(existsSync(target))
+    }
+    writeFileSync(path, bytes)
+  }
+})
+
+test('numbers of a configuration that are negative, huge or no integers are refused', async (t) => {
+  const fields = [
+    'vocab_size',
+    'hidden_size',
+    'intermediate_size',
+    'num_hidden_layers',
+    'num_attention_heads',
+    'num_key_value_heads',
+    'max_position_embeddings',
+  ]
+  for (const field of fields) {
+    for (const value of [-1, -(2 ** 40), 1.5, 2 ** 63, 1e300]) {
+      const { folder } = await checkpoint({ config: { ...CONFIG, [field]: value } })
+      const target = scratchPath('x.gguf')
+      const error = await rejectionOf(() => convert(folder, target))
+      t.regex(String(error?.code), /^ZT_(BAD_INDEX|BAD_SHAPE|LIMIT)$/, `${field} ${value}: ${error}`)
+      t.false(existsSync(target))
+    }
+  }
+})
+
+test('merges that lead in a circle are written as they are, as the reference does', async (t) => {
+  const merges = ['a b', 'ab a', 'b a', 'ba b', 'ab ab', 'a b']
+  const { folder } = await checkpoint({ tokenizer: { ...TOKENIZER, model: { ...TOKENIZER.model, merges } } })
+  const target = scratchPath('x.gguf')
+  await convert(folder, target)
+  const { attributes } = openSync(target)
+  t.deepEqual([...attributes['tokenizer.ggml.merges']], merges)
+  t.deepEqual([...attributes['tokenizer.ggml.tokens']], WORDS)
+})
+
+// Other tests would grow the process.
+test.serial('a tokenizer or a configuration of many GB is refused before it is read', async (t) => {
+  const { folder } = await checkpoint()
+  for (const name of ['config.json', 'tokenizer.json']) {
+    const path = join(folder, name)
+    const text = readFileSync(path)
+    const file = openFd(path, 'w')
+    // A hole, of which the disk holds nothing.
+    ftruncateSync(file, 2 ** 36)
+    writeSync(file, text, 0, text.length, 0)
+    closeSync(file)
+    const before = process.memoryUsage.rss()
+    const error = await rejectionOf(() => convert(folder, scratchPath('x.gguf'), { checkpoint: true }))
+    t.is(error.code, 'ZT_LIMIT', error.message)
+    t.true(error.message.includes(name), error.message)
+    t.true(process.memoryUsage.rss() - before < 2 ** 28)
+    writeFileSync(path, text)
+  }
+})
