@@ -114,7 +114,7 @@ test('what is missing or wrong is said', async (t) => {
     [['task', job, '-1'], /unknown option|got -1/],
     [['task', results[0]], /task has an unknown key|task\./],
     [['convert', '-', to.path('x.zt'), '--plan'], /standard input/],
-    [['convert', source, to.path('x.npz'), '--plan'], /--max-shard-size is only supported/],
+    [['convert', source, to.path('x.npz'), '--plan'], /write zTensor 2, safetensors or GGUF, not npz/],
     [['convert', source, to.path('x.zt'), '--plan', '--filter', 'nothing'], /matches no tensor/, 1],
     [['verify', source, '--plan', '--filter', '*'], /--plan takes no --filter/],
     [['verify', source, source, '--plan'], /exactly one file/],

@@ -21,9 +21,9 @@ async function jobs() {
     rename: (name) => `a.${name}`,
   })
   const gguf = await planJob('convert', await llama(from), to.path('out.gguf'), {
-    maxShardBytes: 300_000,
+    maxShardBytes: 100_000,
     quantize: 'q5_0',
-    metadata: { 'general.name': 'x', 'general.url': undefined },
+    metadata: { 'general.name': 'tiny', 'general.url': undefined },
     rename: (name) => name.replace('blk', 'b'),
   })
   const verify = await planJob('verify', source, { maxTaskBytes: 3000 })
