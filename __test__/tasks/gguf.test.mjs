@@ -147,7 +147,7 @@ test('options that only GGUF has are refused for other targets, and values that 
   }
 })
 
-test('files beside the source that change after the plan are noticed', async (t) => {
+test('files next to the source that change after the plan are noticed', async (t) => {
   const { folder } = await checkpoint()
   const to = scratchFolder()
   const job = sent(await planJob('convert', folder, to.path('m.gguf'), { maxShardBytes: 10_000 }))
