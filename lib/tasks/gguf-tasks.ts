@@ -27,7 +27,7 @@ import { refusedOf, type Taking, takeTensors } from '../write/taking.js'
 import { type ConvertTask, type ConvertTaskOptions, jsonValue, type MetadataPairs } from './convert-tasks.js'
 import { divide, plainMeasure, rangesOf } from './divide.js'
 import { digestOfJson } from './format.js'
-import { checkOrdinals, namesOf } from './ordinals.js'
+import { checkOrdinals, namesOf, Taken } from './ordinals.js'
 
 /** Most files of a set: GGUF counts them in 16 bits. */
 const MOST_FILES = 0xffff
@@ -114,17 +114,8 @@ export async function planGguf(
   skips: Skips,
 ): Promise<GgufPlan> {
   const { signal } = given
-  const [chosen, names] = [[] as number[], new Map<number, string>()]
-  const catalog = await TensorFile.ready(file, signal)
-  const taking = await takeTensors(file, given, {
-    onTake: (ordinals, renamed) => {
-      for (const [at, ordinal] of ordinals.entries()) {
-        chosen.push(ordinal)
-        const name = renamed[at]
-        if (name !== undefined && name !== catalog.name(ordinal)) names.set(ordinal, name)
-      }
-    },
-  })
+  const taken = new Taken(await TensorFile.ready(file, signal))
+  const taking = await takeTensors(file, given, { onTake: (ordinals, names) => taken.take(ordinals, names) })
   const refused = await refusedOf(taking, given, skips)
   checkMetadata(taking, given)
   const { checkpoint } = taking
@@ -142,11 +133,13 @@ export async function planGguf(
     throw new ZTensorError('ZT_LIMIT', message)
   }
   const inputs = await inputsOf(taking, options)
+  const all = file.size === 0 ? [] : [[0, file.size] as const]
+  const ordinals = checkpoint === undefined ? rangesOf(taken.ordinals) : all
   const common = {
     target,
     options: { ...options, checkpoint: checkpoint !== undefined },
-    ordinals: checkpoint === undefined ? rangesOf(chosen) : file.size === 0 ? [] : [[0, file.size] as const],
-    renamed: [...names],
+    ordinals,
+    renamed: taken.renamed({ ordinals }),
     ...(inputs === undefined ? {} : { inputs }),
   }
   // The positions of a part are consecutive.

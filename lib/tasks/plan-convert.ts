@@ -38,9 +38,10 @@ import {
   lastPathOf,
   SHARDED,
 } from './convert-tasks.js'
-import { divide, type Measure, type Part, plainMeasure } from './divide.js'
+import { divide, type Measure, plainMeasure } from './divide.js'
 import { makeJob } from './format.js'
 import { ggufOptions, planGguf } from './gguf-tasks.js'
+import { Taken } from './ordinals.js'
 import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source.js'
 import { isStored, isThere } from './stored.js'
 
@@ -87,47 +88,6 @@ function sizes(catalog: Catalog, casts: Casts, dequantize: ConvertOptions['dequa
     const cast = catalog.layout(ordinal) === 'dense' ? castOf(casts, catalog, ordinal) : undefined
     const bits = (cast ?? dequantizedAs(dequantize, catalog, ordinal))?.bits
     return bits === undefined ? catalog.byteLength(ordinal) : Math.ceil((catalog.elements(ordinal) * bits) / 8)
-  }
-}
-
-/** The selected tensors and their new names. */
-class Taken {
-  readonly ordinals: number[] = []
-  readonly #names = new Map<number, string>()
-  readonly #catalog: Catalog
-
-  constructor(catalog: Catalog) {
-    this.#catalog = catalog
-  }
-
-  take(ordinals: Uint32Array, names: readonly string[]): void {
-    for (const [at, ordinal] of ordinals.entries()) {
-      this.ordinals.push(ordinal)
-      const name = names[at]
-      if (name !== undefined && name !== this.#catalog.name(ordinal)) this.#names.set(ordinal, name)
-    }
-  }
-
-  name(ordinal: number): string {
-    return this.#names.get(ordinal) ?? this.#catalog.name(ordinal)
-  }
-
-  /** The new names of a part. */
-  renamed({ ordinals }: Part): [number, string][] {
-    const pairs: [number, string][] = []
-    for (const [from, end] of ordinals) {
-      for (let ordinal = from; ordinal < end; ordinal++) {
-        const name = this.#names.get(ordinal)
-        if (name !== undefined) pairs.push([ordinal, name])
-      }
-    }
-    return pairs
-  }
-
-  /** Sorted by the UTF-8 bytes of the names, the order of canonical zTensor 2 files. */
-  byName(): number[] {
-    const keyed = this.ordinals.map((ordinal) => ({ ordinal, key: Buffer.from(this.name(ordinal)) }))
-    return keyed.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ ordinal }) => ordinal)
   }
 }
 
