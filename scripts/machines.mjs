@@ -276,7 +276,7 @@ export function installMachine(platform) {
     return names.map((name) => join(files, path, name))
   })
   const emulator = machine.qemu === undefined ? [] : [qemuFor(machine.qemu)]
-  // Not by -L: with it the folder `/` is that of the files for qemu, so that nothing else is found from there, such as the files beside an
+  // Not by -L: with it the folder `/` is that of the files for qemu, so that nothing else is found from there, such as the files next to an
   // index.
   const loader = join(files, machine.loader)
   if (machine.isNamed) nameLoader(node, loader)
