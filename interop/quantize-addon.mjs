@@ -1,17 +1,15 @@
-// Quantizes a file of float32 by the package: `quantize-addon.mjs ROW SOURCE IMPORTANCE FOLDER TYPE...`. Rows have ROW elements, IMPORTANCE
-// is a file of as many float32, and `+` before a type asks for it. Writes the blocks of the n-th type to FOLDER/n.
+// Quantizes files of float32 by the package: `quantize-addon.mjs ROW IMPORTANCE FOLDER TYPE...`. Rows have ROW elements, IMPORTANCE is a file
+// of as many float32, and `+` before a type asks for it. For the N-th type it writes the blocks of FOLDER/N.source to FOLDER/N.blocks, and
+// the numbers of rows of FOLDER/N.rejected that are not rejected to FOLDER/N.accepted.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { convert, open, saveFile } from 'ztensor'
 
-const [row, source, importance, folder, ...types] = process.argv.slice(2)
+const [row, importance, folder, ...types] = process.argv.slice(2)
 const NAME = 'weight'
 const path = join(folder, 'source.safetensors')
 const target = join(folder, 'quantized.gguf')
 const matrix = join(folder, 'imatrix.dat')
-
-const floats = new Float32Array(readFileSync(source).buffer)
-await saveFile(path, { [NAME]: { data: floats, shape: [floats.length / row, Number(row)] } }, { overwrite: true })
 
 /** The older format of llama-imatrix: the number of tensors, then of each its name, its number of runs, and the sums. */
 const int32 = (value) => Buffer.from(Int32Array.of(value).buffer)
@@ -24,7 +22,9 @@ writeFileSync(
   ),
 )
 
-for (const [at, type] of types.entries()) {
+/** The blocks of rows. */
+async function quantized(data, type) {
+  await saveFile(path, { [NAME]: { data, shape: [data.length / row, Number(row)] } }, { overwrite: true })
   const plain = type.replace('+', '')
   await convert(path, target, {
     overwrite: true,
@@ -34,5 +34,29 @@ for (const [at, type] of types.entries()) {
   const file = await open(target)
   const { offset, byteLength } = file.tensor(NAME).components.get('data')
   file.close()
-  writeFileSync(join(folder, String(at)), readFileSync(target).subarray(offset, offset + byteLength))
+  return readFileSync(target).subarray(offset, offset + byteLength)
+}
+
+async function isRejected(data, type) {
+  try {
+    await quantized(data, type)
+    return false
+  } catch (error) {
+    if (error.code !== 'ZT_BAD_DTYPE' || error.tensor !== NAME) throw error
+    return true
+  }
+}
+
+for (const [at, type] of types.entries()) {
+  const part = (what) => join(folder, `${at}.${what}`)
+  const floats = (what) => new Float32Array(new Uint8Array(readFileSync(part(what))).buffer)
+  const rejected = floats('rejected')
+  const accepted = []
+  for (let number = 0; number < rejected.length / row; number++) {
+    // Two rows, because one is a vector, which is not quantized.
+    const data = rejected.slice(number * row, (number + 1) * row)
+    if (!(await isRejected(Float32Array.of(...data, ...data), type))) accepted.push(number)
+  }
+  writeFileSync(part('accepted'), JSON.stringify(accepted))
+  writeFileSync(part('blocks'), await quantized(floats('source'), type))
 }

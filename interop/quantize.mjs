@@ -36,10 +36,7 @@ export async function runPeer(build, python, mode, program, ...args) {
 
 async function compare({ build, python }, program, weights) {
   const results = JSON.parse(await runPeer(build, python, 'compare', program, weights))
-  return results.map(({ what, differing, blocks }) => ({
-    what,
-    error: differing === 0 ? undefined : new Error(`${differing} of ${blocks} blocks have other bytes`),
-  }))
+  return results.map(({ what, error }) => ({ what, error: error === null ? undefined : new Error(error) }))
 }
 
 /** [{ what, error }] of every type and source, the error undefined where all blocks that the package writes have the same bytes. */

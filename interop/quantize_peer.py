@@ -4,7 +4,7 @@
     quantize_peer.py time LIBRARY PROGRAM FOLDER MEGABYTES ROUNDS [TYPE ...]
 
 LIBRARY is libggml-base.so, PROGRAM is crates/core/examples/quantize.rs, built, or for `compare` also interop/quantize-addon.mjs. `compare`
-prints {what, differing, blocks} of each check in JSON, `time` prints {type, ours, theirs} with the ms of each round.
+prints {what, error} of each check in JSON, `time` prints {type, ours, theirs} with the ms of each round.
 """
 
 import ctypes
@@ -36,6 +36,7 @@ SOURCE, OUT, IMPORTANCE = (os.path.join(folder, name) for name in ("source.f32",
 ggml = ctypes.CDLL(library)
 ggml.ggml_quantize_chunk.restype = ggml.ggml_type_size.restype = ctypes.c_size_t
 ggml.ggml_blck_size.restype = ctypes.c_int64
+ggml.ggml_validate_row_data.restype = ctypes.c_bool
 
 
 def pointer(array):
@@ -65,13 +66,34 @@ def ours(name, importance, rounds=1):
 
 
 def blocks_of(checks):
-    """Our blocks of each pair of a type and its importance, which may be None."""
+    """Our blocks of each pair of a type and its importance, which may be None. The package gets a source of its own for each."""
     if not program.endswith(".mjs"):
         yield from (ours(name, importance)[0] for name, importance in checks)
         return
     types = [name if importance is None else f"+{name}" for name, importance in checks]
-    subprocess.run(["node", program, str(ROW), SOURCE, IMPORTANCE, folder, *types], check=True)
-    yield from (np.fromfile(os.path.join(folder, str(at)), np.uint8) for at in range(len(checks)))
+    subprocess.run(["node", program, str(ROW), IMPORTANCE, folder, *types], check=True)
+    yield from (np.fromfile(part("blocks", at), np.uint8) for at in range(len(checks)))
+
+
+def part(what, at):
+    return os.path.join(folder, f"{at}.{what}")
+
+
+def accepts(name, source, importance):
+    """Whether llama-quantize accepts each row, as what it reads and as what it writes."""
+    blocks, _ = theirs(name, source, importance)
+    rows = blocks.reshape(source.size // ROW, -1)
+    quiet, errors = os.open(os.devnull, os.O_WRONLY), os.dup(2)
+    os.dup2(quiet, 2)  # the library prints each that it rejects
+    valid = [
+        ggml.ggml_validate_row_data(0, pointer(row), ctypes.c_size_t(row.nbytes))
+        and ggml.ggml_validate_row_data(NUMBERS[name], pointer(block), ctypes.c_size_t(block.nbytes))
+        for row, block in zip(source.reshape(-1, ROW), rows, strict=True)
+    ]
+    os.dup2(errors, 2)
+    os.close(quiet)
+    os.close(errors)
+    return np.array(valid)
 
 
 def distributions(random, count):
@@ -122,11 +144,23 @@ def compare(weights):
         checks += [(name, importance) for name in WITH_IMPORTANCE]
         if what == "unusual":
             checks = [(name, given) for name, given in checks if name not in USUAL_ONLY]
-        for (name, given), found in zip(checks, blocks_of(checks), strict=True):
+        sources = [source] * len(checks)
+        for at, (name, given) in enumerate(checks if program.endswith(".mjs") else []):
+            # The package rejects each row that llama-quantize rejects.
+            rows, valid = source.reshape(-1, ROW), accepts(name, source, given)
+            sources[at] = np.ascontiguousarray(rows[valid])
+            sources[at].tofile(part("source", at))
+            rows[~valid].tofile(part("rejected", at))
+        for (name, given), source, found in zip(checks, sources, blocks_of(checks), strict=True):
             expected, _ = theirs(name, source, given)
             differing = int((found.reshape(expected.shape) != expected).any(axis=1).sum())
             label = f"{name} of {what} weights" + ("" if given is None else ", with importance")
-            results.append({"what": label, "differing": differing, "blocks": len(expected)})
+            results.append({"what": label, "error": f"{differing} of {len(expected)} blocks have other bytes" if differing else None})
+        for at, (name, given) in enumerate(checks if program.endswith(".mjs") else []):
+            with open(part("accepted", at)) as file:
+                accepted = json.load(file)
+            label = f"{name} of {what} weights that llama-quantize rejects" + ("" if given is None else ", with importance")
+            results.append({"what": label, "error": f"the package accepts rows {accepted}" if accepted else None})
     return results
 
 

@@ -4,10 +4,8 @@
 use napi::bindgen_prelude::Uint8ArraySlice;
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::convert::quantize::quantized;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::kernels::cast::cast;
-use ztensor_core::kernels::quantize::Kind;
 use ztensor_core::kernels::swap::swap_bytes;
 use ztensor_core::kernels::widen;
 use ztensor_core::layouts::coo::Coo;
@@ -69,37 +67,21 @@ pub fn to_float32(
 /// A cast of elements from one type to another, like that of `convert`.
 #[derive(Clone, Copy)]
 pub struct Cast {
-    from: DType,
-    to: To,
-}
-
-#[derive(Clone, Copy)]
-enum To {
-    Dtype(DType),
-    Blocks(Kind),
+    pub from: DType,
+    to: DType,
 }
 
 impl Cast {
     /// `codes`: those of the two types.
     pub fn new(codes: &[u32]) -> Result<Self> {
-        Ok(Self { from: dtype(codes, 0)?, to: To::Dtype(dtype(codes, 1)?) })
+        Ok(Self { from: dtype(codes, 0)?, to: dtype(codes, 1)? })
     }
 
-    /// Quantizes to a block type.
-    pub fn quantizing(from: u32, kind: &str) -> Result<Self> {
-        let kind = Kind::of(kind).ok_or_else(|| misuse("no such block type"))?;
-        Ok(Self { from: dtype(&[from], 0)?, to: To::Blocks(kind) })
-    }
-
-    /// Casts or quantizes whole elements.
+    /// Casts whole elements.
     pub fn of(self, elements: &Owned) -> CoreResult<Owned> {
-        let to = match self.to {
-            To::Dtype(to) => to,
-            To::Blocks(kind) => return quantized(self.from, elements, kind),
-        };
         let count = elements.len() as u64 / u64::from(self.from.bits() / 8).max(1);
-        let mut output = Owned::to_fill(count * u64::from(to.bits() / 8))?;
-        cast(self.from, to, elements, &mut output)?;
+        let mut output = Owned::to_fill(count * u64::from(self.to.bits() / 8))?;
+        cast(self.from, self.to, elements, &mut output)?;
         Ok(output)
     }
 }

@@ -7,7 +7,9 @@ use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::codecs::digest::{Algorithm, Digest};
+use ztensor_core::convert::quantize;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::kernels::quantize::Kind;
 use ztensor_core::model::{DType, Shard};
 use ztensor_core::sinks::Warning;
 use ztensor_core::sinks::upload::Uploads;
@@ -301,15 +303,20 @@ impl NativeWriter {
     ) -> Result<Object<'env>> {
         let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
-        let cast = match (cast.as_deref(), blocks) {
-            (Some(&[from, ..]), Some(blocks)) => Some(kernels::Cast::quantizing(from, &blocks)?),
-            (codes, _) => codes.map(kernels::Cast::new).transpose()?,
-        };
+        let cast = cast.as_deref().map(kernels::Cast::new).transpose()?;
+        let kind =
+            blocks.map(|name| Kind::of(&name).ok_or_else(|| misuse("no such block type"))).transpose()?;
         let slot = Arc::clone(&self.slot);
         let job = move || {
-            let piece = if let Some(cast) = cast { cast.of(&copy)? } else { copy };
+            let piece = match (cast, kind) {
+                (Some(cast), None) => cast.of(&copy)?,
+                _ => copy,
+            };
             with_writer(&slot, |writer| {
-                writer.push(&piece)?;
+                match (cast, kind) {
+                    (Some(cast), Some(kind)) => quantize::push(writer, cast.from, &piece, kind)?,
+                    _ => writer.push(&piece)?,
+                }
                 writer.flush_if_full()?;
                 Ok(writer.pending())
             })

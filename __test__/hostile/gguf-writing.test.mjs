@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, openSync, saveFile } from 'ztensor'
+import { convert, create, openSync, saveFile } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { CONFIG, checkpoint, TOKENIZER, WORDS } from '../helpers/tiny-checkpoint.mjs'
@@ -48,23 +48,61 @@ test('tensors that ggml does not hold are refused by name, quantized or not, and
   }
 })
 
-test('rows of NaN and infinities become the blocks of ggml, whichever way they are read', async (t) => {
-  const rows = new Float32Array(8 * 256)
-  for (const [at, value] of [Number.NaN, Infinity, -Infinity, -0, 3.4e38, 1e-45, Number.NaN, 1].entries())
-    rows.fill(value, at * 256, (at + 1) * 256)
-  rows.set(weights(200), 6 * 256)
+test('elements that llama-quantize rejects are rejected, and nothing is written', async (t) => {
   const source = scratchPath('s.safetensors')
-  await saveFile(source, { 'a.weight': { dtype: 'float32', shape: [8, 256], data: rows } })
-  const [first, second] = [scratchPath('a.gguf'), scratchPath('b.gguf')]
+  const gguf = scratchPath('s.gguf')
+  const target = scratchPath('x.gguf')
+  const cases = [
+    [Number.NaN, ['q4_0', 'q8_0', 'q2_k', 'q4_k', 'iq4_xs', 'tq2_0', 'mxfp4', 'nvfp4'], /element 600 is NaN, so/],
+    [-Infinity, ['q5_1', 'q6_k', 'q8_k', 'iq3_s'], /element 600 is -inf, so/],
+    [3e38, ['q4_0', 'q8_0'], /elements 576 to 607 are too large for a scale of q[48]_0, so/],
+    [3e38, ['q4_k', 'tq1_0', 'tq2_0'], /elements 512 to 767 are too large for a scale of /],
+  ]
+  for (const [value, types, message] of cases) {
+    const rows = weights(4 * 256)
+    rows[600] = value
+    await saveFile(source, { 'a.weight': { dtype: 'float32', shape: [4, 256], data: rows } }, { overwrite: true })
+    await convert(source, gguf, { metadata, overwrite: true })
+    for (const type of types) {
+      for (const from of [source, gguf]) {
+        const error = await rejectionOf(() => convert(from, target, { quantize: { '*': type }, metadata }))
+        t.is(error?.code, 'ZT_BAD_DTYPE', `${value} as ${type}`)
+        t.is(error.tensor, 'a.weight')
+        t.regex(error.message, message)
+        t.false(existsSync(target))
+      }
+      const writer = await create(target, { metadata })
+      const error = await rejectionOf(() => writer.add('a.weight', rows, { shape: [4, 256], type }))
+      t.is(error.code, 'ZT_BAD_DTYPE', error.message)
+      t.is(error.tensor, 'a.weight')
+      t.regex(error.message, message)
+      await writer.abort()
+    }
+  }
+})
+
+test('finite elements that are very small or large become the blocks of ggml, and a rule stores others as floats', async (t) => {
+  const rows = new Float32Array(8 * 256)
+  for (const [at, value] of [0, -0, 1e-45, -1e-45, 1e4, -1e4, 1e-30, 1].entries())
+    rows.fill(value, at * 256, (at + 1) * 256)
+  const nan = new Float32Array(256).fill(Number.NaN)
+  const [source, plain, first, second] = ['s.safetensors', 's.gguf', 'a.gguf', 'b.gguf'].map((name) =>
+    scratchPath(name),
+  )
+  await saveFile(source, {
+    'a.weight': { dtype: 'float32', shape: [8, 256], data: rows },
+    'b.weight': { dtype: 'float32', shape: [1, 256], data: nan },
+  })
+  await convert(source, plain, { metadata })
   // The same bytes from GGUF, and a file that can be read: no number of the data is taken as a size or an index.
   for (const type of ['q4_0', 'q8_0', 'q2_k', 'q4_k', 'q6_k', 'iq4_xs', 'iq3_s', 'tq2_0', 'mxfp4']) {
-    await convert(source, first, { quantize: { '*': type }, metadata, overwrite: true })
-    await convert(source, second, { metadata, overwrite: true })
-    const again = scratchPath('c.gguf')
-    await convert(second, again, { quantize: { '*': type } })
-    t.deepEqual(readFileSync(again), readFileSync(first), type)
+    const quantize = { 'b.weight': 'f32', '*': type }
+    await convert(source, first, { quantize, metadata, overwrite: true })
+    await convert(plain, second, { quantize, overwrite: true })
+    t.deepEqual(readFileSync(second), readFileSync(first), type)
     const file = openSync(first)
     t.is(file.tensor('a.weight').toFloat32().length, rows.length, type)
+    t.true(file.tensor('b.weight').toFloat32().every(Number.isNaN), type)
     file.close()
   }
 })

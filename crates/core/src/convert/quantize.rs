@@ -10,7 +10,7 @@ use super::scaled::Scales;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, too_large, without_parameters};
-use crate::kernels::quantize::Kind;
+use crate::kernels::quantize::{Kind, first_not_finite};
 use crate::kernels::widen::{float32_len, to_float32};
 use crate::layouts::gguf;
 use crate::model::{Attributes, DType, Label, Layout, Tensor};
@@ -186,16 +186,26 @@ impl Source<'_> {
             self.widen(first, input, widened)?;
             let floats = widened.as_chunks::<4>().0.iter().map(|&bytes| f32::from_ne_bytes(bytes));
             let floats: Vec<f32> = floats.collect();
-            let Some(weights) = weights else {
-                // Without weights, blocks do not depend on their row.
-                return kind.quantize(&floats, count.max(kind.elements()), None, out);
-            };
-            let row_out = weights.row / kind.elements() * kind.bytes();
-            let rows = floats.chunks(weights.row).zip(out.chunks_mut(row_out));
-            for ((floats, out), number) in rows.zip(first / weights.row..) {
-                kind.quantize(floats, weights.row, Some(weights.of_row(number)), out)?;
+            if let Some(at) = first_not_finite(&floats) {
+                let value = floats.get(at).copied().unwrap_or_default();
+                return Err(not_quantizable(&format!("element {} is {value}", first + at)));
             }
-            Ok(())
+            if let Some(weights) = weights {
+                let row_out = weights.row / kind.elements() * kind.bytes();
+                let rows = floats.chunks(weights.row).zip(out.chunks_mut(row_out));
+                for ((floats, out), number) in rows.zip(first / weights.row..) {
+                    kind.quantize(floats, weights.row, Some(weights.of_row(number)), out)?;
+                }
+            } else {
+                // Without weights, blocks do not depend on their row.
+                kind.quantize(&floats, count.max(kind.elements()), None, out)?;
+            }
+            kind.first_invalid_block(out).map_or(Ok(()), |block| {
+                let from = first + block * kind.elements();
+                let last = from + kind.elements() - 1;
+                let what = format!("elements {from} to {last} are too large for a scale of {}", kind.name());
+                Err(not_quantizable(&what))
+            })
         })
     }
 }
@@ -235,23 +245,26 @@ impl<'w> Weights<'w> {
     }
 }
 
-/// Quantizes the little-endian elements of `input` on all cores. Fails with `ZT_INVALID_ARG` unless they are whole blocks.
-pub fn quantized(dtype: DType, input: &[u8], kind: Kind) -> Result<Owned> {
+/// Quantizes the little-endian elements of `input`, the next ones of the open tensor, on all cores, and pushes their blocks into the writer.
+/// Fails with `ZT_INVALID_ARG` unless they are whole blocks, and with `ZT_BAD_DTYPE` if they are not finite or too large for a scale.
+pub fn push(writer: &mut Writer, dtype: DType, input: &[u8], kind: Kind) -> Result<()> {
     let width = dtype.element_bytes();
     let count = input.len() / width;
     if !input.len().is_multiple_of(width) || !count.is_multiple_of(kind.elements()) {
-        return Err(Error::new(Code::InvalidArg, "the elements are not whole blocks"));
+        return Err(writer.named(Error::new(Code::InvalidArg, "the elements are not whole blocks")));
     }
+    let first = index(writer.pushed(), "a tensor")? / kind.bytes() * kind.elements();
     let mut output = Owned::to_fill((count / kind.elements() * kind.bytes()) as u64)?;
     let steps = output.chunks_mut(STEP / kind.elements() * kind.bytes());
     let steps: Vec<_> = steps.zip(input.chunks(STEP * width)).map(|step| Mutex::new(Some(step))).collect();
-    work::try_each_on(work::cores(), steps.len(), |at| {
+    let encoded = work::try_each_on(work::cores(), steps.len(), |at| {
         let step = steps.get(at).and_then(|step| step.lock().ok()?.take());
         let Some((out, input)) = step else { return Ok(()) };
-        Source::Plain(dtype).encode((0, input), kind, out, None)
-    })?;
+        Source::Plain(dtype).encode((first + at * STEP, input), kind, out, None)
+    });
+    encoded.map_err(|error| writer.named(error))?;
     drop(steps);
-    Ok(output)
+    writer.push(&output)
 }
 
 /// Pushes the elements of a tensor into the writer as blocks. Verifies the digest of the component. With weights of importance,
@@ -298,6 +311,14 @@ pub(super) fn copy(
     };
     gather(reading, tensor, component, (batch, bytes), wrong_size, flush)?;
     if left > 0 { Err(wrong_size()) } else { batches.finish() }
+}
+
+/// The error of elements whose blocks `llama-quantize` rejects, too (`ggml_validate_row_data`).
+fn not_quantizable(what: &str) -> Error {
+    Error::new(
+        Code::BadDtype,
+        format!("{what}, so it cannot be quantized: quantize by rules, with f32 or bf16 for it"),
+    )
 }
 
 fn wrong_size() -> Error {

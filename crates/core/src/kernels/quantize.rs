@@ -32,9 +32,25 @@ pub struct Kind {
     name: &'static str,
     elements: usize,
     bytes: usize,
+    scales: Scales,
     widest: Functions,
     #[cfg(test)]
     baseline: Functions,
+}
+
+/// The scales of a block, as far as they can be infinite or NaN.
+#[derive(Clone, Copy, Debug)]
+enum Scales {
+    /// One or two float16 at these offsets.
+    Half(&'static [usize]),
+    /// One float16, of which each of the four 16-bit integers from an offset on has four bits.
+    SplitHalf(usize),
+    /// A float32 at the start.
+    Float,
+    /// A power of two at the start (E8M0).
+    Exponent,
+    /// Every byte is a number.
+    Finite,
 }
 
 /// The functions of a type, compiled for one set of instructions.
@@ -78,11 +94,12 @@ macro_rules! functions {
 
 /// Builds the table. A type has a function without importance, unless it needs that, and one with it, unless that changes nothing.
 macro_rules! kinds {
-    ($($name:literal $elements:literal $bytes:literal ($($plain:path)?) ($($weighted:path)?);)*) => {
+    ($($name:literal $elements:literal $bytes:literal $scales:expr, ($($plain:path)?) ($($weighted:path)?);)*) => {
         const KINDS: &[Kind] = &[$(Kind {
             name: $name,
             elements: $elements,
             bytes: $bytes,
+            scales: $scales,
             widest: functions!([#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]] ($($plain)?) ($($weighted)?)),
             #[cfg(test)]
             baseline: functions!([] ($($plain)?) ($($weighted)?)),
@@ -91,30 +108,45 @@ macro_rules! kinds {
 }
 
 kinds! {
-    "q4_0" 32 18 (plain::q4_0) (weighted::q4_0);
-    "q4_1" 32 20 (plain::q4_1) (weighted::q4_1);
-    "q5_0" 32 22 (plain::q5_0) (weighted::q5_0);
-    "q5_1" 32 24 (plain::q5_1) (weighted::q5_1);
-    "q8_0" 32 34 (plain::q8_0) ();
-    "q2_k" 256 84 (large::q2_k) (weighted::q2_k);
-    "q3_k" 256 110 (large::q3_k) (weighted::q3_k);
-    "q4_k" 256 144 (large::q4_k) (weighted::q4_k);
-    "q5_k" 256 176 (large::q5_k) (weighted::q5_k);
-    "q6_k" 256 210 (large::q6_k) (weighted::q6_k);
-    "q8_k" 256 292 (plain::q8_k) ();
-    "iq4_nl" 32 18 (four::iq4_nl) (weighted::iq4_nl);
-    "iq4_xs" 256 136 (four::iq4_xs) (weighted::iq4_xs);
-    "iq2_xxs" 256 66 () (points::iq2_xxs);
-    "iq2_xs" 256 74 () (points::iq2_xs);
-    "iq2_s" 256 82 (points::iq2_s) (points::iq2_s_weighted);
-    "iq3_xxs" 256 98 (points::iq3_xxs) (points::iq3_xxs_weighted);
-    "iq3_s" 256 110 (points::iq3_s) (points::iq3_s_weighted);
-    "iq1_s" 256 50 () (one::iq1_s);
-    "iq1_m" 256 56 () (one::iq1_m);
-    "tq1_0" 256 54 (ternary::tq1_0) ();
-    "tq2_0" 256 66 (ternary::tq2_0) ();
-    "mxfp4" 32 17 (four::mxfp4) ();
-    "nvfp4" 64 36 (four::nvfp4) ();
+    "q4_0" 32 18 Scales::Half(&[0]), (plain::q4_0) (weighted::q4_0);
+    "q4_1" 32 20 Scales::Half(&[0, 2]), (plain::q4_1) (weighted::q4_1);
+    "q5_0" 32 22 Scales::Half(&[0]), (plain::q5_0) (weighted::q5_0);
+    "q5_1" 32 24 Scales::Half(&[0, 2]), (plain::q5_1) (weighted::q5_1);
+    "q8_0" 32 34 Scales::Half(&[0]), (plain::q8_0) ();
+    "q2_k" 256 84 Scales::Half(&[80, 82]), (large::q2_k) (weighted::q2_k);
+    "q3_k" 256 110 Scales::Half(&[108]), (large::q3_k) (weighted::q3_k);
+    "q4_k" 256 144 Scales::Half(&[0, 2]), (large::q4_k) (weighted::q4_k);
+    "q5_k" 256 176 Scales::Half(&[0, 2]), (large::q5_k) (weighted::q5_k);
+    "q6_k" 256 210 Scales::Half(&[208]), (large::q6_k) (weighted::q6_k);
+    "q8_k" 256 292 Scales::Float, (plain::q8_k) ();
+    "iq4_nl" 32 18 Scales::Half(&[0]), (four::iq4_nl) (weighted::iq4_nl);
+    "iq4_xs" 256 136 Scales::Half(&[0]), (four::iq4_xs) (weighted::iq4_xs);
+    "iq2_xxs" 256 66 Scales::Half(&[0]), () (points::iq2_xxs);
+    "iq2_xs" 256 74 Scales::Half(&[0]), () (points::iq2_xs);
+    "iq2_s" 256 82 Scales::Half(&[0]), (points::iq2_s) (points::iq2_s_weighted);
+    "iq3_xxs" 256 98 Scales::Half(&[0]), (points::iq3_xxs) (points::iq3_xxs_weighted);
+    "iq3_s" 256 110 Scales::Half(&[0]), (points::iq3_s) (points::iq3_s_weighted);
+    "iq1_s" 256 50 Scales::Half(&[0]), () (one::iq1_s);
+    "iq1_m" 256 56 Scales::SplitHalf(48), () (one::iq1_m);
+    "tq1_0" 256 54 Scales::Half(&[52]), (ternary::tq1_0) ();
+    "tq2_0" 256 66 Scales::Half(&[64]), (ternary::tq2_0) ();
+    "mxfp4" 32 17 Scales::Exponent, (four::mxfp4) ();
+    "nvfp4" 64 36 Scales::Finite, (four::nvfp4) ();
+}
+
+/// Returns the index of the first element that is infinite or NaN.
+pub fn first_not_finite(source: &[f32]) -> Option<usize> {
+    if largest_bits(source) < f32::INFINITY.to_bits() {
+        return None;
+    }
+    source.iter().position(|element| !element.is_finite())
+}
+
+/// Returns the largest bits of a magnitude. Those of infinity and NaN are above all others.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn largest_bits(source: &[f32]) -> u32 {
+    let magnitudes = source.iter().map(|element| element.abs().to_bits().cast_signed());
+    magnitudes.fold(0, i32::max).cast_unsigned()
 }
 
 impl Kind {
@@ -159,6 +191,24 @@ impl Kind {
         out: &mut [u8],
     ) -> Result<()> {
         self.run(self.widest, source, row, importance, out)
+    }
+
+    /// Returns the index of the first block with a scale that is infinite or NaN, which `ggml_validate_row_data` rejects.
+    pub fn first_invalid_block(&self, blocks: &[u8]) -> Option<usize> {
+        let half = |block: &[u8], at: usize| {
+            block.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u16::from_le_bytes(bytes))
+        };
+        let is_finite = |half: u16| half & 0x7c00 != 0x7c00;
+        blocks.chunks_exact(self.bytes).position(|block| match self.scales {
+            Scales::Half(offsets) => !offsets.iter().all(|&at| is_finite(half(block, at))),
+            Scales::SplitHalf(at) => {
+                // The exponent has five bits of the last two parts.
+                !is_finite(half(block, at + 6) & 0xf000 | half(block, at + 4) >> 4 & 0x0f00)
+            }
+            Scales::Float => !block.first_chunk().is_some_and(|&scale| f32::from_le_bytes(scale).is_finite()),
+            Scales::Exponent => block.first() == Some(&0xff),
+            Scales::Finite => false,
+        })
     }
 
     fn run(

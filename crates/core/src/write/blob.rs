@@ -91,6 +91,11 @@ impl Outgoing {
         self.left
     }
 
+    /// Returns the number of bytes taken so far.
+    pub fn taken(&self) -> u64 {
+        self.length - self.left
+    }
+
     pub fn is_full(&self) -> bool {
         self.left == 0
     }

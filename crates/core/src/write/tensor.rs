@@ -179,6 +179,11 @@ impl Writer {
         }
     }
 
+    /// Returns the number of bytes of the component that were pushed so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.open.as_ref().and_then(|open| open.blob.as_ref()).map_or(0, Outgoing::taken)
+    }
+
     /// Returns whether the next bytes of the open tensor are stored unchanged, so that [`Writer::fill`] accepts them.
     pub fn takes_raw(&self) -> bool {
         self.open.as_ref().and_then(|open| open.blob.as_ref()).is_some_and(Outgoing::is_raw)
@@ -249,7 +254,8 @@ impl Writer {
         self.open_blob()
     }
 
-    pub(super) fn named(&self, error: Error) -> Error {
+    /// Names the open tensor in an error.
+    pub(crate) fn named(&self, error: Error) -> Error {
         self.open.as_ref().map_or(error.clone(), |open| error.tensor(&open.name))
     }
 

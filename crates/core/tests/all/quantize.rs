@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 use ztensor_core::error::Code;
 use ztensor_core::kernels::dequantize::BlockType;
-use ztensor_core::kernels::quantize::Kind;
+use ztensor_core::kernels::quantize::{Kind, first_not_finite};
 
 const ROW: usize = 1024;
 const WEIGHTS: u64 = 1 << 16;
@@ -251,4 +251,76 @@ fn a_sub_block_of_zeros_in_iq3_s_is_what_the_reference_writes() {
     assert_eq!(zeros[2..10], whole[10..18]);
     assert_eq!(zeros[74..78], whole[78..82]);
     assert_eq!(zeros[kind.bytes()..], whole[kind.bytes()..]);
+}
+
+/// `ggml_validate_row_data` with the bytes of each block changed; `npm run interop` compares what it says of unusual weights.
+#[test]
+fn blocks_without_a_finite_scale_are_found() {
+    const SCALES: [(&str, &[usize]); 21] = [
+        ("q4_0", &[0]),
+        ("q4_1", &[0, 2]),
+        ("q5_0", &[0]),
+        ("q5_1", &[0, 2]),
+        ("q8_0", &[0]),
+        ("q2_k", &[80, 82]),
+        ("q3_k", &[108]),
+        ("q4_k", &[0, 2]),
+        ("q5_k", &[0, 2]),
+        ("q6_k", &[208]),
+        ("iq4_nl", &[0]),
+        ("iq4_xs", &[0]),
+        ("iq2_xxs", &[0]),
+        ("iq2_xs", &[0]),
+        ("iq2_s", &[0]),
+        ("iq3_xxs", &[0]),
+        ("iq3_s", &[0]),
+        ("iq1_s", &[0]),
+        ("tq1_0", &[52]),
+        ("tq2_0", &[64]),
+        ("nvfp4", &[]),
+    ];
+    let blocks = |kind: Kind| {
+        let (source, importance) = (vec![1.0; ROW], [1.0; ROW]);
+        let blocks = quantized(kind, &source, Some(&importance));
+        assert_eq!(kind.first_invalid_block(&blocks), None, "{}", kind.name());
+        blocks
+    };
+    for (name, offsets) in SCALES {
+        let kind = Kind::of(name).unwrap();
+        for (&at, half) in offsets.iter().flat_map(|at| [0x7c00_u16, 0xfc00, 0x7e01].map(|half| (at, half))) {
+            let mut blocks = blocks(kind);
+            let block = blocks.chunks_mut(kind.bytes()).nth(2).unwrap();
+            block[at..at + 2].copy_from_slice(&half.to_le_bytes());
+            assert_eq!(kind.first_invalid_block(&blocks), Some(2), "{name} {at} {half:x}");
+        }
+        let mut filled = blocks(kind);
+        let is_scale =
+            |at: usize| offsets.iter().any(|&scale| (scale..scale + 2).contains(&(at % kind.bytes())));
+        filled.iter_mut().enumerate().filter(|&(at, _)| !is_scale(at)).for_each(|(_, byte)| *byte = 0xff);
+        assert_eq!(kind.first_invalid_block(&filled), None, "{name}");
+    }
+    for (name, at, bytes) in [
+        ("mxfp4", 0, &[0xff][..]),
+        ("q8_k", 0, &f32::NAN.to_le_bytes()),
+        // A float16 of infinity, four bits in each integer of 16.
+        ("iq1_m", 48, &[0, 0, 0, 0, 0, 0xc0, 0, 0x70]),
+    ] {
+        let kind = Kind::of(name).unwrap();
+        let mut blocks = blocks(kind);
+        blocks[kind.bytes() + at..][..bytes.len()].copy_from_slice(bytes);
+        assert_eq!(kind.first_invalid_block(&blocks), Some(1), "{name}");
+    }
+}
+
+#[test]
+fn the_first_element_that_is_not_finite_is_found() {
+    let mut source: Vec<f32> = (0..100).map(|at| if at % 2 == 0 { f32::MAX } else { -0.0 }).collect();
+    assert_eq!(first_not_finite(&source), None);
+    for (at, value) in
+        [(99, f32::INFINITY), (70, -f32::NAN), (3, f32::NEG_INFINITY), (0, f32::from_bits(0x7f80_0001))]
+    {
+        source[at] = value;
+        assert_eq!(first_not_finite(&source), Some(at));
+    }
+    assert_eq!(first_not_finite(&[]), None);
 }
