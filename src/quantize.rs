@@ -135,7 +135,9 @@ impl Wanted {
 /// Reads an importance matrix of llama.cpp.
 pub fn read_importance(path: &Path) -> Result<Importance> {
     let read = || importance::read(&FileSource::open(path)?, &Limits::default());
-    read().map_err(|error| error.file(path))
+    read().map_err(|error| {
+        error.file(path).context(format!("the importance matrix '{}' cannot be read", path.display()))
+    })
 }
 
 /// Chooses the type of each tensor. Tensors that llama.cpp does not quantize stay as they are.

@@ -2,8 +2,9 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { copyFileSync, linkSync, readFileSync, statSync, symlinkSync, truncateSync } from 'node:fs'
+import { copyFileSync, linkSync, readdirSync, readFileSync, statSync, symlinkSync, truncateSync } from 'node:fs'
 import { watch } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
 import test from 'ava'
 import { append, convert, editMetadata, open, openSync, saveFile } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
@@ -19,6 +20,11 @@ import { fixturePath } from '../helpers/vectors.mjs'
 const DATA = { a: noise(100, 1), b: noise(5000, 2), c: noise(64, 3) }
 const hash = (bytes) => createHash('sha256').update(bytes).digest('hex')
 const METADATA = { title: 'sample', license: 'MIT' }
+
+/** The calls by which a file is edited and put under its name, and few others of Node. */
+const EDITING = 'ioctl copy_file_range fallocate pwrite64 ftruncate fchmod fsync rename renameat2 linkat unlink'.split(
+  ' ',
+)
 
 /** A file of each format with the same tensors and metadata. */
 const FORMATS = {
@@ -446,6 +452,40 @@ if (process.platform === 'linux') {
         // And it can be edited on: no lock outlives its process.
         await editMetadata(path, { set: { title: 'after' } })
       }
+    })
+
+  for (const format of ['safetensors', 'gguf'])
+    traceTest(`${format}: killed at any call of the system, an edit leaves the old file or the new one`, async (t) => {
+      t.timeout(300_000)
+      const edit = `
+        import { editMetadata } from 'ztensor'
+        await editMetadata(process.argv[1], { set: { title: 'x'.repeat(9000) } })`
+      const killed = {}
+      for (const call of EDITING) {
+        let ended = false
+        for (let when = 1; !ended; when++) {
+          t.true(when < 20, call)
+          const path = await FORMATS[format]()
+          const before = held(path)
+          const inject = ['-e', `trace=${call}`, '-e', `inject=${call}:signal=SIGKILL:when=${when}`]
+          const { status, signal } = await traced(inject, edit, [path])
+          ended = signal === null
+          t.is(status ?? signal, ended ? 0 : 'SIGKILL')
+          const { attributes, tensors } = held(path)
+          const isNew = attributes.title.length === 9000
+          if (ended) t.true(isNew)
+          else killed[call] = [...(killed[call] ?? []), isNew ? 'new' : 'old']
+          t.deepEqual(tensors, before.tensors)
+          t.deepEqual(attributes, { ...before.attributes, ...(isNew ? { title: 'x'.repeat(9000) } : {}) })
+          await editMetadata(path, { set: { title: 'after' } })
+          t.deepEqual(
+            readdirSync(dirname(path)).filter((name) => name.includes(basename(path))),
+            [basename(path)],
+          )
+        }
+      }
+      t.log(JSON.stringify(killed))
+      t.true(Object.values(killed).flat().includes('old') && killed.fsync.includes('new'))
     })
 
   traceTest(

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
-const PUBLIC = fileURLToPath(new URL('../../index.d.ts', import.meta.url))
+/** As the compiler writes paths, also on Windows. */
+const PUBLIC = fileURLToPath(new URL('../../index.d.ts', import.meta.url)).replaceAll('\\', '/')
 const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
 
 /**

@@ -10,7 +10,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, create, openSync, saveFile } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
@@ -53,10 +53,10 @@ test('elements that llama-quantize rejects are rejected, and nothing is written'
   const gguf = scratchPath('s.gguf')
   const target = scratchPath('x.gguf')
   const cases = [
-    [Number.NaN, ['q4_0', 'q8_0', 'q2_k', 'q4_k', 'iq4_xs', 'tq2_0', 'mxfp4', 'nvfp4'], /element 600 is NaN, so/],
-    [-Infinity, ['q5_1', 'q6_k', 'q8_k', 'iq3_s'], /element 600 is -inf, so/],
-    [3e38, ['q4_0', 'q8_0'], /elements 576 to 607 are too large for a scale of q[48]_0, so/],
-    [3e38, ['q4_k', 'tq1_0', 'tq2_0'], /elements 512 to 767 are too large for a scale of /],
+    [Number.NaN, ['q4_0', 'q8_0', 'q2_k', 'q4_k', 'iq4_xs', 'tq2_0', 'mxfp4', 'nvfp4'], /: element 600 is NaN, so/],
+    [-Infinity, ['q5_1', 'q6_k', 'q8_k', 'iq3_s'], /: element 600 is -inf, so/],
+    [3e38, ['q4_0', 'q8_0'], /: elements 576 to 607 are too large for a scale of q[48]_0, so/],
+    [3e38, ['q4_k', 'tq1_0', 'tq2_0'], /: elements 512 to 767 are too large for a scale of /],
   ]
   for (const [value, types, message] of cases) {
     const rows = weights(4 * 256)
@@ -184,5 +184,26 @@ test.serial('a tokenizer or a configuration of many GB is refused before it is r
     t.true(error.message.includes(name), error.message)
     t.true(process.memoryUsage.rss() - before < 2 ** 28)
     writeFileSync(path, text)
+  }
+})
+
+test('errors of an importance matrix name its file', async (t) => {
+  const source = scratchPath('s.gguf')
+  await writeLlama(source, { layers: 1 })
+  const text = scratchPath('text.dat')
+  writeFileSync(text, 'no importance matrix')
+  const missing = scratchPath('missing.gguf')
+  const folder = dirname(text)
+  for (const [imatrix, code] of [
+    [text, 'ZT_TRUNCATED'],
+    [missing, 'ZT_IO'],
+    [folder, 'ZT_IO'],
+    ...(process.platform === 'win32' ? [] : [['/dev/null', 'ZT_IO']]),
+  ]) {
+    const target = scratchPath('x.gguf')
+    const error = await rejectionOf(() => convert(source, target, { quantize: 'q4_k_m', imatrix }))
+    t.is(error.code, code, error.message)
+    t.true(error.message.startsWith(`the importance matrix '${imatrix}' cannot be read: `), error.message)
+    t.false(existsSync(target))
   }
 })

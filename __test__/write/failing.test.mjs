@@ -11,6 +11,7 @@ const WRITERS = {
     "const w = await create(target, { format: 'safetensors', overwrite: true }); await w.add('new', Int8Array.of(2)); await w.finish()",
   append: "const e = await append(target); await e.rename('old', 'new'); await e.finish()",
   compact: 'await compact(target)',
+  'edit of metadata': "await editMetadata(target, { set: { title: 'x'.repeat(9000) } })",
   convert: "await convert(target, target, { overwrite: true, rename: () => 'new' })",
 }
 
@@ -27,7 +28,7 @@ async function broken(t, program, inject) {
   const { folder, names, path } = scratchFolder()
   await oldFile(path('a'))
   const before = readFileSync(path('a'))
-  const source = `import { append, compact, convert, create } from 'ztensor'
+  const source = `import { append, compact, convert, create, editMetadata } from 'ztensor'
     const [target] = process.argv.slice(1)
     process.on('warning', ({ name, code }) => console.log(name, code))
     try { ${program}; console.log('done') } catch (error) { console.log(error.code, error.cause?.code) }`

@@ -20,6 +20,11 @@ const appending = (options) => `
   const editor = await append(target, ${JSON.stringify(options)})
   await editor.add('added', ${LARGE})
   await editor.finish()`
+const describing = (options) =>
+  `await editMetadata(target, { ...${JSON.stringify(options)}, set: { title: 'x'.repeat(9000) } })`
+
+const safetensors = (path) =>
+  written({ format: 'safetensors' }, (writer) => writer.add('x', new Float32Array(2 ** 20).fill(1)), path)
 
 /** A file with a tensor that is removed, so that compacting makes it smaller. */
 async function editable(path) {
@@ -62,6 +67,8 @@ const WRITERS = {
   ),
   'append on a clone': { before: editable, program: appending({}), puts: [['a']] },
   'append in place': { before: editable, program: appending({ inPlace: true }), inPlace: true },
+  'edit of metadata': { before: safetensors, program: describing({}), puts: [['a']] },
+  'edit of metadata in place': { before: safetensors, program: describing({ inPlace: true }), inPlace: true },
   compact: { before: editable, program: 'await compact(target)', puts: [['a']] },
   convert: {
     before: (path) => editable(`${path}-source`),
@@ -91,7 +98,7 @@ async function split(path, options) {
 async function deedsOn(t, { before, program }, options = []) {
   const { folder, names, path } = scratchFolder()
   await before?.(path('a'))
-  const source = `import { append, compact, convert, create } from 'ztensor'
+  const source = `import { append, compact, convert, create, editMetadata } from 'ztensor'
     const [target] = process.argv.slice(1)
     ${program}`
   const { status, signal, stderr, lines } = await traced(

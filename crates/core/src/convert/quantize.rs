@@ -317,7 +317,7 @@ pub(super) fn copy(
 fn not_quantizable(what: &str) -> Error {
     Error::new(
         Code::BadDtype,
-        format!("{what}, so it cannot be quantized: quantize by rules, with f32 or bf16 for it"),
+        format!("{what}, so the tensor cannot be quantized; f32 and bf16 can store it"),
     )
 }
 
