@@ -7,7 +7,7 @@ import { invalid, publicError, rethrowNative, ZTensorError } from '../native/err
 import { nextTurn } from '../native/event-loop.js'
 import { run } from '../native/job.js'
 import { binding, type TensorOutline } from '../native/native.js'
-import { isMap } from '../native/realm.js'
+import { isMap, messageOf } from '../native/realm.js'
 import { TURN } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
@@ -77,12 +77,19 @@ function checkMetadata({ writing, canonical }: Taking, given: ConvertOptions): v
 async function inputsOf(
   taking: Taking,
   { imatrix, quantize }: Pick<ConvertOptions, 'imatrix' | 'quantize'>,
+  signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
   const { checkpoint } = taking
   const matrix = quantize === undefined ? undefined : imatrix
   if (checkpoint === undefined && matrix === undefined) return undefined
   const hash = builtins.crypto.createHash('sha256')
-  if (matrix !== undefined) for await (const piece of createReadStream(matrix)) hash.update(piece as Buffer)
+  if (matrix !== undefined)
+    try {
+      for await (const piece of createReadStream(matrix, { signal })) hash.update(piece as Buffer)
+    } catch (cause) {
+      signal?.throwIfAborted()
+      throw new ZTensorError('ZT_IO', `the importance matrix cannot be read: ${messageOf(cause)}`, { cause })
+    }
   return digestOfJson([checkpoint?.digest ?? null, hash.digest('hex')])
 }
 
@@ -132,7 +139,7 @@ export async function planGguf(
     const message = `a set of ${parts.length} files, and GGUF counts up to ${MOST_FILES} (option maxShardBytes)`
     throw new ZTensorError('ZT_LIMIT', message)
   }
-  const inputs = await inputsOf(taking, options)
+  const inputs = await inputsOf(taking, options, signal)
   const all = file.size === 0 ? [] : [[0, file.size] as const]
   const ordinals = checkpoint === undefined ? rangesOf(taken.ordinals) : all
   const common = {
@@ -159,7 +166,7 @@ export async function takePlanned(
   const names = namesOf(task, ordinals, await TensorFile.ready(file, signal))
   const choosing = options.checkpoint ? undefined : { choosing: (take: Take) => take(ordinals, names) }
   const taking = await takeTensors(file, { ...options, source: opening, signal }, choosing)
-  if ((await inputsOf(taking, options)) !== task.inputs) {
+  if ((await inputsOf(taking, options, signal)) !== task.inputs) {
     const message =
       'config.json, the tokenizer or the importance matrix has changed since the job was planned: plan the job again'
     throw new ZTensorError('ZT_IO', message)
