@@ -1,6 +1,6 @@
 // The rows of edits of metadata: in place, in a sparse file of 100 GB, and on a copy, compared with cp.
 import { execFileSync } from 'node:child_process'
-import { rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { editMetadata } from 'ztensor'
 import { gguf } from '../__test__/helpers/gguf-writer.mjs'
 import { warm } from './inputs.mjs'
@@ -64,11 +64,17 @@ export async function* metadata({ inputs, rounds: most }) {
         execFileSync('cp', [target, `${target}.copy`])
         execFileSync('sync', [`${target}.copy`])
       },
+      replaced: () => {
+        run.copied()
+        renameSync(`${target}.copy`, target)
+      },
     }
-    const { ours: mine, copied, share } = await measure(rounds, run, { before: clear, warm: false })
+    const { ours: mine, copied, replaced, share } = await measure(rounds, run, { before: clear, warm: false })
     const goal = { reach: '1.0 × cp + sync', target: copied, share: share((of) => of('copied')) }
     const work = `a longer header of 2.47 GB of safetensors (${last})`
-    yield { work, state: 'warm, synced to disk', ours: mine, peers: { 'cp + sync': copied }, ...goal }
+    // An edit also frees the blocks of the file that it replaces.
+    const peers = { 'cp + sync': copied, 'cp + sync + mv': replaced }
+    yield { work, state: 'warm, synced to disk', ours: mine, peers, ...goal }
   } finally {
     for (const path of [sparse, target, `${target}.copy`]) rmSync(path, { force: true })
   }

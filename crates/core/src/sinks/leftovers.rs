@@ -33,7 +33,10 @@ pub fn clear(folder: &Path) {
     let mut count = 0;
     for entry in entries.take(limits::FOLDER_ENTRIES).flatten() {
         count += 1;
-        if let Some(guard) = entry.file_name().to_str().and_then(guard) {
+        let name = entry.file_name();
+        if let Some(guard) = name.to_str().and_then(guard)
+            && !(cfg!(windows) && is_own(guard))
+        {
             remove(&entry.path(), &folder.join(guard));
         }
     }
@@ -53,6 +56,12 @@ fn guard(name: &str) -> Option<&str> {
     let known = behind.is_empty() || behind.strip_prefix('-').is_some_and(digits);
     let guard = name.get(..name.len() - behind.len())?;
     (digits(process) && digits(number) && known).then_some(guard)
+}
+
+/// Returns whether a name is that of a file of this process. Windows may show it for a moment after the file got its other name, and then
+/// an exclusive handle would block that one.
+fn is_own(guard: &str) -> bool {
+    guard.strip_prefix(&format!("{PREFIX}{}-", std::process::id())).is_some()
 }
 
 /// Returns the temporary path of a file that will be replaced, protected by the locked file at `guard`.
