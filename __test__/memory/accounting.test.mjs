@@ -42,7 +42,7 @@ function sparse(lengths) {
     ftruncateSync(openFile(path, 'r+'), 8 + header.length + end)
     return path
   } catch (error) {
-    if (error.code === 'EFBIG' || error.code === 'EINVAL' || error.code === 'ENOSPC') return undefined
+    if (['EFBIG', 'EINVAL', 'ENOMEM', 'ENOSPC'].includes(error.code)) return undefined
     throw error
   }
 }

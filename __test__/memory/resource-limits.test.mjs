@@ -101,4 +101,6 @@ if (hasLimits) {
       ends(t, ended, ['97,98,99,100', '0 ZT_MAPPING_LOST'])
     })
   }
+} else {
+  test.skip('needs limits of a process that can be changed', () => {})
 }

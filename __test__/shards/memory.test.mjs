@@ -1,6 +1,6 @@
 // A model in memory, or a list of models, whose index names other files: the option shards gives them.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, sep } from 'node:path'
 import test from 'ava'
 import { convert, create, open, openSync } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
@@ -70,7 +70,8 @@ for (const [title, root] of Object.entries(sets)) {
       (name) => name !== basename(path) && statSync(join(dirname(path), name)).isFile(),
     )
     for (const [at, name] of others.entries()) copyFileSync(join(dirname(path), name), join(elsewhere, `${at}.moved`))
-    const known = new Map(others.map((name, at) => [name, join(elsewhere, `${at}.moved`)]))
+    const asName = (path) => path.replaceAll(sep, '/')
+    const known = new Map(others.map((path, at) => [asName(path), join(elsewhere, `${at}.moved`)]))
     const asked = []
     const find = (name) => {
       asked.push(name)
