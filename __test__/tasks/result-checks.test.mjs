@@ -124,7 +124,9 @@ for (const target of ['out.zt', 'out.safetensors']) {
     ]) {
       const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})
       const at = made.results.findIndex(({ tensors }) => tensors > 0)
-      const names = [...(await open(made.folder.path(made.results[at].file))).keys()]
+      const shard = await open(made.folder.path(made.results[at].file))
+      const names = [...shard.keys()]
+      shard.close()
       // One tensor in each file.
       t.deepEqual(names, ['a'], what)
       const wrong = await forged(made, at, add)
