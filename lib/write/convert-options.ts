@@ -35,7 +35,8 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
    * `'q8_0'`, …), or block types by patterns of the new names, of which the first match counts: `{ '*.ffn_down.*': 'q6_k', '*': 'q5_k' }`.
    * Types of rules may also be `f32`, `f16` and `bf16`. Tensors that llama.cpp does not quantize (norms, biases, small ones) stay as they
    * are. A tensor whose rows are not whole blocks gets a type with smaller blocks, or float16; `quantized.fallbacks` of the result lists
-   * these. A mixture orders the tensors as llama.cpp does.
+   * these. A mixture orders the tensors as llama.cpp does. NaN, infinities, and numbers that are too large for the scale of their block are
+   * an error (`ZT_BAD_DTYPE`), as they are for `llama-quantize`.
    */
   quantize?: string | Readonly<Record<string, string>> | undefined
   /**
