@@ -21,7 +21,7 @@ export const traceTest =
 export async function traced(options, source, args = []) {
   const log = scratchPath('strace.log')
   const node = [process.execPath, '--input-type=module', '-e', source, ...args]
-  // With it, strace 6.1 injects a signal at the first call only.
+  // With --seccomp-bpf, strace 6.1 injects a signal at the first call only.
   const quick = options.some((option) => option.includes('signal=')) ? [] : ['--seccomp-bpf']
   const child = spawn('strace', ['-f', '-qq', ...quick, '-o', log, ...options, ...node], {
     cwd: new URL('.', import.meta.url),
