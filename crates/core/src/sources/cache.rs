@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd as _;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use super::file::LONG;
+
 /// Number of evenly spaced samples: each is a system call.
 const SAMPLES: u64 = 8;
 /// The page size used for sampling.
@@ -18,10 +20,12 @@ pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
     let step = (length / SAMPLES).max(PAGE);
     let mut samples =
         (0..SAMPLES.min(length.div_ceil(step))).map(|sample| offset.saturating_add(sample * step));
-    samples.all(|at| counted(file, at).unwrap_or_else(|| readable(file, at)))
+    // Readahead does no harm to a short range, which is read through the cache next.
+    let counted = |at| if length < LONG as u64 { None } else { counted(file, at) };
+    samples.all(|at| counted(at).unwrap_or_else(|| readable(file, at)))
 }
 
-/// Asks cachestat(2) whether the page at `at` is cached. Returns `None` before Linux 6.5, or if a sandbox prohibits the call.
+/// Asks cachestat(2) whether the page at `at` is cached, or being read. Returns `None` before Linux 6.5, or if a sandbox prohibits the call.
 fn counted(file: &File, at: u64) -> Option<bool> {
     /// The number of the call, the same on all architectures.
     const CACHESTAT: libc::c_long = 451;
@@ -34,7 +38,7 @@ fn counted(file: &File, at: u64) -> Option<bool> {
     (!failed).then_some(counts[0] > 0)
 }
 
-/// Tries to read the byte at `at` from the page cache. A miss starts readahead, of up to megabytes, so this is the second choice.
+/// Tries to read the byte at `at` from the page cache. A miss starts readahead, of up to megabytes.
 fn readable(file: &File, at: u64) -> bool {
     let mut byte = [0];
     let read = preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT);

@@ -75,7 +75,7 @@ mod unlinked {
 
 /// Minimum size of reads that may bypass the page cache: shorter ones would wait for each block.
 #[cfg(target_os = "linux")]
-const LONG: usize = 1 << 20;
+pub(super) const LONG: usize = 1 << 20;
 
 enum Map {
     NotYet,
