@@ -16,6 +16,8 @@ pub mod mapping;
 pub mod memory;
 pub mod owned;
 pub mod partial;
+#[cfg(windows)]
+mod placeholder;
 #[cfg(target_os = "linux")]
 mod pool;
 pub mod read_ahead;

@@ -2,11 +2,58 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::io::Result;
 
 use memmap2::{MmapMut, MmapOptions};
 
 use super::fault::Entry;
+#[cfg(windows)]
+use super::placeholder;
 use super::{reclaim, retired};
+
+/// What is mapped.
+#[cfg(unix)]
+pub type View = MmapMut;
+
+/// What is mapped: in a placeholder, if the system has them.
+#[cfg(windows)]
+pub enum View {
+    InPlaceholder(placeholder::View),
+    Plain(MmapMut),
+}
+
+#[cfg(windows)]
+impl View {
+    pub fn as_ptr(&self) -> *const u8 {
+        match self {
+            Self::InPlaceholder(view) => view.start(),
+            Self::Plain(map) => map.as_ptr(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Self::InPlaceholder(view) => view.length(),
+            Self::Plain(map) => map.len(),
+        }
+    }
+}
+
+fn map(file: &File, length: usize) -> Result<View> {
+    #[cfg(windows)]
+    if let Some(view) = placeholder::View::new(file, length) {
+        return Ok(View::InPlaceholder(view));
+    }
+    let mut options = MmapOptions::new();
+    options.len(length).no_reserve_swap();
+    // SAFETY: the mapping is private and only passed on as raw memory that JavaScript may write and another process may change; no Rust
+    // reference to its bytes is held across a call, and parsers and decoders read through the file instead.
+    let map = unsafe { options.map_copy(file) };
+    #[cfg(windows)]
+    return map.map(View::Plain);
+    #[cfg(unix)]
+    map
+}
 
 /// A mapped file. Writes to it stay in this process.
 ///
@@ -14,7 +61,7 @@ use super::{reclaim, retired};
 /// range is first overlaid with zero pages, which frees the file and its pages at once, and its addresses are retained for a while
 /// ([`retired`]) before they are released.
 pub struct Mapping {
-    map: Option<MmapMut>,
+    map: Option<View>,
     /// Its entry in the table of fault-protected ranges, removed before the range can be reused.
     entry: Option<Entry>,
 }
@@ -23,11 +70,7 @@ impl Mapping {
     /// Maps `length` bytes of `file`, or returns `None` if the system refuses.
     pub fn new(file: &File, length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok().filter(|&length| length > 0)?;
-        let mut options = MmapOptions::new();
-        options.len(length).no_reserve_swap();
-        // SAFETY: the mapping is private and only passed on as raw memory that JavaScript may write and another process may change; no Rust
-        // reference to its bytes is held across a call, and parsers and decoders read through the file instead.
-        let map = reclaim::map_or_reclaim(|| unsafe { options.map_copy(file) }).ok()?;
+        let map = reclaim::map_or_reclaim(|| map(file, length)).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { map: Some(map), entry: Some(entry) })
     }

@@ -7,10 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memmap2::MmapMut;
-
 use super::fault::Entry;
 use super::headroom;
+use super::mapping::View;
 use super::reclaim::{self, Store};
 use crate::loaded;
 
@@ -116,7 +115,7 @@ impl Drop for Claim {
 }
 
 /// Ends a mapping. Its file and pages are released at once, or soon if they are many. Its addresses are retained.
-pub fn retire(map: MmapMut, entry: Entry) {
+pub fn retire(map: View, entry: Entry) {
     // On Windows the caller may want to replace the file next. If memory is limited, the next mapping may need this one's.
     if map.len() < LONG || cfg!(windows) || headroom::is_limited() {
         return overlay(map, entry);
@@ -127,7 +126,7 @@ pub fn retire(map: MmapMut, entry: Entry) {
     loaded::stay();
     // If the system cannot start a thread, the mapping is taken back from here.
     let ended = Arc::new(Mutex::new(Some((map, entry, claim))));
-    let take = |ended: &Mutex<Option<(MmapMut, Entry, Claim)>>| {
+    let take = |ended: &Mutex<Option<(View, Entry, Claim)>>| {
         let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((map, entry, _claim)) = ended else { return };
         #[cfg(target_os = "linux")]
@@ -144,7 +143,7 @@ pub fn retire(map: MmapMut, entry: Entry) {
 /// Releases the pages piece by piece. During each call no other thread of the process can map anything, so releasing all at once would
 /// block the next `open`.
 #[cfg(target_os = "linux")]
-fn take_pages(map: &MmapMut) {
+fn take_pages(map: &View) {
     for at in (0..map.len()).step_by(PIECE) {
         let (start, length) = (map.as_ptr().wrapping_add(at), PIECE.min(map.len() - at));
         // SAFETY: the range is within a mapping that has ended. A late reader reads the file.
@@ -157,7 +156,7 @@ fn settle() {
     drop(DONE.wait_while(running(), |running| *running > 0));
 }
 
-fn overlay(map: MmapMut, entry: Entry) {
+fn overlay(map: View, entry: Entry) {
     let Some(addresses) = Addresses::of(map, entry) else { return };
     let now = Instant::now();
     let released = {
@@ -173,12 +172,12 @@ fn overlay(map: MmapMut, entry: Entry) {
 
 /// The addresses of a mapping that has ended. Reads there return zeros until this is dropped.
 #[cfg(unix)]
-struct Addresses(MmapMut);
+struct Addresses(View);
 
 #[cfg(unix)]
 impl Addresses {
     /// Returns `None` if the system has no such pages; the mapping is unmapped then.
-    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
+    fn of(map: View, entry: Entry) -> Option<Self> {
         let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // A late write to read-only pages would end the process. But if the system counts writable pages as used memory, they would reduce
         // what is left for the process.
@@ -212,7 +211,7 @@ struct Addresses {
 #[cfg(windows)]
 impl Addresses {
     /// Returns `None` if the addresses were taken by another allocation during unmapping.
-    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
+    fn of(map: View, entry: Entry) -> Option<Self> {
         let start = map.as_ptr().addr();
         let range = start..start + map.len();
         let reserved = super::fault::reserve(&range, || drop(map));
@@ -296,11 +295,11 @@ mod tests {
         let page = 1 << 12;
         let (now, mut retired) = (Instant::now(), Ranges { ranges: VecDeque::new(), bytes: 0 });
         for _ in 0..RANGES {
-            retired.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
+            retired.ranges.push_back((Addresses(memmap2::MmapMut::map_anon(page).unwrap()), now));
             retired.bytes += page;
         }
         assert!(retired.take_surplus(now).is_empty());
-        retired.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
+        retired.ranges.push_back((Addresses(memmap2::MmapMut::map_anon(page).unwrap()), now));
         retired.bytes += page;
         assert_eq!(retired.take_surplus(now).len(), 1);
         assert_eq!(retired.bytes, RANGES * page);

@@ -21,6 +21,7 @@ use windows_sys::Win32::System::Memory::{
     MEMORY_MAPPED_VIEW_ADDRESS, PAGE_READWRITE, UnmapViewOfFile, VirtualAlloc, VirtualFree, VirtualQuery,
 };
 
+use super::super::placeholder;
 use super::{table, watch};
 use crate::loaded;
 
@@ -93,13 +94,23 @@ fn memory(address: usize) -> (u32, u32) {
 fn replace(range: &Range<usize>) -> bool {
     alone(|| {
         let (_, kind) = memory(range.start);
-        if kind == MEM_MAPPED {
-            let view = MEMORY_MAPPED_VIEW_ADDRESS { Value: ptr::without_provenance_mut(range.start) };
-            // SAFETY: a view of ours, which nothing else can end while the table entry is in use.
-            unsafe { UnmapViewOfFile(view) };
-        }
-        kind == MEM_PRIVATE || reserve_free(range)
+        let view = MEMORY_MAPPED_VIEW_ADDRESS { Value: ptr::without_provenance_mut(range.start) };
+        kind == MEM_PRIVATE
+            || replace_view(range, || {
+                if kind == MEM_MAPPED {
+                    // SAFETY: a view of ours, which nothing else can end while the table entry is in use.
+                    unsafe { UnmapViewOfFile(view) };
+                }
+            })
     })
+}
+
+/// Replaces a view with reserved addresses. `unmap` ends the view and its handles. Without placeholders the addresses are free for an
+/// instant, and this returns false if another allocation took them.
+fn replace_view(range: &Range<usize>, unmap: impl FnOnce()) -> bool {
+    let replaced = placeholder::replace(range);
+    unmap(); // a view that was replaced is left alone
+    replaced || reserve_free(range)
 }
 
 fn reserve_free(range: &Range<usize>) -> bool {
@@ -126,10 +137,10 @@ fn commit(range: &Range<usize>, address: usize) -> bool {
 pub fn reserve(range: &Range<usize>, unmap: impl FnOnce()) -> bool {
     alone(|| {
         let (_, kind) = memory(range.start);
-        unmap();
         if kind != MEM_PRIVATE {
-            return reserve_free(range);
+            return replace_view(range, unmap);
         }
+        unmap();
         // SAFETY: the mapping was lost, and the reservation in its place is ours: its memory is freed, its addresses stay reserved.
         unsafe { VirtualFree(ptr::without_provenance_mut(range.start), range.len(), MEM_DECOMMIT) != 0 }
     })
