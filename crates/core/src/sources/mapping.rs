@@ -13,25 +13,25 @@ use super::{reclaim, retired};
 
 /// What is mapped.
 #[cfg(unix)]
-pub type View = MmapMut;
+pub(super) type View = MmapMut;
 
 /// What is mapped: in a placeholder, if the system has them.
 #[cfg(windows)]
-pub enum View {
+pub(super) enum View {
     InPlaceholder(placeholder::View),
     Plain(MmapMut),
 }
 
 #[cfg(windows)]
 impl View {
-    pub fn as_ptr(&self) -> *const u8 {
+    pub(super) fn as_ptr(&self) -> *const u8 {
         match self {
             Self::InPlaceholder(view) => view.start(),
             Self::Plain(map) => map.as_ptr(),
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::InPlaceholder(view) => view.length(),
             Self::Plain(map) => map.len(),

@@ -38,7 +38,7 @@ fn byte(address: *mut u8) -> u8 {
 
 /// What the system raises at a read of a page that the drive does not give.
 fn fail(address: *mut u8) {
-    let parameters = [0, address.addr(), STATUS_IO_DEVICE_ERROR as usize];
+    let parameters = [0, address.addr(), STATUS_IO_DEVICE_ERROR.cast_unsigned() as usize];
     // SAFETY: the parameters are those of this code.
     unsafe { RaiseException(EXCEPTION_IN_PAGE_ERROR.cast_unsigned(), 0, 3, parameters.as_ptr()) };
 }
@@ -46,8 +46,8 @@ fn fail(address: *mut u8) {
 /// Each ends the process: by an exception, or with 0 by returning.
 const CASES: &[(&str, fn())] = &[
     ("a page that fails: the mapping reads as zeros, is marked as lost, and is reported", || {
-        let mapping = mapped("page");
         static REPORTED: AtomicBool = AtomicBool::new(false);
+        let mapping = mapped("page");
         fault::on_loss(|| {
             REPORTED.store(true, SeqCst);
             true

@@ -1,7 +1,9 @@
 //! Sibling files of an index: a parser asks for them, and no index leads out of its folder.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::path::Path;
+use std::path::PathBuf;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{CORE, Confidence, Format, Formats, Input};
@@ -190,6 +192,7 @@ fn the_number_of_siblings_is_limited() {
     assert_eq!(error.code(), Code::Limit);
 }
 
+#[cfg(unix)]
 fn safetensors(name: &str) -> Vec<u8> {
     let header = format!(r#"{{"{name}":{{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}}}"#);
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[8, 9]].concat()
