@@ -106,7 +106,7 @@ impl Mapping {
 
     /// Reads the pages of a range into memory. Fails, instead of raising a signal, if the file ends early.
     #[cfg(target_os = "linux")]
-    pub fn populate(&self, offset: usize, length: usize) -> std::io::Result<()> {
+    pub fn populate(&self, offset: usize, length: usize) -> Result<()> {
         self.map
             .as_ref()
             .map_or(Ok(()), |map| map.advise_range(memmap2::Advice::PopulateRead, offset, length))
