@@ -20,7 +20,7 @@ use exception as handler;
 use signal as handler;
 
 #[cfg(windows)]
-pub(super) use exception::{release, reserve};
+pub(super) use exception::{page_size, release, reserve};
 pub use table::{Entry, State, losses, state};
 pub use watch::{on_loss, wake};
 

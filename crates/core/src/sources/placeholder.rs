@@ -12,7 +12,7 @@ use std::os::windows::io::AsRawHandle;
 use std::ptr::{self, null, null_mut};
 use std::sync::OnceLock;
 
-use windows_sys::Win32::Foundation::{CloseHandle, FARPROC, HANDLE};
+use windows_sys::Win32::Foundation::{CloseHandle, FARPROC, HANDLE, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress};
 use windows_sys::Win32::System::Memory::{
     CreateFileMappingW, MEM_EXTENDED_PARAMETER, MEM_PRESERVE_PLACEHOLDER, MEM_RELEASE,
@@ -21,8 +21,10 @@ use windows_sys::Win32::System::Memory::{
 };
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
-/// Unit of addresses that a probe reserves: the allocation granularity of Windows.
-const PROBE: usize = 64 << 10;
+use super::fault::page_size;
+
+/// Bytes of memory that are mapped and unmapped to try the functions: not a multiple of a page, as most files.
+const PROBE: usize = 5000;
 
 type VirtualAlloc2 = unsafe extern "system" fn(
     process: HANDLE,
@@ -73,35 +75,77 @@ fn load() -> Option<Functions> {
             unmap: std::mem::transmute::<FARPROC, Option<UnmapViewOfFile2>>(unmap)?,
         }
     };
-    // A system can have the functions without the flag: Wine before version 9.
-    let probe = functions.placeholder(PROBE)?;
-    release(probe);
-    Some(functions)
+    functions.work().then_some(functions)
 }
 
 impl Functions {
-    /// Reserves addresses for a view of `length` bytes.
-    fn placeholder(&self, length: usize) -> Option<*mut c_void> {
-        let (kind, length) = (MEM_RESERVE | MEM_RESERVE_PLACEHOLDER, length.checked_next_multiple_of(4096)?);
-        // SAFETY: takes free addresses, or fails.
-        let start = unsafe {
-            (self.allocate)(GetCurrentProcess(), null(), length, kind, PAGE_NOACCESS, null_mut(), 0)
+    /// Returns whether all steps succeed with memory. A system can have the functions and refuse their flags.
+    fn work(&self) -> bool {
+        // SAFETY: memory of the page file, without a name.
+        let section = unsafe {
+            let length = PROBE as u32;
+            CreateFileMappingW(INVALID_HANDLE_VALUE, null(), PAGE_READWRITE, 0, length, null())
         };
-        (!start.is_null()).then_some(start)
+        if section.is_null() {
+            return false;
+        }
+        let start = self.view(section, PROBE);
+        // SAFETY: created above. A view retains the section.
+        unsafe { CloseHandle(section) };
+        let Some(start) = start else { return false };
+        let replaced = self.replace(&(start.addr()..start.addr() + PROBE));
+        if replaced {
+            release(start);
+        } else {
+            unmap(start);
+        }
+        replaced
     }
 
-    /// Maps `length` bytes of a section, all of it, into a placeholder of that size.
-    fn map(&self, section: HANDLE, start: *mut c_void, length: usize) -> bool {
+    /// Maps the first `length` bytes of a section. Returns their address.
+    fn view(&self, section: HANDLE, length: usize) -> Option<*mut c_void> {
+        let (process, kind) = (current_process(), MEM_RESERVE | MEM_RESERVE_PLACEHOLDER);
+        let size = length.checked_next_multiple_of(page_size())?;
+        // SAFETY: takes free addresses, or fails.
+        let start = unsafe { (self.allocate)(process, null(), size, kind, PAGE_NOACCESS, null_mut(), 0) };
+        if start.is_null() {
+            return None;
+        }
+        let kind = MEM_REPLACE_PLACEHOLDER;
         // SAFETY: the placeholder is ours, and nothing refers to its addresses.
-        let view = unsafe {
-            let (process, kind) = (GetCurrentProcess(), MEM_REPLACE_PLACEHOLDER);
-            (self.map)(section, process, start, 0, length, kind, PAGE_WRITECOPY, null_mut(), 0)
-        };
-        !view.Value.is_null()
+        let view =
+            unsafe { (self.map)(section, process, start, 0, length, kind, PAGE_WRITECOPY, null_mut(), 0) };
+        if view.Value.is_null() {
+            release(start);
+            return None;
+        }
+        Some(start)
+    }
+
+    /// See [`replace`].
+    fn replace(&self, range: &Range<usize>) -> bool {
+        let (process, start) = (current_process(), ptr::without_provenance_mut(range.start));
+        let (kind, size) = (MEM_RESERVE | MEM_REPLACE_PLACEHOLDER, range.len().next_multiple_of(page_size()));
+        // SAFETY: the range is a view of ours that has ended or is lost. A view that is in no placeholder is refused.
+        unsafe {
+            (self.unmap)(process, MEMORY_MAPPED_VIEW_ADDRESS { Value: start }, MEM_PRESERVE_PLACEHOLDER) != 0
+                && !(self.allocate)(process, start, size, kind, PAGE_READWRITE, null_mut(), 0).is_null()
+        }
     }
 }
 
-/// Releases a placeholder.
+fn current_process() -> HANDLE {
+    // SAFETY: returns a constant.
+    unsafe { GetCurrentProcess() }
+}
+
+/// Ends a view, if there is one at this address.
+fn unmap(start: *mut c_void) {
+    // SAFETY: our view, or what replaced it, which the system refuses to unmap.
+    unsafe { UnmapViewOfFile(MEMORY_MAPPED_VIEW_ADDRESS { Value: start }) };
+}
+
+/// Releases addresses that are reserved, or a placeholder.
 fn release(start: *mut c_void) {
     // SAFETY: reserved here, and released once.
     unsafe { VirtualFree(start, 0, MEM_RELEASE) };
@@ -119,7 +163,7 @@ unsafe impl Send for View {}
 unsafe impl Sync for View {}
 
 impl View {
-    /// Maps `length` bytes of `file`, which must be all of it. Returns `None` if the system has no placeholders, or refuses.
+    /// Maps the first `length` bytes of `file`. Returns `None` if the system has no placeholders, or refuses.
     pub fn new(file: &File, length: usize) -> Option<Self> {
         let functions = FUNCTIONS.get_or_init(load).as_ref()?;
         let handle = file.as_raw_handle();
@@ -128,18 +172,10 @@ impl View {
         if section.is_null() {
             return None;
         }
-        let start = functions.placeholder(length);
-        let mapped = start.is_some_and(|start| functions.map(section, start, length));
+        let start = functions.view(section, length);
         // SAFETY: created above. A view retains the section.
         unsafe { CloseHandle(section) };
-        match start {
-            Some(start) if mapped => Some(Self { start, length }),
-            Some(unused) => {
-                release(unused);
-                None
-            }
-            None => None,
-        }
+        start.map(|start| Self { start, length })
     }
 
     pub fn start(&self) -> *mut u8 {
@@ -154,25 +190,14 @@ impl View {
 impl Drop for View {
     /// Ends the view. Does nothing if it was replaced ([`replace`]).
     fn drop(&mut self) {
-        // SAFETY: our view. The system refuses addresses that are no view.
-        unsafe { UnmapViewOfFile(MEMORY_MAPPED_VIEW_ADDRESS { Value: self.start }) };
+        unmap(self.start);
     }
 }
 
 /// Replaces a view with reserved addresses, without a moment at which they are free. Returns false if the view is in no placeholder, which
 /// leaves it as it was, or if the system cannot reserve, which leaves an empty placeholder: its addresses are never used again.
 pub fn replace(range: &Range<usize>) -> bool {
-    let Some(functions) = FUNCTIONS.get().and_then(Option::as_ref) else { return false };
-    let start = ptr::without_provenance_mut(range.start);
-    let (reserve, length) = (MEM_RESERVE | MEM_REPLACE_PLACEHOLDER, range.len().next_multiple_of(4096));
-    // SAFETY: the range is a view of ours that has ended or is lost. A view that is in no placeholder is refused.
-    unsafe {
-        let (process, view) = (GetCurrentProcess(), MEMORY_MAPPED_VIEW_ADDRESS { Value: start });
-        if (functions.unmap)(process, view, MEM_PRESERVE_PLACEHOLDER) == 0 {
-            return false;
-        }
-        !(functions.allocate)(process, start, length, reserve, PAGE_READWRITE, null_mut(), 0).is_null()
-    }
+    FUNCTIONS.get().and_then(Option::as_ref).is_some_and(|functions| functions.replace(range))
 }
 
 #[cfg(test)]
