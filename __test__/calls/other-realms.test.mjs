@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { createContext, runInContext } from 'node:vm'
 import test from 'ava'
 import { append, compare, convert, create, open, openSync, toFloat32, verify } from 'ztensor'
@@ -293,7 +293,7 @@ function packageIn(realm) {
     runInContext(source, realm, { filename: path })(module.exports, within, module, path, dirname(path))
     return module.exports
   }
-  return load(join(import.meta.dirname ?? dirname(new URL(import.meta.url).pathname), '..', '..', 'dist', 'index.js'))
+  return load(join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'dist', 'index.js'))
 }
 
 test('in a realm of its own the package reads and writes what it does in this one', async (t) => {

@@ -1,5 +1,6 @@
 // The texts of the progress bar, and `--quiet`.
 import { spawnSync } from 'node:child_process'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import test from 'ava'
 import { build } from 'esbuild'
 import { fixture, main } from '../helpers/command.mjs'
@@ -8,14 +9,14 @@ import { scratchPath } from '../helpers/scratch.mjs'
 const outfile = scratchPath('progress.mjs')
 await build({
   entryPoints: ['cli/progress.ts'],
-  absWorkingDir: new URL('../../', import.meta.url).pathname,
+  absWorkingDir: fileURLToPath(new URL('../../', import.meta.url)),
   bundle: true,
   platform: 'node',
   format: 'esm',
   external: ['cli-progress'],
   outfile,
 })
-const { showRemaining, showSeconds } = await import(outfile)
+const { showRemaining, showSeconds } = await import(pathToFileURL(outfile))
 
 test('the remaining time is only shown after enough data, and never 0 before the end', (t) => {
   const at = (bytes, seconds) => showRemaining({ bytes, totalBytes: 1000 }, seconds)

@@ -1,6 +1,7 @@
 // createReadStream: of every kind of tensor, in a worker, given up halfway, and of a file that is closed meanwhile.
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
@@ -94,7 +95,7 @@ test('a worker streams a file that it was sent', async (t) => {
       parentPort.postMessage(Buffer.concat(chunks))
       file.close()
     })`
-  const ztensor = new URL('../../dist/index.js', import.meta.url).pathname
+  const ztensor = fileURLToPath(new URL('../../dist/index.js', import.meta.url))
   const worker = new Worker(program, { eval: true, workerData: { shared: file.share(), ztensor } })
   const [bytes] = await once(worker, 'message')
   t.true(littleEndian(ROWS).equals(Buffer.from(bytes)))
