@@ -14,6 +14,7 @@ use ztensor_core::convert::{self, Casts, Chosen, Wanted};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::kernels::quantize::Kind;
 use ztensor_core::model::{Attributes, Catalog, DType, SetPart};
+use ztensor_core::paths;
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
@@ -167,7 +168,7 @@ const MOST_CONFIG: u64 = 16 << 20;
 
 impl Files for CheckpointFiles {
     fn read(&self, name: &str, most: u64) -> CoreResult<Option<Vec<u8>>> {
-        let path = self.folder.join(name);
+        let path = paths::join(&self.folder, name);
         let source = match self.filesystem.open(&path, &self.stop) {
             Ok(source) => source,
             Err(error) if error.is_absent() => {

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { Worker } from 'node:worker_threads'
@@ -15,7 +16,9 @@ import { fixturePath, vectors } from '../helpers/vectors.mjs'
 import { part, serve, serveFiles } from './web.mjs'
 
 const folder = (name) => {
-  const files = readdirSync(fixturePath(name), { recursive: true }).filter((file) => /\.\w+$/.test(file))
+  const files = readdirSync(fixturePath(name), { recursive: true })
+    .filter((file) => /\.\w+$/.test(file))
+    .map((file) => file.replaceAll(sep, '/'))
   return Object.fromEntries(files.map((file) => [`${name}/${file}`, readFileSync(fixturePath(`${name}/${file}`))]))
 }
 

@@ -15,6 +15,7 @@ pub mod limits;
 mod loaded;
 pub mod model;
 pub mod open;
+pub mod paths;
 pub mod read;
 pub mod sinks;
 pub mod sources;

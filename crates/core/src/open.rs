@@ -23,6 +23,7 @@ use crate::model::{
     Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
     SetPart, Tensor, Warning, join, set,
 };
+use crate::paths;
 use crate::sources::Costs;
 use crate::sources::files::{Files, Member};
 use crate::sources::filesystem::{Filesystem, LocalFiles};
@@ -457,6 +458,7 @@ fn unread(map: WeightMap, path: &Path, request: &Request) -> Result<Opened> {
             attributes: None,
         })?;
     }
-    let files = map.files.iter().map(|name| Member::unread(Some(path.with_file_name(name)), 0)).collect();
+    let files =
+        map.files.iter().map(|name| Member::unread(Some(paths::with_file_name(path, name)), 0)).collect();
     Ok(Opened { catalog: builder.finish(), files: Files::new(files) })
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{Lookup, Request, foreign};
 use crate::error::{Code, Error, Result};
 use crate::formats::Formats;
-use crate::limits;
+use crate::{limits, paths};
 
 /// Maximum names listed in an error.
 const SHOWN: usize = 20;
@@ -52,10 +52,10 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     let indexes = indexes.into_iter().find(|some| !some.is_empty()).unwrap_or_default();
     match &indexes[..] {
         [] => {}
-        [index] => return Ok(Found::Index(folder.join(index))),
+        [index] => return Ok(Found::Index(paths::join(folder, index))),
         several => {
             let usual = several.iter().find(|name| USUAL.contains(&name.as_str()));
-            return usual.map(|name| Found::Index(folder.join(name))).ok_or_else(|| {
+            return usual.map(|name| Found::Index(paths::join(folder, name))).ok_or_else(|| {
                 ambiguous(&format!("{} indexes", several.len()), several.iter().map(|name| &***name))
             });
         }
@@ -91,9 +91,9 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
             })?;
             let mut members = members;
             members.sort_unstable();
-            Ok(Found::Set(members.into_iter().map(|(_, name)| folder.join(name)).collect()))
+            Ok(Found::Set(members.into_iter().map(|(_, name)| paths::join(folder, name)).collect()))
         }
-        (None, _, [name]) => Ok(Found::One(folder.join(name))),
+        (None, _, [name]) => Ok(Found::One(paths::join(folder, name))),
         (None, _, []) => {
             let mut message = match names.len() {
                 0 if others.is_empty() => "the folder is empty".to_owned(),

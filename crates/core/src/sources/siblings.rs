@@ -8,6 +8,7 @@ use super::ReadAt;
 use super::file::FileSource;
 use super::filesystem::Filesystem;
 use crate::error::{Code, Error, Result};
+use crate::paths;
 use crate::work::Stop;
 
 /// Where a link may lead that replaces a file named by an index.
@@ -88,7 +89,12 @@ impl Folder {
         if !self.has_links && name.bytes().any(is_odd) {
             return Err(leads_elsewhere(name));
         }
-        Ok(self.path.join(relative))
+        // A URL, or a name that the caller's code knows.
+        Ok(if self.has_links {
+            self.path.join(relative)
+        } else {
+            paths::join_with_slashes(&self.path, &relative)
+        })
     }
 
     /// Opens a file that was [found](Self::find). Fails with `ZT_OUT_OF_BOUNDS` if a link leads out of the folder without permission, and

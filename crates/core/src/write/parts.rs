@@ -9,6 +9,7 @@ use crate::formats::Checkpoint;
 use crate::formats::safetensors_encode::quote;
 use crate::model::{Catalog, SetPart, Tensor};
 use crate::open::{Request, read_index};
+use crate::paths;
 use crate::sinks::set::{self, Old};
 use crate::sinks::temporary::folder_of;
 use crate::sinks::{AtomicFile, Warning};
@@ -103,7 +104,7 @@ fn old_set(target: &Path, checkpoint: &Checkpoint) -> Result<Vec<PathBuf>> {
         let path = index_path(target);
         let Ok(map) = read_index(&path, &Request::default()) else { return Ok(Vec::new()) };
         let parts = map.files.iter().filter(|name| is_part(name));
-        let parts = parts.map(|name| target.with_file_name(name));
+        let parts = parts.map(|name| paths::with_file_name(target, name));
         return Ok(std::iter::once(path.clone()).chain(parts).collect());
     }
     let folder = folder_of(target);
@@ -129,12 +130,15 @@ fn stem(target: &Path) -> String {
 }
 
 fn part_path(target: &Path, checkpoint: &Checkpoint, number: usize, total: usize) -> PathBuf {
-    target.with_file_name(format!("{}-{number:05}-of-{total:05}.{}", stem(target), checkpoint.ending))
+    paths::with_file_name(
+        target,
+        &format!("{}-{number:05}-of-{total:05}.{}", stem(target), checkpoint.ending),
+    )
 }
 
 /// Returns the path of the index of a set.
 pub fn index_path(target: &Path) -> PathBuf {
-    target.with_file_name(format!("{}.safetensors.index.json", stem(target)))
+    paths::with_file_name(target, &format!("{}.safetensors.index.json", stem(target)))
 }
 
 /// Returns the text of the index: the total bytes of all tensors, and the file of each tensor by name.

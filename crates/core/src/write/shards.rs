@@ -8,6 +8,7 @@ use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Sharding, WriteFormat};
 use crate::model::{Blob, Catalog, Component, Shard, Tensor};
+use crate::paths;
 use crate::sinks::set::{self, Old};
 use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
@@ -187,7 +188,7 @@ pub fn round_of(name: &str) -> Option<u32> {
 /// Returns the path where a shard of that name is looked up first: `model-NAME.zt` for `model.zt` (appendix B).
 pub fn shard_path(root: &Path, name: &str) -> PathBuf {
     let stem = root.file_stem().unwrap_or_default().to_string_lossy();
-    root.with_file_name(format!("{stem}-{name}.zt"))
+    paths::with_file_name(root, &format!("{stem}-{name}.zt"))
 }
 
 fn number(ordinal: usize) -> u32 {

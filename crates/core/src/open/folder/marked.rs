@@ -9,6 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::formats::{Companions, Confidence, Format, Formats, Probe, bad_magic};
 use crate::limits::MARKER_BYTES;
 use crate::open::Request;
+use crate::paths;
 use crate::sources::siblings::{Folder, Links};
 
 /// Returns the target of a marker in a folder, given all its names and those with tensor file extensions. A missing target is an error,
@@ -26,7 +27,7 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request
             if names.binary_search_by(|name| name.as_str().cmp(marker.name)).is_err() {
                 continue;
             }
-            let path = folder.join(marker.name);
+            let path = paths::join(folder, marker.name);
             let Some(leads_to) = first_bytes(&path, request).and_then(|bytes| (marker.leads_to)(&bytes))
             else {
                 continue;
@@ -87,10 +88,10 @@ pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
     let (format, index) = formats.companions().find_map(|companions: &Companions| {
         let format = formats.iter().find(|format| format.name == companions.format)?;
         let index = (companions.index_of)(name)?;
-        (!companions.in_pairs || is_of(format, &path.with_file_name(&index), request))
+        (!companions.in_pairs || is_of(format, &paths::with_file_name(path, &index), request))
             .then_some((format, index))
     })?;
-    let is_there = request.filesystem.is_file(&path.with_file_name(&index));
+    let is_there = request.filesystem.is_file(&paths::with_file_name(path, &index));
     let title = format.title;
     let help = if is_there {
         format!("open its index {index:?} in the same folder")
