@@ -46,7 +46,7 @@ test('demo writes into the current folder, and says what it wrote and what to tr
   const { code, stdout } = await run(['demo'], { cwd })
   t.is(code, 0)
   t.deepEqual([...digests(cwd).keys()], FILES)
-  // Paths are printed in the system's form.
+  // On Windows, paths are printed with backslashes.
   for (const name of FILES) t.regex(stdout.replaceAll(sep, '/'), new RegExp(`^wrote +${name} \\(.+\\)$`, 'm'))
   const commands = [...stdout.matchAll(/^ {2}npx ztensor (.+)$/gm)].map(([, text]) => text.split(' '))
   t.is(commands.length, 2)

@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Whether the system has them, which the tests below otherwise cannot try.
+    /// Returns whether the system has placeholders. Without them, the tests below have nothing to test.
     fn has_placeholders() -> bool {
         let has = FUNCTIONS.get_or_init(load).is_some();
         if !has {
