@@ -73,7 +73,7 @@ impl Block {
         let end = start.saturating_add(count);
         if end > self.bytes.len() {
             let length = self.bytes.len();
-            // Once it is longer than usual, it grows by an eighth: most allocators copy all of it each time.
+            // Once it is longer than usual, it grows by an eighth, because an allocator may copy all of it each time.
             let longer = if length > FULL { length + length / 8 } else { 0 };
             let wanted = end.max(if end > FULL { longer } else { (2 * end).min(FULL + SLACK) });
             self.bytes.try_reserve_exact(wanted - length).map_err(|_| refused(wanted))?;

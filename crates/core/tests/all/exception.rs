@@ -13,6 +13,10 @@ use windows_sys::Win32::Foundation::{
     EXCEPTION_ACCESS_VIOLATION, EXCEPTION_IN_PAGE_ERROR, STATUS_IO_DEVICE_ERROR,
 };
 use windows_sys::Win32::System::Diagnostics::Debug::{RaiseException, SEM_NOGPFAULTERRORBOX, SetErrorMode};
+use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress};
+use windows_sys::Win32::System::Memory::{
+    MEM_COMMIT, MEM_RELEASE, MEM_RESERVE, PAGE_READWRITE, VirtualAlloc, VirtualFree,
+};
 use ztensor_core::sources::fault::{self, State};
 use ztensor_core::sources::mapping::Mapping;
 
@@ -117,6 +121,44 @@ const CASES: &[(&str, fn())] = &[
         ENDED.store(true, SeqCst);
         readers.into_iter().for_each(|reader| reader.join().unwrap());
         assert_eq!(fault::losses().load(SeqCst), 0);
+    }),
+    ("no other thread gets the addresses of a mapping that has just ended", || {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        // SAFETY: every process has this module.
+        let placeholders = unsafe {
+            let module = GetModuleHandleA(c"kernelbase.dll".as_ptr().cast());
+            GetProcAddress(module, c"VirtualAlloc2".as_ptr().cast())
+        };
+        if placeholders.is_none() {
+            eprintln!("not run: this system has no placeholders");
+            return;
+        }
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                thread::spawn(|| {
+                    while !DONE.load(SeqCst) {
+                        // SAFETY: memory of this thread, of the size of the mappings, which it writes and releases.
+                        unsafe {
+                            let kind = MEM_RESERVE | MEM_COMMIT;
+                            let taken = VirtualAlloc(ptr::null(), LENGTH, kind, PAGE_READWRITE);
+                            if !taken.is_null() {
+                                taken.cast::<u8>().write_volatile(2);
+                                VirtualFree(taken, 0, MEM_RELEASE);
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        for cycle in 0..500 {
+            let mapping = mapped("race");
+            let start = address(&mapping, 0);
+            assert_eq!(byte(start), 1);
+            drop(mapping);
+            assert_eq!(byte(start), 0, "cycle {cycle}");
+        }
+        DONE.store(true, SeqCst);
+        others.into_iter().for_each(|thread| thread.join().unwrap());
     }),
     ("more mappings than wait, one after another", || {
         for _ in 0..3000 {
