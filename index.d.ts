@@ -7,18 +7,30 @@ import { InspectOptions, inspect } from 'node:util';
 
 /** The error codes. The guide on errors (docs/guide/errors.md) explains each of them. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_INCOMPLETE" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_NOT_LOCAL" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
+/** The part of an error's message that says which option changes the outcome. */
+export interface OptionHint {
+	/** The option, as in `error.option`. */
+	readonly option: string;
+	/** The part of the message, as it stands there. The rest of the message makes sense without it. */
+	readonly text: string;
+}
 interface ErrorDetails {
 	tensor?: string | undefined;
 	component?: string | undefined;
 	offset?: number | undefined;
 	rule?: string | undefined;
+	/** The first of `hints` by default. */
+	option?: string | undefined;
+	/** The parts of the message that name options. */
+	hints?: readonly OptionHint[] | undefined;
 	/** Node's error for a failed system call, or the list of errors if several are thrown as one. */
 	cause?: unknown;
 }
 /**
  * An error of this package, with a stable code, the location in the file, and the violated rule of the format's specification.
  *
- * Invalid arguments throw a `TypeError` or `RangeError` with the `code` `ZT_INVALID_ARG` instead.
+ * Invalid arguments throw a `TypeError` or `RangeError` with the `code` `ZT_INVALID_ARG` instead. It has `option` and `hints` too, if it
+ * names an option or an argument.
  */
 export declare class ZTensorError extends Error {
 	/** Stable: match on this, not on the message. */
@@ -31,6 +43,16 @@ export declare class ZTensorError extends Error {
 	readonly offset?: number;
 	/** The section of the specification that the file violates. */
 	readonly rule?: string;
+	/**
+	 * The option that changes the outcome, if there is one: `'overwrite'` if the file exists. A dot separates an option from the object that
+	 * contains it: `'remote.timeout'`.
+	 */
+	readonly option?: string;
+	/**
+	 * The parts of `message` that name options: ` (option overwrite)`. A program whose users do not write JavaScript can replace them by its
+	 * own words. Not enumerable.
+	 */
+	readonly hints?: readonly OptionHint[];
 	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
 }
 /** The progress of a long-running call. */
@@ -51,6 +73,22 @@ export interface JobOptions {
 	/** Cancels the work: the call rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
+/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
+interface AttributeObject {
+	readonly [key: string]: AttributeValue;
+}
+/** Attributes: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
+export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
+type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+/** Attributes to write: an object, or a Map with keys of any type. */
+export type AttributeInput = {
+	readonly [key: string]: AttributeValueInput;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
+/** Attributes to change: an undefined value removes the attribute, any other value sets it. All other attributes stay. */
+export type AttributeChanges = {
+	readonly [key: string]: AttributeValueInput | undefined;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 interface DTypeArrays {
 	float64: Float64Array;
 	float32: Float32Array;
@@ -118,6 +156,25 @@ export type DType = keyof DTypeArrays;
 /** A typed array of any dtype. */
 export type TypedArray = DTypeArrays[DType];
 type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+/**
+ * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
+ * `!` excludes what it matches; a list of only such globs selects everything else.
+ */
+export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
+/** The containers that files come in. */
+export type Format = "zt" | "safetensors" | "btf" | "gguf" | "npy" | "npz" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
+type WritableFormat = "zt" | "safetensors" | "btf" | "gguf" | "npy" | "npz";
+type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
+/** A problem of a file that does not prevent reading it. */
+export interface Warning {
+	/** The stable code: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
+	readonly code: string;
+	readonly message: string;
+	readonly tensor?: string;
+	readonly component?: string;
+	/** The path of the file, if several files were opened as one. */
+	readonly path?: string;
+}
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason = 
 /** It is stored compressed. */
@@ -148,146 +205,7 @@ export interface FilePart {
 	readonly name?: string;
 	readonly byteLength: number;
 }
-/** One stored array of a tensor, such as the `data` of a dense tensor or the `indices` of a sparse one. */
-export declare class Component {
-	#private;
-	readonly role: string;
-	/** The element type; undefined if it is unknown, or if only the layout defines the meaning of the bytes. */
-	readonly dtype: DType | undefined;
-	/** Size in bytes after decoding; undefined if it is not known before decoding. */
-	readonly byteLength: number | undefined;
-	/** Size in the file, in bytes. */
-	readonly storedLength: number;
-	/** The path of the file that holds it; undefined for a file in memory. */
-	readonly path: string | undefined;
-	/** Offset of the bytes in the file; undefined for elements that are stored in the index. */
-	readonly offset: number | undefined;
-	/** `raw`, `zstd`, `inline`, or the file's own label. */
-	readonly encoding: string;
-	/**
-	 * The digest in the file: `crc32c:…` or `sha256:…` of the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` of the decoded bytes.
-	 * In a zip archive it is `crc32:…` of the decoded member, which in an npz includes the array's header.
-	 */
-	readonly digest: string | undefined;
-	private constructor();
-	/**
-	 * The elements: a view of the mapping if they are stored as in memory, otherwise a copy that is decoded on this
-	 * thread. Each access returns the same array. It holds bytes if the dtype is undefined.
-	 *
-	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (if the data must be decoded),
-	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
-	 */
-	get data(): TypedArray;
-	/** Whether `data` aliases the file. */
-	get mapped(): boolean;
-	/** Why `data` is a copy; undefined if it aliases the file. */
-	get copyReason(): CopyReason | undefined;
-	/**
-	 * Loads the elements off the event loop: decodes them, checks the digest, and returns a copy that you own.
-	 *
-	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
-	 * ZT_TRUNCATED; the signal's reason
-	 */
-	load(options?: {
-		/** Whether the array can be transferred to another thread, as for `Tensor.load`. */
-		transferable?: boolean | undefined;
-		signal?: AbortSignal | undefined;
-	}): Promise<TypedArray>;
-	get [Symbol.toStringTag](): string;
-	/** Reads no data. */
-	toJSON(): object;
-	/** Reads no data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
-export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
-interface AttributeObject {
-	readonly [key: string]: AttributeValue;
-}
-/** Attributes: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
-export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
-type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
-/** Attributes to write: an object, or a Map with keys of any type. */
-export type AttributeInput = {
-	readonly [key: string]: AttributeValueInput;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
-/** Attributes to change: an undefined value removes the attribute, any other value sets it. All other attributes stay. */
-export type AttributeChanges = {
-	readonly [key: string]: AttributeValueInput | undefined;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
-type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
-type IndexNumbers = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
-/** The JavaScript type of one element: bigint for int64 and uint64, boolean for bool, `[real, imaginary]` for complex, otherwise number. */
-export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
-	real: number,
-	imaginary: number
-] : number;
-/** Nested arrays, one level for each dimension; a single element for a scalar. */
-export type Nested<E> = E | readonly Nested<E>[];
-/** How to read a tensor as a stream. */
-export interface ReadStreamOptions {
-	/** Size of a chunk and of the read-ahead buffer in bytes: 1 MiB by default. */
-	highWaterMark?: number | undefined;
-	/** Destroys the stream, with `signal.reason`. */
-	signal?: AbortSignal | undefined;
-}
-/** How to return widened elements. */
-export interface WidenOptions {
-	/** A Float32Array to fill, with one float for each element. */
-	into?: Float32Array | undefined;
-}
-/**
- * Widens elements to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider integers and
- * float64. Use it for the values of a sparse tensor or a component; dense tensors and slices have a `toFloat32()` method.
- *
- * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array;
-/**
- * Selects indices of one dimension, like a NumPy slice: `[start, stop]`, `[start, stop, step]`, a single `[index]`, or null for all.
- * Negative numbers count from the end. A bound of null means that end of the dimension. A single index removes the dimension from the
- * shape. Unlike in NumPy, bounds beyond the dimension are errors, and the step must be 1 or more.
- */
-export type Range = readonly [
-	index: number
-] | readonly [
-	start: number | null,
-	stop: number | null
-] | readonly [
-	start: number | null,
-	stop: number | null,
-	step: number
-] | null;
-/** One rank's even share of a dimension. */
-export interface Shard {
-	/** The dimension to divide. */
-	readonly dim: number;
-	/** From 0 to `worldSize - 1`. */
-	readonly rank: number;
-	readonly worldSize: number;
-}
-/** A rectangular part of a dense tensor. */
-export declare class TensorSlice<D extends DType = DType> {
-	readonly dtype: D;
-	readonly shape: readonly number[];
-	readonly data: DTypeArrays[D];
-	/** Why `data` is a copy; undefined if it aliases the file. */
-	readonly copyReason: CopyReason | undefined;
-	private constructor();
-	/** Whether `data` aliases the file. */
-	get mapped(): boolean;
-	/**
-	 * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
-	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
-	 */
-	toFloat32(options?: WidenOptions): Float32Array;
-	get [Symbol.toStringTag](): string;
-	/** A summary without data. */
-	toJSON(): object;
-	/** A summary without data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
+type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
 /** A limit on the size of a converted tensor. */
 export interface ToDenseOptions {
 	/** Maximum size in bytes of the dense elements, or of the row pointers: 1 GiB by default. */
@@ -373,6 +291,270 @@ export declare class CooTensor<D extends DType = DType> {
 	 */
 	toFloat32(): CooTensor<"float32">;
 }
+/** How to return widened elements. */
+export interface WidenOptions {
+	/** A Float32Array to fill, with one float for each element. */
+	into?: Float32Array | undefined;
+}
+/**
+ * Widens elements to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider integers and
+ * float64. Use it for the values of a sparse tensor or a component; dense tensors and slices have a `toFloat32()` method.
+ *
+ * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array;
+/** The elements of a loaded dense tensor, whose digest was checked. */
+export declare class LoadedTensor<D extends DType = DType> {
+	readonly dtype: D;
+	/** The shape of `data`: with a plan, of the rank's part. */
+	readonly shape: readonly number[];
+	readonly data: OwnArrays[D];
+	private constructor();
+	/** Tells the classes of loaded tensors apart, also for TypeScript. */
+	get kind(): "dense";
+	get layout(): "dense";
+	/**
+	 * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toFloat32(options?: WidenOptions): Float32Array;
+	get [Symbol.toStringTag](): string;
+	/** A summary without data. */
+	toJSON(): object;
+	/** A summary without data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A loaded dense tensor of any dtype. Checking `dtype` narrows the type of `data`. */
+export type AnyLoadedTensor = {
+	[D in DType]: LoadedTensor<D>;
+}[DType];
+interface LoadedComponent {
+	readonly dtype: DType | undefined;
+	readonly data: TypedArray;
+}
+/** The components of a loaded tensor that is neither dense nor sparse, or whose dtype is unknown. */
+export declare class LoadedObject {
+	/** The layout's name in the file. */
+	readonly layout: string & {};
+	readonly dtype: DType | undefined;
+	readonly shape: readonly number[];
+	/** The components by role, in an object without a prototype. */
+	readonly components: Readonly<Record<string, LoadedComponent>>;
+	/** Tells the classes of loaded tensors apart, also for TypeScript. */
+	get kind(): "object";
+	get [Symbol.toStringTag](): string;
+	/** A summary without data. */
+	toJSON(): object;
+	/** A summary without data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A loaded tensor of any layout: dense, sparse, or the components of another layout. */
+export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
+/** Integer dtypes. */
+export type IntegerDType = "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64";
+/** The types of `as`. */
+export type LoadDType = "float32" | IntegerDType;
+/**
+ * How a tensor is divided among the ranks. `'column'` divides the second-to-last dimension: the outputs of a weight of shape
+ * `[out, in]`, or the only dimension of a vector such as its bias. `'row'` divides the last dimension, the inputs; vectors are
+ * replicated. `{ dim }` divides that dimension. `'replicate'` gives every rank the whole tensor.
+ */
+export type Placement = "column" | "row" | "replicate" | {
+	readonly dim: number;
+};
+/** The rank, and how tensors are divided. */
+export interface PlanOptions {
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+	/**
+	 * Placements by name pattern: `*` matches any characters, `?` a single character. The first match applies. Every tensor must match
+	 * a pattern; a final `'*'` matches the rest, if there is any. Any other pattern that is used for no tensor is an error.
+	 */
+	readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [
+		pattern: string,
+		placement: Placement
+	])[];
+}
+interface PlannedTensor {
+	readonly name: string;
+	/** The divided dimension; undefined for a replicated tensor. */
+	readonly dim: number | undefined;
+	/** `[start, stop]` of each dimension. */
+	readonly ranges: readonly (readonly [
+		start: number,
+		stop: number
+	])[];
+	/** The shape of the rank's part. */
+	readonly shape: readonly number[];
+	/** Decoded size of the rank's part in bytes. */
+	readonly byteLength: number;
+}
+interface ByteRange {
+	/** Index of the file in `file.files`. */
+	readonly file: number;
+	/** The path of the file; undefined for a file in memory. */
+	readonly path: string | undefined;
+	readonly offset: number;
+	readonly length: number;
+}
+/** The parts of a file that one rank of a tensor-parallel group needs. */
+export declare class Plan {
+	#private;
+	readonly rank: number;
+	readonly worldSize: number;
+	/** The rank's part of every tensor, in the order of the file. */
+	readonly tensors: ReadonlyMap<string, PlannedTensor>;
+	/** Total length of all ranges: the bytes to read. */
+	readonly byteLength: number;
+	/** Number of ranges. */
+	readonly rangeCount: number;
+	private constructor();
+	/**
+	 * Yields the byte ranges that the rank needs, sorted by file and offset. Adjacent ranges are merged. An encoded tensor is always
+	 * read as a whole.
+	 */
+	ranges(): Generator<ByteRange>;
+	get [Symbol.toStringTag](): string;
+	toJSON(): object;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/**
+ * An open file that can be posted to another thread with `postMessage`, and passed to `open` or `openSync` there. In a thread of the
+ * same process they share its index and mapping, without I/O. In another process, or after all threads have closed the file, they
+ * open the path and check that the file has not changed.
+ */
+export interface SharedFile {
+	readonly kind: "ztensor.SharedFile";
+	/** The path, or a list of paths. */
+	readonly path: string | readonly string[];
+	readonly ticket: {
+		readonly process: string;
+		readonly number: number;
+		readonly identity: string;
+	};
+	/** The options that it was opened with. */
+	readonly request: object;
+	/** The bytes of each file of `file.files`, if requested and supported by the runtime. */
+	readonly memory?: readonly SharedArrayBuffer[];
+}
+interface ShareOptions {
+	/** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
+	readonly memory?: boolean | undefined;
+}
+/** One stored array of a tensor, such as the `data` of a dense tensor or the `indices` of a sparse one. */
+export declare class Component {
+	#private;
+	readonly role: string;
+	/** The element type; undefined if it is unknown, or if only the layout defines the meaning of the bytes. */
+	readonly dtype: DType | undefined;
+	/** Size in bytes after decoding; undefined if it is not known before decoding. */
+	readonly byteLength: number | undefined;
+	/** Size in the file, in bytes. */
+	readonly storedLength: number;
+	/** The path of the file that holds it; undefined for a file in memory. */
+	readonly path: string | undefined;
+	/** Offset of the bytes in the file; undefined for elements that are stored in the index. */
+	readonly offset: number | undefined;
+	/** `raw`, `zstd`, `inline`, or the file's own label. */
+	readonly encoding: string;
+	/**
+	 * The digest in the file: `crc32c:…` or `sha256:…` of the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` of the decoded bytes.
+	 * In a zip archive it is `crc32:…` of the decoded member, which in an npz includes the array's header.
+	 */
+	readonly digest: string | undefined;
+	private constructor();
+	/**
+	 * The elements: a view of the mapping if they are stored as in memory, otherwise a copy that is decoded on this
+	 * thread. Each access returns the same array. It holds bytes if the dtype is undefined.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (if the data must be decoded),
+	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+	 */
+	get data(): TypedArray;
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/** Why `data` is a copy; undefined if it aliases the file. */
+	get copyReason(): CopyReason | undefined;
+	/**
+	 * Loads the elements off the event loop: decodes them, checks the digest, and returns a copy that you own.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+	 * ZT_TRUNCATED; the signal's reason
+	 */
+	load(options?: {
+		/** Whether the array can be transferred to another thread, as for `Tensor.load`. */
+		transferable?: boolean | undefined;
+		signal?: AbortSignal | undefined;
+	}): Promise<TypedArray>;
+	get [Symbol.toStringTag](): string;
+	/** Reads no data. */
+	toJSON(): object;
+	/** Reads no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
+type IndexNumbers = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
+/** The JavaScript type of one element: bigint for int64 and uint64, boolean for bool, `[real, imaginary]` for complex, otherwise number. */
+export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
+	real: number,
+	imaginary: number
+] : number;
+/** Nested arrays, one level for each dimension; a single element for a scalar. */
+export type Nested<E> = E | readonly Nested<E>[];
+/** How to read a tensor as a stream. */
+export interface ReadStreamOptions {
+	/** Size of a chunk and of the read-ahead buffer in bytes: 1 MiB by default. */
+	highWaterMark?: number | undefined;
+	/** Destroys the stream, with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/**
+ * Selects indices of one dimension, like a NumPy slice: `[start, stop]`, `[start, stop, step]`, a single `[index]`, or null for all.
+ * Negative numbers count from the end. A bound of null means that end of the dimension. A single index removes the dimension from the
+ * shape. Unlike in NumPy, bounds beyond the dimension are errors, and the step must be 1 or more.
+ */
+export type Range = readonly [
+	index: number
+] | readonly [
+	start: number | null,
+	stop: number | null
+] | readonly [
+	start: number | null,
+	stop: number | null,
+	step: number
+] | null;
+/** One rank's even share of a dimension. */
+export interface Shard {
+	/** The dimension to divide. */
+	readonly dim: number;
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+}
+/** A rectangular part of a dense tensor. */
+export declare class TensorSlice<D extends DType = DType> {
+	readonly dtype: D;
+	readonly shape: readonly number[];
+	readonly data: DTypeArrays[D];
+	/** Why `data` is a copy; undefined if it aliases the file. */
+	readonly copyReason: CopyReason | undefined;
+	private constructor();
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/**
+	 * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toFloat32(options?: WidenOptions): Float32Array;
+	get [Symbol.toStringTag](): string;
+	/** A summary without data. */
+	toJSON(): object;
+	/** A summary without data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
 /** Which statistics to compute. The progress counts the bytes of each pass, and those that are decoded before. */
 export interface StatsOptions extends JobOptions {
 	/** Number of histogram bins, up to 4096. Without it there is no histogram. */
@@ -409,21 +591,6 @@ export interface TensorStats {
 	readonly std: number;
 	readonly histogram: Histogram | undefined;
 }
-/**
- * Selects tensors: a glob (`*` matches any characters, `?` a single character), a list of globs, or a function. A glob that begins with
- * `!` excludes what it matches; a list of only such globs selects everything else.
- */
-export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
-/** A problem of a file that does not prevent reading it. */
-export interface Warning {
-	/** The stable code: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
-	readonly code: string;
-	readonly message: string;
-	readonly tensor?: string;
-	readonly component?: string;
-	/** The path of the file, if several files were opened as one. */
-	readonly path?: string;
-}
 /** The result of a verification. */
 export interface VerifyResult {
 	/** Whether nothing failed. */
@@ -448,8 +615,11 @@ export interface VerifyOptions extends JobOptions {
 export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
 /** How to load a dense or quantized tensor. */
 export interface LoadOptions {
-	/** Widen the elements to float32. Quantized tensors need this. */
-	as?: "float32" | undefined;
+	/**
+	 * `'float32'` widens the elements to float32. Quantized tensors need this. An integer dtype converts integers; one that does not fit is
+	 * an error, which names its index in the result.
+	 */
+	as?: LoadDType | undefined;
 	/** Load only a rectangular part. If the data is stored raw, only that part is read, and its digest is not checked. */
 	slice?: readonly Range[] | undefined;
 	/** Load only one rank's share of a dimension. */
@@ -470,8 +640,8 @@ export interface LoadOptions {
 export interface TakeOptions {
 	/** The dimension that the indices are for: 0 by default. Negative numbers count from the last. */
 	axis?: number | undefined;
-	/** Widen the elements to float32. Quantized tensors need this. */
-	as?: "float32" | undefined;
+	/** The type of the result, as for `load`. */
+	as?: LoadDType | undefined;
 	/**
 	 * An array to fill: of the type of the result, or a Uint8Array for its bytes, little-endian, and with exactly the byte length of the
 	 * result.
@@ -565,10 +735,13 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	load(options: LoadOptions & {
 		as: "float32";
 	}): Promise<OwnArrays["float32"]>;
+	load<A extends IntegerDType>(options: LoadOptions & {
+		as: A;
+	}): Promise<OwnArrays[A]>;
 	load(options?: LoadOptions & {
 		as?: undefined;
 	}): Promise<OwnArrayOf<D>>;
-	load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays["float32"]>;
+	load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays[LoadDType]>;
 	/**
 	 * Loads the elements at a list of indices of one dimension, off the event loop: rows of a table by default, like NumPy's `take`. The
 	 * result has the tensor's shape, with the number of indices in place of that dimension. Rows that are stored near each other are read
@@ -589,15 +762,18 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	take(indices: Indices, options: TakeOptions & {
 		as: "float32";
 	}): Promise<OwnArrays["float32"]>;
+	take<A extends IntegerDType>(indices: Indices, options: TakeOptions & {
+		as: A;
+	}): Promise<OwnArrays[A]>;
 	take(indices: Indices, options?: TakeOptions & {
 		as?: undefined;
 	}): Promise<OwnArrayOf<D>>;
-	take(indices: Indices, options?: TakeOptions): Promise<OwnArrayOf<D> | OwnArrays["float32"]>;
+	take(indices: Indices, options?: TakeOptions): Promise<OwnArrayOf<D> | OwnArrays[LoadDType]>;
 	/**
 	 * Returns the elements widened to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider
 	 * integers and float64. `load({ as: 'float32' })` does this off the event loop.
 	 *
-	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and the `gguf.<type>/1` that docs/formats.md lists) is
+	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and the `gguf.<type>/1` that docs/formats/gguf.md lists) is
 	 * read from its file and dequantized on all cores. Its digests are checked.
 	 *
 	 * @example const floats = tensor.toFloat32()
@@ -654,7 +830,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	}): Nested<ElementOf<D & DType>>;
 	/**
 	 * Returns the bytes of a dense tensor as a Readable, the elements that `load()` returns, little-endian. They are read on demand in chunks, off the event loop.
-	 * Compressed data without frames is decoded as a whole first, and its digest is checked. The digest of raw data is not checked.
+	 * Compressed data without frames is decoded in order, and its digest is checked at the end. The digest of raw data is not checked.
 	 *
 	 * @example await pipeline(tensor.createReadStream(), response)
 	 *
@@ -740,173 +916,6 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 export type AnyTensor = {
 	[D in DType]: Tensor<D>;
 }[DType] | Tensor<undefined>;
-/** The tolerance: elements are equal if `|a - b| <= atol + rtol * max(|a|, |b|)`. */
-export interface CompareOptions extends JobOptions {
-	/** Absolute tolerance: 0 by default. */
-	atol?: number | undefined;
-	/** Relative tolerance, relative to the larger magnitude: 0 by default. */
-	rtol?: number | undefined;
-}
-/** The result of a comparison. */
-export interface Comparison {
-	/** Whether dtype and elements are bitwise identical. */
-	readonly identical: boolean;
-	/** Whether no element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
-	readonly equal: boolean;
-	/** Number of compared elements; for sparse tensors with the same pattern, of stored values. */
-	readonly elements: number;
-	/** Number of elements that differ by more than the tolerance. */
-	readonly differing: number;
-	/** The flat, row-major index of the first of them; undefined if there is none. */
-	readonly firstDifference: number | undefined;
-	/** Number of elements that are NaN on one side only. */
-	readonly unmatchedNaN: number;
-	/** The largest `|a - b|`. */
-	readonly maxAbsolute: number;
-	/** The largest `|a - b| / max(|a|, |b|)`. */
-	readonly maxRelative: number;
-}
-/** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
-type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf";
-type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
-type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
-/** The elements of a loaded dense tensor, whose digest was checked. */
-export declare class LoadedTensor<D extends DType = DType> {
-	readonly dtype: D;
-	/** The shape of `data`: with a plan, of the rank's part. */
-	readonly shape: readonly number[];
-	readonly data: OwnArrays[D];
-	private constructor();
-	/** Tells the classes of loaded tensors apart, also for TypeScript. */
-	get kind(): "dense";
-	get layout(): "dense";
-	/**
-	 * Returns the elements widened to float32, as `Tensor.toFloat32()` does.
-	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
-	 */
-	toFloat32(options?: WidenOptions): Float32Array;
-	get [Symbol.toStringTag](): string;
-	/** A summary without data. */
-	toJSON(): object;
-	/** A summary without data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/** A loaded dense tensor of any dtype. Checking `dtype` narrows the type of `data`. */
-export type AnyLoadedTensor = {
-	[D in DType]: LoadedTensor<D>;
-}[DType];
-interface LoadedComponent {
-	readonly dtype: DType | undefined;
-	readonly data: TypedArray;
-}
-/** The components of a loaded tensor that is neither dense nor sparse, or whose dtype is unknown. */
-export declare class LoadedObject {
-	/** The layout's name in the file. */
-	readonly layout: string & {};
-	readonly dtype: DType | undefined;
-	readonly shape: readonly number[];
-	/** The components by role, in an object without a prototype. */
-	readonly components: Readonly<Record<string, LoadedComponent>>;
-	/** Tells the classes of loaded tensors apart, also for TypeScript. */
-	get kind(): "object";
-	get [Symbol.toStringTag](): string;
-	/** A summary without data. */
-	toJSON(): object;
-	/** A summary without data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/** A loaded tensor of any layout: dense, sparse, or the components of another layout. */
-export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
-/**
- * How a tensor is divided among the ranks. `'column'` divides the second-to-last dimension: the outputs of a weight of shape
- * `[out, in]`, or the only dimension of a vector such as its bias. `'row'` divides the last dimension, the inputs; vectors are
- * replicated. `{ dim }` divides that dimension. `'replicate'` gives every rank the whole tensor.
- */
-export type Placement = "column" | "row" | "replicate" | {
-	readonly dim: number;
-};
-/** The rank, and how tensors are divided. */
-export interface PlanOptions {
-	/** From 0 to `worldSize - 1`. */
-	readonly rank: number;
-	readonly worldSize: number;
-	/**
-	 * Placements by name pattern: `*` matches any characters, `?` a single character. The first match applies. Every tensor must match
-	 * a pattern; a final `'*'` matches the rest.
-	 */
-	readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [
-		pattern: string,
-		placement: Placement
-	])[];
-}
-interface PlannedTensor {
-	readonly name: string;
-	/** The divided dimension; undefined for a replicated tensor. */
-	readonly dim: number | undefined;
-	/** `[start, stop]` of each dimension. */
-	readonly ranges: readonly (readonly [
-		start: number,
-		stop: number
-	])[];
-	/** The shape of the rank's part. */
-	readonly shape: readonly number[];
-	/** Decoded size of the rank's part in bytes. */
-	readonly byteLength: number;
-}
-interface ByteRange {
-	/** Index of the file in `file.files`. */
-	readonly file: number;
-	/** The path of the file; undefined for a file in memory. */
-	readonly path: string | undefined;
-	readonly offset: number;
-	readonly length: number;
-}
-/** The parts of a file that one rank of a tensor-parallel group needs. */
-export declare class Plan {
-	#private;
-	readonly rank: number;
-	readonly worldSize: number;
-	/** The rank's part of every tensor, in the order of the file. */
-	readonly tensors: ReadonlyMap<string, PlannedTensor>;
-	/** Total length of all ranges: the bytes to read. */
-	readonly byteLength: number;
-	/** Number of ranges. */
-	readonly rangeCount: number;
-	private constructor();
-	/**
-	 * Yields the byte ranges that the rank needs, sorted by file and offset. Adjacent ranges are merged. An encoded tensor is always
-	 * read as a whole.
-	 */
-	ranges(): Generator<ByteRange>;
-	get [Symbol.toStringTag](): string;
-	toJSON(): object;
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/**
- * An open file that can be posted to another thread with `postMessage`, and passed to `open` or `openSync` there. In a thread of the
- * same process they share its index and mapping, without I/O. In another process, or after all threads have closed the file, they
- * open the path and check that the file has not changed.
- */
-export interface SharedFile {
-	readonly kind: "ztensor.SharedFile";
-	/** The path, or a list of paths. */
-	readonly path: string | readonly string[];
-	readonly ticket: {
-		readonly process: string;
-		readonly number: number;
-		readonly identity: string;
-	};
-	/** The options that it was opened with. */
-	readonly request: object;
-	/** The bytes of each file of `file.files`, if requested and supported by the runtime. */
-	readonly memory?: readonly SharedArrayBuffer[];
-}
-interface ShareOptions {
-	/** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
-	readonly memory?: boolean | undefined;
-}
 interface TensorSelection {
 	/** Names of tensors, in the order of the result. A glob stands for the names that it matches (`*`: any characters, `?`: one). */
 	names?: Iterable<string> | undefined;
@@ -916,10 +925,11 @@ interface TensorSelection {
 /** Which tensors to load, and how. */
 export interface LoadFileOptions extends TensorSelection, JobOptions {
 	/**
-	 * Widen the elements of dense tensors to float32, and dequantize. Tensors that have no such form (complex and 6-bit types, other layouts)
-	 * and sparse tensors are loaded as they are: their `dtype` says so.
+	 * `'float32'` widens the elements of dense tensors to float32, and dequantizes. An integer dtype converts the dense tensors of integers;
+	 * an element that does not fit is an error, which names its index. Tensors that have no such form (complex and 6-bit types, other
+	 * layouts, for integers any other dtype) and sparse tensors are loaded as they are: their `dtype` says so.
 	 */
-	as?: "float32" | undefined;
+	as?: LoadDType | undefined;
 	/** Load only one rank's parts, as divided by `plan()` of this file. `plan.tensors` has their shapes. */
 	plan?: Plan | undefined;
 	/** Number of tensors to load concurrently. The default depends on the machine and the storage. */
@@ -1119,100 +1129,6 @@ export interface ByteSource {
 	 */
 	sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>;
 }
-/**
- * A path or `file:` URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`), or of a folder that
- * contains one; a URL of a remote file; a list of paths or URLs, opened as one file; the bytes of a file in memory; a shared file; or,
- * in asynchronous calls, a `ByteSource`.
- */
-export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
-/** What to compare. */
-export interface DiffOptions extends CompareOptions {
-	/** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
-	filter?: Filter<AnyTensor> | undefined;
-	/** Compare only values: ignore differences of dtypes and layouts. */
-	values?: boolean | undefined;
-	/** Also compare attributes of the files and of the tensors. */
-	attributes?: boolean | undefined;
-}
-type Pair<T> = readonly [
-	a: T,
-	b: T
-];
-interface DiffTensor {
-	readonly name: string;
-	readonly dtype: DType | undefined;
-	readonly shape: readonly number[];
-	readonly layout: Layout;
-}
-interface ChangedAttribute {
-	readonly key: unknown;
-	readonly values: Pair<unknown>;
-}
-/** How two tensors with the same name differ. */
-export interface TensorChange {
-	readonly name: string;
-	/** The dtypes, if they differ. */
-	readonly dtype: Pair<DType | undefined> | undefined;
-	/** The shapes, if they differ. */
-	readonly shape: Pair<readonly number[]> | undefined;
-	/** The layouts, if they differ. */
-	readonly layout: Pair<Layout> | undefined;
-	/**
-	 * How the values differ: a comparison, or if values cannot be compared as numbers, the roles of the components whose bytes differ.
-	 * Undefined if the values are equal, or the shapes differ.
-	 */
-	readonly values: {
-		readonly comparison: Comparison;
-	} | {
-		readonly components: readonly string[];
-	} | undefined;
-	/** The roles of additional components whose bytes differ, or that only one side has. */
-	readonly components: readonly string[];
-	readonly attributes: readonly ChangedAttribute[];
-}
-/** The differences between two files. */
-export interface FileDiff {
-	/** Whether there are no differences. */
-	readonly same: boolean;
-	/** The tensors that only the second file has. */
-	readonly added: readonly DiffTensor[];
-	/** The tensors that only the first file has. */
-	readonly removed: readonly DiffTensor[];
-	/** The tensors that both files have and that differ, in the order of the first file. */
-	readonly changed: readonly TensorChange[];
-	/** Number of tensors that both files have and that are equal. */
-	readonly unchanged: number;
-	/** The file attributes that differ, if `attributes` is set. */
-	readonly attributes: readonly ChangedAttribute[];
-}
-/** What a report shows. */
-export interface ReportOptions extends JobOptions {
-	/** The file to compare with, such as the base of a fine-tune. */
-	against?: Source | TensorFile | undefined;
-	/**
-	 * Whether to read the values of all tensors for statistics. By default only for local files, since it would download all of a remote
-	 * file.
-	 */
-	statistics?: boolean | undefined;
-	/** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
-	filter?: Filter<AnyTensor> | undefined;
-}
-/** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */
-export interface ServeReportOptions extends ReportOptions {
-	/** The port: by default 0, any free port. */
-	port?: number | undefined;
-	/** The address to listen on: 127.0.0.1 by default. On any other address, everyone who has the URL can read the file. */
-	host?: string | undefined;
-}
-/** A running report server. */
-export interface ReportServer {
-	/** The URL of the report, including the access token. */
-	readonly url: string;
-	readonly port: number;
-	/** Stops the server and closes the files that it opened. */
-	close(): Promise<void>;
-	[Symbol.asyncDispose](): Promise<void>;
-}
 /** How to access an object store. Missing values come from the environment. */
 export interface StoreOptions {
 	/** S3: the region of the bucket. */
@@ -1267,6 +1183,12 @@ export interface RemoteOptions {
 	/** Maximum size of the cache in bytes: 64 GiB by default. The least recently used copies are evicted. */
 	maxCacheBytes?: number | undefined;
 }
+/**
+ * A path or `file:` URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`), or of a folder that
+ * contains one; a URL of a remote file; a list of paths or URLs, opened as one file; the bytes of a file in memory; a shared file; or,
+ * in asynchronous calls, a `ByteSource`.
+ */
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
 /** Returns the path of a shard by its name; undefined for the default path, next to the index. */
 export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
 /** How to open a file. The limits bound the work that a hostile file can cause. */
@@ -1276,13 +1198,15 @@ export interface OpenOptions {
 	/**
 	 * Where to find the files that an index names: in the folder of the index by default. A function returns the path of each file by
 	 * its name, or in `open` also a promise of it. For an index in memory the function must return all paths, and the index is copied.
-	 * `'none'` opens no other files: the tensors of a safetensors index then have only names, the layout `unread` and no dtype.
+	 * `'none'` opens the files of a set that are present, with a warning for the others. If none of an index is, its tensors have only
+	 * names, the layout `unread` and no dtype. External data and the shards of a zTensor 2 root are not opened.
 	 */
 	shards?: "none" | ShardResolver | undefined;
 	/**
 	 * Whether external raw data (of ONNX, OpenVINO, TensorFlow, Paddle) may be a symbolic link to a file outside of the model's folder:
 	 * false by default, because the bytes of any file would be read as elements. Files with a signature or header (safetensors, GGUF,
-	 * zTensor, PyTorch, HDF5) may always be links, as DVC, git-annex and Bazel create them.
+	 * zTensor, PyTorch, HDF5) may always be links, as DVC, git-annex and Bazel create them. In a conversion of a checkpoint to GGUF, the
+	 * option is also for its configuration, tokenizer and templates.
 	 */
 	followLinks?: boolean | undefined;
 	/**
@@ -1348,35 +1272,30 @@ export declare function open(source: Source, options?: OpenOptions & JobOptions)
  * signal's reason
  */
 export declare function verify(source: Source | TensorFile, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
-/** All floating-point dtypes including bfloat16, all signed integers, or all unsigned integers. */
-export type DTypeGroup = "float*" | "int*" | "uint*";
-/**
- * Casts the tensors that match `name` and `dtype`; each matches everything if it is absent. With a name and without a dtype, floats are
- * only cast to floats, and integers to integers.
- */
-export interface CastRule {
-	/** A glob for names of the source: `*` matches any characters, `?` a single character. */
-	readonly name?: string | undefined;
-	readonly dtype?: DType | DTypeGroup | undefined;
-	readonly to: DType;
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+	/** The tensors to load; all of them by default. */
+	names?: Iterable<string> | undefined;
+	/** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
+	transferable?: boolean | undefined;
 }
 /**
- * Casts as an object, such as `{ 'lm_head.*': 'float32', 'float*': 'bfloat16' }`, or as a list of rules. The first rule that matches a tensor
- * is used. A key is a dtype, one of the groups `float*`, `int*` and `uint*`, or else a glob for names.
+ * Opens a file, loads its tensors as copies that you own, checks their digests, and closes the file. Resolves with a Map from name to
+ * tensor, which `saveFile` accepts.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const bias = tensors.get('bias')
+ * if (bias?.kind === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ *
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND if the file has no tensor of a name; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO if data cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
  */
-export type CastRules = {
-	readonly [from: string]: DType | undefined;
-} | readonly CastRule[];
-/**
- * New names of tensors: an object of names and patterns, such as `{ 'model.*': 'm.*' }`, or a function. `*` matches any characters, and each
- * `*` of the new name stands for what the `*` at the same position matched. The first entry that matches a name is used; other names stay.
- */
-export type Renaming = {
-	readonly [from: string]: string;
-} | ((name: string) => string);
+export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 /** How to write a file. */
 export interface CreateOptions {
-	/** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for an unknown extension. */
+	/** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for a name without one. */
 	format?: WritableFormat | undefined;
 	/**
 	 * The zTensor version: `'1.0'` by default. Python's ztensor 1.0.0 and 1.0.1 read version 1.0, 1.0.2 to 1.2.3 read 1.2, and 2.x reads 2.
@@ -1397,8 +1316,9 @@ export interface CreateOptions {
 	 * Compress blobs, off by default. zTensor uses zstd with a `level` from 1 to 22 (3 by default), npz uses deflate with a `level` from 1
 	 * to 9 (6 by default); other formats have no compression. `true` uses the defaults. A blob is only compressed if that saves at least
 	 * the fraction `minSavings` (0.05 by default). The first 256 KiB are tried first; a blob that then saves less is stored raw, unless
-	 * it is larger than 8 MiB and is written to a stream, an npz or an edited file. zTensor 2 compresses in frames of `frameSize` bytes
-	 * (from 4096 to 2^24, 1 MiB by default), so that a slice decodes only the frames that it needs.
+	 * it is larger than 8 MiB and is written to a stream, an npz or an edited file. zTensor compresses in frames of `frameSize` bytes
+	 * (from 4096 to 2^24, 1 MiB by default) with a seek table, so that a slice decodes only the frames that it needs, and all cores decode
+	 * one tensor. Other readers of zTensor 0.1 to 1.2 see ordinary zstd data.
 	 */
 	compression?: true | {
 		readonly level?: number | undefined;
@@ -1439,325 +1359,6 @@ export interface CreateOptions {
 	remote?: RemoteOptions | undefined;
 	/** Aborts the writer, like `abort()`. Later calls reject with `signal.reason`. */
 	signal?: AbortSignal | undefined;
-}
-/** How to convert a file. Its attributes and generator are copied unless you set others. */
-export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOptions {
-	/**
-	 * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
-	 * parameters of quantized layouts stay.
-	 */
-	attributes?: AttributeInput | false | undefined;
-	/**
-	 * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
-	 * stores only text (safetensors), other plain values become JSON text.
-	 */
-	strictAttributes?: boolean | undefined;
-	/**
-	 * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
-	 * Each element is computed as float32 and rounded once, to nearest, ties to even.
-	 */
-	dequantize?: "float32" | "float16" | "bfloat16" | undefined;
-	/**
-	 * Quantizes tensors to ggml's block types, bit for bit as llama.cpp does: the name of a mixture of `llama-quantize` (`'q4_k_m'`,
-	 * `'q8_0'`, …), or block types by patterns of the new names, of which the first match counts: `{ '*.ffn_down.*': 'q6_k', '*': 'q5_k' }`.
-	 * Types of rules may also be `f32`, `f16` and `bf16`. Tensors that llama.cpp does not quantize (norms, biases, small ones) stay as they
-	 * are. A tensor whose rows are not whole blocks gets a type with smaller blocks, or float16; `quantized.fallbacks` of the result lists
-	 * these. A mixture orders the tensors as llama.cpp does. NaN, infinities, and numbers that are too large for the scale of their block are
-	 * an error (`ZT_BAD_DTYPE`), as they are for `llama-quantize`.
-	 */
-	quantize?: string | Readonly<Record<string, string>> | undefined;
-	/**
-	 * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
-	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one with weights for each tensor, but not for embeddings and the output.
-	 * `quantized.unweighted` of the result lists the other tensors that it has no weights for.
-	 */
-	imatrix?: string | undefined;
-	/** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
-	requantize?: boolean | undefined;
-	/**
-	 * GGUF from a checkpoint of the Hugging Face hub: names, shapes, metadata and tokenizer become those of `convert_hf_to_gguf.py`, from
-	 * `config.json` and the tokenizer's files next to the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
-	 * such a `config.json`, and `rename` is not given. `false` copies the tensors under their own names.
-	 */
-	checkpoint?: boolean | undefined;
-	/** How to open the source. */
-	source?: OpenOptions | undefined;
-	/** Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. */
-	filter?: Filter<AnyTensor> | undefined;
-	/**
-	 * New names of tensors: a function, or an object of names and patterns such as `{ 'model.*': 'm.*' }`, in which each `*` stands for what
-	 * it matched. Two tensors with the same new name are an error. Not used for BTF, where tensors have numbers instead of names.
-	 */
-	rename?: Renaming | undefined;
-	/** Casts all floating-point tensors to this dtype. A rule of `cast` that matches a tensor takes precedence. */
-	dtype?: DType | undefined;
-	/**
-	 * Casts dense tensors and the values of sparse tensors, by dtype (`{ float32: 'bfloat16' }`), by groups of dtypes (`float*`, `int*`,
-	 * `uint*`) and by names (`{ 'lm_head.*': 'float32' }`), or a list of rules `{ name, dtype, to }`. The first rule that matches a tensor is
-	 * used. A rule with a name and no dtype casts only floats to floats and integers to integers. Supported are casts between float64,
-	 * float32, float16, bfloat16, float8_e4m3fn and float8_e5m2, from any dtype that widens to float32 to these, and from integers to wider
-	 * integers. Values are rounded to nearest, ties to even. Overflow gives infinity, or NaN in float8_e4m3fn. Other dtypes, and components
-	 * of other layouts, are not changed.
-	 */
-	cast?: CastRules | undefined;
-	/**
-	 * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
-	 * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
-	 */
-	skip?: boolean | string | readonly string[] | undefined;
-}
-/** The result of a conversion. */
-export interface ConvertResult {
-	/** Number of tensors written. */
-	readonly tensors: number;
-	/**
-	 * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
-	 * The errors of tensors and their attributes have the property `tensor`.
-	 */
-	readonly skipped: readonly ZTensorError[];
-	/** Number of tensors that were skipped: 0 without `skip`. */
-	readonly skippedTensors: number;
-	/**
-	 * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; the tensors
-	 * whose rows are not whole blocks of the wanted type; and those for which the importance matrix has no weights.
-	 */
-	readonly quantized: {
-		readonly types: Readonly<Record<string, number>>;
-		readonly fallbacks: readonly {
-			readonly tensor: string;
-			readonly wanted: string;
-			readonly type: string;
-		}[];
-		readonly unweighted: readonly string[];
-	};
-	/** The warnings of the source, as in `file.warnings`. */
-	readonly warnings: readonly Warning[];
-	/** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
-	readonly readers: readonly string[];
-}
-declare const TASK_VERSION = 1;
-type TaskKind = "convert" | "verify" | "stats";
-/** The source of a job, with the options to open it. */
-export interface TaskSource {
-	/** The absolute path or the URL of the file, index or folder, or a list of them. */
-	readonly path: string | readonly string[];
-	/** A digest of the source when the job was planned: of its lengths, its index and, with `checkModified`, its modification times. */
-	readonly identity: string;
-	/** Whether a changed modification time means a changed source. */
-	readonly checkModified: boolean;
-	readonly format?: Format;
-	readonly maxIndexBytes?: number;
-	readonly maxDecodedBytes?: number;
-	readonly maxRank?: number;
-	readonly maxAttributeValues?: number;
-}
-/** One part of a job. It is self-contained: any machine that can access the source and the target can run it. */
-export interface Task {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: TaskKind;
-	/** The id of the job. */
-	readonly job: string;
-	/** The index of the task in `job.tasks`. */
-	readonly task: number;
-	/** Number of tasks of the job. */
-	readonly count: number;
-	readonly source: TaskSource;
-	/** Its tensors: half-open ranges of their ordinals in the source, in ascending order. */
-	readonly ordinals: readonly (readonly [
-		from: number,
-		end: number
-	])[];
-	/** Approximate number of bytes that it processes. */
-	readonly byteLength: number;
-	/** A digest of all other fields, including the job's id. A modified task is rejected. */
-	readonly digest: string;
-}
-/** Work that is divided into tasks, as plain JSON that can be stored and sent. */
-export interface Job<T extends Task = Task> {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: T["kind"];
-	/** A digest of the whole job. */
-	readonly id: string;
-	readonly source: TaskSource;
-	readonly tasks: readonly T[];
-	/** The warnings of the source when the job was planned, as in `file.warnings`. */
-	readonly warnings: readonly Warning[];
-}
-/** The result of a task, as plain JSON. */
-export interface TaskResult {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: TaskKind;
-	readonly job: string;
-	readonly task: number;
-}
-/** An error as JSON. */
-export interface TaskError {
-	readonly code: string;
-	readonly message: string;
-	readonly tensor?: string;
-	readonly component?: string;
-	readonly offset?: number;
-	readonly rule?: string;
-}
-type MetadataPairs = readonly (readonly [
-	key: string,
-	value?: AttributeValueInput
-])[];
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "dtype" | "dequantize" | "strictAttributes" | "skip" | "checkpoint" | "quantize" | "imatrix" | "requantize"> & {
-	readonly metadata?: MetadataPairs | undefined;
-};
-/** One output file of a conversion. */
-export interface ConvertTask extends Task {
-	readonly kind: "convert";
-	/** The absolute path of the target, or its URL in an object store. The shards are named after it. */
-	readonly target: string;
-	readonly options: ConvertTaskOptions;
-	/** New names of tensors, by their ordinals in the source. */
-	readonly renamed: readonly (readonly [
-		ordinal: number,
-		name: string
-	])[];
-	/**
-	 * GGUF: its part of the tensors that the job writes, by their positions in the order of writing. The types of tensors depend on all of
-	 * them together, so `ordinals` and `renamed` are those of the whole job.
-	 */
-	readonly part?: readonly [
-		from: number,
-		end: number
-	];
-	/** GGUF: a digest of the files that are read besides the source. */
-	readonly inputs?: string;
-}
-/** The result of writing one output file. */
-export interface ConvertTaskResult extends TaskResult {
-	readonly kind: "convert";
-	/** The name of the file, in the folder of the target. */
-	readonly file: string;
-	readonly byteLength: number;
-	/** The digest of the whole file. */
-	readonly digest: string;
-	/** Number of tensors in the file. */
-	readonly tensors: number;
-	/** The skipped tensors, with the reasons. */
-	readonly skipped: readonly TaskError[];
-}
-/** How to finish a conversion. */
-export interface FinishConvertOptions {
-	/** Read every file again and check its digest. */
-	verify?: boolean | undefined;
-	/** How to open the source, as for `runTask`. */
-	source?: OpenOptions | undefined;
-	/** How to access the object store of the target. */
-	remote?: RemoteOptions | undefined;
-	signal?: AbortSignal | undefined;
-}
-/** The result of a conversion. */
-export interface FinishConvertResult {
-	/** The path to open: the root, the index, or the only file. */
-	readonly path: string;
-	/** The shards, in order; empty if there is only one file. */
-	readonly files: readonly string[];
-	/** Number of tensors. */
-	readonly tensors: number;
-	/** Total size in bytes of all files, without the root or index. */
-	readonly byteLength: number;
-	/** The skipped tensors, with the reasons. */
-	readonly skipped: readonly TaskError[];
-	/** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
-	readonly quantized: ConvertResult["quantized"];
-	/** The warnings of the source, as in `file.warnings`. */
-	readonly warnings: readonly Warning[];
-	/** The programs that can read the files. */
-	readonly readers: readonly string[];
-}
-/** A source that other machines can open: a path, a URL, or a list of them. */
-export type RemoteSource = string | URL | readonly (string | URL)[];
-interface TaskSourceOptions {
-	/**
-	 * How to open the source. The job stores the format and the limits. Pass other options (`shards`, `remote`, whose headers may be
-	 * secret) to `runTask` and `finishJob` again.
-	 */
-	source?: OpenOptions | undefined;
-	/**
-	 * Whether a changed modification time means a changed source: true by default. With false each machine may use its own copy, but a
-	 * change that affects neither file lengths nor the index is not detected.
-	 */
-	checkModified?: boolean | undefined;
-}
-/** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
-	/** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
-	maxShardBytes?: number | undefined;
-	/** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
-	overwrite?: boolean | undefined;
-}
-/** How to divide work that reads a file. */
-export interface PlanReadingOptions extends TaskSourceOptions {
-	/** Maximum size in bytes of the tensors of a task: 5 GB by default. A tensor is never divided. */
-	maxTaskBytes?: number | undefined;
-	signal?: AbortSignal | undefined;
-}
-/** A task that verifies some tensors. */
-export interface VerifyTask extends Task {
-	readonly kind: "verify";
-}
-/** The result of a verification task. */
-export interface VerifyTaskResult extends TaskResult {
-	readonly kind: "verify";
-	readonly checked: number;
-	readonly undigested: number;
-	readonly failures: readonly TaskError[];
-}
-interface FinishOptions {
-	signal?: AbortSignal | undefined;
-}
-/** Which statistics to compute, and how to divide the work. */
-export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
-}
-/** A task that computes the statistics of some tensors. */
-export interface StatsTask extends Task {
-	readonly kind: "stats";
-	readonly options: {
-		readonly bins?: number;
-		readonly range?: readonly [
-			first: number,
-			last: number
-		];
-	};
-}
-type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
-interface JsonStats {
-	readonly name: string;
-	/** In the order of `TensorStats`, from `count` to `std`. */
-	readonly numbers: readonly JsonNumber[];
-	readonly histogram?: {
-		readonly edges: readonly JsonNumber[];
-		readonly counts: readonly JsonNumber[];
-	};
-}
-/** The result of one task. */
-export interface StatsTaskResult extends TaskResult {
-	readonly kind: "stats";
-	readonly stats: readonly JsonStats[];
-	/** The tensors without statistics, with the reasons. */
-	readonly skipped: readonly TaskError[];
-}
-/** The statistics of all tensors. */
-export interface FinishStatsResult {
-	/** Statistics by tensor name, in the order of the source. */
-	readonly stats: ReadonlyMap<string, TensorStats>;
-	/** The errors of tensors without statistics: of complex dtypes, or of unknown layouts. */
-	readonly skipped: readonly ZTensorError[];
-}
-/** How to run a task. */
-export interface RunTaskOptions extends JobOptions {
-	/** How to open the source, in addition to the task's own options: `remote`, `io`, `shards`. */
-	source?: OpenOptions | undefined;
-	/** For a conversion: how to access the object store of its target. */
-	remote?: RemoteOptions | undefined;
 }
 /** A dense tensor to write. A dense `Tensor`, a `TensorSlice` and a `LoadedTensor` are also accepted. */
 export interface TensorInput {
@@ -1936,7 +1537,7 @@ interface IndexLimits {
 }
 /**
  * How to edit a file. `digest`, `compression` and `alignment` apply to the new tensors, with the defaults for a new file of the same
- * version. In version 2 the alignment is a power of two from 4096. `frameSize` needs version 2.
+ * version. In version 2 the alignment is a power of two from 4096.
  */
 export interface AppendOptions extends Pick<CreateOptions, "digest" | "compression" | "alignment">, IndexLimits {
 	/**
@@ -2018,6 +1619,172 @@ export interface CompactResult {
  * ZT_INVALID_ARG; the signal's reason
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
+/** All floating-point dtypes including bfloat16, all signed integers, or all unsigned integers. */
+export type DTypeGroup = "float*" | "int*" | "uint*";
+/**
+ * Casts the tensors that match `name` and `dtype`; each matches everything if it is absent. With a name and without a dtype, floats are
+ * only cast to floats, and integers to integers.
+ */
+export interface CastRule {
+	/** A glob for names of the source: `*` matches any characters, `?` a single character. */
+	readonly name?: string | undefined;
+	readonly dtype?: DType | DTypeGroup | undefined;
+	readonly to: DType;
+}
+/**
+ * Casts as an object, such as `{ 'lm_head.*': 'float32', 'float*': 'bfloat16' }`, or as a list of rules. The first rule that matches a tensor
+ * is used. A key is a dtype, one of the groups `float*`, `int*` and `uint*`, or else a glob for names.
+ */
+export type CastRules = {
+	readonly [from: string]: DType | undefined;
+} | readonly CastRule[];
+/**
+ * New names of tensors: an object of names and patterns, such as `{ 'model.*': 'm.*' }`, or a function. `*` matches any characters, and each
+ * `*` of the new name stands for what the `*` at the same position matched. The first entry that matches a name is used; other names stay.
+ */
+export type Renaming = {
+	readonly [from: string]: string;
+} | ((name: string) => string);
+/** How to convert a file. Its attributes and generator are copied unless you set others. */
+export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOptions {
+	/**
+	 * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
+	 * parameters of quantized layouts stay.
+	 */
+	attributes?: AttributeInput | false | undefined;
+	/**
+	 * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
+	 * stores only text (safetensors), other plain values become JSON text.
+	 */
+	strictAttributes?: boolean | undefined;
+	/**
+	 * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
+	 * Each element is computed as float32 and rounded once, to nearest, ties to even. An error if no tensor is quantized.
+	 */
+	dequantize?: "float32" | "float16" | "bfloat16" | undefined;
+	/**
+	 * Quantizes tensors to ggml's block types, bit for bit as llama.cpp does: the name of a mixture of `llama-quantize` (`'q4_k_m'`,
+	 * `'q8_0'`, …), or block types by patterns of the new names, of which the first match counts: `{ '*.ffn_down.*': 'q6_k', '*': 'q5_k' }`.
+	 * Types of rules may also be `f32`, `f16` and `bf16`. A mixture quantizes matrices whose names end in `weight`, as llama.cpp does; a rule
+	 * all matrices that its pattern matches. Norms, biases and routers stay as they are. A pattern that is used for nothing to quantize is an
+	 * error, also if earlier patterns match all of its tensors. A tensor whose rows are not whole blocks gets a type with smaller blocks, or float16; `quantized.fallbacks` of the result lists
+	 * these. A mixture orders the tensors as llama.cpp does. NaN, infinities, and numbers that are too large for the scale of their block are
+	 * an error (`ZT_BAD_DTYPE`), as they are for `llama-quantize`.
+	 */
+	quantize?: string | Readonly<Record<string, string>> | undefined;
+	/**
+	 * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
+	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one with weights for each tensor, but not for embeddings and the output.
+	 * `quantized.unweighted` of the result lists the other tensors that it has no weights for.
+	 */
+	imatrix?: string | undefined;
+	/** Quantize tensors that are quantized already. By default they are an error, because each time loses precision. */
+	requantize?: boolean | undefined;
+	/**
+	 * GGUF from a checkpoint of the Hugging Face hub: names, shapes, metadata and tokenizer become those of `convert_hf_to_gguf.py`, from
+	 * `config.json` and the tokenizer's files next to the weights. By default if the target is GGUF, the source is safetensors or PyTorch with
+	 * such a `config.json`, and `rename` is not given; `skipped` of the result says so if it is. `false` copies the tensors under their own
+	 * names. Without it, a GGUF file whose metadata would have no `general.architecture` is an error, because llama.cpp reads no such file.
+	 * `false` is an error for other targets, and for GGUF of a model from GGUF, where there is no checkpoint to convert.
+	 */
+	checkpoint?: boolean | undefined;
+	/** How to open the source. */
+	source?: OpenOptions | undefined;
+	/**
+	 * Selects the tensors to convert, all by default: a glob, a list of globs (`!` excludes), or a function. A glob that matches no tensor is
+	 * an error, and so is a filter that selects none.
+	 */
+	filter?: Filter<AnyTensor> | undefined;
+	/**
+	 * New names of tensors: a function, or an object of names and patterns such as `{ 'model.*': 'm.*' }`, in which each `*` stands for what
+	 * it matched. Two tensors with the same new name are an error. An error for BTF, where tensors have numbers instead of names.
+	 */
+	rename?: Renaming | undefined;
+	/**
+	 * Casts all floating-point tensors to this dtype. A rule of `cast` that matches a tensor takes precedence, and so does `quantize`. In GGUF
+	 * of a model, norms, biases and routers stay float32: llama.cpp computes with no other type of them. An error if there is no tensor to
+	 * cast; a tensor that has the dtype already counts.
+	 */
+	dtype?: DType | undefined;
+	/**
+	 * Casts dense tensors and the values of sparse tensors, by dtype (`{ float32: 'bfloat16' }`), by groups of dtypes (`float*`, `int*`,
+	 * `uint*`) and by names (`{ 'lm_head.*': 'float32' }`), or a list of rules `{ name, dtype, to }`. The first rule that matches a tensor is
+	 * used, and a rule that is used for none is an error. A rule with a name and no dtype casts only floats to floats and integers to integers.
+	 * Names are those of the source, or for a checkpoint that becomes GGUF those that it gets there. Supported are casts between float64,
+	 * float32, float16, bfloat16, float8_e4m3fn and float8_e5m2, from any dtype that widens to float32 to these, and from integers to wider
+	 * integers. Values are rounded to nearest, ties to even. Overflow gives infinity, or NaN in float8_e4m3fn. Other dtypes, and components
+	 * of other layouts, are not changed.
+	 */
+	cast?: CastRules | undefined;
+	/**
+	 * Skip tensors that the target format cannot represent, because of their dtype, layout, name or data, instead of failing. Fails if
+	 * no tensor would be left. A glob or a list of globs skips only tensors whose names match.
+	 */
+	skip?: boolean | string | readonly string[] | undefined;
+	/**
+	 * Write nothing, and return as `plan` what would be written. It reads no tensors, so it finds neither damaged data nor values that the
+	 * target cannot represent, and it does not look at the target.
+	 */
+	dryRun?: boolean | undefined;
+}
+/** The result of a conversion. */
+export interface ConvertResult {
+	/** Number of tensors written. */
+	readonly tensors: number;
+	/**
+	 * The path or URL that opens what was written: the target; of a set of files that of its index, or of its first file. Undefined for a
+	 * stream, and with `dryRun`. Not enumerable.
+	 */
+	readonly path?: string | undefined;
+	/**
+	 * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
+	 * The errors of tensors and their attributes have the property `tensor`.
+	 */
+	readonly skipped: readonly ZTensorError[];
+	/** Number of tensors that were skipped: 0 without `skip`. */
+	readonly skippedTensors: number;
+	/**
+	 * With `quantize`, the number of tensors of each type that they were quantized to, without those that stay as they are; the tensors
+	 * whose rows are not whole blocks of the wanted type; and those for which the importance matrix has no weights.
+	 */
+	readonly quantized: {
+		readonly types: Readonly<Record<string, number>>;
+		readonly fallbacks: readonly {
+			readonly tensor: string;
+			readonly wanted: string;
+			readonly type: string;
+		}[];
+		readonly unweighted: readonly string[];
+	};
+	/** The warnings of the source, as in `file.warnings`. */
+	readonly warnings: readonly Warning[];
+	/** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
+	readonly readers: readonly string[];
+	/** With `dryRun`, what would be written. */
+	readonly plan?: ConvertPlan | undefined;
+}
+/** A tensor that would be written. */
+interface PlannedTensor$1 {
+	readonly name: string;
+	/** The dtype of a dense or sparse tensor, the block type of ggml (`q4_k`), or the name of any other layout. */
+	readonly storageType: string;
+	readonly shape: readonly number[];
+	/** Size in bytes, before compression. */
+	readonly byteLength: number;
+	/** The number of its file in a set, from 0 on. */
+	readonly file: number;
+}
+/** What a conversion would write. */
+export interface ConvertPlan {
+	/** The tensors, in the order of writing. */
+	readonly tensors: readonly PlannedTensor$1[];
+	/** Total size in bytes of the tensors, before compression and without the index. */
+	readonly byteLength: number;
+	/** Number of files with tensors: more than 1 only with `maxShardBytes`. */
+	readonly files: number;
+	/** Number of tensors that the target may not be able to represent, depending on values that were not read. */
+	readonly unchecked: number;
+}
 declare const TYPES: readonly [
 	"uint8",
 	"int8",
@@ -2080,6 +1847,367 @@ export interface EditMetadataResult {
 	readonly method: "unchanged" | "in-place" | "inserted" | "cloned" | "copied";
 }
 /**
+ * A tensor to write: a typed array, an object with dtype, shape and data (such as a `TensorSlice`), a sparse tensor, the components of any
+ * layout, a tensor of an open file, or a result of `file.load()` or `loadFile()`.
+ */
+export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;
+/** Tensors by name: an object, a Map, or any iterable of pairs. */
+export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
+	name: string,
+	tensor: AnyInput
+]>;
+/**
+ * Writes tensors to a file in one call. The file appears atomically, and replaces an existing file unless `overwrite` is false.
+ *
+ * @example
+ * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
+ *
+ * @throws ZTensorError ZT_EXISTS with `overwrite: false`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
+ * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
+export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
+/** The tolerance: elements are equal if `|a - b| <= atol + rtol * max(|a|, |b|)`. */
+export interface CompareOptions extends JobOptions {
+	/** Absolute tolerance: 0 by default. */
+	atol?: number | undefined;
+	/** Relative tolerance, relative to the larger magnitude: 0 by default. */
+	rtol?: number | undefined;
+}
+/** The result of a comparison. */
+export interface Comparison {
+	/** Whether dtype and elements are bitwise identical. */
+	readonly identical: boolean;
+	/** Whether no element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
+	readonly equal: boolean;
+	/** Number of compared elements; for sparse tensors with the same pattern, of stored values. */
+	readonly elements: number;
+	/** Number of elements that differ by more than the tolerance. */
+	readonly differing: number;
+	/** The flat, row-major index of the first of them; undefined if there is none. */
+	readonly firstDifference: number | undefined;
+	/** Number of elements that are NaN on one side only. */
+	readonly unmatchedNaN: number;
+	/** The largest `|a - b|`. */
+	readonly maxAbsolute: number;
+	/** The largest `|a - b| / max(|a|, |b|)`. */
+	readonly maxRelative: number;
+}
+/** What to compare. */
+export interface DiffOptions extends CompareOptions {
+	/** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
+	filter?: Filter<AnyTensor> | undefined;
+	/** Compare only values: ignore differences of dtypes and layouts. */
+	values?: boolean | undefined;
+	/** Also compare attributes of the files and of the tensors. */
+	attributes?: boolean | undefined;
+}
+type Pair<T> = readonly [
+	a: T,
+	b: T
+];
+interface DiffTensor {
+	readonly name: string;
+	readonly dtype: DType | undefined;
+	readonly shape: readonly number[];
+	readonly layout: Layout;
+}
+interface ChangedAttribute {
+	readonly key: unknown;
+	readonly values: Pair<unknown>;
+}
+/** How two tensors with the same name differ. */
+export interface TensorChange {
+	readonly name: string;
+	/** The dtypes, if they differ. */
+	readonly dtype: Pair<DType | undefined> | undefined;
+	/** The shapes, if they differ. */
+	readonly shape: Pair<readonly number[]> | undefined;
+	/** The layouts, if they differ. */
+	readonly layout: Pair<Layout> | undefined;
+	/**
+	 * How the values differ: a comparison, or if values cannot be compared as numbers, the roles of the components whose bytes differ.
+	 * Undefined if the values are equal, or the shapes differ.
+	 */
+	readonly values: {
+		readonly comparison: Comparison;
+	} | {
+		readonly components: readonly string[];
+	} | undefined;
+	/** The roles of additional components whose bytes differ, or that only one side has. */
+	readonly components: readonly string[];
+	readonly attributes: readonly ChangedAttribute[];
+}
+/** The differences between two files. */
+export interface FileDiff {
+	/** Whether there are no differences. */
+	readonly same: boolean;
+	/** The tensors that only the second file has. */
+	readonly added: readonly DiffTensor[];
+	/** The tensors that only the first file has. */
+	readonly removed: readonly DiffTensor[];
+	/** The tensors that both files have and that differ, in the order of the first file. */
+	readonly changed: readonly TensorChange[];
+	/** Number of tensors that both files have and that are equal. */
+	readonly unchanged: number;
+	/** The file attributes that differ, if `attributes` is set. */
+	readonly attributes: readonly ChangedAttribute[];
+}
+/** What a report shows. */
+export interface ReportOptions extends JobOptions {
+	/** The file to compare with, such as the base of a fine-tune. */
+	against?: Source | TensorFile | undefined;
+	/**
+	 * Whether to read the values of all tensors for statistics. By default only for local files, since it would download all of a remote
+	 * file.
+	 */
+	statistics?: boolean | undefined;
+	/** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
+	filter?: Filter<AnyTensor> | undefined;
+}
+/** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */
+export interface ServeReportOptions extends ReportOptions {
+	/** The port: by default 0, any free port. */
+	port?: number | undefined;
+	/** The address to listen on: 127.0.0.1 by default. On any other address, everyone who has the URL can read the file. */
+	host?: string | undefined;
+}
+/** A running report server. */
+export interface ReportServer {
+	/** The URL of the report, including the access token. */
+	readonly url: string;
+	readonly port: number;
+	/** Stops the server and closes the files that it opened. */
+	close(): Promise<void>;
+	[Symbol.asyncDispose](): Promise<void>;
+}
+declare const TASK_VERSION = 1;
+type TaskKind = "convert" | "verify" | "stats";
+/** The source of a job, with the options to open it. */
+export interface TaskSource {
+	/** The absolute path or the URL of the file, index or folder, or a list of them. */
+	readonly path: string | readonly string[];
+	/** A digest of the source when the job was planned: of its lengths, its index and, with `checkModified`, its modification times. */
+	readonly identity: string;
+	/** Whether a changed modification time means a changed source. */
+	readonly checkModified: boolean;
+	readonly format?: Format;
+	readonly maxIndexBytes?: number;
+	readonly maxDecodedBytes?: number;
+	readonly maxRank?: number;
+	readonly maxAttributeValues?: number;
+}
+/** One part of a job. It is self-contained: any machine that can access the source and the target can run it. */
+export interface Task {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: TaskKind;
+	/** The id of the job. */
+	readonly job: string;
+	/** The index of the task in `job.tasks`. */
+	readonly task: number;
+	/** Number of tasks of the job. */
+	readonly count: number;
+	readonly source: TaskSource;
+	/** Its tensors: half-open ranges of their ordinals in the source, in ascending order. */
+	readonly ordinals: readonly (readonly [
+		from: number,
+		end: number
+	])[];
+	/** Approximate number of bytes that it processes. */
+	readonly byteLength: number;
+	/** A digest of all other fields, including the job's id. A modified task is rejected. */
+	readonly digest: string;
+}
+/** Work that is divided into tasks, as plain JSON that can be stored and sent. */
+export interface Job<T extends Task = Task> {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: T["kind"];
+	/** A digest of the whole job. */
+	readonly id: string;
+	readonly source: TaskSource;
+	readonly tasks: readonly T[];
+	/** The warnings of the source when the job was planned, as in `file.warnings`. */
+	readonly warnings: readonly Warning[];
+}
+/** The result of a task, as plain JSON. */
+export interface TaskResult {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: TaskKind;
+	readonly job: string;
+	readonly task: number;
+}
+/** An error as JSON. */
+export interface TaskError {
+	readonly code: string;
+	readonly message: string;
+	readonly tensor?: string;
+	readonly component?: string;
+	readonly offset?: number;
+	readonly rule?: string;
+}
+type MetadataPairs = readonly (readonly [
+	key: string,
+	value?: AttributeValueInput
+])[];
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "dtype" | "dequantize" | "strictAttributes" | "skip" | "checkpoint" | "quantize" | "imatrix" | "requantize"> & {
+	readonly metadata?: MetadataPairs | undefined;
+	/** The path of the importance matrix that the files record. `imatrix` is absolute. */
+	readonly imatrixName?: string | undefined;
+};
+/** One output file of a conversion. */
+export interface ConvertTask extends Task {
+	readonly kind: "convert";
+	/** The absolute path of the target, or its URL in an object store. The shards are named after it. */
+	readonly target: string;
+	readonly options: ConvertTaskOptions;
+	/** New names of tensors, by their ordinals in the source. */
+	readonly renamed: readonly (readonly [
+		ordinal: number,
+		name: string
+	])[];
+	/**
+	 * GGUF: its part of the tensors that the job writes, by their positions in the order of writing. The types of tensors depend on all of
+	 * them together, so `ordinals` and `renamed` are those of the whole job.
+	 */
+	readonly part?: readonly [
+		from: number,
+		end: number
+	];
+	/** GGUF: a digest of the files that are read besides the source. */
+	readonly inputs?: string;
+}
+/** The result of writing one output file. */
+export interface ConvertTaskResult extends TaskResult {
+	readonly kind: "convert";
+	/** The name of the file, in the folder of the target. */
+	readonly file: string;
+	readonly byteLength: number;
+	/** The digest of the whole file. */
+	readonly digest: string;
+	/** Number of tensors in the file. */
+	readonly tensors: number;
+	/** The skipped tensors, with the reasons. */
+	readonly skipped: readonly TaskError[];
+}
+/** How to finish a conversion. */
+export interface FinishConvertOptions {
+	/** Read every file again and check its digest. */
+	verify?: boolean | undefined;
+	/** How to open the source, as for `runTask`. */
+	source?: OpenOptions | undefined;
+	/** How to access the object store of the target. */
+	remote?: RemoteOptions | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** The result of a conversion. */
+export interface FinishConvertResult {
+	/** The path to open: the root, the index, or the only file. */
+	readonly path: string;
+	/** The shards, in order; empty if there is only one file. */
+	readonly files: readonly string[];
+	/** Number of tensors. */
+	readonly tensors: number;
+	/** Total size in bytes of all files, without the root or index. */
+	readonly byteLength: number;
+	/** The skipped tensors, with the reasons. */
+	readonly skipped: readonly TaskError[];
+	/** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
+	readonly quantized: ConvertResult["quantized"];
+	/** The warnings of the source, as in `file.warnings`. */
+	readonly warnings: readonly Warning[];
+	/** The programs that can read the files. */
+	readonly readers: readonly string[];
+}
+/** A source that other machines can open: a path, a URL, or a list of them. */
+export type RemoteSource = string | URL | readonly (string | URL)[];
+interface TaskSourceOptions {
+	/**
+	 * How to open the source. The job stores the format and the limits. Pass other options (`shards`, `remote`, whose headers may be
+	 * secret) to `runTask` and `finishJob` again.
+	 */
+	source?: OpenOptions | undefined;
+	/**
+	 * Whether a changed modification time means a changed source: true by default. With false each machine may use its own copy, but a
+	 * change that affects neither file lengths nor the index is not detected.
+	 */
+	checkModified?: boolean | undefined;
+}
+/** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
+export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress" | "dryRun">, TaskSourceOptions {
+	/** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
+	maxShardBytes?: number | undefined;
+	/** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
+	overwrite?: boolean | undefined;
+}
+/** How to divide work that reads a file. */
+export interface PlanReadingOptions extends TaskSourceOptions {
+	/** Maximum size in bytes of the tensors of a task: 5 GB by default. A tensor is never divided. */
+	maxTaskBytes?: number | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** A task that verifies some tensors. */
+export interface VerifyTask extends Task {
+	readonly kind: "verify";
+}
+/** The result of a verification task. */
+export interface VerifyTaskResult extends TaskResult {
+	readonly kind: "verify";
+	readonly checked: number;
+	readonly undigested: number;
+	readonly failures: readonly TaskError[];
+}
+interface FinishOptions {
+	signal?: AbortSignal | undefined;
+}
+/** Which statistics to compute, and how to divide the work. */
+export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
+}
+/** A task that computes the statistics of some tensors. */
+export interface StatsTask extends Task {
+	readonly kind: "stats";
+	readonly options: {
+		readonly bins?: number;
+		readonly range?: readonly [
+			first: number,
+			last: number
+		];
+	};
+}
+type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
+interface JsonStats {
+	readonly name: string;
+	/** In the order of `TensorStats`, from `count` to `std`. */
+	readonly numbers: readonly JsonNumber[];
+	readonly histogram?: {
+		readonly edges: readonly JsonNumber[];
+		readonly counts: readonly JsonNumber[];
+	};
+}
+/** The result of one task. */
+export interface StatsTaskResult extends TaskResult {
+	readonly kind: "stats";
+	readonly stats: readonly JsonStats[];
+	/** The tensors without statistics, with the reasons. */
+	readonly skipped: readonly TaskError[];
+}
+/** The statistics of all tensors. */
+export interface FinishStatsResult {
+	/** Statistics by tensor name, in the order of the source. */
+	readonly stats: ReadonlyMap<string, TensorStats>;
+	/** The errors of tensors without statistics: of complex dtypes, or of unknown layouts. */
+	readonly skipped: readonly ZTensorError[];
+}
+/** How to run a task. */
+export interface RunTaskOptions extends JobOptions {
+	/** How to open the source, in addition to the task's own options: `remote`, `io`, `shards`. */
+	source?: OpenOptions | undefined;
+	/** For a conversion: how to access the object store of its target. */
+	remote?: RemoteOptions | undefined;
+}
+/**
  * Compares the elements of two tensors of the same shape, off the event loop. The tensors may be in one file or in two, and may
  * have different dtypes, encodings and layouts. Values are compared as float64, or exactly if both dtypes are integers.
  * Quantized tensors are compared by their float32 values. Sparse tensors with the same pattern are compared by their stored values,
@@ -2106,6 +2234,12 @@ export declare function compare(a: AnyTensor | Component, b: AnyTensor | Compone
  * and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
+/** Returns what `convert` would write as `plan`, and writes nothing. @throws as `convert` without `dryRun`, except for what only the data shows */
+export declare function convert(source: Source | TensorFile, target: string | URL | Writable, options: ConvertOptions & {
+	readonly dryRun: true;
+}): Promise<ConvertResult & {
+	readonly plan: ConvertPlan;
+}>;
 /**
  * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
  * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
@@ -2212,27 +2346,6 @@ export declare function runTask(task: Task, options?: RunTaskOptions): Promise<T
 export declare function finishJob(job: Job<ConvertTask>, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
 export declare function finishJob(job: Job<VerifyTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
 export declare function finishJob(job: Job<StatsTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
-/** How to open a file, and which tensors of it to load. */
-export interface LoadWholeOptions extends OpenOptions, JobOptions {
-	/** The tensors to load; all of them by default. */
-	names?: Iterable<string> | undefined;
-	/** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
-	transferable?: boolean | undefined;
-}
-/**
- * Opens a file, loads its tensors as copies that you own, checks their digests, and closes the file. Resolves with a Map from name to
- * tensor, which `saveFile` accepts.
- *
- * @example
- * const tensors = await loadFile('model.safetensors')
- * const bias = tensors.get('bias')
- * if (bias?.kind === 'dense') console.log(bias.dtype, bias.shape, bias.data)
- *
- * @throws ZTensorError what `open` throws; ZT_NOT_FOUND if the file has no tensor of a name; ZT_DIGEST_MISMATCH, ZT_DECODE,
- * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO if data cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 /**
  * Returns a function that tests whether a whole name matches `pattern`. It only backtracks to the last `*`, so that the time is
  * O(|name| × |pattern|).
@@ -2240,26 +2353,9 @@ export declare function loadFile(source: Source, options?: LoadWholeOptions): Pr
  * @throws TypeError ZT_INVALID_ARG if the pattern or a name is not a string
  */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
-/**
- * A tensor to write: a typed array, an object with dtype, shape and data (such as a `TensorSlice`), a sparse tensor, the components of any
- * layout, a tensor of an open file, or a result of `file.load()` or `loadFile()`.
- */
-export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;
-/** Tensors by name: an object, a Map, or any iterable of pairs. */
-export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
-	name: string,
-	tensor: AnyInput
-]>;
-/**
- * Writes tensors to a file in one call. The file appears atomically, and replaces an existing file unless `overwrite` is false.
- *
- * @example
- * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
- *
- * @throws ZTensorError ZT_EXISTS with `overwrite: false`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
- * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
- */
-export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
+
+export {
+	PlannedTensor$1 as PlannedTensor,
+};
 
 export {};

@@ -1,18 +1,12 @@
-// lib/native: errors, progress and cancellation.
+// The public API, by topic.
 
-// lib/compare: comparisons of two tensors or two files.
-export type { CompareOptions, Comparison } from './lib/compare/compare.js'
-export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
-// Functions whose code is loaded at the first call.
-export { compare, convert, diff, editMetadata, finishJob, planJob, report, runTask, serveReport } from './lib/lazy.js'
-export { type ErrorCode, ZTensorError } from './lib/native/errors.js'
-export type { JobOptions, Progress } from './lib/native/job.js'
-// lib/read: files, tensors and their data.
+// Open files, load and slice tensors.
 export type { ByteSource } from './lib/read/byte-source.js'
 export { Component } from './lib/read/component.js'
 export { type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
 export { type LoadWholeOptions, loadFile } from './lib/read/load-file.js'
 export { type AnyLoadedTensor, type Loaded, LoadedObject, LoadedTensor } from './lib/read/loaded.js'
+export type { IntegerDType, LoadDType } from './lib/read/narrow.js'
 export type { ElementOf, Nested } from './lib/read/nested.js'
 export { type OpenOptions, open, openSync, type ShardResolver, verify } from './lib/read/open.js'
 export { type Placement, Plan, type PlanOptions } from './lib/read/plan.js'
@@ -33,9 +27,27 @@ export {
 } from './lib/read/tensor.js'
 export type { VerifyOptions, VerifyResult } from './lib/read/verify.js'
 export { toFloat32, type WidenOptions } from './lib/read/widen.js'
-// lib/report: HTML reports.
+
+// Write, append to and edit files.
+export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
+export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor } from './lib/write/convert-options.js'
+export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
+export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
+export type { CreateOptions } from './lib/write/options.js'
+export { type AnyInput, saveFile, type Tensors } from './lib/write/save-file.js'
+export { create, TensorWriter } from './lib/write/writer.js'
+
+// Convert, compare, edit, report, and divide jobs: their code is loaded at the first call.
+export { compare, convert, diff, editMetadata, finishJob, planJob, report, runTask, serveReport } from './lib/lazy.js'
+
+// Results of comparisons.
+export type { CompareOptions, Comparison } from './lib/compare/compare.js'
+export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
+
+// Options of reports.
 export type { ReportOptions, ReportServer, ServeReportOptions } from './lib/report/report.js'
-// lib/tasks: jobs that are divided among machines.
+
+// Jobs that are divided among machines.
 export type { ConvertTask, ConvertTaskResult } from './lib/tasks/convert-tasks.js'
 export type { FinishConvertOptions, FinishConvertResult } from './lib/tasks/finish-convert.js'
 export type { Job, Task, TaskError, TaskResult, TaskSource } from './lib/tasks/format.js'
@@ -44,7 +56,8 @@ export type { PlanConvertOptions } from './lib/tasks/plan-convert.js'
 export type { RemoteSource } from './lib/tasks/source.js'
 export type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './lib/tasks/stats-tasks.js'
 export type { PlanReadingOptions, VerifyTask, VerifyTaskResult } from './lib/tasks/verify-tasks.js'
-// lib/values: dtypes, attributes, formats, name patterns.
+
+// Values: dtypes, attributes, formats, name patterns.
 export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } from './lib/values/attributes.js'
 export type { CastRule, CastRules, DTypeGroup } from './lib/values/cast.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
@@ -53,11 +66,7 @@ export type { Format } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
 export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
-// lib/write: writing and editing files.
-export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
-export type { ConvertOptions, ConvertResult } from './lib/write/convert-options.js'
-export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
-export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
-export type { CreateOptions } from './lib/write/options.js'
-export { type AnyInput, saveFile, type Tensors } from './lib/write/save-file.js'
-export { create, TensorWriter } from './lib/write/writer.js'
+
+// Errors, progress and cancellation.
+export { type ErrorCode, type OptionHint, ZTensorError } from './lib/native/errors.js'
+export type { JobOptions, Progress } from './lib/native/job.js'

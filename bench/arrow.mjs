@@ -7,7 +7,7 @@ import { measure } from './timing.mjs'
 
 const PYARROW = 'pyarrow 26.0'
 
-/** All rows, one after the other as they are measured; none where pyarrow is not there to write the files. */
+/** Yields each row when it is measured. No rows without pyarrow, which writes the files. */
 export async function* arrow({ inputs, rounds, quick }) {
   for (const [name, megabytes, work, kind, run, faster] of [
     ['lz4.feather', quick ? 25 : 500, 'Feather of 500 MB in batches, lz4: load() all', 'lz4', ours.load, 1],

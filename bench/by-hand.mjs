@@ -1,4 +1,4 @@
-// The loader that a Node user writes by hand: the header by JSON.parse, the tensors by readSync.
+// A hand-written loader for Node: the header by JSON.parse, the tensors by readSync.
 import { closeSync, openSync, readSync } from 'node:fs'
 
 function open(path) {

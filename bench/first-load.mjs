@@ -1,4 +1,4 @@
-// Prints what loading all tensors of a file takes in this process, in ms: the first time, and four times again.
+// Prints the time of loading all tensors of a file in this process, in ms: of the first load and of four more.
 // Usage: first-load.mjs HOW PATH
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -12,7 +12,7 @@ const WORK = {
   'into one buffer'(path) {
     const fd = openSync(path)
     buffer ??= Buffer.allocUnsafeSlow(fstatSync(fd).size)
-    // What one call reads is below 2 GiB.
+    // One call reads less than 2 GiB.
     for (let at = 0; at < buffer.length; at += readSync(fd, buffer, at, Math.min(buffer.length - at, 2 ** 30), at));
     closeSync(fd)
   },

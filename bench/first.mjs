@@ -1,4 +1,4 @@
-// The rows of first use: what a process pays before it has opened anything, and for the first load in it.
+// The rows of first use: the cost of loading the package, and of the first load in a process.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -21,18 +21,18 @@ const LISTING = 'ztensor ls of 2.47 GB, 146 tensors, a new process, minus an idl
 const LOADED = `const [, ztensor, command] = process.argv; require(ztensor)
   require('node:vm').compileFunction(require('node:fs').readFileSync(command, 'utf8'))`
 
-/** What its `require` takes in a process that has done nothing else, in ms. */
+/** The time of its `require` in a fresh process, in ms. */
 const required = (path) =>
   Number(
     read([
       '-e',
-      // The first look at process.stdout takes longer than many a module.
+      // The first access to process.stdout takes longer than loading many modules.
       'const began = performance.now(); require(process.argv[1]); const took = performance.now() - began; process.stdout.write(String(took))',
       path,
     ]),
   )
 
-/** What V8 takes to read files of JavaScript without running them, in a process that has done nothing else, in ms. */
+/** The time that V8 takes to compile files of JavaScript without running them in a fresh process, in ms. */
 const compiling = (files) =>
   Number(
     read([
@@ -44,7 +44,7 @@ const compiling = (files) =>
     ]),
   )
 
-/** How the loads of a process went, in ms: the first, and those that followed. */
+/** The times of the loads in a process, in ms: of the first and of the others. */
 function loads(how, path) {
   const [first, ...rest] = JSON.parse(
     read(['--expose-gc', fileURLToPath(new URL('first-load.mjs', import.meta.url)), how, path]),
@@ -98,7 +98,7 @@ async function* loading({ inputs, rounds, quick }) {
   warm(path)
   const how = ['ours', 'hand-written', 'into one buffer']
   const contenders = Object.fromEntries(how.map((name) => [name, () => loads(name, path)]))
-  // It has to be compiled, which a quick look does without.
+  // It must be compiled, so a quick run leaves it out.
   if (!quick) contenders.limit = () => firstRead(path)
   const before = () => warmMemory(bytes)
   const all = await inTurns(Math.min(rounds, 5), contenders, { before })

@@ -7,7 +7,7 @@ import { measure } from './timing.mjs'
 
 const FLAX = 'flax 0.12'
 
-/** The row; none where Flax is not there to write the file (`npm run interop -- --heavy` installs it). */
+/** Yields the row. No row without Flax, which writes the file (`npm run interop -- --heavy` installs it). */
 export async function* flax({ inputs, rounds, quick }) {
   const path = inputs.path('state.msgpack')
   const megabytes = quick ? 50 : 500

@@ -47,7 +47,7 @@ function quantized(path, tensors) {
     offset: at * padded,
   })
   const file = openFile(path, 'w')
-  // The writer pads what it is given: of no bytes that is nothing, and the blocks follow.
+  // The writer pads its input: no bytes need no padding, and the blocks follow.
   writeSync(file, gguf({ tensors: Array.from({ length: tensors }, tensor) }))
   const piece = Buffer.concat([data, Buffer.alloc(padded - data.length)])
   for (let at = 0; at < tensors; at++) writeSync(file, piece)
@@ -63,7 +63,7 @@ async function dequantize(path, into) {
   return seen
 }
 
-/** The ms that memory takes for so many zeros. */
+/** The time of writing as many zeros to memory, in ms. */
 async function fill(array, times) {
   const write = () => {
     for (let at = 0; at < times; at++) array.fill(0)

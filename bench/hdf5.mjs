@@ -9,7 +9,7 @@ import { measure } from './timing.mjs'
 
 const H5PY = 'h5py 3.16'
 
-/** Reads all datasets by h5wasm, as a number of bytes. */
+/** Reads all datasets with h5wasm. Returns the number of bytes. */
 async function byH5wasm(h5wasm, path) {
   await h5wasm.ready
   const file = new h5wasm.File(path, 'r')
@@ -19,7 +19,7 @@ async function byH5wasm(h5wasm, path) {
   return seen
 }
 
-/** All rows, one after the other as they are measured; none where h5py is not there to write the files. */
+/** Yields each row when it is measured. No rows without h5py, which writes the files. */
 export async function* hdf5({ inputs, rounds, quick }) {
   for (const [name, megabytes, work, kind, run, faster] of [
     [
@@ -39,7 +39,7 @@ export async function* hdf5({ inputs, rounds, quick }) {
     const { ours: median } = await measure(turns, { ours: () => run(path) })
     const theirs = byPeer(H5PY, kind === 'gzip' ? 'load' : 'touch', path, turns)
     const h5wasm = kind === 'gzip' ? (await npmPeer('h5wasm/node'))?.default : undefined
-    // Once: a process of 2 GiB is all that WebAssembly has.
+    // Once: WebAssembly has 2 GiB per process.
     const wasm = h5wasm && (await measure(1, { h5wasm: () => byH5wasm(h5wasm, path) }, { warm: false }))
     yield {
       work,

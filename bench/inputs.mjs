@@ -84,12 +84,12 @@ function write(path, { dtype, bytes, tensors }) {
   renameSync(`${path}.part`, path)
 }
 
-/** Paths that are as `warm` leaves them. */
+/** Paths that `warm` has written. */
 const ready = new Set()
 
 /**
- * Has all of a file in the page cache. How it came there decides what mapping it costs, by a factor of up to a hundred: so each file is
- * written again once per process, in `pieces` of so many bytes.
+ * Brings a file into the page cache. How it was written changes the cost of mapping it by a factor of up to a hundred, so each file
+ * is written again once per process, in pieces of `pieces` bytes.
  */
 export function warm(path, pieces = 8 << 20) {
   if (!ready.has(path)) {
@@ -108,7 +108,7 @@ function copyInPieces(from, to, bytes) {
   const piece = Buffer.alloc(bytes)
   for (let count = readSync(source, piece); count > 0; count = readSync(source, piece))
     writeSync(target, piece, 0, count)
-  // What is not on the disk yet would go there while something else is measured.
+  // Unsynced data would be written during another measurement.
   fsyncSync(target)
   closeSync(source)
   closeSync(target)
@@ -129,7 +129,7 @@ export class Inputs {
     return this.#quick ? Math.ceil(full / 20) : full
   }
 
-  /** Where an input of that name stands, or is to. */
+  /** The path of an input. */
   path(name) {
     return join(this.#folder, name)
   }
@@ -167,7 +167,7 @@ export class Inputs {
     return this.#made('small.safetensors', (path) => write(path, { dtype: 'F32', bytes: 4, tensors }))
   }
 
-  /** The same, as the package of Python writes them; undefined where it is not there. */
+  /** The same, written by the Python package; undefined if that is not installed. */
   smallByPython() {
     const path = this.path('small-python.safetensors')
     const written =
@@ -175,7 +175,7 @@ export class Inputs {
     return written ? { path, bytes: statSync(path).size } : undefined
   }
 
-  /** So many tensors of 64 bytes: 100,000 unless said otherwise. */
+  /** Tensors of 64 bytes: 100,000 by default. */
   many(count = 100_000) {
     const tensors = repeat(this.#count(count), expert, [16])
     return this.#made(`many-${count}.safetensors`, (path) => write(path, { dtype: 'F32', bytes: 4, tensors }))
@@ -187,12 +187,12 @@ export class Inputs {
     return this.#made('weights.safetensors', (path) => write(path, { dtype: 'BF16', bytes: 2, tensors }))
   }
 
-  /** One of those tensors' bytes by themselves. */
+  /** The bytes of one of those tensors. */
   sample() {
     return this.#made('sample.bin', (path) => writeFileSync(path, Buffer.from(weights(4 << 20).buffer)))
   }
 
-  /** Another input in a dialect of zTensor. */
+  /** Converts another input to zTensor with these options. */
   async converted(input, name, options) {
     const path = this.path(name)
     if (!existsSync(path)) await convert(input.path, path, options)
@@ -214,7 +214,7 @@ export class Inputs {
     return { path, bytes: statSync(path).size }
   }
 
-  /** 16 million values in 40 rows; those of every other row stand in falling order. */
+  /** 16 million values in 40 rows; every other row is in descending order. */
   rows() {
     const [rows, length] = [40, this.#count(400_000)]
     const [values, indices] = [new Float32Array(rows * length), new Uint32Array(rows * length)]
@@ -230,7 +230,7 @@ export class Inputs {
     )
   }
 
-  /** 12 million cells, each once, in an order that is none. */
+  /** 12 million unique cells, in no order. */
   cells() {
     const [a, side] = [this.#count(47), 509]
     const nnz = a * side * side
@@ -245,13 +245,17 @@ export class Inputs {
     return this.#sparse('cells.zt', (writer) => writer.addCoo('c', { shape, values: new Float32Array(nnz), coords }))
   }
 
-  /** All of the weights as one tensor, stored in frames that decode independently. */
-  async seekable() {
-    const path = this.path('seekable.zt')
+  /** All of the weights as one tensor of a zTensor version, in frames that decode independently. */
+  async seekable(version) {
+    const path = this.path(`seekable-${version}.zt`)
     if (!existsSync(path)) {
       const file = openSync(this.weights().path)
       const rows = 2048 * file.size
-      const writer = await create(path, { version: '2', canonical: false, compression: { level: 3 } })
+      const writer = await create(path, {
+        version,
+        ...(version === '2' ? { canonical: false } : {}),
+        compression: { level: 3 },
+      })
       const stream = writer.stream('w', { dtype: 'bfloat16', shape: [rows, 2048] })
       for (const { data } of file.values()) {
         const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)

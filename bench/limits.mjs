@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const CARGO = ['run', '--quiet', '--profile', 'quick', '-p', 'ztensor-core', '--example']
+const CARGO = ['run', '--quiet', '--profile', 'bench', '-p', 'ztensor-core', '--example']
 
-/** What a program of crates/core/examples prints; undefined where there is no Rust to build it with. */
+/** The output of a program of crates/core/examples; undefined without Rust. */
 function printed(program, ...args) {
   try {
     return JSON.parse(execFileSync('cargo', [...CARGO, program, '--', ...args], { cwd: root, encoding: 'utf8' }))
@@ -15,18 +15,18 @@ function printed(program, ...args) {
   }
 }
 
-/** Bytes per second of each bound, or of those that are named. */
+/** Bytes per second of each limit, or of the named ones. */
 export const machineLimits = (model, weights, ...names) =>
   printed('limits', model, weights, ...(names.length > 0 ? [names.join(',')] : [])) ?? {}
 
-/** What reading a file into fresh memory takes in a process that does nothing else, in ms: the first time, and again. */
+/** The time of reading a file into fresh memory in a new native process, in ms: of the first read and of later ones. */
 export function firstRead(model) {
   const [first, again] = printed('limits', '--first', model) ?? []
   return { first, again }
 }
 
-/** What the indexes of files take without JavaScript, in ms each. */
+/** The time of reading each index without JavaScript, in ms. */
 export const parsed = (paths) => printed('parse', ...paths) ?? []
 
-/** What a table of the names in headers of safetensors takes, with nothing else, in ms each. */
+/** The time of building only a table of the names in each safetensors header, in ms. */
 export const named = (paths) => printed('parse', '--names', ...paths) ?? []

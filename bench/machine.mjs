@@ -1,4 +1,4 @@
-// What the machine is given before a measurement, so that a row does not depend on what ran before it, and how steady it is.
+// Prepares the machine before a measurement, so that a row does not depend on the one before it, and measures how steady it is.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
@@ -12,16 +12,16 @@ for (let left = Number(process.argv[1]); left > 0; left -= 2 ** 26) all.push(Buf
 `
 
 /**
- * Has a process touch so much memory and end. Of a virtual machine the host may have taken back what was free, and gives it at a
- * tenth of the speed at which memory that is there is cleared.
+ * Starts a process that touches `bytes` of memory and ends. The host of a virtual machine may have reclaimed free memory, and returns
+ * it at a tenth of the speed at which existing memory is cleared.
  */
 export function warmMemory(bytes) {
   execFileSync(process.execPath, ['-e', TOUCHING, String(Math.min(bytes, freemem() - GIB))])
 }
 
 /**
- * Has a file of so many bytes come and go, in large pieces. The next writer finds memory in such pieces, which the host
- * of a virtual machine takes back first: without it a copy in small pieces is up to four times as fast as one in large.
+ * Writes a file of `bytes` in large pieces and removes it. The next writer then finds memory in large blocks, which the host
+ * of a virtual machine reclaims first: otherwise a copy in small pieces is up to four times as fast as one in large pieces.
  */
 export function warmCache(path, bytes) {
   const piece = Buffer.alloc(8 << 20, 1)

@@ -1,5 +1,5 @@
-// What divided work costs: node bench/many-machines.mjs [GIGABYTES]. A conversion by `convert`, and in tasks by 1 and by 2 workers, each a
-// process of its own that takes the next task when it has done one. The page cache is warm.
+// The cost of dividing work into tasks: node bench/many-machines.mjs [GIGABYTES]. A conversion by `convert`, and in tasks by 1 and by 2
+// workers, each a separate process that takes the next task when it has finished one. The page cache is warm.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, rmSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 
 const { convert, create, finishJob, open, planJob, runTask } = createRequire(import.meta.url)('ztensor')
 
-/** Medians of so many. */
+/** The number of runs of each median. */
 const ROUNDS = 5
 
 if (process.send !== undefined) {
@@ -27,7 +27,7 @@ async function source(path, gigabytes) {
   await writer.finish()
 }
 
-/** Does all tasks by so many processes. Gives the results. */
+/** Runs all tasks in `count` processes. Returns the results. */
 async function byWorkers(tasks, count) {
   const waiting = [...tasks]
   const results = []
@@ -66,7 +66,7 @@ async function main() {
   )
   console.log('| | convert | plan | 1 worker | 2 workers | finish |\n|---|---|---|---|---|---|')
   const cases = {
-    'safetensors, as it is': ['safetensors', {}],
+    'safetensors, unchanged': ['safetensors', {}],
     'safetensors, bfloat16': ['safetensors', { cast: { float32: 'bfloat16' } }],
     'zTensor 2, with digests': ['zt', {}],
     'zTensor 2, zstd': ['zt', { compression: true }],

@@ -15,7 +15,7 @@ export const peak = (how, work, ...args) =>
 
 export async function* memory({ inputs }) {
   const [many, large] = [inputs.many(), inputs.large()]
-  const [hashed, target] = [await inputs.crc32c(), inputs.path('written')]
+  const [hashed, target] = [await inputs.crc32c(), inputs.path('written.zt')]
   for (const [what, { path }, work, hand, names, ...args] of [
     ['100,000 tensors: open and list', many, 'list', 'list', ['safetensors 0.8']],
     ['2.47 GB: alias all and touch each page', large, 'touch', 'touch', ['safetensors 0.8']],

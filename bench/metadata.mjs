@@ -11,7 +11,7 @@ const TOTAL = 100e9
 const STATE = 'sparse, synced to disk'
 const REACH = { reach: '50 ms', target: 50 }
 
-/** All rows, one after the other as they are measured. */
+/** Yields each row when it is measured. */
 export async function* metadata({ inputs, rounds: most }) {
   const rounds = Math.min(most, 5)
   const [sparse, target] = [inputs.path('sparse.gguf'), inputs.path('metadata.safetensors')]
@@ -27,7 +27,7 @@ export async function* metadata({ inputs, rounds: most }) {
       const set = { 'tokenizer.chat_template': 'x'.repeat(length) }
       methods.add((await editMetadata(sparse, { set, inPlace: true })).method)
     }
-    // Longer by more than what the padding holds.
+    // Longer than the padding allows.
     const { ours: inserted } = await measure(rounds, { ours: () => edit(10_000) })
     yield {
       work: `a longer header in 100 GB of GGUF (${[...methods].join()})`,

@@ -1,4 +1,4 @@
-// The rows of NumPy's files. NumPy writes them, too.
+// The rows of NumPy's files. NumPy also writes them.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -12,9 +12,9 @@ const NUMPY = 'numpy 2.4'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** What libdeflate takes on all cores for an archive's members; nothing where there is no compiler. */
+/** The time of libdeflate on all cores for the members of an archive; undefined without a compiler. */
 function byLibdeflate(path) {
-  const cargo = ['run', '--quiet', '--profile', 'quick', '-p', 'ztensor-import', '--example', 'inflate', '--', path]
+  const cargo = ['run', '--quiet', '--profile', 'bench', '-p', 'ztensor-import', '--example', 'inflate', '--', path]
   try {
     return {
       limit: Number(execFileSync('cargo', cargo, { cwd: root, encoding: 'utf8' })),
@@ -25,7 +25,7 @@ function byLibdeflate(path) {
   }
 }
 
-/** All rows, one after the other as they are measured; none where NumPy is not there to write the files. */
+/** Yields each row when it is measured. No rows without NumPy, which writes the files. */
 export async function* numpy({ inputs, rounds, quick }) {
   for (const [name, arrays, work, write, faster] of [
     ['stored.npz', quick ? 50 : 1000, 'npz of 1,000 stored arrays of 1 MB: open, list, load() all', 'npz_write', 2],

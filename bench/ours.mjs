@@ -39,7 +39,7 @@ export async function load(path, options) {
   return loaded.size
 }
 
-/** Reads each digest; a file that fails has no business in a benchmark. */
+/** Verifies each digest. Throws if one fails. */
 export async function verify(path) {
   const file = await open(path)
   const { ok, checked } = await file.verify()

@@ -1,4 +1,4 @@
-// Prints the bytes that a piece of work takes at its peak beyond what this process keeps when it is idle.
+// Prints the peak memory of an operation beyond that of the idle process, in bytes.
 // Usage: peak.mjs HOW WORK ARGUMENTS…, such as `ours convert SOURCE TARGET OPTIONS`.
 import { readFileSync } from 'node:fs'
 import * as byHand from './by-hand.mjs'

@@ -7,7 +7,7 @@ import time
 
 try:
     import numpy
-except ImportError:  # the clients of stores do without
+except ImportError:  # the clients of stores do not need it
     numpy = None
 
 peer, work, path, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -74,7 +74,7 @@ def ztensor1_write():
 
 
 def ztensor1_write_synced():
-    """The package does not wait for the disk: its file is put there afterwards."""
+    """The package does not sync its file: this does."""
     ztensor1_write()
     sync(path)
 
@@ -166,7 +166,7 @@ def onnx_list():
 
 
 def numpy_arrays():
-    """So many arrays of a MB, of 16 random bits each: they compress to some two thirds."""
+    """Arrays of 1 MB with 16 random bits per element: they compress to about two thirds."""
     random = numpy.random.default_rng(7)
     rounded = lambda: random.standard_normal(250_000, numpy.float32).view(numpy.uint32) & 0xFFFF0000
     return {f"layer.{number}.weight": rounded().view(numpy.float32) for number in range(int(sys.argv[5]))}
@@ -288,7 +288,7 @@ def torch_touch():
 
 
 def in_pieces(length, read):
-    """All bytes, by 16 ranges of 8 MiB at once."""
+    """All bytes, in 16 concurrent ranges of 8 MiB."""
     from concurrent.futures import ThreadPoolExecutor
 
     piece = 8 << 20
@@ -364,7 +364,7 @@ run = works[peer][work]
 
 
 def memory(what):
-    """Bytes of this process, as Linux has them."""
+    """Memory of this process as Linux reports it, in bytes."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith(what))
 

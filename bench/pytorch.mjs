@@ -1,4 +1,4 @@
-// The rows of PyTorch's checkpoints. torch writes them, too.
+// The rows of PyTorch's checkpoints. torch also writes them.
 import { existsSync, statSync } from 'node:fs'
 import { warm } from './inputs.mjs'
 import { machineLimits } from './limits.mjs'
@@ -8,7 +8,7 @@ import { measure } from './timing.mjs'
 
 const TORCH = 'torch 2.4'
 
-/** All rows; none where torch is not there to write the file (`npm run interop -- --heavy` installs it). */
+/** Yields each row. No rows without torch, which writes the file (`npm run interop -- --heavy` installs it). */
 export async function* pytorch({ inputs, rounds, quick }) {
   const path = inputs.path('many.pt')
   const tensors = quick ? 30 : 300
@@ -16,7 +16,7 @@ export async function* pytorch({ inputs, rounds, quick }) {
   warm(path)
   const { touch } = quick ? {} : machineLimits(path, inputs.sample().path)
   const limit = touch === undefined ? undefined : (statSync(path).size / touch) * 1e3
-  for (const [work, run, said, faster, bound] of [
+  for (const [work, run, title, faster, bound] of [
     [
       'list',
       ours.list,
@@ -28,7 +28,7 @@ export async function* pytorch({ inputs, rounds, quick }) {
     const { ours: median } = await measure(rounds, { ours: () => run(path) })
     const theirs = byPeer(TORCH, work, path, rounds)
     yield {
-      work: said,
+      work: title,
       state: 'warm, written by torch',
       ours: median,
       peers: { [TORCH]: theirs },

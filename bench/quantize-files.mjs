@@ -1,6 +1,6 @@
-// `node bench/quantize-files.mjs [--layers N] [TYPE ...]`: a llama in bfloat16 quantized from file to file on all cores, beside llama.cpp's
-// library of node-llama-cpp, in turns. Prints seconds (medians of 3), and our speed as a multiple of theirs. Needs what `npm run interop`
-// needs, and disk for a few copies of the model (95 MB a layer).
+// `node bench/quantize-files.mjs [--layers N] [--write] [TYPE ...]`: a llama in bfloat16 quantized from file to file on all cores, beside
+// llama.cpp's library of node-llama-cpp, in turns. Prints seconds (medians of 3), and our speed as a multiple of theirs. `--write` puts them
+// into bench/RESULTS.md. Needs what `npm run interop` needs, and disk for a few copies of the model (95 MB a layer).
 import { mkdirSync, rmSync, statSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -10,11 +10,14 @@ import { MIXTURES, writeLlama } from '../__test__/helpers/tiny-models.mjs'
 import { environment } from '../interop/peers.mjs'
 import { npmPackage } from '../interop/servers/programs.mjs'
 import { capture, root } from '../scripts/command.mjs'
+import { RESULTS, writeInto } from './report.mjs'
 import { median } from './timing.mjs'
 
 const argv = process.argv.slice(2)
 const at = argv.indexOf('--layers')
 const [, layers] = at < 0 ? [undefined, 8] : argv.splice(at, 2)
+const isWritten = argv.includes('--write')
+if (isWritten) argv.splice(argv.indexOf('--write'), 1)
 const types = argv.length > 0 ? argv : ['q4_k_m', 'q8_0']
 const build = join(root, 'build/interop')
 const folder = join(root, 'build/bench/quantize-files')
@@ -47,7 +50,7 @@ async function own(type) {
 
 const gigabytes = (statSync(source).size / 1e9).toFixed(2)
 console.log(`${cpus()[0]?.model}, ${cpus().length} cores, ${gigabytes} GB of bfloat16\n`)
-console.log('| type | ours, s | llama.cpp, s | ratio |\n|---|---|---|---|')
+const lines = ['| type | ztensor, s | llama.cpp, s | ratio |', '|---|---|---|---|']
 for (const type of types) {
   const times = { own: [], reference: [] }
   for (let round = 0; round < 3; round++) {
@@ -55,6 +58,8 @@ for (const type of types) {
     times.reference.push(await reference(type))
   }
   const [a, b] = [median(times.own), median(times.reference)]
-  console.log(`| ${type} | ${a.toFixed(2)} | ${b.toFixed(2)} | ${(b / a).toFixed(1)} |`)
+  lines.push(`| ${type} | ${a.toFixed(2)} | ${b.toFixed(2)} | ${(b / a).toFixed(1)} |`)
 }
+console.log(lines.join('\n'))
+if (isWritten) writeInto(RESULTS, 'quantize-files', lines.join('\n'))
 rmSync(folder, { recursive: true })

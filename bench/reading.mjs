@@ -1,9 +1,10 @@
-// The rows of reading. A row: the work, how the file came into the page cache, what we and others take in ms, the
-// machine's bound with its name, and what is to be reached.
+// The rows of reading. A row: the work, how the file came into the page cache, our time and those of others in ms, the
+// machine's limit with its name, and the goal.
 import { execFileSync } from 'node:child_process'
 import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import * as zlib from 'node:zlib'
 import { openSync } from 'ztensor'
 import { isInstalled } from '../scripts/command.mjs'
 import * as byHand from './by-hand.mjs'
@@ -14,20 +15,21 @@ import { byPeer } from './peers.mjs'
 import { measure, median } from './timing.mjs'
 
 const WARM = 'warm, written in 8 MiB pieces'
+/** The default of `frameSize`. */
+const FRAME = 2 ** 20
 const child = fileURLToPath(new URL('resident.mjs', import.meta.url))
 
-/** What `node bench/resident.mjs …` prints. */
+/** The output of `node bench/resident.mjs …`. */
 const resident = (...options) => Number(execFileSync(process.execPath, [child, ...options], { encoding: 'utf8' }))
 
-/** Times by peers: those that cannot do it are left out. */
+/** Times by peer, without those that cannot do it. */
 function peers(work, path, rounds, names, options) {
   const times = names.map((name) => [name, byPeer(name, work, path, rounds, options)])
   return Object.fromEntries(times.filter(([, ms]) => ms !== undefined))
 }
 
 /**
- * A row next to what the machine can do meanwhile. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
- * takes.
+ * A row with the machine's limit in the same rounds. Its goal, if it has one, is a `part` of that speed, or `times` as much time.
  */
 async function bounded({ part, times, ...row }, rounds, work, external) {
   const { ours: took, limit, share } = await measure(rounds, { ours: work }, { external })
@@ -37,7 +39,7 @@ async function bounded({ part, times, ...row }, rounds, work, external) {
   return { peers: {}, reach: `${part ?? times} × the limit`, ...row, ours: took, limit, ...aim }
 }
 
-/** All rows, one after the other as they are measured. */
+/** Yields each row when it is measured. */
 export async function* reading({ inputs, rounds, quick }) {
   const native = !quick && isInstalled('cargo')
   // The machine's time for the bytes of an input, measured each time.
@@ -49,6 +51,7 @@ export async function* reading({ inputs, rounds, quick }) {
   yield* aliasing({ inputs, limitOf, rounds })
   yield* loading({ inputs, limitOf, rounds })
   yield* taking({ inputs, limitOf, rounds })
+  yield* compressedRows({ inputs, rounds })
   yield* describing({ inputs, limitOf, rounds })
   yield* checking({ inputs, limitOf, rounds })
   yield* cold({ inputs, rounds: quick ? 1 : 3 })
@@ -103,7 +106,7 @@ async function* growing({ inputs, rounds, quick }) {
     rounds,
     Object.fromEntries(counts.map((count) => [count, listings(inputs, count, quick)])),
   )
-  // Nobody would list so many by hand, but V8 has the same work with their objects.
+  // No program lists that many by hand, but V8 does the same work for their objects.
   const byHands = await measure(
     Math.min(rounds, 3),
     Object.fromEntries(counts.map((count) => [count, listings(inputs, count, quick, byHand.list)])),
@@ -155,7 +158,7 @@ async function* opening({ inputs, rounds }) {
   }
 }
 
-/** Lists files of so many tensors, as often as makes 100,000. */
+/** Lists files of `count` tensors repeatedly, for 100,000 tensors in total. */
 function listings(inputs, count, quick, list = ours.list) {
   const { path } = inputs.many(count)
   const times = quick ? 1 : Math.max(1, 1e5 / count)
@@ -256,7 +259,7 @@ async function collections(rounds, work) {
   return { count: median(counts), pause: median(pauses) }
 }
 
-/** A peer among those that tell what they took, if it is there. */
+/** A peer that reports its own time, if it is installed. */
 function peerOf(name, rounds, ...peer) {
   return byPeer(...peer, 1) === undefined ? {} : { [name]: () => byPeer(...peer, rounds) }
 }
@@ -306,7 +309,7 @@ async function* loading({ inputs, limitOf, rounds }) {
   )
 }
 
-/** Random rows of a table, others each time. */
+/** Random rows of a table, new ones each time. */
 async function* taking({ inputs, limitOf, rounds }) {
   const tall = inputs.tall()
   warm(tall.path)
@@ -354,6 +357,45 @@ async function* taking({ inputs, limitOf, rounds }) {
   }
 }
 
+/** Single rows of one compressed tensor: each costs its frame. */
+async function* compressedRows({ inputs, rounds }) {
+  const input = await inputs.seekable('2')
+  warm(input.path)
+  const file = openSync(input.path)
+  const table = file.tensor('w')
+  const [rows] = table.shape
+  const COUNT = 100
+  const random = () => Array.from({ length: COUNT }, () => Math.floor(Math.random() * rows))
+  // One frame of as many bytes as one of the file decodes to.
+  const frame = new Uint8Array(table.data.buffer, 0, FRAME)
+  const packed = zlib.zstdCompressSync?.(frame)
+  const took = await measure(rounds, {
+    ours: async () => {
+      for (const row of random()) await table.load({ slice: [[row]] })
+    },
+    slice: () => {
+      for (const row of random()) table.slice([[row]])
+    },
+    ...(packed && {
+      zlib: () => {
+        for (let at = 0; at < COUNT; at++) zlib.zstdDecompressSync(packed)
+      },
+    }),
+  })
+  file.close()
+  yield {
+    work: 'one row of a compressed tensor (zTensor 2): load({ slice })',
+    state: WARM,
+    ours: took.ours / COUNT,
+    peers: {
+      'slice()': took.slice / COUNT,
+      ...(packed && { 'zstd of node:zlib, a frame in memory': took.zlib / COUNT }),
+    },
+    reach: '0.5 ms',
+    target: 0.5,
+  }
+}
+
 async function* describing({ inputs, limitOf, rounds }) {
   const large = inputs.large()
   warm(large.path)
@@ -391,7 +433,8 @@ async function* checking({ inputs, limitOf, rounds }) {
   }
   for (const [what, input] of [
     ['64 tensors', await inputs.converted(weights, 'weights-zstd.zt', { version: '1.0', compression: { level: 3 } })],
-    ['one tensor in frames (zTensor 2)', await inputs.seekable()],
+    ['one tensor (zTensor 2)', await inputs.seekable('2')],
+    ['one tensor (zTensor 1.2)', await inputs.seekable('1.2')],
   ]) {
     warm(input.path)
     const row = {

@@ -1,4 +1,4 @@
-// What a Node user writes to read a safetensors file of a server: ranges by fetch, and by the clients of the hub and of S3.
+// Hand-written readers of a remote safetensors file: ranges by fetch, and by the clients of the hub and of S3.
 import { npmPeer } from './peers.mjs'
 
 const PIECE = 8 * 2 ** 20
@@ -11,7 +11,7 @@ export const byFetch = (url) => async (start, end) => {
   return new Uint8Array(await response.arrayBuffer())
 }
 
-/** The same by GetObject of the AWS SDK; undefined where it is not there. */
+/** The same by GetObject of the AWS SDK; undefined if that is not installed. */
 export async function byAwsSdk(endpoint, { region, ...credentials }, Bucket, Key) {
   const sdk = await npmPeer('@aws-sdk/client-s3')
   if (sdk === undefined) return undefined
@@ -53,7 +53,7 @@ export async function loadByHand(range) {
   return Object.keys(tensors).length
 }
 
-/** How the hub's own package lists a file; undefined where it is not there. */
+/** Lists a file with the hub's package; undefined if that is not installed. */
 export async function listByHub(origin, path) {
   const hub = await npmPeer('@huggingface/hub')
   if (hub === undefined) return undefined

@@ -1,4 +1,4 @@
-// Servers of this machine for the rows of files that are elsewhere. Real ones are those that are installed, or that `npm run interop` set up.
+// Servers on this machine for the rows of remote files: those that are installed, or that `npm run interop` set up.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, openAsBlob, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,9 +12,9 @@ import { VERSION } from '../interop/servers/versitygw.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const programs = join(root, 'build/interop')
-const EXAMPLE = ['--quiet', '--profile', 'quick', '-p', 'ztensor-remote', '--example']
+const EXAMPLE = ['--quiet', '--profile', 'bench', '-p', 'ztensor-remote', '--example']
 
-/** What an example of crates/remote prints; undefined where there is no Rust to build it with. */
+/** The output of an example of crates/remote; undefined without Rust. */
 export function byExample(name, args, env = {}) {
   try {
     execFileSync('cargo', ['build', ...EXAMPLE, name], { cwd: root, stdio: 'ignore' })
@@ -25,7 +25,7 @@ export function byExample(name, args, env = {}) {
   return JSON.parse(execFileSync('cargo', run, { cwd: root, encoding: 'utf8', env: { ...process.env, ...env } }))
 }
 
-/** A server of one file that is our own example; undefined where there is no Rust to build it with. */
+/** Starts our example server for one file; undefined without Rust. */
 async function ownServer(path) {
   try {
     execFileSync('cargo', ['build', ...EXAMPLE, 'serve'], { cwd: root, stdio: 'ignore' })
@@ -37,12 +37,12 @@ async function ownServer(path) {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const [url] = await once(createInterface(child.stdout), 'line')
-  return { what: 'a server of ours', origin: url.slice(0, url.lastIndexOf('/')), stop: () => child.stdin.end() }
+  return { what: 'our own server', origin: url.slice(0, url.lastIndexOf('/')), stop: () => child.stdin.end() }
 }
 
 /**
- * HTTP, of the files of a folder: `{ what, origin, asked, stop }`, where `asked` gives the requests since its last call, each with the
- * `bytes` of its answer. Our own server, which knows one file, where there is no nginx, and then without `asked`.
+ * Serves the files of a folder over HTTP: `{ what, origin, asked, stop }`, where `asked` returns the requests since its last call, each
+ * with the `bytes` of its response. Without nginx, this is our own server for one file, without `asked`.
  */
 export async function webServer(files, path) {
   const program = await installedNginx(programs)
@@ -51,7 +51,7 @@ export async function webServer(files, path) {
   mkdirSync(join(folder, 'temporary'))
   const port = await freePort()
   const log = join(folder, 'asked.log')
-  // As the hub's URLs are, for its own package.
+  // URLs like those of the hub, for its package.
   const hub = 'location ~ ^/o/r/resolve/main/(.*)$ { rewrite ^/o/r/resolve/main/(.*)$ /$1 last; }'
   const server = `server { listen 127.0.0.1:${port}; root ${files}; ${hub} }`
   writeFileSync(join(folder, 'nginx.conf'), configuration(folder, [server], `${log} asked`))
@@ -76,7 +76,7 @@ export async function webServer(files, path) {
   }
 }
 
-/** S3, with one object that a file is put to: `{ url, endpoint, keys, stop }`. Undefined where versitygw is not there. */
+/** Serves one object over S3: `{ url, endpoint, keys, stop }`. Undefined without versitygw. */
 export async function storeServer(path) {
   const program = installedGo(programs, 'versitygw', VERSION)
   if (!existsSync(program)) return undefined

@@ -1,5 +1,5 @@
-// The rows of files that are elsewhere: servers of this machine, which take their share of the cores, send them. Peers of npm are those
-// that `npm install --no-save --prefix build/bench @huggingface/hub @aws-sdk/client-s3` has put there.
+// The rows of remote files. Servers on this machine send them, and use the same cores. Peers of npm are those
+// that `npm install --no-save --prefix build/bench @huggingface/hub @aws-sdk/client-s3` installed.
 import { basename, dirname } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { open } from 'ztensor'
@@ -13,14 +13,14 @@ const HUB = '@huggingface/hub'
 const SDK = 'AWS SDK, 16 concurrent GetObject'
 const NATIVE = 'object_store, in Rust'
 
-/** The median of object_store's own times; undefined where there is no Rust, and in a quick run: it takes minutes to compile. */
+/** The median of object_store's own times; undefined without Rust and in a quick run: it takes minutes to compile. */
 function byObjectStore(url, { rounds, quick }, env) {
   if (quick) return undefined
   const times = Array.from({ length: rounds }, () => byExample('by_object_store', [url], env)?.ms)
   return times.includes(undefined) ? undefined : median(times)
 }
 
-/** The contenders that are there. */
+/** The available contenders. */
 const those = (all) => Object.fromEntries(Object.entries(all).filter(([, one]) => one !== undefined))
 
 async function list(url) {
@@ -46,7 +46,7 @@ async function rows(url) {
   return byteLength
 }
 
-/** The same work, with the 99th percentile of the event loop's delay meanwhile, in ms, added to a list. */
+/** Runs the work, and adds the 99th percentile of the event loop's delay meanwhile, in ms, to a list. */
 const delayed = (work, delays) => async () => {
   const delay = monitorEventLoopDelay({ resolution: 1 })
   delay.enable()
@@ -114,7 +114,7 @@ async function* some({ server, url, rounds, state }) {
   }
 }
 
-/** All of it, and how long the event loop waits meanwhile. */
+/** Loads all of it, and measures the delay of the event loop meanwhile. */
 async function* loading({ url, rounds, state, quick }) {
   const delays = { ours: [], hand: [] }
   const { ours, hand } = await measure(rounds, {
@@ -186,7 +186,7 @@ async function* fromStore({ path, rounds, quick }) {
   }
 }
 
-/** All rows, one after the other as they are measured; those by HTTP where there is nginx or Rust for a server, by S3 where there is versitygw. */
+/** Yields each row when it is measured. HTTP needs nginx or Rust for a server, S3 needs versitygw. */
 export async function* remote({ inputs, rounds: most, quick }) {
   const [{ path }, { path: tall }] = [inputs.large(), inputs.tall()]
   for (const file of [path, tall]) warm(file)

@@ -1,5 +1,9 @@
 // Formats rows as a table for a terminal or a Markdown page.
 import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** The page with all figures. */
+export const RESULTS = fileURLToPath(new URL('RESULTS.md', import.meta.url))
 
 /** Formats a number with three digits. */
 function figure(value) {
@@ -67,7 +71,8 @@ export function table(rows) {
   return lines.map((line) => line.map(pad).join('  ').trimEnd()).join('\n')
 }
 
-function markdown(rows, heading) {
+/** Rows as a Markdown table with a heading, and notes on the state of the files. */
+export function markdown(rows, heading) {
   const line = (cells) => `| ${cells.join(' | ')} |`
   const states = [...new Set(rows.map(({ state }) => state))]
   const numbered = rows.map((row) => [`${cells(row)[0]} (${states.indexOf(row.state) + 1})`, ...cells(row).slice(1)])
@@ -76,12 +81,16 @@ function markdown(rows, heading) {
   return [heading, '', line(HEADINGS), line(rule), ...numbered.map(line), '', notes].join('\n')
 }
 
-/** Replaces the figures of a group between its markers in a page. */
-export function writeInto(path, group, rows, heading) {
+/** Replaces the figures of a group between its marks in a page. A group without marks gets a section at the end. */
+export function writeInto(path, group, figures) {
   const page = readFileSync(path, 'utf8')
   const [begin, end] = [`<!-- figures of ${group} -->`, `<!-- end of ${group} -->`]
   const [start, stop] = [page.indexOf(begin), page.indexOf(end)]
-  if (start < 0 || stop < start) throw new Error(`${path} must contain the markers ${begin} … ${end}`)
-  const text = `${begin}\n\n${markdown(rows, heading)}\n\n`
+  const text = `${begin}\n\n${figures}\n\n`
+  if (start < 0 && stop < 0) {
+    const title = group.replace(/^./, (letter) => letter.toUpperCase())
+    return writeFileSync(path, `${page}\n## ${title}\n\n${text}${end}\n`)
+  }
+  if (start < 0 || stop < start) throw new Error(`${path} must contain the marks ${begin} … ${end}`)
   writeFileSync(path, page.slice(0, start) + text + page.slice(stop))
 }

@@ -5,13 +5,15 @@
 //                  metadata, by commas
 //   --runs N       repeats everything N times: the table has the worst run of each row, with the spread of all by its goal, and of the limit or peer
 //   --cores LIST   runs on these cores alone, such as 0-1: everything, where the system has taskset
-//   --write PAGE   puts the tables of these groups between their marks in a page, such as docs/performance.md
+//   --counts       only counts instructions, and fails if a path takes 3 % more or less than bench/counts.json says (counts.mjs)
+//   --write        puts the tables of these groups between their marks in bench/RESULTS.md
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { arrow } from './arrow.mjs'
+import { counts } from './counts.mjs'
 import { first } from './first.mjs'
 import { flax } from './flax.mjs'
 import { ggufRows } from './gguf.mjs'
@@ -26,13 +28,14 @@ import { missing } from './peers.mjs'
 import { pytorch } from './pytorch.mjs'
 import { reading } from './reading.mjs'
 import { remote } from './remote.mjs'
-import { table, worst, writeInto } from './report.mjs'
+import { markdown, RESULTS, table, worst, writeInto } from './report.mjs'
 import { server } from './server.mjs'
 import { tensorflow } from './tensorflow.mjs'
 import { writing } from './writing.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const argv = process.argv.slice(2)
+if (argv.includes('--counts')) process.exit((await counts({ record: argv.includes('--write') })) ? 0 : 1)
 if (globalThis.gc === undefined) {
   // Each contender begins without the garbage of the one before it.
   const at = argv.indexOf('--cores')
@@ -43,7 +46,7 @@ if (globalThis.gc === undefined) {
 }
 
 const quick = argv.includes('--quick')
-const page = argv.includes('--write') ? argv[argv.indexOf('--write') + 1] : undefined
+const isWritten = argv.includes('--write')
 const rounds = quick ? 3 : 7
 const GROUPS = {
   first,
@@ -87,7 +90,7 @@ for (const group of only) {
   results[group] = { date, runs, rows }
   const how = `Medians of up to ${rounds} interleaved rounds, in ms${several}. ${date}, ${machine}.${size} ${unrest}`
   console.log(`\n${group}: ${how}\n\n${table(rows)}`)
-  if (page !== undefined) writeInto(join(root, page), group, rows, how)
+  if (isWritten) writeInto(RESULTS, group, markdown(rows, how))
 }
 const absent = missing()
 if (absent.length > 0)

@@ -1,5 +1,5 @@
-// A worker of bench/server.mjs: keeps the files open and reads tensors at a given rate. With `own`, it makes the same arrays over its own
-// memory, without the package.
+// A worker of bench/server.mjs: keeps the files open and reads tensors at a given rate. With `own`, it creates the same arrays over its
+// own memory, without the package.
 import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { parentPort, workerData } from 'node:worker_threads'
 import { openSync } from 'ztensor'

@@ -1,6 +1,6 @@
 // The row of a server: 1,000 files open in each of four workers, which together alias and read 10,000 random tensors a second, at a
-// steady pace. Memory and collections are looked at when all is warm, and V8 is done with the collections by which it gives memory back that
-// a program took as it began: the last come 25 s after that.
+// steady pace. Memory and collections are measured after the warm-up: V8 releases the memory of the program's start in collections that
+// end some 25 s later.
 import { once } from 'node:events'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -7,7 +7,7 @@ import { measure } from './timing.mjs'
 
 const TENSORFLOW = 'tensorflow 2.21'
 
-/** None where TensorFlow is not there to write the file. */
+/** No row without TensorFlow, which writes the file. */
 export async function* tensorflow({ inputs, rounds, quick }) {
   const path = inputs.path('checkpoint.index')
   const megabytes = quick ? 50 : 1000

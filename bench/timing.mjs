@@ -15,22 +15,22 @@ export const median = (times) => times.toSorted((a, b) => a - b)[times.length >>
  */
 export async function inTurns(rounds, contenders, { before, warm = true } = {}) {
   const names = Object.keys(contenders)
-  const said = Object.fromEntries(names.map((name) => [name, []]))
+  const times = Object.fromEntries(names.map((name) => [name, []]))
   for (let round = warm ? 0 : 1; round <= rounds; round++) {
     const first = round % names.length
     for (const name of [...names.slice(first), ...names.slice(0, first)]) {
       await before?.()
       const one = await contenders[name]()
-      if (round > 0) said[name].push(one)
+      if (round > 0) times[name].push(one)
     }
   }
-  return said
+  return times
 }
 
 /** The medians of contenders that return a number. */
 export async function medians(rounds, contenders, options) {
-  const said = await inTurns(rounds, contenders, options)
-  return Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
+  const times = await inTurns(rounds, contenders, options)
+  return Object.fromEntries(Object.entries(times).map(([name, all]) => [name, median(all)]))
 }
 
 /**
@@ -64,14 +64,14 @@ export async function measure(rounds, contenders, { before, warm = true, externa
   const mine = Object.fromEntries(Object.entries(contenders).map(([name, work]) => [name, timed(work)]))
   const ask = () => Object.entries(external).map(([name, ask]) => [name, ask()])
   const asked = ask()
-  const said = await inTurns(rounds, mine, { before, warm })
+  const times = await inTurns(rounds, mine, { before, warm })
   for (const [at, [name, ms]] of ask().entries()) {
     const mean = (asked[at][1] + ms) / 2
     // A contender without two results is not available.
-    if (!Number.isNaN(mean)) said[name] = new Array(rounds).fill(mean)
+    if (!Number.isNaN(mean)) times[name] = new Array(rounds).fill(mean)
   }
-  const share = (goal, ours = 'ours') => median(said[ours].map((ms, round) => ms / goal((name) => said[name][round])))
-  const medians = Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
+  const share = (goal, ours = 'ours') => median(times[ours].map((ms, round) => ms / goal((name) => times[name][round])))
+  const medians = Object.fromEntries(Object.entries(times).map(([name, all]) => [name, median(all)]))
   // Not enumerable, so that it is not among the times.
   return Object.defineProperty(medians, 'share', { value: share })
 }

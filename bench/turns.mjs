@@ -1,5 +1,5 @@
-// `node --max-old-space-size=8000 bench/turns.mjs`: how long work on a million tensors keeps the event loop from its turns, and how long
-// calls take that block it. Prints a line a call: the time in all and the longest turn meanwhile, in ms.
+// `node --max-old-space-size=8000 bench/turns.mjs`: how long work on a million tensors blocks the event loop, and how long blocking
+// calls take. Prints a line per call: the total time and the longest block meanwhile, in ms.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { convert, open } from 'ztensor'
@@ -55,7 +55,7 @@ await turns('convert', () => convert(path, target, { overwrite: true, source: op
 rmSync(target)
 console.log(`of that, a Map of so many names growing: ${mapTime.toFixed(0)}`)
 
-/** What a Map of as many names takes to grow, when it does: the runtime's own longest turn of `load`. */
+/** The time of growing a Map of as many names: the longest block of `load` by the runtime itself. */
 function growth(names) {
   const map = new Map()
   let longest = 0

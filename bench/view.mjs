@@ -1,4 +1,4 @@
-// `node bench/view.mjs`: how long a report of 100,000 tensors takes to make, and in a browser to show. Needs a chromium.
+// `node bench/view.mjs`: how long it takes to make a report of 100,000 tensors, and to show it in a browser. Needs a chromium.
 //   --quick   5,000 tensors, one round
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -67,7 +67,7 @@ for (const view of ['overview', 'bytes', 'layout', 'values']) {
 const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
 await page.goto(`${pathToFileURL(html)}#values`)
 await page.waitForSelector('.grid tbody tr')
-/** Milliseconds until what an action changes is painted. */
+/** Milliseconds until the change by an action is painted. */
 const act = (script, argument) =>
   page.evaluate(
     async ([source, argument]) => {

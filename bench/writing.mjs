@@ -1,5 +1,5 @@
-// The rows of writing, in the form of those of reading. What is written is on the disk when the time ends. The Python
-// packages do not wait for that: they are timed as they are, and with an fsync of their file behind it.
+// The rows of writing, in the form of those of reading. The time ends when the data is synced to disk. The Python packages do
+// not sync: they are timed without and with an fsync after them.
 import { execFileSync } from 'node:child_process'
 import {
   closeSync,
@@ -24,10 +24,10 @@ import { measure, median } from './timing.mjs'
 const WARM = 'warm source, target synced to disk'
 const manifest = fileURLToPath(new URL('../Cargo.toml', import.meta.url))
 
-/** All rows, one after the other as they are measured. */
+/** Yields each row when it is measured. */
 export async function* writing({ inputs, rounds: most, quick }) {
   const rounds = quick ? 1 : Math.min(most, 5)
-  const target = inputs.path('written')
+  const target = inputs.path('written.zt')
   try {
     yield* converting({ inputs, rounds, target })
     yield* others({ inputs, rounds, target })
@@ -79,7 +79,7 @@ async function* converting({ inputs, rounds, target }) {
   }
 }
 
-/** Frees space for a file, also in memory, and puts its source there. */
+/** Frees disk and memory for a file, and brings its source into the page cache. */
 function clear(target, source) {
   rmSync(target, { force: true })
   warmCache(target, source.bytes)
@@ -147,7 +147,7 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const compress = () => convert(weights.path, target, options).then(() => undefined)
   await compress()
   const before = () => clear(target, weights)
-  // What the disk takes for the same bytes alone.
+  // The time of the disk alone for the same bytes.
   const bytes = readFileSync(target)
   const put = () => {
     const fd = openFile(target, 'w')
@@ -156,7 +156,7 @@ async function* compressing({ inputs, rounds, target, quick }) {
     closeSync(fd)
   }
   const { ours: mine, put: disk } = await measure(rounds, { ours: compress, put }, { before, warm: false })
-  // A loop over libzstd: it has to be compiled, which a quick look does without.
+  // A loop over libzstd: it must be compiled, so a quick run leaves it out.
   const single = quick ? undefined : byLibrary(rounds, before, weights.path, target)
   const inMemory = quick ? undefined : byLibrary(rounds, before, weights.path)
   const cores = (await import('node:os')).availableParallelism()
@@ -165,11 +165,11 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const limit = { limit: disk, limitIs: 'write + fsync of the output' }
   const peers =
     single === undefined ? {} : { 'libzstd, 1 thread, fsync': single, 'libzstd, 1 thread, in memory': inMemory }
-  // Up to level 4 the package lets zstd look back 512 KiB; the library by itself looks back 2 MiB at level 3.
+  // Up to level 4 the package lets zstd look back 512 KiB; the library alone looks back 2 MiB at level 3.
   yield { work: '512 MiB of weights to zTensor 1.0, zstd level 3', state: WARM, ours: mine, peers, ...limit, ...goal }
 }
 
-/** The median of so many runs, in ms; nothing where there is no compiler. */
+/** The median of `rounds` runs, in ms; undefined without a compiler. */
 function byLibrary(rounds, before, ...paths) {
   const build = [
     'run',
@@ -207,7 +207,7 @@ function* keeping({ inputs, target }) {
   }
 }
 
-/** Sparse tensors into zTensor 2: rows that have to be sorted, cells that have to be compared. */
+/** Sparse tensors into zTensor 2: rows to sort, cells to compare. */
 async function* sorting({ inputs, target }) {
   for (const [work, { path }] of [
     ['192 MB of CSR, half of its rows unsorted, to zTensor 2', await inputs.rows()],

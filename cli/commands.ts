@@ -19,8 +19,8 @@ function targetFormat(): Option {
 }
 
 function targetVersion(): Option {
-  const usual = writingOf('zt')?.version
-  return new Option('--version <version>', `the zTensor version to write (default: ${usual})`).choices(
+  const version = writingOf('zt')?.version
+  return new Option('--version <version>', `the zTensor version to write (default: ${version})`).choices(
     WRITABLE_VERSIONS,
   )
 }
@@ -28,6 +28,17 @@ function targetVersion(): Option {
 function targetDigest(): Option {
   const digests = [...DIGESTS, 'none']
   return new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices(digests)
+}
+
+/** `--no-checkpoint` of the commands that write GGUF. */
+function withoutCheckpoint(): Option {
+  return new Option('--no-checkpoint', 'GGUF: copy the tensors under their own names, also if they are no model')
+}
+
+/** `--dry-run` of the commands that convert. */
+function dryRun(): Option {
+  const text = 'write nothing: print the tensors that would be written, and their sizes'
+  return new Option('--dry-run', text).conflicts('plan')
 }
 
 /** The options of every command that writes new files. */
@@ -305,16 +316,18 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .option('--metadata <key=value...>', 'set attributes of the new file; a value that is JSON has its type')
         .option('--no-attributes', 'write no attributes of the source')
         .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
+        .addOption(withoutCheckpoint())
         .option(
           '--max-shard-size <size>',
           'version 2, safetensors and GGUF: write shards of at most this size, such as 5GB',
         )
+        .addOption(dryRun())
         .option('--plan', 'only print the job as JSON, for `ztensor task` on many machines'),
     )
       .addHelpText(
         'after',
         examples(
-          ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
+          ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and for ztensor'],
           ['ztensor convert model.zt model.safetensors', 'for all other programs'],
           ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
           ['ztensor convert a.zt b.npz --compress', 'for NumPy, like savez_compressed'],
@@ -369,6 +382,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
         .addOption(targetFormat())
         .addOption(targetVersion())
+        .addOption(withoutCheckpoint())
         .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
         .addOption(targetDigest())
         .option('--compress [level]', 'compress data if that saves space: with zstd in zTensor, deflate in npz'),
@@ -388,25 +402,29 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .description('quantize a model as llama-quantize does: the result is the same, byte for byte')
         .argument('<source>', 'the tensor file')
         .argument('<target>', 'the new file: .gguf, or .zt')
-        .requiredOption(
+        .argument('[type]', 'a mixture, as llama-quantize has it; the same as --type')
+        .option(
           '--type <type...>',
           "a mixture (q4_k_m, q8_0, …), or block types by names: '*.ffn_down.*=q6_k' '*=q5_k'; the first match wins",
         )
         .option('--imatrix <file>', 'the importance matrix, by llama-imatrix')
         .option('--requantize', 'also quantize tensors that are quantized already')
         .option('--metadata <key=value...>', 'set keys of the metadata; a value that is JSON has its type')
-        .option('--max-shard-size <size>', 'write files of at most this size, such as 5GB'),
+        .addOption(withoutCheckpoint())
+        .option('--max-shard-size <size>', 'write files of at most this size, such as 5GB')
+        .addOption(dryRun()),
     )
       .addHelpText(
         'after',
         examples(
-          ['ztensor quantize f16.gguf q4_k_m.gguf --type q4_k_m', 'a mixture'],
+          ['ztensor quantize f16.gguf q4_k_m.gguf q4_k_m', 'a mixture'],
+          ['ztensor quantize f16.gguf q4_k_m.gguf q4_k_m --dry-run', 'the type and the size of each tensor'],
           ["ztensor quantize f16.gguf q5.gguf --type '*.ffn_down.*=q6_k' '*=q5_k'", 'types by names'],
           ['ztensor quantize f16.gguf iq4.gguf --type iq4_xs --imatrix imatrix.gguf', 'with an importance matrix'],
         ),
       )
-      .action(async (source, target, { type, ...options }) =>
-        (await import('./convert.js')).convert(source, target, { ...options, canonical: true, quantize: type }),
+      .action(async (source, target, type, options) =>
+        (await import('./convert.js')).quantize(source, target, type, options),
       ),
 
   split: (command) =>
@@ -415,6 +433,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .description('write the tensors of a file to shards: safetensors or GGUF, or zTensor 2 for a .zt')
         .argument('<source>', 'the tensor file')
         .argument('<target>', 'the name of the model, such as out/model.safetensors or out/model.zt')
+        .addOption(withoutCheckpoint())
         .requiredOption('--max-shard-size <size>', 'the maximum size of a file, such as 2GB or 512MiB'),
     )
       .addHelpText(

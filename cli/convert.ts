@@ -1,9 +1,10 @@
-// `ztensor convert`, `ztensor merge` and `ztensor split`.
-import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
-import { dirname } from 'node:path'
+// `ztensor convert`, `ztensor merge`, `ztensor quantize` and `ztensor split`.
+import { readdirSync, rmdirSync } from 'node:fs'
+import { dirname, extname } from 'node:path'
 import {
   type CastRule,
   type ConvertOptions,
+  type ConvertPlan,
   type ConvertResult,
   convert as convertFile,
   type DTypeGroup,
@@ -16,20 +17,23 @@ import {
 import { dtypeCalled } from '../lib/values/dtype-names.js'
 import { namesMatching } from '../lib/values/filter.js'
 import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
-import { list } from '../lib/values/formats.js'
-import { summary } from '../lib/values/summary.js'
+import { hasTextAttributes, isSharded, list } from '../lib/values/formats.js'
+import { saysLeftOut, summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
 import { errorCode, errorMessage, exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
-import { pairsOf } from './pairs.js'
+import { showShape } from './listing.js'
+import { makeFolders } from './output-file.js'
+import { checkUnique, pairsOf } from './pairs.js'
 import { followProgress, type ProgressOptions } from './progress.js'
-import { parseBytes, showCounted } from './quantity.js'
+import { parseBytes, showBytes, showCounted } from './quantity.js'
 import { settings } from './settings.js'
 import { isRemote, openOptions, remoteOf, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
-import { printable } from './text.js'
+import { lineWidth, table } from './table.js'
+import { printable, showName } from './text.js'
 import { printWarnings } from './warnings.js'
 
 export interface ConvertCommandOptions extends RemoteCommandOptions, ProgressOptions {
@@ -58,8 +62,11 @@ export interface ConvertCommandOptions extends RemoteCommandOptions, ProgressOpt
   quantize?: string[]
   imatrix?: string
   requantize?: boolean
+  /** False with `--no-checkpoint`. */
+  checkpoint?: boolean
   metadata?: string[]
   json?: boolean
+  dryRun?: boolean
   plan?: boolean
 }
 
@@ -86,6 +93,7 @@ export function renaming(pairs: readonly string[]): NonNullable<ConvertOptions['
     if (newStars !== 0 && newStars !== stars)
       throw new UsageError(`--rename ${from}=${to}: the new name has ${newStars} *, but the old one ${stars}`)
   }
+  checkUnique('--rename', 'pattern', given)
   return Object.fromEntries(given)
 }
 
@@ -124,7 +132,7 @@ function dequantized(given: true | string): (typeof DEQUANTIZED)[number] {
 
 /** Whether the attributes of the target are text. */
 const isText = ({ format }: ConvertCommandOptions, target: string): boolean =>
-  format === 'safetensors' || (format === undefined && target.endsWith('.safetensors'))
+  hasTextAttributes(format ?? FORMATS.find(({ endings }) => endings.includes(extname(target).slice(1)))?.name ?? '')
 
 /** The mixture or the rules of `--quantize`. */
 function quantization(given: readonly string[]): NonNullable<ConvertOptions['quantize']> {
@@ -134,6 +142,7 @@ function quantization(given: readonly string[]): NonNullable<ConvertOptions['qua
     return first.toLowerCase()
   }
   const rules = pairsOf('--quantize', "a mixture, or PATTERN=TYPE such as '*.ffn_down.*=q6_k'", given)
+  checkUnique('--quantize', 'pattern', rules)
   return Object.fromEntries(rules.map(([pattern, type]) => [pattern, type.toLowerCase()]))
 }
 
@@ -155,6 +164,8 @@ export function convertOptions(options: ConvertCommandOptions, target: string): 
     ...(options.quantize === undefined ? {} : { quantize: quantization(options.quantize) }),
     ...(options.imatrix === undefined ? {} : { imatrix: options.imatrix }),
     ...(options.requantize ? { requantize: true } : {}),
+    ...(options.dryRun ? { dryRun: true } : {}),
+    ...(options.checkpoint === false ? { checkpoint: false } : {}),
     ...(options.metadata === undefined
       ? {}
       : { metadata: settings('--metadata', options.metadata, () => isText(options, target)) }),
@@ -196,27 +207,6 @@ function outputs(target: string) {
   return { to: dataOutput(), name: 'standard output', words: process.stderr }
 }
 
-/** The file to open: the index of sharded safetensors. */
-async function written(target: string, sharded: boolean): Promise<string> {
-  if (!sharded) return target
-  const isThere = async (path: string): Promise<boolean> => (isRemote(path) ? opens(path) : existsSync(path))
-  const index = `${target}.index.json`
-  if (await isThere(index)) return `${index} and its shards`
-  // The first shard of GGUF has the metadata of all.
-  if (!target.endsWith('.gguf') || (await isThere(target))) return target
-  return `${target.slice(0, -'.gguf'.length)}-00001-of-….gguf and its shards`
-}
-
-async function opens(url: string): Promise<boolean> {
-  return open(url).then(
-    (file) => {
-      file.close()
-      return true
-    },
-    () => false,
-  )
-}
-
 /** The Python releases that read zTensor 1.0, the default version. */
 const PYTHON_1_0 = 'ztensor for Python 1.0.0 and 1.0.1'
 
@@ -237,14 +227,37 @@ export function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult[
     yield `${painter()('yellow', 'not in the importance matrix')}: ${showCounted(unweighted.length, 'tensor')}, first: ${printable(first)}`
 }
 
-function* lines(name: string, result: ConvertResult): Generator<string> {
+/** What `--dry-run` prints: the tensors, then what the file would be. */
+function* planLines(name: string, plan: ConvertPlan, result: ConvertResult): Generator<string> {
   const paint = painter()
-  yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
+  const heads = [{ title: 'NAME' }, { title: 'DTYPE' }, { title: 'SHAPE' }, { title: 'SIZE', align: 'right' as const }]
+  const rows = plan.tensors.map(({ name, storageType, shape, byteLength }) => [
+    showName(name),
+    printable(storageType),
+    showShape(shape),
+    showBytes(byteLength),
+  ])
+  if (rows.length > 0) yield* table(heads, rows, (text) => paint('bold', text), lineWidth())
+  const files = plan.files > 1 ? ` in ${plan.files} files` : ''
+  yield `would write ${printable(name)}: ${showCounted(result.tensors, 'tensor')}, ${showBytes(plan.byteLength)}${files}`
+  if (plan.unchecked > 0)
+    yield paint('yellow', `${showCounted(plan.unchecked, 'tensor')} may be rejected, depending on their values`)
+  yield* resultLines(result)
+}
+
+function* lines(name: string, result: ConvertResult): Generator<string> {
+  yield `${painter()('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
+  yield* resultLines(result)
+}
+
+/** The readers of a file, what was quantized, and what was left out. */
+function* resultLines(result: ConvertResult): Generator<string> {
+  const paint = painter()
   yield `read by: ${result.readers.join(', ')}`
-  if (result.readers.length === 1) {
+  if (result.readers.includes('ztensor') && result.readers.length === 1) {
     yield paint(
       'dim',
-      '  Python 1.0.0 and 1.0.1 cannot read the file, because it has attributes that are not strings; --version 1.2 or 2 has other readers.',
+      '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or attributes that are not strings, which --version 1.2 and 2 write for Python.',
     )
   }
   if (result.readers.includes(PYTHON_1_0)) {
@@ -254,7 +267,10 @@ function* lines(name: string, result: ConvertResult): Generator<string> {
     )
   }
   yield* quantizedLines(result.quantized)
-  for (const clause of summary(result.skipped)) yield `${paint('yellow', 'left out')}: ${printable(clause)}`
+  for (const clause of summary(result.skipped)) {
+    const text = printable(clause)
+    yield saysLeftOut(clause) ? paint('yellow', text) : `${paint('yellow', 'left out')}: ${text}`
+  }
 }
 
 /** Converts `source` to `target`; `-` is standard output. Ctrl-C leaves no partial file. */
@@ -275,7 +291,7 @@ export async function convert(
     await checkFilter(from, options, stop.signal)
     const result = await convertFile(from, to, { ...given, ...listen, signal: stop.signal })
     progress.stop()
-    const { tensors, skipped, warnings, readers } = result
+    const { tensors, skipped, warnings, readers, plan } = result
     printWarnings(warnings)
     const left = skipped.map((error) => ({
       code: errorCode(error),
@@ -285,17 +301,39 @@ export async function convert(
     // Tensors that are missing in the target are a failure for scripts, unless --skip names them.
     const isWhole = result.skippedTensors === 0 || Array.isArray(given.skip)
     if (to !== target || !isWhole) process.exitCode = isWhole ? 0 : exitCodes.different
+    const { quantized, path = target } = result
+    const entry = path === target ? {} : { path }
     if (options.json)
       words.write(
-        jsonLine({ event: 'done', target, tensors, quantized: result.quantized, skipped: left, warnings, readers }),
+        jsonLine(
+          plan === undefined
+            ? { event: 'done', target, ...entry, tensors, quantized, skipped: left, warnings, readers }
+            : { event: 'plan', target, ...plan, quantized, skipped: left, warnings, readers },
+        ),
       )
+    else if (plan !== undefined) await printLines(planLines(target, plan, result))
     else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
-    else await printLines(lines(await written(target, options.maxShardSize !== undefined), result))
+    else await printLines(lines(path === target ? target : `${path} and its shards`, result))
   } catch (error) {
     progress.stop()
     if (!stop.signal.aborted) throw error
     process.exitCode = exitCodes.interrupted
   }
+}
+
+/** Quantizes `source` to the mixture `mixture`, or by `--type`. */
+export async function quantize(
+  source: string,
+  target: string,
+  mixture: string | undefined,
+  { type, ...options }: Omit<ConvertCommandOptions, 'canonical' | 'quantize'> & { type?: string[] },
+): Promise<void> {
+  if (mixture !== undefined && type !== undefined)
+    throw new UsageError(`there are two types, ${printable(mixture)} and --type ${printable(type.join(' '))}: name one`)
+  const types = mixture === undefined ? type : [mixture]
+  if (types === undefined)
+    throw new UsageError(`no type to quantize to: ztensor quantize ${printable(source)} ${printable(target)} q4_k_m`)
+  await convert(source, target, { ...options, canonical: true, quantize: types })
 }
 
 export interface SplitCommandOptions extends RemoteCommandOptions, ProgressOptions {
@@ -309,7 +347,7 @@ export interface SplitCommandOptions extends RemoteCommandOptions, ProgressOptio
 /** Converts `source` to shards: zTensor 2 if the target's name ends in `.zt`. */
 export async function split(source: string, target: string, options: SplitCommandOptions): Promise<void> {
   const sharded = FORMATS.flatMap(({ endings, writes }) => {
-    const writing = writes.find(({ shards }) => shards)
+    const writing = writes.find(isSharded)
     return writing === undefined ? [] : endings.map((ending) => ({ ending: `.${ending}`, writing }))
   })
   const writing = sharded.find(({ ending }) => target.endsWith(ending))?.writing
@@ -324,7 +362,7 @@ export async function split(source: string, target: string, options: SplitComman
   const how = version === undefined ? {} : { version }
   const folder = dirname(target)
   // Object stores have no folders.
-  const made = isRemote(target) ? undefined : mkdirSync(folder, { recursive: true })
+  const made = isRemote(target) ? undefined : makeFolders(folder)
   try {
     await convert(source, target, { ...options, ...how, canonical: !writing.canonical })
   } finally {

@@ -1,9 +1,10 @@
 // `ztensor demo`: writes small example files, those that the guides use.
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { convert, create, saveFile } from '../index.js'
 import { painter } from './color.js'
+import { makeFolders, openRegular, writeFile } from './output-file.js'
 import { showBytes } from './quantity.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
@@ -133,28 +134,9 @@ async function exampleFiles(): Promise<Map<string, Buffer>> {
 type State = 'missing' | 'same' | 'other'
 
 async function stateOf(path: string, bytes: Buffer): Promise<State> {
-  try {
-    return (await readFile(path)).equals(bytes) ? 'same' : 'other'
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return 'missing'
-    if (code === 'EISDIR') return 'other'
-    throw error
-  }
-}
-
-/** Writes a new file, or replaces one atomically. */
-async function write(path: string, bytes: Buffer, overwrite: boolean): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
-  if (!overwrite) return writeFile(path, bytes, { flag: 'wx' })
-  const part = `${path}.${process.pid}.part`
-  try {
-    await writeFile(part, bytes)
-    await rename(part, path)
-  } catch (error) {
-    await rm(part, { force: true })
-    throw error
-  }
+  await using file = await openRegular(path)
+  if (file === undefined) return 'missing'
+  return (await file.readFile()).equals(bytes) ? 'same' : 'other'
 }
 
 /** Writes the example files into `folder`, unless they would replace other files. Files with the same content stay as they are. */
@@ -173,7 +155,10 @@ export async function demo(folder: string, { overwrite = false }: { overwrite?: 
     for (const [name, bytes] of files) {
       const path = join(folder, name)
       const state = states.get(name)
-      if (state !== 'same') await write(path, bytes, state === 'other')
+      if (state !== 'same') {
+        makeFolders(dirname(path))
+        await writeFile(path, bytes, state === 'other')
+      }
       const done = state === 'same' ? 'unchanged' : 'wrote'
       lines.push(`${paint('green', done.padEnd(9))}  ${printable(path)} (${showBytes(bytes.length)})`)
     }

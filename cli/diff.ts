@@ -5,6 +5,7 @@ import { exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
+import { naturalOrder } from './natural.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showCount, showCounted, showMeasured } from './quantity.js'
 import { openOptions, sourceOf } from './source.js'
@@ -80,12 +81,16 @@ function* changeLines(changed: TensorChange, shape: readonly number[]): Generato
   yield* changed.attributes.map(showAttributeChange)
 }
 
+/** In the order of `ztensor ls`. */
+const inOrder = <T extends { readonly name: string }>(tensors: readonly T[]): T[] =>
+  [...tensors].sort((a, b) => naturalOrder(a.name, b.name))
+
 function* lines(a: TensorFile, diff: FileDiff, paint: Paint): Generator<string> {
   const described = ({ name, dtype, shape }: FileDiff['added'][number]) =>
     `${showName(name)}  ${showDtype(dtype)} ${showShape(shape)}`
-  for (const tensor of diff.removed) yield `${paint('red', 'removed')}  ${described(tensor)}`
-  for (const tensor of diff.added) yield `${paint('green', 'added')}    ${described(tensor)}`
-  for (const changed of diff.changed) {
+  for (const tensor of inOrder(diff.removed)) yield `${paint('red', 'removed')}  ${described(tensor)}`
+  for (const tensor of inOrder(diff.added)) yield `${paint('green', 'added')}    ${described(tensor)}`
+  for (const changed of inOrder(diff.changed)) {
     yield `${paint('yellow', 'changed')}  ${showName(changed.name)}`
     for (const line of changeLines(changed, a.tensor(changed.name).shape)) yield `  ${line}`
   }

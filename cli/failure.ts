@@ -1,4 +1,6 @@
 // Prints errors: one line `ztensor: <message> (CODE)`, followed by hints, never a stack trace.
+
+import type { OptionHint, ZTensorError } from '../index.js'
 import { FORMATS } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
 import { painter } from './color.js'
@@ -43,84 +45,86 @@ export function errorCode(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
-/** The message of `error` on one line, safe for a terminal. */
+/** The message of `error` on one line, with the flags of the command, safe for a terminal. */
 export function errorMessage(error: unknown): string {
-  return printable((error instanceof Error ? error.message : String(error)).trim())
+  return printable(withFlags(error))
 }
 
-/** The command-line flags of the library's options. */
+/** The flag for each option of the library that an error may name. Advice about other options is left out. */
 const FLAGS: Readonly<Record<string, string>> = {
-  overwrite: '--overwrite',
-  skip: '--skip',
-  dequantize: '--dequantize',
-  imatrix: '--imatrix',
-  quantize: '--quantize',
-  requantize: '--requantize',
+  canonical: '--no-canonical',
   cast: '--cast',
-  rename: '--rename',
+  checkpoint: '--no-checkpoint',
+  compression: '--compress',
+  'compression.level': 'the level of --compress',
+  dequantize: '--dequantize',
   digest: '--digest',
-  version: '--version',
-  maxShardBytes: '--max-shard-size',
-  format: '--format',
-  maxDecodedBytes: '--max-decoded-bytes',
-  followLinks: '--follow-links',
+  drop: '--drop',
   dtype: '--dtype',
+  filter: '--filter',
+  followLinks: '--follow-links',
+  format: '--format',
+  imatrix: '--imatrix',
+  inPlace: '--in-place',
+  maxDecodedBytes: '--max-decoded-bytes',
+  maxShardBytes: '--max-shard-size',
+  metadata: '--metadata',
+  overwrite: '--overwrite',
+  quantize: '--quantize',
+  'remote.headers': '--header',
+  'remote.store.anonymous': '--anonymous',
+  'remote.store.endpoint': '--endpoint',
+  'remote.store.region': '--region',
+  rename: '--rename',
+  requantize: '--requantize',
+  skip: '--skip',
+  version: '--version',
 }
 
-/** Other phrases of the library's messages, and their replacements on the command line. */
-const WORDS: readonly (readonly [RegExp, string])[] = [
-  [/specify its format in the options/, 'specify its format with --format'],
-  [/\bset canonical: false\b/, 'pass --no-canonical'],
-  [/\bcanonical: false\b/, '--no-canonical'],
-  [/\bmaxShardBytes\b/, '--max-shard-size'],
-  [/\brename: (?=['$])/, '--rename '],
-  [/\brename: (?=there)/, '--rename: '],
-  [/\bdtype must be a floating/, '--dtype must be a floating'],
-  [/\bcast: (?=['$])/, '--cast '],
-  [/, or open a single file with shards: 'none'/, ''],
-  [/, or only this one with shards: 'none'/, ''],
-  [/set the option followLinks, or let the option shards give its path/, 'use --follow-links'],
-  [/; attributes: \{\} omits them/, ''],
-  [/\bcompression\.level\b/, 'the level of --compress'],
-  [/ \(os\.homedir\(\)\)/, ''],
-  [/ \(option timeout\)/, ''],
-  [/ \(option (maxIndexBytes|maxRank|maxAttributeValues)\)/, ''],
-  [/\bomit the option format\b/, 'omit --format'],
-  [/\bset the option format\b/, 'pass --format'],
-  [/\bset remote: { store: { region: '([^']*)' } }/, 'pass --region $1'],
-  [
-    /\bset the server of the bucket with remote: { store: { endpoint, region } } or the environment/,
-    'pass --endpoint and --region',
-  ],
-  [/\bpass remote: { store: { anonymous: true } }/, 'pass --anonymous'],
-  [/, or pass remote: { store: { account } }/, ''],
-  [/\bthe option store\.endpoint\b/, '--endpoint'],
-  [/\bopen the index by its path, without shards: 'none'/, 'name the index instead of piping it'],
-  [/\bpass its path in the option shards\b/, 'name the file instead of piping it'],
-  [/: use bytes, or components\.get\('data'\)/, ', so there are no values to show'],
-  [/; if each machine has its own copy, set checkModified: false/, ''],
+/** Advice for programs that is not about an option, and what the command says instead. */
+const ADVICE: readonly (readonly [string, string])[] = [
+  // A shell has no such functions.
+  [' (os.homedir())', ''],
+  [": use bytes, or components.get('data')", ', so there are no values to show'],
 ]
 
-/** Replaces the library's options by flags: `(option overwrite)` becomes `(--overwrite)`. */
-function withFlags(message: string): string {
-  const called = message.replace(/^(source|target) must\b/, 'the $1 must')
-  const worded = WORDS.reduce((text, [words, flags]) => text.replace(words, flags), called)
-  return worded.replace(/\boption (\w+)/g, (whole, option) => {
-    return Object.hasOwn(FLAGS, option) ? (FLAGS[option] as string) : whole
-  })
+/** The message of `error` with the flag of each option that it names: `(option overwrite)` becomes `(--overwrite)`. */
+function withFlags(error: unknown): string {
+  if (!(error instanceof Error)) return String(error).trim()
+  const { option, hints = [] } = error as Pick<ZTensorError, 'option' | 'hints'>
+  const flagOf = (name: string) => (Object.hasOwn(FLAGS, name) ? FLAGS[name] : undefined)
+  let message = ADVICE.reduce((text, [advice, instead]) => text.replaceAll(advice, instead), error.message)
+  for (let at = 0; at < hints.length; ) {
+    // Hints that follow one another become one pair of parentheses.
+    let text = ''
+    const flags: string[] = []
+    do {
+      const hint = hints[at++] as OptionHint
+      text += hint.text
+      const flag = flagOf(hint.option)
+      if (flag !== undefined) flags.push(flag)
+    } while (at < hints.length && message.includes(text + hints[at]?.text))
+    message = message.replaceAll(text, () => (flags.length === 0 ? '' : ` (${flags.join(', ')})`))
+  }
+  // An error about an argument begins with its name.
+  const flag = option === undefined ? undefined : flagOf(option)
+  const isNamed = flag !== undefined && message.startsWith(option as string)
+  return (isNamed ? `${flag}${message.slice((option as string).length)}` : message).trim()
 }
 
 /** What to do next, where the message does not say it already. */
 function hintFor(code: string, message: string): string | undefined {
   if (code === 'ZT_BAD_MAGIC' && message.includes('not a tensor file known here')) return KNOWN
   if (code === 'ZT_NOT_FOUND' && message.includes('in the metadata')) return '`ztensor metadata FILE` lists the keys.'
+  // A file is missing, such as a tokenizer, and not a tensor.
+  if (code === 'ZT_NOT_FOUND' && /\.json\b|\btokenizer\b/.test(message)) return undefined
   return hints[code]
 }
 
 /** Prints `error` on standard error and sets the exit code. */
 export function fail(error: unknown): void {
   const paint = painter(process.stderr)
-  const text = withFlags(error instanceof Error ? error.message.trim() : String(error))
+  const text = withFlags(error)
   const [message = '', ...rest] = text.split('\n').filter((line) => line.trim() !== '')
   const known = errorCode(error) ?? 'ZT_INTERNAL'
   // Node's own errors of the file system have other codes.

@@ -54,7 +54,10 @@ export function openingOptions(command: Command): Command {
   return remoteOptions(
     command
       .addOption(decodedOption())
-      .option('--follow-links', "also read external data that is a link to a file outside of the model's folder"),
+      .option(
+        '--follow-links',
+        "also read external data, and the configuration, tokenizer and templates of a checkpoint, through links out of the model's folder",
+      ),
   )
 }
 

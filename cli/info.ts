@@ -1,6 +1,7 @@
 // `ztensor info`: describes a file, from its index alone.
 import type { TensorFile } from '../index.js'
 import { namesMatching } from '../lib/values/filter.js'
+import { OUTLINE } from '../lib/values/outline.js'
 import type { Paint } from './color.js'
 import { shortDtype } from './dtype.js'
 import { describeEach, type EachOptions } from './each.js'
@@ -39,6 +40,8 @@ function bitsPerWeight(listed: readonly Entry[]): number | undefined {
 
 // An attribute may be a megabyte of vocabulary; `--json` has all of it.
 const attributeColumns = 100
+// More than fit into so many columns, with all their combining marks.
+const attributeUnits = 4096
 
 /** The totals of groups; of quantized dtypes with the bits per weight. */
 function totals(listed: readonly Entry[], key: (entry: Entry) => string, isDtype = false): Map<string, Total> {
@@ -66,18 +69,27 @@ function parameters(listed: readonly Entry[]): bigint {
   return listed.reduce((sum, { tensor }) => sum + BigInt(tensor.size), 0n)
 }
 
-export function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
+function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
   return attributes instanceof Map ? Array.from(attributes) : Object.entries(attributes)
+}
+
+/** As much of the attributes of a file as their lines show. */
+export const shownAttributes = (file: TensorFile): TensorFile['attributes'] =>
+  file[OUTLINE]({ items: attributeColumns, units: attributeUnits }).attributes
+
+/** The keys of the attributes of a file whose values are text. */
+export function textKeys(file: TensorFile): ReadonlySet<unknown> {
+  const pairs = attributePairs(file[OUTLINE]({ items: 0, units: 0 }).attributes)
+  return new Set(pairs.flatMap(([key, value]) => (typeof value === 'string' ? [key] : [])))
 }
 
 function showAttribute(value: unknown): string {
   if (typeof value === 'string') return shorten(printable(value), attributeColumns)
-  if (!Array.isArray(value) || value.length <= attributeColumns) {
-    return shorten(jsonText(jsonAttribute(value)), attributeColumns)
-  }
-  // Only formats the beginning of a long list, such as a vocabulary.
-  const text = jsonText(jsonAttribute(value.slice(0, attributeColumns)))
-  return `${shorten(text, attributeColumns)} (${showCounted(value.length, 'value')})`
+  const text = shorten(jsonText(jsonAttribute(value, attributeColumns)), attributeColumns)
+  // Only the beginning of a long list, such as a vocabulary.
+  return Array.isArray(value) && value.length > attributeColumns
+    ? `${text} (${showCounted(value.length, 'value')})`
+    : text
 }
 
 /** Shows each attribute on one line, shortened. */
@@ -107,7 +119,8 @@ function* lines(
   if (file.warnings.length > 0) yield field('warnings', `${showCount(file.warnings.length)}, on standard error`)
   const bits = bitsPerWeight(listed)
   if (bits !== undefined) yield field('bits/weight', String(bits))
-  for (const [title, text] of modelFields(file, listed)) yield field(title, text)
+  const attributes = shownAttributes(file)
+  for (const [title, text] of modelFields(file, attributes, listed)) yield field(title, text)
 
   const groups = {
     dtypes: totals(
@@ -125,8 +138,8 @@ function* lines(
       head = ''
     }
   }
-  if (attributePairs(file.attributes).length > 0) yield paint('bold', 'attributes')
-  for (const line of attributeLines(file.attributes, paint)) yield `  ${line}`
+  if (attributePairs(attributes).length > 0) yield paint('bold', 'attributes')
+  for (const line of attributeLines(attributes, paint)) yield `  ${line}`
 }
 
 function json(file: TensorFile, listed: readonly Entry[]): object {

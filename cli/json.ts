@@ -12,18 +12,18 @@ export function jsonFloat(value: number): number | string {
   return Number.isFinite(value) ? value : String(value)
 }
 
-/** Converts an attribute to JSON types, recursively: a Map to [key, value] pairs, bytes to { bytes: base64 }. */
-export function jsonAttribute(value: unknown): unknown {
+/** Converts an attribute to JSON types, recursively: a Map to [key, value] pairs, bytes to { bytes: base64 }. `max`: items of a list. */
+export function jsonAttribute(value: unknown, max?: number): unknown {
   if (typeof value === 'bigint') return jsonInteger(value)
   if (typeof value === 'number') return jsonFloat(value)
   if (value === undefined) return null
   if (typeof value !== 'object' || value === null) return value
   if (value instanceof Uint8Array) return { bytes: Buffer.from(value).toString('base64') }
-  if (Array.isArray(value)) return value.map(jsonAttribute)
-  if (value instanceof Map) return Array.from(value, ([key, item]) => [jsonAttribute(key), jsonAttribute(item)])
+  if (Array.isArray(value)) return value.slice(0, max).map((item) => jsonAttribute(item, max))
+  if (value instanceof Map) return Array.from(value, (pair) => pair.map((item) => jsonAttribute(item, max)))
   // Without a prototype, so that a key __proto__ is safe.
   const record: Record<string, unknown> = Object.create(null)
-  for (const [key, item] of Object.entries(value)) record[key] = jsonAttribute(item)
+  for (const [key, item] of Object.entries(value)) record[key] = jsonAttribute(item, max)
   return record
 }
 

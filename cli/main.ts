@@ -17,7 +17,8 @@ function onParseError(error: CommanderError, command: string): void {
   }
 }
 
-async function main(): Promise<void> {
+/** Runs the command that `process.argv` names. */
+export async function main(): Promise<void> {
   exitQuietlyOnBrokenPipe()
   // Node would print a stack trace.
   process.on('uncaughtException', (error) => {
@@ -34,5 +35,3 @@ async function main(): Promise<void> {
     else fail(error)
   }
 }
-
-void main()

@@ -1,9 +1,10 @@
 // `ztensor metadata`: prints the metadata of a file, or edits it.
 import { editMetadata } from '../index.js'
+import { hasTextAttributes } from '../lib/values/formats.js'
 import { painter } from './color.js'
 import { renaming } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
-import { attributeLines, attributePairs } from './info.js'
+import { attributeLines, shownAttributes, textKeys } from './info.js'
 import { jsonAttribute, jsonLine, jsonText } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
@@ -36,17 +37,19 @@ export async function metadata(path: string, options: MetadataOptions): Promise<
   const edits = set.length + remove.length + rename.length + drop.length > 0
   if (inPlace && !edits)
     throw new UsageError('--in-place applies to edits: use it with --set, --remove, --rename or --drop')
-  let old: ReadonlyMap<unknown, unknown> = new Map()
+  let texts: ReadonlySet<unknown> = new Set()
   let isText = false
   await withFile(path, {}, async (file) => {
-    old = new Map(attributePairs(file.attributes))
-    isText = file.format === 'safetensors'
-    if (edits) return
+    isText = hasTextAttributes(file.format)
+    if (edits) {
+      texts = textKeys(file)
+      return
+    }
     if (json) await printLines([jsonText(jsonAttribute(file.attributes), 2)])
-    else await printLines(attributeLines(file.attributes, painter()))
+    else await printLines(attributeLines(shownAttributes(file), painter()))
   })
   if (!edits) return
-  const values = settings('--set', set, (key) => isText || typeof old.get(key) === 'string')
+  const values = settings('--set', set, (key) => isText || texts.has(key))
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
   const progress = await followProgress(path, options)

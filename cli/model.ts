@@ -1,5 +1,6 @@
-// Describes the model of a GGUF file, from its metadata.
+// Describes the model of a file, from its metadata.
 import type { TensorFile } from '../index.js'
+import { modelFacts } from '../lib/values/formats.js'
 import type { Entry } from './listing.js'
 import { showCount } from './quantity.js'
 import { printable, shorten } from './text.js'
@@ -20,19 +21,25 @@ function mix(listed: readonly Entry[]): string {
 }
 
 /** The title and text of each line; empty for other formats. */
-export function modelFields(file: TensorFile, listed: readonly Entry[]): [string, string][] {
-  const { attributes } = file
-  if (file.format !== 'gguf' || attributes instanceof Map) return []
+export function modelFields(
+  file: TensorFile,
+  attributes: TensorFile['attributes'],
+  listed: readonly Entry[],
+): [string, string][] {
+  const facts = modelFacts(file.format)
+  if (facts.length === 0 || attributes instanceof Map) return []
   const fields: [string, string][] = []
   const add = (title: string, value: unknown): void => {
     if (typeof value === 'string') fields.push([title, shorten(printable(value.split('\n', 1)[0] ?? ''), columns)])
     if (typeof value === 'number' || typeof value === 'bigint') fields.push([title, showCount(value)])
   }
-  const architecture = attributes['general.architecture']
-  add('model', attributes['general.name'])
-  add('arch', architecture)
-  if (typeof architecture === 'string') add('context', attributes[`${architecture}.context_length`])
+  let before: unknown
+  for (const { title, key } of facts) {
+    const value =
+      key.includes('{}') && typeof before !== 'string' ? undefined : attributes[key.replace('{}', String(before))]
+    add(title, value)
+    before = value
+  }
   if (listed.length > 0) fields.push(['types', mix(listed)])
-  add('template', attributes['tokenizer.chat_template'])
   return fields
 }

@@ -1,7 +1,6 @@
 // Values of metadata on the command line.
 import type { AttributeValue } from '../index.js'
-import { UsageError } from './failure.js'
-import { pairsOf } from './pairs.js'
+import { checkUnique, pairsOf } from './pairs.js'
 
 /** The JSON value of a text; undefined if it is none, or a number that JavaScript would round. */
 function jsonValue(text: string): AttributeValue | undefined {
@@ -22,10 +21,9 @@ export function settings(
   given: readonly string[],
   isText: (key: string) => boolean,
 ): Record<string, AttributeValue> {
+  const pairs = pairsOf(option, 'KEY=VALUE', given)
+  checkUnique(option, 'key', pairs)
   const values: Record<string, AttributeValue> = Object.create(null)
-  for (const [key, text] of pairsOf(option, 'KEY=VALUE', given)) {
-    if (Object.hasOwn(values, key)) throw new UsageError(`${option} has the key '${key}' twice`)
-    values[key] = isText(key) ? text : (jsonValue(text) ?? text)
-  }
+  for (const [key, text] of pairs) values[key] = isText(key) ? text : (jsonValue(text) ?? text)
   return { ...values }
 }

@@ -20,7 +20,7 @@ function headersOf(lines: readonly string[]): Record<string, string> {
 /** The option `remote` of the library. */
 export function remoteOf({ endpoint, region, anonymous, header }: RemoteCommandOptions): RemoteOptions | undefined {
   const store = {
-    // Whoever gives an http: URL allows it.
+    // A caller that gives an http: URL allows it.
     ...(endpoint === undefined ? {} : { endpoint, allowHttp: /^http:/i.test(endpoint) }),
     ...(region === undefined ? {} : { region }),
     ...(anonymous === undefined ? {} : { anonymous }),

@@ -4,4 +4,5 @@ import module from 'node:module'
 
 const { enableCompileCache } = module as { enableCompileCache?: () => unknown }
 enableCompileCache?.()
-require('./command.js')
+const { main } = require('./command.js') as typeof import('./main.js')
+void main()

@@ -6,6 +6,7 @@ import { shortDtype } from './dtype.js'
 import { errorCode, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonFloat, jsonLines } from './json.js'
+import { naturalOrder } from './natural.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showCount, showMeasured } from './quantity.js'
 import { withFile } from './source.js'
@@ -76,12 +77,12 @@ function* bars({ tensor, stats }: Row, title: (text: string) => string): Generat
   if (histogram === undefined) return
   yield ''
   yield title(showName(tensor.name))
-  const most = Math.max(1, ...histogram.counts)
+  const maxCount = Math.max(1, ...histogram.counts)
   const edges = histogram.edges.map((edge) => showMeasured(edge))
   const widest = Math.max(...edges.map((edge) => edge.length))
-  const countColumns = showCount(most).length
+  const countColumns = showCount(maxCount).length
   for (const [at, count] of histogram.counts.entries()) {
-    const bar = '█'.repeat(Math.round((count / most) * barColumns))
+    const bar = '█'.repeat(Math.round((count / maxCount) * barColumns))
     yield `${(edges[at] as string).padStart(widest)}  ${showCount(count).padStart(countColumns)}  ${bar}`.trimEnd()
   }
   yield (edges.at(-1) as string).padStart(widest)
@@ -157,6 +158,9 @@ export async function stats(path: string, names: readonly string[], options: Sta
     } finally {
       progress.stop()
     }
-    await printLines(options.json ? jsonLines(rows.map(rowJson)) : rowLines(rows, options.shortDtypes))
+    if (options.json) return printLines(jsonLines(rows.map(rowJson)))
+    // As `ztensor ls`, unless the caller has an order.
+    if (names.length === 0) rows.sort((a, b) => naturalOrder(a.tensor.name, b.tensor.name))
+    await printLines(rowLines(rows, options.shortDtypes))
   })
 }

@@ -62,7 +62,7 @@ function printJob(job: Job): void {
 /** Prints the job of a conversion. */
 export async function planConversion(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
   const from = await shared(source, target)
-  const { canonical: _canonical, ...given } = convertOptions(options, target)
+  const given = convertOptions(options, target)
   await checkFilter(from, options, new AbortController().signal)
   printJob(await planJob('convert', from, target, given))
 }

@@ -1,12 +1,12 @@
 // `ztensor view`: writes a report as one HTML file.
 import { spawn } from 'node:child_process'
-import { open as openFile, rename, rm, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { open, report, type TensorFile } from '../index.js'
 import { namesMatching } from '../lib/values/filter.js'
 import { exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
+import { openRegular, writeFile } from './output-file.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
 import { openOptions, STANDARD, sourceOf } from './source.js'
@@ -31,18 +31,10 @@ const MARK = /^<!doctype html>[\s\S]{1,2048} · ztensor<\/title>/
 
 /** Whether a file exists that is not a report. */
 async function isOther(path: string): Promise<boolean> {
-  try {
-    await using file = await openFile(path)
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(4096), 0, 4096, 0)
-    return !MARK.test(buffer.toString('utf8', 0, bytesRead))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
-    throw error
-  }
-}
-
-function ioError(path: string, error: unknown): Error {
-  return Object.assign(new Error(`${path}: ${(error as Error).message}`), { code: 'ZT_IO' })
+  await using file = await openRegular(path)
+  if (file === undefined) return false
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(4096), 0, 4096, 0)
+  return !MARK.test(buffer.toString('utf8', 0, bytesRead))
 }
 
 async function refuseOther(path: string): Promise<void> {
@@ -50,23 +42,13 @@ async function refuseOther(path: string): Promise<void> {
   try {
     other = await isOther(path)
   } catch (error) {
-    throw ioError(path, error)
+    // The error of a path that is no regular file names it.
+    if ((error as NodeJS.ErrnoException).code === 'ZT_IO') throw error
+    throw Object.assign(new Error(`${path}: ${(error as Error).message}`), { code: 'ZT_IO' })
   }
   if (!other) return
   const message = `${path} exists and is not a report: name another file with -o, or replace it with --overwrite`
   throw Object.assign(new Error(message), { code: 'ZT_EXISTS' })
-}
-
-/** Writes a file atomically. */
-async function write(path: string, text: string): Promise<void> {
-  const part = `${path}.${process.pid}.part`
-  try {
-    await writeFile(part, text)
-    await rename(part, path)
-  } catch (error) {
-    await rm(part, { force: true })
-    throw ioError(path, error)
-  }
 }
 
 /** Opens a page in the default browser. Ignores the browser's output. */
@@ -132,8 +114,9 @@ export async function view(path: string, options: ViewOptions): Promise<void> {
     const how = { against, statistics: stats, filter, signal, ...progress.listen }
     const html = await report(file, how).finally(() => progress.stop())
     if (output === STANDARD) return print(html)
-    await write(output, html)
-    process.stdout.write(`${printable(output)} (${showBytes(Buffer.byteLength(html))})\n`)
+    const bytes = Buffer.from(html)
+    await writeFile(output, bytes, true)
+    process.stdout.write(`${printable(output)} (${showBytes(bytes.length)})\n`)
     if (options.open) await openInBrowser(pathToFileURL(resolve(output)).href)
   })
 }

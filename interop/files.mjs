@@ -1,9 +1,9 @@
-// Files that a peer wrote again, each with what the peer says of it.
+// Files that a peer wrote now, each with the peer's record of it.
 import { join } from 'node:path'
 import { open } from 'ztensor'
 import { readings } from '../__test__/helpers/readings.mjs'
 
-/** Whether files say the same in every way of reading, verification included: [{ what, error }], the error undefined where they do. */
+/** Returns [{ what, error }] for each file. The error is undefined if every way of reading, and verify, gives the same. */
 export async function compareReadings(folder, names) {
   return compareFiles(
     folder,
@@ -13,7 +13,7 @@ export async function compareReadings(folder, names) {
 }
 
 /**
- * The same, and what `differences(file, expected)` finds, of files and what is expected of each.
+ * Like `compareReadings`, and the error also contains the result of `differences(file, expected)`.
  */
 export async function compareFiles(folder, entries, differences) {
   const results = []

@@ -1,11 +1,11 @@
-// The files of the corpus that open by their paths, which servers are to send as they are.
+// The files of the corpus that open by their paths, for servers to send.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openSync } from 'ztensor'
 
 const DATA = /\.(zt|safetensors|btf|gguf|onnx|npz|pt|msgpack|tflite|arrow|xml)$/
 
-/** Their paths in the folder; of a set, its first file. */
+/** Their paths in the folder. A set has the path of its first file. */
 export function goodFixtures(fixtures) {
   const opens = (name) => {
     try {

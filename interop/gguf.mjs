@@ -1,4 +1,4 @@
-// Files that the gguf package writes again, with other values: every type, value by value, and by every way of reading.
+// Compares files that the gguf package writes now, with new values: every type, value by value, in every way of reading.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,7 @@ import { COMMON, environment, succeed } from './peers.mjs'
 const ROWS = 64
 const SEED = 20240229
 
-/** [{ what, error }] of every type and file, the error undefined where each value has the same bits. */
+/** Returns [{ what, error }] for every type and file. The error is undefined if each value has the same bits. */
 export async function compareGguf({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-gguf'), python, [...COMMON, 'gguf==0.19.0'])
   const folder = join(build, 'gguf')
@@ -37,7 +37,7 @@ const UINT32 = 4
 const STRING = 8
 const ARRAY = 9
 
-/** Edits the package's files, and compares what it reads in them before and after. */
+/** Edits the package's files, and compares what the package reads before and after. */
 async function compareEdited(python, folder) {
   const results = []
   for (const name of ['types', 'plain', 'plain-big-endian', 'aligned-4096'])

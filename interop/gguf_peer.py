@@ -1,4 +1,4 @@
-"""What the gguf package reads in files: python gguf_peer.py FILE... prints JSON, one object for each."""
+"""Prints what the gguf package reads: python gguf_peer.py FILE... prints JSON, one object per file."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ def value(found):
 
 def read(path):
     reader = GGUFReader(path)
-    # The reader adds the fields of the header itself under names of their own.
+    # The reader also adds the fields of the header, under separate names.
     fields = {key: field for key, field in reader.fields.items() if not key.startswith('GGUF.')}
     return {
         'fields': {key: [[int(kind) for kind in field.types], str(value(field.contents()))] for key, field in fields.items()},

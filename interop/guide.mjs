@@ -1,4 +1,4 @@
-// The programs of docs/guide/python.md, in order and in one folder: those for Python by a Python that has what the page installs.
+// The programs of docs/guide/python.md, in order and in one folder: those for Python run with the packages that the page installs.
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture, root } from '../scripts/command.mjs'
@@ -9,7 +9,7 @@ const page = readFileSync(join(root, 'docs/guide/python.md'), 'utf8')
 const [, requirements] = /^pip install (.*)$/m.exec(page)
 const [before, torch] = page.split(/^## PyTorch$/m)
 
-/** [{ what, error }] of each program of a part of the page. */
+/** Returns [{ what, error }] for each program of a part of the page. */
 async function programs(part, python, folder) {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(join(folder, 'node_modules'), { recursive: true })
@@ -27,13 +27,13 @@ async function programs(part, python, folder) {
   return results
 }
 
-/** Those of the packages that the page installs. */
+/** Runs the programs that need only the packages that the page installs. */
 export async function compareGuide({ build, python }) {
   const own = await environment(join(build, 'venv-guide'), python, requirements.split(' '))
   return programs(before, [own], join(build, 'guide'))
 }
 
-/** Those of PyTorch. */
+/** Runs the programs that need PyTorch. */
 export async function compareGuideOfTorch(given) {
   const { own, variable } = await torchOf(given)
   return programs(torch, ['env', variable, own], join(given.build, 'guide-torch'))

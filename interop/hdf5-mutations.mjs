@@ -1,4 +1,5 @@
-// Damaged files that h5py and we both read: the values have to be the same, and what h5py lists is listed here, or reported.
+// Damaged files that both h5py and this package read: the values must be equal, and this package lists or reports everything
+// that h5py lists.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,9 +21,9 @@ const FILES = [
   'filters-latest.h5',
   'small-addresses.h5',
 ]
-/** Places that are damaged in each file, each in one of these ways. */
+/** The number of damaged places in each file, and the ways of damage. */
 const POSITIONS = 60
-/** Milliseconds after which h5py, which limits its own processor time, is ended for waiting. The file counts as refused. */
+/** Milliseconds after which h5py, which limits its own processor time, is killed because it waits. The file counts as rejected. */
 const TIMEOUT = 120_000
 const WAYS = [
   (bytes, at) => bytes.writeUInt8(bytes[at] ^ 1, at),
@@ -31,7 +32,7 @@ const WAYS = [
   (bytes, at) => bytes.writeUInt8(bytes[at] ^ 0xff, at),
 ]
 
-/** The same numbers each time. */
+/** The same random numbers in each run. */
 function* numbers(seed) {
   for (let state = seed; ; ) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0
@@ -40,7 +41,7 @@ function* numbers(seed) {
   }
 }
 
-/** Copies of a file with one byte changed, most of them where its index is: no long run of data. */
+/** Yields copies of a file with one byte changed, mostly in its index and not in long runs of data. */
 function* damaged(bytes, positions) {
   const next = numbers(bytes.length)
   for (let nth = 0; nth < positions; nth += 1) {
@@ -54,7 +55,7 @@ function* damaged(bytes, positions) {
     yield { what: `${bytes.length - nth * 7} bytes`, copy: bytes.subarray(0, bytes.length - nth * 7) }
 }
 
-/** A process of h5py that answers one path after the other; another one takes over from one that crashed. */
+/** A process of h5py that reads one path after the other. A new process replaces one that crashed. */
 function peer(python) {
   let child
   let lines
@@ -84,7 +85,7 @@ const hashOf = ({ buffer, byteOffset, byteLength }) =>
     .update(Buffer.from(buffer, byteOffset, byteLength))
     .digest('hex')
 
-/** What differs in one file: nothing where either refuses. */
+/** The differences in one file: none if h5py or this package rejects it. */
 async function compare(path, theirs) {
   let file
   try {
@@ -112,7 +113,7 @@ async function compare(path, theirs) {
       try {
         data = await tensor.load()
       } catch {
-        if (ok) wrong.push(`${name} is refused, and verify() is ok`)
+        if (ok) wrong.push(`${name} is rejected, and verify() is ok`)
         continue
       }
       both += 1
@@ -125,7 +126,7 @@ async function compare(path, theirs) {
   }
 }
 
-/** [{ what, error }] of every file, the error undefined where all that both read is the same. */
+/** Returns [{ what, error }] for every file. The error is undefined if everything that both read is equal. */
 export async function compareMutations(python, fixtures, build, positions = POSITIONS) {
   const folder = join(build, 'hdf5-mutations')
   rmSync(folder, { recursive: true, force: true })

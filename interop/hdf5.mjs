@@ -1,11 +1,11 @@
-// What h5py and Keras write, written again by the packages themselves, and what h5py reads of damaged files.
+// Compares files that h5py and Keras write now, and damaged files that h5py reads.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { compareMutations } from './hdf5-mutations.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 
-/** [{ what, error }] of every file, the error undefined where all of it is as h5py reads it, by every way of reading. */
+/** Returns [{ what, error }] for every file. The error is undefined if each way of reading returns what h5py reads. */
 export async function compareHdf5({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-hdf5'), python, [
     ...COMMON,

@@ -1,6 +1,6 @@
-"""What h5py reads of files whose paths come by standard input, a line each: a line of JSON for each, an object of datasets by their
+"""Prints what h5py reads in the files named on standard input, one path a line: a line of JSON for each, an object of datasets by their
 paths or null where the file is refused. A dataset is [shape, the hash of its elements in little-endian order], or null where it cannot be
-read. On damaged files h5py may crash or run forever. Either ends the process, so the line that is missing is that of the file it had."""
+read. On damaged files h5py may crash or run forever. Either ends the process, so the missing line is that of the file that it was reading."""
 
 import hashlib
 import json

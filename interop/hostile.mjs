@@ -1,6 +1,6 @@
-// What the peers make of the files of our corpus that must be refused when they are opened, or when their data is read:
+// Counts which peers accept the files of our corpus that must be rejected when they are opened, or when their data is read:
 //   node interop/hostile.mjs NAME=PYTHON…    e.g. 1.2.3=build/interop/ztensor-1.2.3/bin/python
-// Each file in a process of its own, of 4 GiB and a minute. A package is given the files of the generations that it reads.
+// Each file is read in a separate process, limited to 4 GiB and a minute. A package reads the files of the versions that it supports.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ const folder = join(root, 'build/hostile')
 rmSync(folder, { recursive: true, force: true })
 mkdirSync(folder, { recursive: true })
 
-/** Files that must not be accepted, whatever options say: small ones, since each is read by several peers. */
+/** Files that must be rejected with any options: small ones, because several peers read each. */
 async function hostile(corpus) {
   const files = []
   for (const module of CORPORA[corpus]) {

@@ -1,5 +1,5 @@
-"""Opens one file and reads all of it, as a user of that package would: python hostile_peer.py PATH. Ends with 0 where all of it was
-accepted, 3 where it was refused by an exception, otherwise by whatever killed it."""
+"""Opens one file and reads all of it, as a user of that package does: python hostile_peer.py PATH. The exit status is 0 if the package
+accepts all of it, 3 if it raises an exception, and another one if the process is killed."""
 
 import faulthandler
 import sys
@@ -40,5 +40,5 @@ try:
     read_all()
 except MemoryError:
     sys.exit(4)
-except BaseException as error:  # a panic of Rust's is no Exception
+except BaseException as error:  # a Rust panic is not an Exception
     sys.exit(5 if 'PanicException' in type(error).__name__ else 3)

@@ -1,4 +1,4 @@
-// The packages that write the formats we import, and servers of files. Each compares what a package writes again with what we read: `compare` is given where
+// The packages that write the formats we import, and servers of files. Each compares files that a package writes now with what we read: `compare` is given where
 // environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
 // Those whose packages are large are `heavy`, and run on demand.
 import { compareArrow } from './arrow.mjs'
@@ -16,6 +16,7 @@ import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareKernels, compareQuantize } from './quantize.mjs'
 import { compareQuantized } from './quantized.mjs'
+import { compareRuns } from './runs.mjs'
 import { compareAzurite, compareFakeGcs, compareNginx, compareVersitygw } from './servers.mjs'
 import { compareStore } from './stores.mjs'
 import { compareTensorFlow } from './tensorflow.mjs'
@@ -35,6 +36,7 @@ export const imports = [
   { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
   { name: 'node-llama-cpp 3.21.1', of: 'whole files quantized', heavy: true, compare: compareLlama },
   { name: 'llama-cpp-python 0.3.36', of: 'plans of checkpoints', heavy: true, compare: compareCheckpoints },
+  { name: 'node-llama-cpp 3.21.1', of: 'tokens of checkpoints', heavy: true, compare: compareRuns },
   { name: 'flax 0.12.8', of: 'files of flax', heavy: true, compare: compareFlax },
   { name: 'paddlepaddle 3.3.1', of: 'files of paddle', heavy: true, compare: comparePaddle },
   { name: 'onnx 1.23.2', of: 'files of onnx', compare: compareOnnx },

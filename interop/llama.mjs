@@ -1,5 +1,5 @@
-// Whole files that we quantize, compared with those of llama.cpp's library of node-llama-cpp: every mixture of some models, with and without
-// an importance matrix. With `node interop/llama.mjs` it writes the digests of the reference, __test__/fixtures/gguf-quantized.json.
+// Compares whole files that this package quantizes with those of llama.cpp's library of node-llama-cpp: every mixture of some models, with
+// and without an importance matrix. With `node interop/llama.mjs` it writes the digests of the reference, __test__/fixtures/gguf-quantized.json.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -16,10 +16,10 @@ const DIFFERENT = ['q4_0', 'q5_1', 'q2_k', 'q3_k_m', 'q4_k_m', 'q5_k_s', 'q6_k',
 
 const digest = (path) => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-/** Tensors that an importance matrix lacks, each in one of its own. */
+/** Tensors that an importance matrix lacks, each in a separate matrix. */
 const LACKED = ['blk.0.attn_q.weight', 'blk.0.attn_v.weight', 'blk.0.ffn_down.weight', 'output.weight']
 
-/** The folder for files, and `run(source, job)`, which has the library quantize: whether it does, and what it prints. */
+/** The folder for files, and `run(source, job)`, which quantizes with the library and returns whether it succeeds, and its output. */
 async function reference({ build, python }) {
   if (process.platform !== 'linux' || process.arch !== 'x64')
     throw new NotRun('the reference is built for Linux on x64')
@@ -61,7 +61,7 @@ async function quantizeAll(context, each) {
   }
 }
 
-/** [{ what, error }] of every model and mixture, the error undefined where the whole file has the same bytes, or both refuse it. */
+/** Returns [{ what, error }] for every model and mixture. The error is undefined if the files have the same bytes, or both reject it. */
 export async function compareLlama(context) {
   const results = []
   await quantizeAll(context, async ({ model, name, isWeighed, target, source, matrix, folder }) => {
@@ -73,7 +73,7 @@ export async function compareLlama(context) {
   return [...results, ...(await compareLacking(context))]
 }
 
-/** [{ what, error }] of every mixture with matrices that lack a tensor: both refuse it before they write, or the files have the same bytes. */
+/** Returns [{ what, error }] for every mixture with matrices that lack a tensor: both reject it before they write, or the files are equal. */
 async function compareLacking(context) {
   const { folder, run } = await reference(context)
   const [source, matrix, target, ours] = ['source', 'imatrix', 'reference', 'ours'].map((name) =>
@@ -94,7 +94,7 @@ async function compareLacking(context) {
         ? refused === undefined && digest(ours) === digest(target)
         : refused?.includes(`"${lacked}": the importance matrix has no weights`)
       const error = same ? undefined : new Error(`llama.cpp ${done ? 'writes' : 'refuses'} it; here: ${refused}`)
-      results.push({ what: `${name}, with importance but for ${lacked}`, error })
+      results.push({ what: `${name}, with importance except for ${lacked}`, error })
       rmSync(target, { force: true })
     }
   }

@@ -1,4 +1,5 @@
-// Mutated files: what both a reference library and this package read has the same values. Where one of them refuses, nothing is compared.
+// Mutated files: tensors that both a reference library and this package read have the same values. If one rejects a tensor, it is not
+// compared.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { openSync } from 'ztensor'
@@ -11,8 +12,8 @@ const FILES = 2000
 const LARGEST = 300_000
 
 /**
- * For each library: the environment and package, which other checks use too, files of its fixtures, the bytes that its indexes are made
- * of, and about where these end.
+ * For each library: the environment and package, which other checks use too, files of its fixtures, the bytes that its indexes consist
+ * of, and approximately where the indexes end.
  */
 const LIBRARIES = {
   numpy: {
@@ -49,7 +50,7 @@ const LIBRARIES = {
   },
 }
 
-/** Numbers that are the same in each run. */
+/** The same random numbers in each run. */
 function numbers(seed) {
   let state = seed
   return (below) => {
@@ -73,7 +74,7 @@ function mutated(bytes, { letters, index }, next) {
   return made
 }
 
-/** What we read of a file: of each tensor its shape and the digest of its bytes. Undefined where the file is refused. */
+/** Reads a file with this package: the shape of each tensor and the digest of its bytes. Undefined if the file is rejected. */
 async function read(path) {
   let file
   try {
@@ -83,7 +84,7 @@ async function read(path) {
   }
   const tensors = {}
   for (const tensor of file.values()) {
-    // Elements as they are in memory; of blocks, which gguf gives as they are, the bytes.
+    // Elements as in memory. For blocks, which gguf returns encoded, the bytes.
     const blocks = tensor.layout.startsWith('gguf.') ? tensor.components.get('data') : undefined
     if (blocks === undefined && (tensor.dtype === undefined || tensor.layout !== 'dense')) continue
     const loaded = await (blocks ?? tensor).load().catch(() => undefined)
@@ -93,7 +94,7 @@ async function read(path) {
   return tensors
 }
 
-/** Compares with one library: [{ what, error }], the error saying where we differ. */
+/** Compares with one library. Returns [{ what, error }]; the error names the difference. */
 export const compareMutated =
   (library) =>
   async ({ build, python, interop }) => {

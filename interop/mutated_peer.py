@@ -1,4 +1,4 @@
-"""Compares what a library reads of mutated files with what we read. Usage: mutated_peer.py LIBRARY FOLDER, which holds the files and
+"""Compares what a library reads in mutated files with what this package reads. Usage: mutated_peer.py LIBRARY FOLDER, which holds the files and
 found.json; prints where both read a tensor and differ."""
 import contextlib
 import hashlib
@@ -29,7 +29,7 @@ def of_numpy(path):
         yield "arr_0", *of_array(loaded)
         return
     for key in loaded.files:
-        with contextlib.suppress(Exception):  # one member that numpy refuses
+        with contextlib.suppress(Exception):  # one member that numpy rejects
             if isinstance(array := loaded[key], np.ndarray):
                 yield key, *of_array(array)
 
@@ -55,7 +55,7 @@ def of_onnx(path):
     from onnx import numpy_helper
 
     for tensor in onnx.load(path, load_external_data=False).graph.initializer:
-        with contextlib.suppress(Exception):  # one tensor that onnx refuses
+        with contextlib.suppress(Exception):  # one tensor that onnx rejects
             array = numpy_helper.to_array(tensor)
             if array.dtype.kind in "fiubc" and array.dtype.names is None:
                 yield tensor.name, *of_array(array)
@@ -65,7 +65,7 @@ readers = {"numpy": of_numpy, "safetensors": of_safetensors, "gguf": of_gguf, "o
 wrong, compared = [], 0
 for name, ours in found.items():
     theirs = {}
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # whatever the library refuses
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # files that the library rejects
         for key, shape, data in readers[library](os.path.join(folder, name)):
             theirs[key] = {"shape": shape, "sha256": hashlib.sha256(data).hexdigest()}
     for key, here in theirs.items():

@@ -1,4 +1,4 @@
-// What numpy and scipy write, written again by the packages themselves, and what numpy.load makes of what we write.
+// Compares files that numpy and scipy write now, and files of this package that numpy.load reads.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { create } from 'ztensor'
@@ -35,7 +35,7 @@ async function writeDeflated(path) {
   return written
 }
 
-/** Every dtype in every shape, in an npz and each in an npy of its own; what stands in them goes to written.json. */
+/** Writes every dtype in every shape, in an npz and each in a separate npy, and their contents into written.json. */
 async function writeOurs(folder) {
   mkdirSync(folder, { recursive: true })
   const written = { 'ours.npz': {} }
@@ -61,7 +61,7 @@ async function writeOurs(folder) {
   return Object.keys(written).length
 }
 
-/** [{ what, error }]: what numpy.load finds wrong with our files. */
+/** Returns [{ what, error }]: the errors and wrong values of numpy.load for our files. */
 export async function readOurs({ build, python, interop }) {
   const own = await environment(join(build, 'venv-numpy'), python, COMMON)
   const folder = join(build, 'ours-numpy')
@@ -72,7 +72,7 @@ export async function readOurs({ build, python, interop }) {
   return [...right, ...wrong.map((what) => ({ what: 'reads our files', error: new Error(what) }))]
 }
 
-/** [{ what, error }] of every file, the error undefined where all of it is as numpy has it, by every way of reading. */
+/** Returns [{ what, error }] for every file. The error is undefined if each way of reading returns what numpy reads. */
 export async function compareNumpy({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-numpy'), python, COMMON)
   const folder = join(build, 'numpy')

@@ -1,4 +1,4 @@
-"""Reads with numpy.load what we wrote. Usage: numpy_peer.py FOLDER, which holds our files and written.json; prints what is wrong."""
+"""Reads our files with numpy.load. Usage: numpy_peer.py FOLDER, with our files and written.json; prints the differences."""
 import hashlib
 import json
 import os

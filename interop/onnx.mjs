@@ -1,4 +1,4 @@
-// Models that the onnx package writes again, with other values: every type and storage, value by value, and by every way of reading.
+// Compares models that the onnx package writes now, with new values: every type and storage, value by value, in every way of reading.
 import { join } from 'node:path'
 import { differences, expectedOf } from '../__test__/helpers/onnx-files.mjs'
 import { compareFiles } from './files.mjs'
@@ -7,7 +7,7 @@ import { COMMON, environment, succeed } from './peers.mjs'
 const COLUMNS = 67
 const SEED = 20240229
 
-/** [{ what, error }] of every file, the error undefined where each value has the same bits. */
+/** Returns [{ what, error }] for every file. The error is undefined if each value has the same bits. */
 export async function compareOnnx({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-onnx'), python, [...COMMON, 'onnx==1.23.2'])
   const folder = join(build, 'onnx')

@@ -1,4 +1,4 @@
-// Models that OpenVINO writes again, with other values, and what it reads in them.
+// Compares models that OpenVINO writes now, with new values, with what OpenVINO reads.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
@@ -6,7 +6,7 @@ import { environment, succeed } from './peers.mjs'
 
 const SEED = 20240229
 
-/** [{ what, error }] of every model, the error undefined where all of it is as OpenVINO has it, by every way of reading. */
+/** Returns [{ what, error }] for every model. The error is undefined if each way of reading returns what OpenVINO reads. */
 export async function compareOpenVino({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-openvino'), python, ['openvino==2026.4.1', 'numpy==2.4.6'])
   const folder = join(build, 'openvino')

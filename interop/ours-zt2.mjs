@@ -1,5 +1,5 @@
-// Version 2 in every form that we write: canonical, loose, compressed, in shards, in several generations. Whatever the form, the peer makes the same
-// canonical file of it.
+// Version 2 in every form that we write: canonical, loose, compressed, in shards, in several generations. The peer makes the same
+// canonical file of each form.
 import { join } from 'node:path'
 import { append, compact, create } from 'ztensor'
 import { DTYPES } from '../__test__/helpers/sample-files.mjs'
@@ -34,31 +34,31 @@ async function appended(path, tensors, { options, stored, inPlace = false, compa
 }
 const dtypes = Object.keys(DTYPES).filter((dtype) => !dtype.startsWith('float6'))
 /** Packed values are in dense tensors only. */
-const dialectOf = (kind) => ({
+const formatOf = (kind) => ({
   name: '2',
   dtypes: kind === 'dense' ? dtypes : dtypes.filter((dtype) => DTYPES[dtype][1] >= 8),
 })
 // Version 2 has no tensor without a name.
 const isNamed = ({ expected }) => expected.name !== ''
 
-/** Writes the tensors of each kind into the directory in each form, and says what they are. */
+/** Writes the tensors of each kind into the directory in each form. Returns the rows for ours.json. */
 export async function writeZt2(directory, kinds) {
   const files = []
   for (const [kind, tensorsOf] of Object.entries(kinds)) {
-    const tensors = tensorsOf(dialectOf(kind)).filter(isNamed)
+    const tensors = tensorsOf(formatOf(kind)).filter(isNamed)
     for (const [form, options] of Object.entries(FORMS)) {
       const file = `2-${kind}-${form}.zt`
       const writer = await create(join(directory, file), { version: '2', ...options, attributes: { made: 'by us' } })
       for (const { add } of tensors) await add(writer)
       await writer.finish()
       const canonical = `2-${kind}-canonical.zt`
-      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ expected }) => expected) })
+      files.push({ file, format: '2', canonical, tensors: tensors.map(({ expected }) => expected) })
     }
     for (const [form, how] of Object.entries(GENERATIONS)) {
       const file = `2-${kind}-appended-${form}.zt`
       await appended(join(directory, file), tensors, how)
       const canonical = `2-${kind}-canonical.zt`
-      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ expected }) => expected) })
+      files.push({ file, format: '2', canonical, tensors: tensors.map(({ expected }) => expected) })
     }
   }
   return files

@@ -1,9 +1,9 @@
-// Writes files of every dialect for the peers to read, and ours.json, which says what they hold.
+// Writes files of every format for the peers to read, and ours.json, which lists their tensors.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { create } from 'ztensor'
 import { fingerprint } from '../__test__/helpers/bytes.mjs'
-import { DIALECTS, sample } from '../__test__/helpers/sample-files.mjs'
+import { sample, WRITE_FORMATS } from '../__test__/helpers/sample-files.mjs'
 import { writeEdited } from './edited.mjs'
 import { writeZt2 } from './ours-zt2.mjs'
 
@@ -27,7 +27,7 @@ const COO = {
 }
 const u64s = (numbers) => BigUint64Array.from(numbers, BigInt)
 
-/** What a tensor should read as, in the terms in which the peers tell us of theirs. */
+/** The expected fields and digests of a tensor, in the form of the peers' records. */
 function expected(name, dtype, shape, format, components) {
   const prints = Object.entries(components).map(([role, view]) => [role, fingerprint(view)])
   return { name, dtype, shape, format, components: Object.fromEntries(prints) }
@@ -35,12 +35,12 @@ function expected(name, dtype, shape, format, components) {
 
 /** [{ expected, add }]: each tensor with the call that writes it. */
 const kinds = {
-  dense: ({ dtypes, name: dialect }) =>
+  dense: ({ dtypes, name: format }) =>
     dtypes
       .flatMap((dtype) => Object.entries(SHAPES).map(([label, shape]) => ({ dtype, label, shape })))
       .filter(({ dtype, label }) => label !== 'scalar' || !/float[46]/.test(dtype))
       .map(({ dtype, label, shape }, i) => {
-        const name = dialect === 'btf' ? String(i) : `${dtype}.${label}`
+        const name = format === 'btf' ? String(i) : `${dtype}.${label}`
         const data = sample(dtype, shape, i, label === 'large' ? 96 : undefined)
         return {
           expected: expected(name, dtype, shape, 'dense', { data }),
@@ -83,51 +83,51 @@ const kinds = {
 const layouts = { safetensors: ['dense', 'names', 'none'] }
 const all = Object.keys(kinds)
 const STORED = [false, 'crc32c', 'sha256'].flatMap((digest) =>
-  [false, {}, { level: 19 }].map((compression) => ({ digest, compression })),
+  [false, {}, { level: 19 }, { frameSize: 4096, minSavings: 0 }].map((compression) => ({ digest, compression })),
 )
 const storedAs = ({ digest, compression }) =>
-  [digest || 'no digest', compression && `zstd ${compression.level ?? ''}`]
+  [digest || 'no digest', compression && `zstd ${compression.level ?? ''}${compression.frameSize ? 'frames' : ''}`]
     .filter(Boolean)
     .join(' ')
     .trim()
     .replaceAll(' ', '-')
 
-/** How files to edit are made, and what is added to them. */
+/** How to create the files to edit, and the tensors to add to them. */
 const editing = {
   make: async (version, path) => {
-    const dialect = DIALECTS.find(({ name }) => name === version)
-    const writer = await create(path, dialect.options)
-    const tensors = kinds.dense(dialect)
+    const format = WRITE_FORMATS.find(({ name }) => name === version)
+    const writer = await create(path, format.options)
+    const tensors = kinds.dense(format)
     for (const { add } of tensors) await add(writer)
     await writer.finish()
     return tensors.map(({ expected }) => expected)
   },
   addTo: (version) => {
-    const dialect = DIALECTS.find(({ name }) => name === version)
-    // Those of 1.0, which the vectors of every version can hold.
-    const { dtypes } = DIALECTS.find(({ name }) => name === '1.0')
-    return [...kinds.names(), ...kinds.csr({ ...dialect, dtypes }), ...kinds.coo({ ...dialect, dtypes })]
+    const format = WRITE_FORMATS.find(({ name }) => name === version)
+    // The dtypes of 1.0, which every version supports.
+    const { dtypes } = WRITE_FORMATS.find(({ name }) => name === '1.0')
+    return [...kinds.names(), ...kinds.csr({ ...format, dtypes }), ...kinds.coo({ ...format, dtypes })]
   },
 }
 
-/** Writes them all into the directory, and edits of them and of the vectors. BTF has no peer; its reader is among the tests. */
+/** Writes all files into the directory, and edits of them and of the vectors. BTF has no peer; its reader is among the tests. */
 export async function writeOurs(directory, fixtures) {
   const files = []
-  for (const dialect of DIALECTS.filter(({ name }) => name !== 'btf')) {
-    for (const kind of layouts[dialect.name] ?? all) {
-      const variants = dialect.zt ? STORED : [undefined]
+  for (const format of WRITE_FORMATS.filter(({ name }) => name !== 'btf')) {
+    for (const kind of layouts[format.name] ?? all) {
+      const variants = format.zt ? STORED : [undefined]
       for (const stored of variants) {
-        const ending = dialect.zt ? 'zt' : 'safetensors'
-        const file = `${dialect.name}-${kind}${stored === undefined ? '' : `-${storedAs(stored)}`}.${ending}`
+        const ending = format.zt ? 'zt' : 'safetensors'
+        const file = `${format.name}-${kind}${stored === undefined ? '' : `-${storedAs(stored)}`}.${ending}`
         const writer = await create(join(directory, file), {
-          ...dialect.options,
+          ...format.options,
           ...stored,
-          ...(dialect.name === '0.1' ? {} : { attributes: { made: 'by us' } }),
+          ...(format.name === '0.1' ? {} : { attributes: { made: 'by us' } }),
         })
-        const tensors = kinds[kind](dialect)
+        const tensors = kinds[kind](format)
         for (const { add } of tensors) await add(writer)
         await writer.finish()
-        files.push({ file, dialect: dialect.name, tensors: tensors.map(({ expected }) => expected) })
+        files.push({ file, format: format.name, tensors: tensors.map(({ expected }) => expected) })
       }
     }
   }

@@ -1,10 +1,10 @@
-// What PaddlePaddle saves, written again by the package itself.
+// Compares files that PaddlePaddle writes now with what it reads.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 
-/** [{ what, error }] of every file, the error undefined where all of it is as Paddle has it, by every way of reading. */
+/** Returns [{ what, error }] for every file. The error is undefined if each way of reading returns what Paddle reads. */
 export async function comparePaddle({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-paddle'), python, ['paddlepaddle==3.3.1', 'numpy==2.4.6'])
   const saved = join(build, 'paddle')

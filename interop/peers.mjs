@@ -1,11 +1,11 @@
-// The real readers and writers that we are held against, each in a virtual environment of its own.
+// The real readers and writers that we compare with, each in a separate virtual environment.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture } from '../scripts/command.mjs'
 
 export const COMMON = ['numpy==2.4.6', 'ml_dtypes==0.6.0', 'scipy==1.17.1']
 
-// What of our files a peer cannot read, for want of the dtype or layout. All else it has to.
+// Tensors of our files that a peer cannot read, because it lacks the dtype or layout. It must read all others.
 const CANNOT_READ = {
   '0.1.4': [/-(?:csr|coo)-[^:]*: (?:csr|coo)\./],
   '1.0.0': [],
@@ -43,7 +43,7 @@ export const peers = [
   },
 ]
 
-/** Runs a program that has to succeed; otherwise throws what it said. */
+/** Runs a program. Throws its output if it fails. */
 export async function succeed(program, args) {
   const { status, output } = await capture(program, args)
   if (status !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${status}:\n${output}`)
@@ -57,7 +57,7 @@ const read = (path) => {
   }
 }
 
-/** The Python of a peer's environment, made with `python` unless one with the same requirements is there. */
+/** The Python of a peer's environment. Creates it with `python` unless one with the same requirements exists. */
 export async function environment(directory, python, requirements) {
   const [bin, executable] = process.platform === 'win32' ? ['Scripts', 'python.exe'] : ['bin', 'python']
   const own = join(directory, bin, executable)
@@ -76,7 +76,7 @@ export async function environment(directory, python, requirements) {
     '--disable-pip-version-check',
     ...requirements,
   ])
-  // written last, so that an installation that broke off is made again
+  // written last, so that an interrupted installation is repeated
   writeFileSync(stamp, wanted)
   return own
 }

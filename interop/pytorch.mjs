@@ -1,4 +1,4 @@
-// What torch saves, written again by the package itself.
+// Compares files that torch writes now with what torch reads.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
@@ -32,7 +32,7 @@ export async function torchOf({ build, python, interop }) {
   return { own, variable: `LD_LIBRARY_PATH=${stubs}` }
 }
 
-/** [{ what, error }] of every file, the error undefined where all of it is as torch has it, by every way of reading. */
+/** Returns [{ what, error }] for every file. The error is undefined if each way of reading returns what torch reads. */
 export async function comparePytorch(given) {
   const { build, fixtures } = given
   const { own, variable } = await torchOf(given)

@@ -1,5 +1,5 @@
 // Quantizes files of float32 by the package: `quantize-addon.mjs ROW IMPORTANCE FOLDER TYPE...`. Rows have ROW elements, IMPORTANCE is a file
-// of as many float32, and `+` before a type asks for it. For the N-th type it writes the blocks of FOLDER/N.source to FOLDER/N.blocks, and
+// of as many float32, and `+` before a type uses it. For the N-th type it writes the blocks of FOLDER/N.source to FOLDER/N.blocks, and
 // the numbers of rows of FOLDER/N.rejected that are not rejected to FOLDER/N.accepted.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,6 +28,7 @@ async function quantized(data, type) {
   const plain = type.replace('+', '')
   await convert(path, target, {
     overwrite: true,
+    checkpoint: false,
     quantize: { '*': plain },
     ...(plain === type ? {} : { imatrix: matrix }),
   })

@@ -1,4 +1,4 @@
-// What we quantize, compared with llama.cpp's library of node-llama-cpp, byte for byte: every type, with and without importance, six
+// Compares our quantized blocks with those of llama.cpp's library of node-llama-cpp, byte for byte: every type, with and without importance, six
 // distributions of weights, and rows of unusual numbers.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { NotRun, npmPackage } from './servers/programs.mjs'
 const PACKAGE = '@node-llama-cpp/linux-x64'
 export const REFERENCE = `${PACKAGE} 3.21.1`
 const ADDON = join(root, 'interop/quantize-addon.mjs')
-const CARGO = ['build', '--quiet', '--profile', 'quick', '-p', 'ztensor-core', '--example', 'quantize']
+const CARGO = ['build', '--quiet', '--profile', 'bench', '-p', 'ztensor-core', '--example', 'quantize']
 
 /** Builds the example of the core that quantizes. Returns its path. */
 export function buildExample() {
@@ -19,10 +19,10 @@ export function buildExample() {
   } catch (error) {
     throw new NotRun(`cargo cannot build the example: ${String(error.stderr ?? error.message).split('\n')[0]}`)
   }
-  return join(root, 'target/quick/examples/quantize')
+  return join(root, 'target/release/examples/quantize')
 }
 
-/** Runs interop/quantize_peer.py with the reference's library and a program of ours. Returns what it prints. */
+/** Runs interop/quantize_peer.py with the reference's library and one of our programs. Returns its output. */
 export async function runPeer(build, python, mode, program, ...args) {
   if (process.platform !== 'linux' || process.arch !== 'x64')
     throw new NotRun('the reference is built for Linux on x64')
@@ -39,7 +39,7 @@ async function compare({ build, python }, program, weights) {
   return results.map(({ what, error }) => ({ what, error: error === null ? undefined : new Error(error) }))
 }
 
-/** [{ what, error }] of every type and source, the error undefined where all blocks that the package writes have the same bytes. */
+/** Returns [{ what, error }] for every type and source. The error is undefined if all blocks that the package writes have the same bytes. */
 export const compareQuantize = (context) => compare(context, ADDON, 2 ** 16)
 
 /** Compares the blocks of the core's kernels: of 2^24 weights of each distribution, or as many as QUANTIZE_WEIGHTS says. */

@@ -26,8 +26,8 @@ NEED_IMPORTANCE = ["iq2_xxs", "iq2_xs", "iq1_s", "iq1_m"]
 # Without importance the reference quantizes blocks to these, but no files.
 REFUSED_IN_FILES = ["iq2_s", "iq3_xxs"]
 # Unusual weights end the process of the reference in some types.
-USUAL_ONLY = [*NEED_IMPORTANCE, "iq2_s", "iq3_xxs", "iq3_s"]
-WITH_IMPORTANCE += USUAL_ONLY
+ORDINARY_ONLY = [*NEED_IMPORTANCE, "iq2_s", "iq3_xxs", "iq3_s"]
+WITH_IMPORTANCE += ORDINARY_ONLY
 ROW = 1024
 SEED = 20240229
 
@@ -44,13 +44,13 @@ def pointer(array):
 
 
 def theirs(name, source, importance):
-    """The blocks of the reference, and the ms that it took."""
+    """Returns the blocks of the reference, and its time in ms."""
     number = NUMBERS[name]
     count = source.size // ggml.ggml_blck_size(number)
     out = np.zeros((count, ggml.ggml_type_size(number)), np.uint8)
     ggml.ggml_quantize_init(number)
     begin = time.perf_counter()
-    if name == "q8_k":  # ggml_quantize_chunk does not make it
+    if name == "q8_k":  # ggml_quantize_chunk does not support it
         ggml.quantize_row_q8_K_ref(pointer(source), pointer(out), ctypes.c_int64(source.size))
     else:
         rows = ctypes.c_int64(source.size // ROW)
@@ -59,14 +59,14 @@ def theirs(name, source, importance):
 
 
 def ours(name, importance, rounds=1):
-    """Our blocks, and the ms of each round. The files are there already."""
+    """Returns our blocks, and the time of each round in ms. The input files exist already."""
     arguments = [program, name, str(ROW), SOURCE, OUT, str(rounds)] + ([] if importance is None else [IMPORTANCE])
     times = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
     return np.fromfile(OUT, np.uint8), times
 
 
 def blocks_of(checks):
-    """Our blocks of each pair of a type and its importance, which may be None. The package gets a source of its own for each."""
+    """Our blocks of each pair of a type and its importance, which may be None. The package gets a separate source for each."""
     if not program.endswith(".mjs"):
         yield from (ours(name, importance)[0] for name, importance in checks)
         return
@@ -80,7 +80,7 @@ def part(what, at):
 
 
 def accepts(name, source, importance):
-    """Whether llama-quantize accepts each row, as what it reads and as what it writes."""
+    """Returns whether llama-quantize accepts each row as input and as output."""
     blocks, _ = theirs(name, source, importance)
     rows = blocks.reshape(source.size // ROW, -1)
     quiet, errors = os.open(os.devnull, os.O_WRONLY), os.dup(2)
@@ -143,7 +143,7 @@ def compare(weights):
         checks = [(name, None) for name in NUMBERS if name not in need]
         checks += [(name, importance) for name in WITH_IMPORTANCE]
         if what == "unusual":
-            checks = [(name, given) for name, given in checks if name not in USUAL_ONLY]
+            checks = [(name, given) for name, given in checks if name not in ORDINARY_ONLY]
         sources = [source] * len(checks)
         for at, (name, given) in enumerate(checks if program.endswith(".mjs") else []):
             # The package rejects each row that llama-quantize rejects.

@@ -1,5 +1,5 @@
-// What we decode quantized tensors to, compared with the gguf package and the formulas of the profiles: many more blocks than the
-// committed vectors have, and others.
+// Compares decoded quantized tensors with the gguf package and the formulas of the profiles: many more blocks than the
+// committed vectors have, and other ones.
 import { join } from 'node:path'
 import { create, openSync } from 'ztensor'
 import { differing, quantizedCases } from '../__test__/helpers/quantized.mjs'
@@ -8,7 +8,7 @@ import { COMMON, environment, succeed } from './peers.mjs'
 const BLOCKS = 512
 const SEED = 20240229
 
-/** [{ what, error }] of every case, the error undefined where each value has the same bits. */
+/** Returns [{ what, error }] for every case. The error is undefined if each value has the same bits. */
 export async function compareQuantized({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-gguf'), python, [...COMMON, 'gguf==0.19.0'])
   const vectors = join(build, 'quantized.bin')

@@ -6,15 +6,15 @@ import pathlib
 from record import fingerprint
 
 
-def read_ours(record, directory, dialect, opening, read, names):
-    """Notes in the record what reads right, what reads wrong, and what the peer cannot read.
+def read_ours(record, directory, format, opening, read, names):
+    """Records which tensors the peer reads correctly, reads wrongly, and cannot read.
 
     `opening(path)` returns a reader, `names(reader)` its tensors' names, and `read(reader, tensor)` the shape and the
     arrays by role of one of them.
     """
     directory = pathlib.Path(directory)
     for file in json.loads((directory / 'ours.json').read_text())['files']:
-        if file['dialect'] != dialect:
+        if file['format'] != format:
             continue
         name = file['file']
         try:

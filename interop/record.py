@@ -18,7 +18,7 @@ def fingerprint(array):
 
 
 class Record:
-    """Collects files, and what the peer could not do with which message. `directory` is where the files go."""
+    """Collects files, and the peer's failures with their messages. `directory` is where the files go."""
 
     def __init__(self, directory, peer):
         self.directory = pathlib.Path(directory)
@@ -32,7 +32,7 @@ class Record:
         return str(self.directory / name)
 
     def refuses(self, what, error):
-        """Notes what the peer refuses. The same message for many samples is one row."""
+        """Records a sample that the peer rejects. The same message for many samples is one row."""
         message = f'{type(error).__name__}: {error}'.splitlines()[0].replace(str(self.directory) + '/', '')
         self.notes(what, message)
 
@@ -44,7 +44,7 @@ class Record:
         self.cannot.append({'what': [what], 'message': message})
 
     def attempt(self, what, work):
-        """Runs it; False, with the message noted, where it fails."""
+        """Runs it. If it fails, records the message and returns False."""
         try:
             work()
             return True
@@ -55,7 +55,7 @@ class Record:
             return False
 
     def cannot_read(self, what, error):
-        """Notes that the peer does not read this of our files."""
+        """Records that the peer cannot read this of our files."""
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise error
         message = f'{type(error).__name__}: {error}'.splitlines()[0]
@@ -63,11 +63,11 @@ class Record:
         self.notes(f'read our {what}', message)
 
     def compares(self, what, found, expected):
-        """Notes whether it reads this of our files as we wrote it."""
+        """Records whether the peer reads the values that we wrote."""
         self.reads.append({'what': what} if found == expected else {'what': what, 'wrong': f'{found!r:.200}, we wrote {expected!r:.200}'})
 
     def add(self, name, tensors, **facts):
-        """A finished file. `tensors`: what `tensor()` returned for each."""
+        """A finished file. `tensors` are results of `tensor()`."""
         self.files.append({'file': name, 'tensors': tensors, **facts})
 
     def finish(self):
@@ -76,7 +76,7 @@ class Record:
 
 
 def tensor(name, dtype, shape, layout='dense', nnz=None, attributes=None, **components):
-    """What one tensor should read as; components by role."""
+    """The expected values of a tensor; components by role."""
     expected = {'name': name, 'dtype': dtype, 'shape': list(shape), 'format': layout}
     expected['components'] = {role: fingerprint(value) for role, value in components.items()}
     if nnz is not None:

@@ -1,4 +1,4 @@
-"""Serves the files of a folder as the bucket `models` of an S3 server of this machine (moto), prints its URL, and goes on until its input ends."""
+"""Serves the files of a folder as the bucket `models` of an S3 server of this machine (moto), prints its URL, and runs until its input ends."""
 import os
 import sys
 

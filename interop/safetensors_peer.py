@@ -1,4 +1,4 @@
-"""safetensors writes what it can, and says which files of our corpus it takes, and reads what we wrote: python safetensors_peer.py DIRECTORY FIXTURES CORPUS OURS."""
+"""safetensors writes all samples that it supports, reports which files of our corpus it accepts, and reads our files: python safetensors_peer.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import json
@@ -108,7 +108,7 @@ DTYPES = {
 
 
 def open_ours(path):
-    """Every tensor by its name, and the metadata as its own reader has it."""
+    """Every tensor by its name, and the metadata, as its own reader returns them."""
     with safe_open(path, 'np') as file:
         record.compares(f'{pathlib.Path(path).name}: metadata', file.metadata(), {'made': 'by us'})
     return dict(deserialize(pathlib.Path(path).read_bytes()))

@@ -1,4 +1,4 @@
-"""What every peer is asked to write: dense arrays of all dtypes and shapes, and sparse matrices."""
+"""The samples that every peer writes: dense arrays of all dtypes and shapes, and sparse matrices."""
 
 import math
 

@@ -1,4 +1,4 @@
-// Real servers of files and objects, each on a port of this machine's own address: all that they send is the local file.
+// Real servers of files and objects, each on a port of this machine: they send the local files.
 import { goodFixtures } from './fixtures.mjs'
 import { azurite } from './servers/azurite.mjs'
 import { checked } from './servers/checks.mjs'
@@ -8,7 +8,7 @@ import { nginx } from './servers/nginx.mjs'
 import { versitygw } from './servers/versitygw.mjs'
 import { compareUploads } from './uploads.mjs'
 
-/** A promise of the models, which the servers share: they start at the same time, and only the first writes. */
+/** A promise of the models, which all servers share: they start at the same time, and only the first one writes the files. */
 let writing
 
 const through = (start) => async (given) => {

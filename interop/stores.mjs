@@ -1,4 +1,4 @@
-// Files of a store of objects: moto, which speaks as S3 does.
+// Files of an object store: moto, which implements S3.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { goodFixtures } from './fixtures.mjs'
 import { environment } from './peers.mjs'
 import { compareUploads } from './uploads.mjs'
 
-/** [{ what, error }] of every file, the error undefined where it is the same by its URL and by its path. */
+/** Returns [{ what, error }] for every file. The error is undefined if its URL and its path give the same. */
 export async function compareStore({ build, python, fixtures, interop }) {
   const requirements = ['moto[server,s3]==5.2.5', 'boto3==1.44.5']
   const own = await environment(join(build, 'venv-moto'), python, requirements)
@@ -27,7 +27,7 @@ export async function compareStore({ build, python, fixtures, interop }) {
     localFile.close()
     const others = added.length + removed.length + changed.length
     if (others > 0 || unchanged !== localFile.size || !ok)
-      throw new Error(`${others} of its tensors differ, verify() says ${ok}`)
+      throw new Error(`${others} of its tensors differ, verify() is ok: ${ok}`)
   }
   try {
     const results = []

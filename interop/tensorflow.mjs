@@ -1,4 +1,4 @@
-// Checkpoints and SavedModels that TensorFlow writes again, and what it reads in them.
+// Compares checkpoints and SavedModels that TensorFlow writes now with what TensorFlow reads.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/helpers/expected-files.mjs'
 import { compareFiles } from './files.mjs'
@@ -6,7 +6,7 @@ import { environment, succeed } from './peers.mjs'
 
 const REQUIREMENTS = ['tensorflow==2.21.0', 'tf_keras==2.21.0', 'numpy==2.4.6', 'ml_dtypes==0.6.0']
 
-/** [{ what, error }] of every index, the error undefined where all of it is as TensorFlow has it, by every way of reading. */
+/** Returns [{ what, error }] for every index. The error is undefined if each way of reading returns what TensorFlow reads. */
 export async function compareTensorFlow({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-tensorflow'), python, REQUIREMENTS)
   const folder = join(build, 'tensorflow')

@@ -1,4 +1,4 @@
-// Files that are written into a store of objects, against the same files in a folder.
+// Compares files written into an object store with the same files in a folder.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ async function model(path) {
   await writer.finish()
 }
 
-/** [{ what, error }] of every way to write below the URL `root`, which ends in a slash. */
+/** Returns [{ what, error }] for every way to write below the URL `root`, which ends in a slash. */
 export async function compareUploads(root, remote) {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-uploads-'))
   const source = join(folder, 'source.zt')
@@ -38,7 +38,7 @@ export async function compareUploads(root, remote) {
     const { ok } = await remoteFile.verify()
     localFile.close()
     remoteFile.close()
-    if (unchanged !== 4 || !ok) throw new Error(`${unchanged} of 4 tensors are the same, verify() says ${ok}`)
+    if (unchanged !== 4 || !ok) throw new Error(`${unchanged} of 4 tensors are the same, verify() is ok: ${ok}`)
     const again = await convert(source, `${url}${name}`, { ...options, remote }).catch(({ code }) => code)
     if (again !== 'ZT_EXISTS') throw new Error(`written twice: ${again}`)
   }

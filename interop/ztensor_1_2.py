@@ -1,4 +1,4 @@
-"""ztensor 1.2.3 writes what it can, and reads what we wrote: python ztensor_1_2.py DIRECTORY FIXTURES CORPUS OURS."""
+"""ztensor 1.2.3 writes all samples that it supports, and reads our files: python ztensor_1_2.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import pathlib
@@ -41,7 +41,7 @@ def write(path, entries, options):
 
 
 def survivors(entries, group, options):
-    """(name, value, expected) of the entries that it writes, each tried in a file of its own."""
+    """(name, value, expected) of the entries that it writes, each first written to a separate file."""
     path = record.path('trial.zt')
     written = []
     for name, make, expected in entries:
@@ -92,7 +92,7 @@ def coo_entries():
 
 
 def other_entries():
-    """A layout that it knows nothing about, and attributes of tensors."""
+    """An unknown layout, and attributes of tensors."""
     packed = np.arange(8, dtype=np.uint8)
     scale = np.array([0.5, 2], dtype=np.float16)
     attributes = {'bits': 4, 'note': 'x', 'rate': 1.5, 'list': [1, 'two'], 'yes': True}

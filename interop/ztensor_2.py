@@ -1,4 +1,4 @@
-"""ztensor 2.1.2 writes what it can, reads what we wrote, and rewrites our canonical files: python ztensor_2.py DIRECTORY FIXTURES CORPUS OURS."""
+"""ztensor 2.1.2 writes all samples that it supports, reads our files, and rewrites our canonical files: python ztensor_2.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import json
@@ -116,7 +116,7 @@ def write(path, entries, encoding=None, attributes=None, **options):
 
 
 def file(group, entries, **options):
-    """Sorted, as its canonical writer asks; each entry tried in a file of its own."""
+    """Sorted, as its canonical writer requires; each entry is first written to a separate file."""
     trial = record.path('trial.zt')
     entries = sorted(entries, key=lambda entry: entry[0].encode())
     written = [e for e in entries if record.attempt(f'write {group}/{e[0][:40]}', lambda: write(trial, [e], **options))]
@@ -157,11 +157,11 @@ def read_tensor(source, expected):
 ours = pathlib.Path(sys.argv[4])
 read_ours(record, ours, '2', ztensor.open, read_tensor, lambda source: source.keys())
 for file in json.loads((ours / 'ours.json').read_text())['files']:
-    if file['dialect'] != '2':
+    if file['format'] != '2':
         continue
     source = str(ours / file['file'])
     record.attempt(f'verify our {file["file"]}', lambda: ztensor.verify(source, deep=True))
-    # Whatever the form of the source, it writes canonical files: those have to be ours, byte for byte.
+    # It writes canonical files from any form of the source: these must equal ours, byte for byte.
     again = record.path('again.zt')
     ztensor.convert(source, again)
     canonical = ours / file['canonical']

@@ -1,4 +1,4 @@
-"""ztensor 0.1.4, 1.0.0, 1.0.1 and 1.1.1 (the peers over cffi) write what they can, and read what we wrote: python ztensor_ffi.py DIRECTORY FIXTURES CORPUS OURS."""
+"""ztensor 0.1.4, 1.0.0, 1.0.1 and 1.1.1 (the peers over cffi) write all samples that they support, and read our files: python ztensor_ffi.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import inspect
@@ -35,7 +35,7 @@ def read_dense(path, name):
 
 
 def survivors(samples_of, add, check, group):
-    """Those samples that the peer writes, each tried in a file of its own. What it cannot read back is noted, and included."""
+    """The samples that the peer writes, each first written to a separate file. Those that it cannot read back are recorded and included."""
     path = record.path('trial.zt')
     written = []
     for sample in samples_of:
@@ -109,7 +109,7 @@ def names_file():
 
 
 def own_fixtures(directory):
-    """Reads the vectors of its own format: what it cannot, is noted."""
+    """Reads the vectors of the same format, and records failures."""
     for path in sorted(pathlib.Path(directory).glob(f'{FIXTURES}*.zt')):
         def read_all(path=path):
             reader = ztensor.Reader(str(path))
@@ -142,12 +142,12 @@ def read_our_tensor(reader, tensor):
     metadata = reader.get_metadata(name)
     if layout == 'dense':
         return metadata.shape, {'data': np.array(reader.read_tensor(name))}
-    # By component: what scipy makes of a sparse tensor depends on the dtypes and ranks that scipy has.
+    # By component: how scipy represents a sparse tensor depends on the dtypes and ranks that scipy supports.
     if metadata.layout != layout:
         raise ValueError(f'reads the layout {metadata.layout}')
 
     def component(role, dtype):
-        # The view holds the bytes only as long as what comes with it lives.
+        # The view is valid only while its owner is alive.
         view, _keeps = reader._read_component(name, role, lambda: dtype)
         return np.array(view)
 

@@ -1,4 +1,5 @@
-// The code that lazy.ts loads at the first call of any of its functions. The build bundles it into a separate file in dist/.
+// The code that lazy.ts loads at the first call of any of its functions, and the command's writer of small files. The build bundles it into
+// a separate file in dist/.
 export { compare } from './compare/compare.js'
 export { diff } from './compare/diff.js'
 export { makeReport } from './report/make.js'
@@ -6,4 +7,4 @@ export { startServer } from './report/server.js'
 export { finishJob, planJob, runTask } from './tasks/jobs.js'
 export { convert } from './write/convert.js'
 export { editMetadata } from './write/edit-metadata.js'
-export { TensorStream } from './write/tensor-stream.js'
+export { writeWhole } from './write/whole-file.js'

@@ -16,7 +16,7 @@ import type { PlanConvertOptions } from './tasks/plan-convert.js'
 import type { RemoteSource } from './tasks/source.js'
 import type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './tasks/stats-tasks.js'
 import type { FinishOptions, PlanReadingOptions, VerifyTask, VerifyTaskResult } from './tasks/verify-tasks.js'
-import type { ConvertOptions, ConvertResult } from './write/convert-options.js'
+import type { ConvertOptions, ConvertPlan, ConvertResult } from './write/convert-options.js'
 import type { EditMetadataOptions, EditMetadataResult } from './write/edit-metadata.js'
 
 // require() instead of import(): the arguments must be read before other code of the caller runs.
@@ -59,6 +59,12 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
   return deferred().diff(a, b, options)
 }
 
+/** Returns what `convert` would write as `plan`, and writes nothing. @throws as `convert` without `dryRun`, except for what only the data shows */
+export function convert(
+  source: Source | TensorFile,
+  target: string | URL | Writable,
+  options: ConvertOptions & { readonly dryRun: true },
+): Promise<ConvertResult & { readonly plan: ConvertPlan }>
 /**
  * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
  * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure; it cannot
@@ -72,6 +78,11 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
  * cannot represent a tensor, before anything is written, with all reasons in `cause`; ZT_EXISTS without `overwrite`; ZT_IO. TypeError
  * and RangeError ZT_INVALID_ARG; the signal's reason. After an error the target is unchanged.
  */
+export function convert(
+  source: Source | TensorFile,
+  target: string | URL | Writable,
+  options?: ConvertOptions,
+): Promise<ConvertResult>
 export async function convert(
   source: Source | TensorFile,
   target: string | URL | Writable,

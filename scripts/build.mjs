@@ -2,24 +2,25 @@
 //   --debug     an unoptimized addon
 //   --release   the addon as it is published, which takes minutes longer to link
 //   --zig       compiled and linked by zig, which it installs from PyPI in build/zig: for the oldest glibc (platform.mjs), or for musl
-//   --addon     the addon only; what else is on the command line goes to `napi build` (--target)
-//   --wrapper   the wrapper only, around the addon that is already there
+//   --tests     the Rust tests too, in the same call of cargo: what both use compiles once
+//   --addon     the addon only; other arguments are passed to `napi build` (--target)
+//   --wrapper   the wrapper only, with the existing addon
 import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { parseTriple } from '@napi-rs/cli'
 import { bundle } from './bundle.mjs'
 import { isInstalled, root, runOrExit } from './command.mjs'
 import { glibcOf, hostPlatform, manifest, packageOf } from './platform.mjs'
+import { hostTarget } from './target.mjs'
 import { buildView } from './view.mjs'
 
 const require = createRequire(import.meta.url)
-const flags = new Set(['--debug', '--release', '--zig', '--addon', '--wrapper'])
+const flags = new Set(['--debug', '--release', '--zig', '--tests', '--addon', '--wrapper'])
 const given = new Set(process.argv.slice(2).filter((argument) => flags.has(argument)))
 const others = process.argv.slice(2).filter((argument) => !flags.has(argument))
 
-// The addon's types, generated from src/. They are committed, so that the wrapper compiles where there is no Rust.
+// The addon's types, generated from src/. They are committed, so that the wrapper compiles without Rust.
 const types = 'lib/native/binding.d.ts'
 const readTypes = () => readFileSync(join(root, types), 'utf8').replaceAll('\r\n', '\n')
 
@@ -40,8 +41,7 @@ function zig() {
 /** The arguments of napi for zig: `-x`, and the oldest glibc at the end of a target of glibc. The target is this machine by default. */
 function withZig(args) {
   zig()
-  const host = manifest.napi.targets.find((target) => parseTriple(target).platformArchABI === hostPlatform)
-  const target = args.includes('--target') ? [] : ['--target', host]
+  const target = args.includes('--target') ? [] : ['--target', hostTarget]
   return ['-x', ...target, ...args].map((one) => (/-linux-gnu/.test(one) ? `${one}.${glibcOf(one)}` : one))
 }
 
@@ -60,7 +60,18 @@ function buildAddon() {
     const committed = readTypes()
     const forNapi = given.has('--zig') ? withZig(others) : others
     const profile = given.has('--debug') ? [] : given.has('--release') ? ['--release'] : ['--profile', 'quick']
-    runOrExit(process.execPath, [cli, 'build', '--platform', ...profile, '--no-js', '--dts', types, ...forNapi])
+    const tests = given.has('--tests') ? ['--', '--workspace', '--lib', '--tests'] : []
+    runOrExit(process.execPath, [
+      cli,
+      'build',
+      '--platform',
+      ...profile,
+      '--no-js',
+      '--dts',
+      types,
+      ...forNapi,
+      ...tests,
+    ])
     if (process.env.CI && readTypes() !== committed) {
       console.error(`${types} is not what src/ generates: run \`npm run build\` and commit it`)
       process.exit(1)
@@ -73,7 +84,7 @@ function buildAddon() {
   }
 }
 
-// The facade names what the CommonJS module exports at run time, so that both module systems see the same classes.
+// The facade lists the exports of the CommonJS module at run time, so that both module systems have the same classes.
 async function writeFacade(dist) {
   const names = Object.keys(require(join(dist, 'index.js'))).sort()
   const facade = join(dist, 'index.mjs')

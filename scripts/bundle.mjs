@@ -1,5 +1,5 @@
-// Bundles the package and its command into dist/, since a file that is loaded costs a program more than what is in it. The compiler
-// has checked the sources before.
+// Bundles the package and its command into dist/, because loading a file costs more than its contents. The compiler has
+// checked the sources before.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { build, transform } from 'esbuild'
@@ -19,8 +19,8 @@ export const shared = {
 }
 
 /**
- * index.js is what every program loads, deferred.js what it loads at the first call that needs it, shared.js what both need. esbuild
- * splits only ES modules, so the split comes first, and `require` has another name until it is done.
+ * Every program loads index.js. The first call that needs deferred.js loads it. Both use shared.js. esbuild splits only ES
+ * modules, so the split comes first, and `require` has another name until it is done.
  */
 async function bundlePackage(dist) {
   const { outputFiles } = await build({
@@ -55,7 +55,7 @@ export async function bundle(dist) {
     ],
     outdir: dist,
     plugins: [outside],
-    // V8 reads it sooner without the comments of the packages inside.
+    // V8 parses it faster without the comments of the bundled packages.
     minifyWhitespace: true,
     lineLimit: 140,
     legalComments: 'none',
@@ -77,12 +77,19 @@ function licenseOf(folder) {
   return `/*! ${name} ${version}\n\n${read(file)} */\n`
 }
 
-/** `command.js` requires `index.js` and holds no copy of it; `cli.js` requires `command.js`. Packages have files of these names, too. */
+/**
+ * `command.js` requires `index.js` and `deferred.js` and holds no copy of them; `cli.js` requires `command.js`. Packages have files of
+ * these names, too.
+ */
 const outside = {
   name: 'outside',
   setup({ onResolve }) {
-    const siblings = { '../index.js': './index.js', './command.js': './command.js' }
-    onResolve({ filter: /^\.{1,2}\/(index|command)\.js$/ }, ({ path, importer }) =>
+    const siblings = {
+      '../index.js': './index.js',
+      '../lib/deferred.js': './deferred.js',
+      './command.js': './command.js',
+    }
+    onResolve({ filter: /^\.{1,2}\/(index|command|lib\/deferred)\.js$/ }, ({ path, importer }) =>
       /[\\/]node_modules[\\/]/.test(importer) ? undefined : { path: siblings[path], external: true },
     )
   },

@@ -1,31 +1,32 @@
-// How the scripts start other programs: from the root of the repository, and with an exit status that nobody can overlook.
+// Starts other programs for the scripts: in the root of the repository, with an exit status that is always checked.
 import { spawn, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * The names that the command line gives, or all of them where it gives none; those that are `heavy` too with `--heavy`. Ends the
- * process at one that is not there.
+ * Returns the names on the command line, or all of `names` if it has none; with `--heavy`, those that are `heavy` too. Leaves out
+ * `flags`. Ends the process at an unknown name.
  */
-export function only(names, heavy = []) {
+export function only(names, heavy = [], flags = []) {
   const all = [...names, ...heavy]
-  const chosen = process.argv.slice(2).filter((name) => name !== '--heavy' || heavy.length === 0)
+  const ignored = heavy.length > 0 ? ['--heavy', ...flags] : flags
+  const chosen = process.argv.slice(2).filter((name) => !ignored.includes(name))
   const unknown = chosen.filter((name) => !all.includes(name))
   if (unknown.length > 0) {
-    console.error(`there is no ${unknown.join(', ')}: choose of ${all.join(', ')}`)
+    console.error(`there is no ${unknown.join(', ')}: choose from ${all.join(', ')}`)
     process.exit(1)
   }
   if (chosen.length > 0) return chosen
   return process.argv.includes('--heavy') ? all : names
 }
 
-/** Whether `program` can be started at all. */
+/** Whether `program` can be started. */
 export function isInstalled(program) {
   return spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0
 }
 
-/** Runs a program with our own terminal and ends this process with its status when it fails. */
+/** Runs a program on the terminal of this process. If the program fails, ends this process with its status. */
 export function runOrExit(program, args) {
   const { status, error } = spawnSync(program, args, { cwd: root, stdio: 'inherit' })
   if (error !== undefined) console.error(`${program}: ${error.message}`)
@@ -33,9 +34,9 @@ export function runOrExit(program, args) {
 }
 
 /**
- * Runs a program and keeps what it says. Resolves `{ status, stdout, stderr, output }`, whatever the status: `output` is
- * both streams in the order in which they came, and 127 is the status of a program that is not there, as in a shell.
- * With `echo` the output is passed on as it comes.
+ * Runs a program and collects its output. Resolves `{ status, stdout, stderr, output }` for any status: `output` is both
+ * streams in order of arrival, and the status of a missing program is 127, as in a shell. With `echo`, the output is also
+ * printed as it arrives.
  */
 export function capture(program, args, { cwd = root, env = process.env, echo = false } = {}) {
   return new Promise((resolve) => {
@@ -53,7 +54,7 @@ export function capture(program, args, { cwd = root, env = process.env, echo = f
   })
 }
 
-/** The command line of npm itself: `npm run` names it, and Windows cannot start `npm` without a shell. */
+/** The command line of npm. `npm run` names its script, because Windows cannot start `npm` without a shell. */
 export function npm(args) {
   const script = process.env.npm_execpath
   return script === undefined ? ['npm', args] : [process.execPath, [script, ...args]]

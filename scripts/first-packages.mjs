@@ -1,5 +1,5 @@
 // node scripts/first-packages.mjs [--registry URL]: whether all packages exist in the registry. npm trusts a workflow only for a package
-// that exists, so an owner publishes the first version of each by hand. Says how. Fails if one is missing.
+// that exists, so an owner publishes the first version of each manually. Prints the steps. Fails if one is missing.
 import { spawnSync } from 'node:child_process'
 import { npm } from './command.mjs'
 import { manifest } from './platform.mjs'

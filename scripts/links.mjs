@@ -1,4 +1,4 @@
-// Checks the links between the Markdown pages of the repository: each file is there, and each anchor is a heading of it. A part of
+// Checks the links between the Markdown pages of the repository: each file exists, and each anchor is a heading of its page. A part of
 // `npm run docs`.
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'

@@ -1,4 +1,4 @@
-// Node for the platforms of Linux that this machine is not: a program `build/machines/<platform>/node`, which runs the Node of that
+// Node for other platforms of Linux: a program `build/machines/<platform>/node`, which runs the Node of that
 // platform with its C library, under qemu if the processor is another. Everything comes from packages (Debian's, npm's and PyPI's) and is
 // unpacked there: nothing is installed.
 import { spawnSync } from 'node:child_process'
@@ -82,12 +82,12 @@ const MACHINES = {
 const machines = join(root, 'build/machines')
 const programOf = (platform) => join(machines, platform, 'node')
 
-/** The platforms that this machine can run, by itself or with what `installMachine` brings. */
+/** The platforms that this machine can run, natively or with the programs that `installMachine` unpacks. */
 export const runnable =
   process.platform === 'linux' && process.arch === 'x64' && isInstalled('dpkg') ? Object.keys(MACHINES) : [hostPlatform]
 const installable = runnable.length > 1
 
-/** The Node program of a platform. Undefined where there is none yet. */
+/** The Node program of a platform. Undefined if it is not unpacked. */
 export function nodeOf(platform) {
   if (existsSync(programOf(platform))) return programOf(platform)
   return platform === hostPlatform ? process.execPath : undefined
@@ -267,7 +267,7 @@ export function installMachine(platform) {
       rmSync(link)
       symlinkSync(join(files, to), link)
     }
-  // Since Debian 13 packages have no /lib, which is a link there.
+  // Since Debian 13, packages have no /lib: it is a link.
   if (!existsSync(join(files, 'lib'))) symlinkSync('usr/lib', join(files, 'lib'))
   const node = join(folder, 'files', unpackNode(machine, join(folder, 'files')))
   const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`
@@ -276,7 +276,7 @@ export function installMachine(platform) {
     return names.map((name) => join(files, path, name))
   })
   const emulator = machine.qemu === undefined ? [] : [qemuFor(machine.qemu)]
-  // Not by -L: with it the folder `/` is that of the files for qemu, so that nothing else is found from there, such as the files next to an
+  // Not by -L: it makes `/` the folder of the files for qemu, so that nothing else is found, such as the files next to an
   // index.
   const loader = join(files, machine.loader)
   if (machine.isNamed) nameLoader(node, loader)

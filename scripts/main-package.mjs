@@ -1,5 +1,5 @@
 // The package `ztensor` as it is published, in build/package: what package.json names in `files`, and a manifest that
-// asks for every platform package at exactly its own version. The committed manifest never does: `npm ci` would look for
+// asks for every platform package at exactly its own version. The committed manifest does not: `npm ci` would look for
 // packages that are not published yet.
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -16,7 +16,7 @@ for (const [, module, uses] of section.matchAll(/^\| `(\w+)` \|[^|]*\|([^|]*)\|$
   allowed.set(module, new Set(names.map((name) => name.trim()).filter(Boolean)))
 }
 
-// The code of a file alone: no comments, no tests.
+// The code of a file, without comments and tests.
 function code(path) {
   const text = readFileSync(path, 'utf8').replace(/^\s*\/\/.*$/gm, '')
   return text.split(/^#\[cfg\((?:test|all\(test[^\n]*)\)\]\nmod \w+ \{/m)[0]
@@ -71,7 +71,7 @@ for (const [module, others] of used) {
 }
 for (const [module, others] of allowed) {
   for (const other of others) {
-    if (!allowed.has(other)) problems.push(`the table lets ${module} use ${other}, which is no module`)
+    if (!allowed.has(other)) problems.push(`the table lets ${module} use ${other}, which is not a module`)
     else if (module < other && allowed.get(other).has(module))
       problems.push(`the table lets ${module} and ${other} use each other`)
   }

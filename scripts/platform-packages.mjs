@@ -1,6 +1,6 @@
 // The packages @ztensor/<platform>, one for each target in package.json: npm/<platform>/ has its manifest and its README, which are
 // committed. A release copies the addon and the license into it.
-//   node scripts/platform-packages.mjs   writes them again, after a change of package.json
+//   node scripts/platform-packages.mjs   rewrites them after a change of package.json
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -21,7 +21,7 @@ export const glibcOf = (target) => (target.startsWith('powerpc64le-') ? '2.19' :
 
 /** The largest addon that is published. It has every format, the clients of servers, and quantization for several instruction sets; debug
  * information makes it ten times as large. */
-export const MAX_BYTES = 14 * 1024 * 1024
+export const MAX_BYTES = 14_336_000
 
 export const packageOf = (platform) => `@ztensor/${platform}`
 export const binaryOf = (platform) => `${manifest.napi.binaryName}.${platform}.node`

@@ -1,5 +1,5 @@
 // node scripts/publish.mjs FOLDER [--dry-run | --rehearse REGISTRY [--any-size=PLATFORM] PLATFORM...]: publishes the platform packages with
-// the addons in FOLDER, then the main package, each with provenance. Every addon must be there and pass scripts/check-addons.mjs. A version
+// the addons in FOLDER, then the main package, each with provenance. Every addon must exist and pass scripts/check-addons.mjs. A version
 // that is already published is skipped, so that a release that stopped halfway can be run again. CI calls this on a version tag, and with
 // --dry-run on every push. A rehearsal publishes to a registry on this machine, without provenance, and checks the addons of these
 // platforms only.

@@ -18,7 +18,7 @@ const [bundle] = generateDtsBundle(
   { preferredConfigPath: join(root, 'tsconfig.types.json') },
 )
 
-// URL, AbortSignal and Symbol.dispose are Node's: since TypeScript 6 a consumer sees them only where they are asked for.
+// URL, AbortSignal and Symbol.dispose are Node's: since TypeScript 6 a consumer sees them only if it refers to them.
 const reference = '/// <reference types="node" />\n'
 
 const outputs = {

@@ -9,8 +9,8 @@ import { writeLlama } from '../__test__/browser/models.mjs'
 import { startChromium } from '../__test__/runners/chromium.mjs'
 import { root } from './command.mjs'
 
-/** What a page of documentation loads for a picture, at most. */
-const MOST = 200_000
+/** The maximum size of a picture, which a page of documentation loads. */
+const MAX_BYTES = 200_000
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-pictures-')))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -28,14 +28,14 @@ async function picture(name, { view, dark = false, height = 860 }, act) {
   await page.goto(`file://${html}#${view}`)
   await page.waitForSelector('main > *')
   await act(page)
-  // The pointer is not part of the picture, and what it points at would be marked.
+  // The pointer would highlight the element below it.
   await page.mouse.move(1, 1)
   await page.evaluate(() => document.activeElement.blur())
   const path = join(root, 'docs/pictures', name)
   await page.screenshot({ path })
   await page.close()
   const { size } = statSync(path)
-  assert.ok(size < MOST, `${name} has ${size} bytes`)
+  assert.ok(size < MAX_BYTES, `${name} has ${size} bytes`)
   console.log(`${name}: ${Math.ceil(size / 1000)} KB`)
 }
 

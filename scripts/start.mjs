@@ -1,4 +1,4 @@
-// `npm start [-- path]`: opens a tensor file with the built package, as a program would, and says in plain words what happened.
+// `npm start [-- path]`: opens a tensor file with the built package, like a program, and prints each step.
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { source } from './source.mjs'
@@ -6,7 +6,7 @@ import { source } from './source.mjs'
 const example = fileURLToPath(new URL('../examples/model.safetensors', import.meta.url))
 const path = process.argv[2] ?? example
 const listed = 12
-// The values that are added up as proof: enough to see that they are there, not enough to wait for.
+// How many values are added up to show that they are readable, without a noticeable wait.
 const summedAtMost = 1 << 24
 
 const { open, quantity, text } = await load()
@@ -32,14 +32,14 @@ async function load() {
   }
 }
 
-/** Runs `work` and returns what it gave with how long it took. */
+/** Runs `work` and returns its result and its time. */
 async function timed(work) {
   const start = performance.now()
   const result = await work()
   return { result, time: `${(performance.now() - start).toFixed(2)} ms` }
 }
 
-/** Prints what was done, how long it took and what came of it. */
+/** Prints a step, its time and its result. */
 function step(done, time, outcome) {
   console.log(`${done.padEnd(10)}${time.padStart(12)}   ${outcome}`)
 }
@@ -75,7 +75,7 @@ async function show() {
   const { result: verified, time: verifyTime } = await timed(() => file.verify())
   const digests =
     verified.checked === 0 ? 'the file carries no digests' : `${showCounted(verified.checked, 'digest')} compared`
-  step('verified', verifyTime, `${verified.ok ? 'every rule of the format holds' : 'NOT SOUND'}; ${digests}`)
+  step('verified', verifyTime, `${verified.ok ? 'every rule of the format is met' : 'NOT SOUND'}; ${digests}`)
   for (const failure of verified.failures)
     console.log(`${' '.repeat(25)}${failure.code}: ${printable(failure.message)}`)
   if (!verified.ok) process.exitCode = 1
@@ -83,7 +83,7 @@ async function show() {
 
   const subject = proof?.tensor ?? tensors[0]
   console.log(`
-Try next, in a file of your own:
+Try next, in your own file:
 
   import { open } from 'ztensor'
 
@@ -100,7 +100,7 @@ Try next, in a file of your own:
 or on the command line:  npx ztensor --help`)
 }
 
-/** Takes the typed array of every component that lies in the file as it is, and says how much of that was a copy. */
+/** Takes the typed array of every component that is stored raw, and reports how many bytes were copied. */
 function alias(tensors) {
   let mapped = 0
   let copied = 0
@@ -124,7 +124,7 @@ function alias(tensors) {
   return { sentence: parts.join('; ') }
 }
 
-/** Adds up the values of the largest dense float tensor that is not too large: they really are there. */
+/** Adds up the values of the largest dense float tensor below the limit, to show that they are readable. */
 function sum(tensors) {
   const start = performance.now()
   const candidates = tensors.filter(

@@ -1,15 +1,17 @@
-// `npm test`: builds, then runs every suite to its end, whatever the ones before it said, sums them up and names what failed.
-// `npm test -- load remote` runs only the ava files whose paths contain one of these words, with --built on what is built.
+// `npm test`: builds, then runs every suite to its end even if one fails, sums them up and names failed tests.
+// `npm test -- load remote` runs only the ava files whose paths contain one of these words. `--built` tests what is built.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture, root, runOrExit } from './command.mjs'
+import { hostTarget } from './target.mjs'
 
 const node = process.execPath
 const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
 const biome = join(root, 'node_modules/@biomejs/biome/bin/biome')
 const words = process.argv.slice(2).filter((word) => word !== '--built')
+const isBuilt = process.argv.includes('--built')
 
 const cargoCounts = /^test result: \w+\. (\d+) passed; (\d+) failed/gm
 const ownCounts = /^[\w ]+: (\d+) passed, (\d+) failed$/gm
@@ -25,7 +27,7 @@ function sum(pattern, output) {
   return counts
 }
 
-// ava marks each test that passes, and sums up only what did not: tests, hooks, uncaught exceptions, unhandled rejections.
+// ava marks each test that passes, and counts only failures: tests, hooks, uncaught exceptions, unhandled rejections.
 function avaCounts(output) {
   const failures = output.matchAll(/^ +(\d+) (?:(?:tests?|hooks?) failed|uncaught exceptions?|unhandled rejections?)/gm)
   return {
@@ -36,29 +38,41 @@ function avaCounts(output) {
 
 // A linter has one verdict.
 const verdict = () => ({ passed: 1, failed: 0 })
-const suites = [
+const ownCount = (output) => sum(ownCounts, output)
+/** Suites that read the sources alone: they run beside the compiler. */
+const ofSources = [
   { name: 'format', command: ['cargo', ['fmt', '--all', '--check']], counts: verdict },
   { name: 'biome', command: [node, [biome, 'ci', '--error-on-warnings', '--colors=off']], counts: verdict },
+  { name: 'modules', command: [node, ['scripts/modules.mjs']], counts: ownCount },
+  // The spelling needs a program that npm does not install: `npm run lint` and CI check it.
+  { name: 'words', command: [node, ['scripts/words.mjs', '--phrases']], counts: ownCount },
   {
-    name: 'modules',
-    command: [node, ['scripts/modules.mjs']],
-    counts: (output) => sum(ownCounts, output),
+    name: 'types',
+    command: [node, ['__test__/runners/type-tests.mjs', ...(process.env.CI ? ['--all'] : [])]],
+    counts: ownCount,
   },
-  {
-    name: 'rust',
-    command: ['cargo', ['test', '--workspace', '--quiet']],
-    // What the step before compiled with lints (.ci/run).
+  { name: 'surface', command: [node, ['scripts/rollup-types.mjs', '--check']], counts: ownCount },
+]
+/**
+ * The tests that `build.mjs --tests` has compiled, or in CI the step before, with lints (.ci/run). The same packages, profile and target
+ * give the same features, so that cargo compiles nothing again.
+ */
+function cargoTest(kind) {
+  const features = process.env.CI ? ['--features', 'ztensor-node/fault-injection'] : []
+  return {
+    command: [
+      'cargo',
+      ['test', '--workspace', kind, '--quiet', '--profile', 'quick', '--target', hostTarget, ...features],
+    ],
     env: process.env.CI ? { RUSTC_WORKSPACE_WRAPPER: 'clippy-driver' } : {},
     counts: (output) => sum(cargoCounts, output),
-  },
-  { name: 'javascript', command: [node, [ava]], counts: avaCounts },
-  { name: 'types', command: [node, ['__test__/runners/type-tests.mjs']], counts: (output) => sum(ownCounts, output) },
-  {
-    name: 'surface',
-    command: [node, ['scripts/rollup-types.mjs', '--check']],
-    counts: (output) => sum(ownCounts, output),
-  },
+  }
+}
+const rust = [
+  { name: 'rust', ...cargoTest('--tests') },
+  { name: 'rust docs', ...cargoTest('--doc') },
 ]
+const javascript = { name: 'javascript', command: [node, [ava]], counts: avaCounts }
 
 /** A digest of all that the Rust tests read, and of the compiler's version. */
 function rustSources() {
@@ -85,40 +99,59 @@ function havePassed(sources) {
 }
 
 if (words.length > 0) {
-  if (!process.argv.includes('--built')) runOrExit(node, ['scripts/build.mjs'])
-  runOrExit(node, [ava, ...words.flatMap((word) => [`__test__/**/*${word}*`, `__test__/**/*${word}*/**`])])
-  process.exit()
+  if (!isBuilt) runOrExit(node, ['scripts/build.mjs'])
+  const files = words.flatMap((word) => [`__test__/**/*${word}*`, `__test__/**/*${word}*/**`])
+  const { status, output } = await capture(node, [ava, ...files], { echo: true })
+  const { passed, failed } = avaCounts(output)
+  console.log(`npm test: ${passed} passed, ${failed} failed`)
+  process.exit(status)
 }
-
-// CI tests what is published.
-const published = process.platform === 'linux' ? ['--release', '--zig'] : ['--release']
-runOrExit(node, ['scripts/build.mjs', ...(process.env.CI ? published : [])])
 
 const rows = []
 const failed = []
-const sources = rustSources()
-for (const { name, command, env, counts } of suites) {
-  console.log(`\n# ${name}`)
-  if (name === 'rust' && havePassed(sources)) {
-    console.log('not run: nothing changed since these tests passed')
-    continue
-  }
+
+/** Runs a suite and adds its row. Prints the output as it comes with `echo`, otherwise when the suite ends. */
+async function run({ name, command, env, counts }, { echo }) {
   const started = performance.now()
-  const { status, output } = await capture(...command, { echo: true, env: { ...process.env, ...env } })
+  if (echo) console.log(`\n# ${name}`)
+  const { status, output } = await capture(...command, { echo, env: { ...process.env, ...env } })
   const seconds = Math.round((performance.now() - started) / 1000)
-  const { passed, failed: said } = counts(output)
-  // A suite that died without a word, or that ran nothing, has failed too.
-  const row = { name, passed, failed: status !== 0 || passed === 0 ? Math.max(said, 1) : said, seconds }
+  if (!echo) console.log(`\n# ${name}\n${output.trimEnd()}`)
+  const { passed, failed: counted } = counts(output)
+  // A suite that ended early, or that ran nothing, has failed too.
+  const row = { name, passed, failed: status !== 0 || passed === 0 ? Math.max(counted, 1) : counted, seconds }
   rows.push(row)
-  if (row.failed > 0)
-    failed.push(
-      ...new Set(failures.flatMap((pattern) => Array.from(output.matchAll(pattern), ([, one]) => `${name}: ${one}`))),
-    )
-  else if (name === 'rust') {
-    mkdirSync(join(root, 'build'), { recursive: true })
-    writeFileSync(passedWith, sources)
-  }
+  if (row.failed === 0) return true
+  const names = failures.flatMap((pattern) => Array.from(output.matchAll(pattern), ([, one]) => `${name}: ${one}`))
+  failed.push(...new Set(names))
+  return false
 }
+
+async function runAll(suites, options) {
+  let passed = true
+  for (const suite of suites) passed = (await run(suite, options)) && passed
+  return passed
+}
+
+const sources = rustSources()
+const skipsRust = havePassed(sources)
+async function runRust() {
+  if (skipsRust) return console.log('\n# rust\nnot run: nothing changed since these tests passed')
+  if (!(await runAll(rust, { echo: true }))) return
+  mkdirSync(join(root, 'build'), { recursive: true })
+  writeFileSync(passedWith, sources)
+}
+
+// CI tests the published build, and has compiled the Rust tests before.
+const published = process.platform === 'linux' ? ['--release', '--zig'] : ['--release']
+const build = ['scripts/build.mjs', ...(process.env.CI ? published : skipsRust ? [] : ['--tests'])]
+const linted = runAll(ofSources, { echo: false })
+if (isBuilt || (await run({ name: 'build', command: [node, build], counts: verdict }, { echo: true }))) {
+  // One after the other: each uses all cores.
+  await runRust()
+  await run(javascript, { echo: true })
+}
+await linted
 
 console.log()
 for (const { name, passed, failed, seconds } of rows)

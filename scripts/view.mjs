@@ -7,17 +7,17 @@ import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
 
 const INSIDE = ['preact', 'htm', 'd3-hierarchy']
-// What a report may weigh without the summary of its file.
-const MOST = 400 * 1000
+// The maximum size of a report without the summary of its file.
+const MAX = 400 * 1000
 
-/** What the license of a package asks to be said. */
+/** The notice that the license of a package requires. */
 function notice(name) {
   const folder = join(root, 'node_modules', name)
   const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const text = readFileSync(join(folder, 'LICENSE'), 'utf8').trim()
-  // The Apache license is to be named with its address; the short ones stand there whole.
-  const [said] = /Copyright \d.*/.exec(text) ?? ['']
-  const words = license === 'Apache-2.0' ? `${said}\nhttps://www.apache.org/licenses/LICENSE-2.0` : text
+  // The Apache license is named by its URL; short licenses are included in full.
+  const [copyright] = /Copyright \d.*/.exec(text) ?? ['']
+  const words = license === 'Apache-2.0' ? `${copyright}\nhttps://www.apache.org/licenses/LICENSE-2.0` : text
   return `${name} ${version} (${license})\n${words}`
 }
 
@@ -38,10 +38,10 @@ export async function buildView(dist) {
   const script = `${notices}${bundle.outputFiles[0].text.trim()}`
   const { code } = await transform(readFileSync(join(root, 'view/style.css'), 'utf8'), { loader: 'css', minify: true })
   const style = code.trim()
-  // The text stands between tags, where only its own end may end it.
+  // The text is between tags, so it must not contain its end tag.
   assert.doesNotMatch(script, /<\/script|<!--|<script/i)
   assert.doesNotMatch(style, /<\/style|@import|url\(/i)
-  assert.ok(Buffer.byteLength(script) + Buffer.byteLength(style) < MOST, 'the page of reports is too large')
+  assert.ok(Buffer.byteLength(script) + Buffer.byteLength(style) < MAX, 'the page of reports is too large')
   const literal = (text) => JSON.stringify(text)
   const module = `'use strict'\nexports.SCRIPT = ${literal(script)}\nexports.STYLE = ${literal(style)}\n`
   writeFileSync(join(dist, 'report-page.js'), module)

@@ -20,7 +20,7 @@ use crate::buffer::adjust_external_memory;
 /// The first credit. Half of the rise that triggers a collection.
 const FIRST: i64 = 32 << 20;
 /// Maximum amount subtracted at once: the address space of a process. V8 aborts on a change of 2^60.
-const MOST: i64 = 1 << 48;
+const MAX: i64 = 1 << 48;
 /// Longer aliases are not added back before V8 discounts them: that rise alone would trigger a collection.
 const LONG: i64 = 32 << 20;
 
@@ -58,10 +58,10 @@ impl Account {
 
     /// Returns the correction to report to V8 so that no live alias counts.
     fn cover(&self) -> i64 {
-        let need = self.living.get().min(MOST);
+        let need = self.living.get().min(MAX);
         let (credit, taken) = (self.credit.get(), self.taken.get());
         if need > credit {
-            self.credit.set(need.max(credit.saturating_mul(2).clamp(FIRST, MOST)));
+            self.credit.set(need.max(credit.saturating_mul(2).clamp(FIRST, MAX)));
         }
         self.taken.set(taken.max(need));
         (self.credit.get() - credit) - (self.taken.get() - taken)

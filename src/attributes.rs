@@ -1,7 +1,7 @@
 //! Conversion of attributes to JavaScript: all values of a map are passed in one array of numbers and a few strings, from which the wrapper
 //! creates them. Half a million strings cross as fast as one.
 
-use napi::bindgen_prelude::{BigInt, Float64ArraySlice, JsValue, ToNapiValue, Uint8ArraySlice, Unknown};
+use napi::bindgen_prelude::{BigInt, Float64ArraySlice, ToNapiValue, Uint8ArraySlice, Unknown};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
@@ -41,6 +41,12 @@ enum Mark {
     Numbers,
     /// In a list: followed by a count, and that many text lengths in UTF-16 units.
     Texts,
+    /// Followed by its length: the next bytes of the buffer that all byte strings share.
+    Bytes,
+    /// In a list: followed by a count, and that many lengths of byte strings.
+    ByteStrings,
+    /// At the end of a list of an outline: followed by the number of items that are left out.
+    LeftOut,
 }
 
 /// `tape` holds the number of keys and values, and then, alternately for each of them, a mark and its operands.
@@ -49,8 +55,10 @@ pub struct FlatAttributes<'env> {
     pub tape: Float64ArraySlice<'env>,
     /// Concatenated texts.
     pub texts: Vec<JsString<'env>>,
-    /// Bytes and bigints.
-    #[napi(ts_type = "Array<Uint8Array | bigint>")]
+    /// Concatenated byte strings: a buffer for each would take some 200 bytes, and a microsecond.
+    pub bytes: Uint8ArraySlice<'env>,
+    /// Bigints.
+    #[napi(ts_type = "Array<bigint>")]
     pub others: Vec<Unknown<'env>>,
 }
 
@@ -66,6 +74,43 @@ pub fn to_js<'env>(
     tape.hand(env).map(Ok)
 }
 
+/// What an outline has of each value.
+#[napi(object, object_to_js = false)]
+pub struct OutlineRequest {
+    /// Maximum number of keys.
+    pub keys: u32,
+    /// Maximum number of items of a list.
+    pub items: u32,
+    /// UTF-16 units of a text that is no key: of a longer one at least as many.
+    pub units: u32,
+}
+
+/// The beginnings of attributes.
+#[napi(object, object_from_js = false)]
+pub struct AttributeOutline<'env> {
+    pub attributes: FlatAttributes<'env>,
+    /// The number of all keys.
+    pub keys: f64,
+}
+
+/// The beginnings of attributes: of long lists the first items and the number of the others, of long texts the first characters.
+pub fn outline<'env>(
+    env: &'env Env,
+    attributes: &Attributes,
+    request: &OutlineRequest,
+) -> Result<CoreResult<AttributeOutline<'env>>> {
+    let tape = Tape { marks: vec![0.0], open: vec![Open::default()], ..Tape::default() };
+    let mut outline = Outline::new(tape, request);
+    if let Err(error) = attributes.visit(&mut outline) {
+        return Ok(Err(error));
+    }
+    #[allow(clippy::cast_precision_loss)] // keys in memory
+    let keys = outline.keys() as f64;
+    let mut tape = outline.tape;
+    tape.end();
+    tape.hand(env).map(|attributes| Ok(AttributeOutline { attributes, keys }))
+}
+
 /// The attributes before they are converted to JavaScript values.
 #[derive(Default)]
 struct Tape {
@@ -74,7 +119,8 @@ struct Tape {
     full: Vec<String>,
     text: String,
     units: usize,
-    others: Vec<Other>,
+    bytes: Vec<u8>,
+    others: Vec<Big>,
     /// Open lists and maps, outermost first.
     open: Vec<Open>,
     /// Position of the count of the current run of a list.
@@ -91,9 +137,9 @@ struct Open {
     count: u32,
 }
 
-enum Other {
-    Bytes(Vec<u8>),
-    Big { negative: bool, words: Vec<u64> },
+struct Big {
+    negative: bool,
+    words: Vec<u64>,
 }
 
 #[allow(clippy::cast_precision_loss)] // lengths in memory
@@ -152,25 +198,40 @@ impl Tape {
         self.item(Mark::Text, Mark::Texts, units as f64);
     }
 
+    /// Ends the items of a list of which some are left out.
+    fn left_out(&mut self, count: u64) {
+        self.mark(Mark::LeftOut);
+        self.marks.push(count as f64);
+    }
+
     fn number(&mut self, value: f64) {
         self.item(Mark::Number, Mark::Numbers, value);
     }
 
-    fn other(&mut self, other: Other) {
+    fn bytes(&mut self, bytes: &[u8]) -> CoreResult<()> {
+        let no_memory = |_| CoreError::new(Code::Limit, "not enough memory for the byte strings");
+        self.bytes.try_reserve(bytes.len()).map_err(no_memory)?;
+        self.bytes.extend_from_slice(bytes);
+        self.item(Mark::Bytes, Mark::ByteStrings, bytes.len() as f64);
+        Ok(())
+    }
+
+    fn big(&mut self, negative: bool, words: Vec<u64>) {
         self.mark(Mark::Other);
-        self.others.push(other);
+        self.others.push(Big { negative, words });
     }
 
     fn hand(mut self, env: &Env) -> Result<FlatAttributes<'_>> {
         self.full.push(self.text);
         let texts = self.full.iter().map(|text| string(env, text)).collect::<Result<_>>()?;
-        let others = self.others.into_iter().map(|other| match other {
-            // Uses memory of V8, which moves it itself: memory owned by a class of the binding generator disappears with the thread.
-            Other::Bytes(bytes) => Ok(Uint8ArraySlice::copy_from(env, bytes)?.to_unknown()),
-            Other::Big { negative, words } => BigInt { sign_bit: negative, words }.into_unknown(env),
-        });
+        let others = self
+            .others
+            .into_iter()
+            .map(|Big { negative, words }| BigInt { sign_bit: negative, words }.into_unknown(env));
         let others = others.collect::<Result<_>>()?;
-        Ok(FlatAttributes { tape: Float64ArraySlice::copy_from(env, self.marks)?, texts, others })
+        // Uses memory of V8, which moves it itself: memory owned by a class of the binding generator disappears with the thread.
+        let bytes = Uint8ArraySlice::copy_from(env, self.bytes)?;
+        Ok(FlatAttributes { tape: Float64ArraySlice::copy_from(env, self.marks)?, texts, bytes, others })
     }
 }
 
@@ -214,21 +275,129 @@ impl Visit for Tape {
                 let magnitude = integer.unsigned_abs();
                 #[allow(clippy::cast_possible_truncation)] // the two halves
                 let words = vec![magnitude as u64, (magnitude >> 64) as u64];
-                self.other(Other::Big { negative: integer < 0, words });
+                self.big(integer < 0, words);
             }
             Event::Text(text) => self.text(text),
             Event::Bytes(bytes) => match tag {
                 Some(tag @ (POSITIVE_BIGNUM | NEGATIVE_BIGNUM)) if bytes.len() <= BIGNUM_BYTES => {
                     let negative = tag == NEGATIVE_BIGNUM;
-                    self.other(Other::Big { negative, words: words_of(negative, bytes) });
+                    self.big(negative, words_of(negative, bytes));
                 }
-                _ => self.other(Other::Bytes(bytes.to_vec())),
+                _ => self.bytes(bytes)?,
             },
             Event::Array => self.begin(Mark::List)?,
             Event::Map => self.begin(Mark::Map)?,
         }
         Ok(())
     }
+}
+
+/// Keys of a nested map that an outline has: their text is longer than what is shown of a value.
+const NESTED_KEYS: u64 = 4096;
+
+/// Passes the beginnings of values on to a tape.
+struct Outline<'r> {
+    tape: Tape,
+    request: &'r OutlineRequest,
+    /// Open lists and maps that are passed on, outermost first.
+    open: Vec<Level>,
+    /// Open lists and maps that are not passed on.
+    skipped: u32,
+    tag: Option<u64>,
+}
+
+/// A list or a map, of which values were visited.
+struct Level {
+    values: u64,
+    max: u64,
+    list: bool,
+    /// Whether all keys are texts: the wrapper states the size of other maps.
+    named: bool,
+}
+
+impl<'r> Outline<'r> {
+    fn new(tape: Tape, request: &'r OutlineRequest) -> Self {
+        let all = Level { values: 0, max: u64::from(request.keys) * 2, list: false, named: true };
+        Self { tape, request, open: vec![all], skipped: 0, tag: None }
+    }
+
+    /// Returns the number of all keys.
+    fn keys(&self) -> u64 {
+        self.open.first().map_or(0, |all| all.values / 2)
+    }
+
+    /// Counts a value, and returns whether it is passed on.
+    fn takes(&mut self, event: &Event<'_>) -> bool {
+        let is_outermost = self.open.len() == 1;
+        let Some(level) = self.open.last_mut() else { return false };
+        let is_key = !level.list && level.values.is_multiple_of(2);
+        level.named &= !is_key || matches!(event, Event::Text(_));
+        level.values += 1;
+        level.values <= level.max || !(level.list || level.named || is_outermost)
+    }
+}
+
+impl Visit for Outline<'_> {
+    fn visit(&mut self, event: Event<'_>) -> CoreResult<()> {
+        if self.skipped > 0 {
+            match event {
+                Event::Array | Event::Map => self.skipped += 1,
+                Event::End => self.skipped -= 1,
+                _ => {}
+            }
+            return Ok(());
+        }
+        if event == Event::End {
+            if let Some(Level { list: true, values, max, .. }) = self.open.pop()
+                && values > max
+            {
+                self.tape.left_out(values - max);
+            }
+            return self.tape.visit(event);
+        }
+        if let Event::Tag(tag) = event {
+            self.tag = Some(tag);
+            return Ok(());
+        }
+        let tag = self.tag.take();
+        // Keys are whole: programs look them up.
+        let is_key = self.open.len() == 1 && self.open.iter().all(|all| all.values.is_multiple_of(2));
+        let is_taken = self.takes(&event);
+        if let Event::Array | Event::Map = event {
+            if !is_taken {
+                self.skipped = 1;
+                return Ok(());
+            }
+            let list = event == Event::Array;
+            let max = if list { u64::from(self.request.items) } else { NESTED_KEYS * 2 };
+            self.open.push(Level { values: 0, max, list, named: true });
+        } else if !is_taken {
+            return Ok(());
+        }
+        if let Some(tag) = tag {
+            self.tape.visit(Event::Tag(tag))?;
+        }
+        match event {
+            Event::Text(text) if !is_key => {
+                self.tape.visit(Event::Text(beginning(text, self.request.units as usize)))
+            }
+            event => self.tape.visit(event),
+        }
+    }
+}
+
+/// Returns the first characters of a text that have at least so many UTF-16 units.
+fn beginning(text: &str, min: usize) -> &str {
+    if text.len() <= min {
+        return text;
+    }
+    let mut units = 0;
+    let end = text.char_indices().find(|(_, character)| {
+        let is_end = units >= min;
+        units += character.len_utf16();
+        is_end
+    });
+    end.and_then(|(at, _)| text.get(..at)).unwrap_or(text)
 }
 
 /// Returns the magnitude of a bignum. A negative one represents -1 - n.

@@ -3,17 +3,17 @@
 use napi::bindgen_prelude::{Int32Array, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::analysis::compare::{Found, Side, Tolerance, compare_all};
+use ztensor_core::analysis::compare::{PairResult, Side, Tolerance, compare_all};
 use ztensor_core::error::Result as CoreResult;
 use ztensor_core::work::lanes::Lane;
 
 use crate::control::Control;
 use crate::error::NativeError;
 use crate::file::NativeFile;
-use crate::index::number;
 use crate::opened::Shared;
 use crate::stage::Stage;
 use crate::task::spawn;
+use ztensor_handover::number;
 
 /// The result for one pair, or why there is none.
 #[napi(object, object_from_js = false)]
@@ -29,8 +29,8 @@ pub struct NativeComparison {
     pub error: Option<NativeError>,
 }
 
-impl From<Found> for NativeComparison {
-    fn from(found: Found) -> Self {
+impl From<PairResult> for NativeComparison {
+    fn from(found: PairResult) -> Self {
         match found {
             Ok((elements, found)) => Self {
                 elements: number(elements),
@@ -92,7 +92,7 @@ pub fn compare<'env>(
             })
         })
     };
-    spawn(env, lane, control, job, |_, found: Vec<Found>| {
+    spawn(env, lane, control, job, |_, found: Vec<PairResult>| {
         Ok(found.into_iter().map(NativeComparison::from).collect::<Vec<_>>())
     })
 }

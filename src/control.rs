@@ -6,7 +6,7 @@ use napi_derive::napi;
 use ztensor_core::work::Watch;
 use ztensor_core::work::lanes::Waiting;
 
-use crate::index::number;
+use ztensor_handover::number;
 
 /// Controls one job at a time. JavaScript retains it while the job is running, so it is dropped before the job only if its environment
 /// ends. The job is then canceled, because its result is no longer needed.

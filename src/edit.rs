@@ -15,18 +15,18 @@ use ztensor_core::write::{Appending, Hashing, Writer};
 use crate::control::Control;
 use crate::error::misuse;
 use crate::formats::FORMATS;
-use crate::index::number;
 use crate::opened::OpenRequest;
 use crate::task::{spawn, spawn_lasting};
 use crate::value;
 use crate::writer::{NativeWriter, WriteWarning, alignment, compression, digest, write_warnings};
+use ztensor_handover::number;
 
 /// Options for editing a file.
 #[napi(object, object_to_js = false)]
 pub struct AppendRequest {
     pub in_place: bool,
     pub alignment: Option<f64>,
-    /// `usual` for the default digest of the file's version; none by default.
+    /// `default` for the default digest of the file's version; none by default.
     pub digest: Option<String>,
     pub level: Option<i32>,
     pub min_savings: f64,
@@ -47,7 +47,7 @@ pub fn append_writer<'env>(
         in_place: request.in_place,
         alignment: request.alignment.map(alignment).transpose()?,
         digest: match request.digest.as_deref() {
-            Some("usual") => Hashing::Usual,
+            Some("default") => Hashing::Default,
             name => digest(name)?.map_or(Hashing::Without, Hashing::With),
         },
         compression: compression(request.level, request.min_savings, request.frame),
@@ -130,7 +130,7 @@ pub fn edit_metadata<'env>(
 ) -> Result<Object<'env>> {
     let set = value::from_js_map(set)?.into_iter().zip(request.types);
     let set = set.map(|((key, value), SettingType { kind, text })| {
-        let key = key.into_text().map_err(|_| misuse("a key that is no text"))?;
+        let key = key.into_text().map_err(|_| misuse("a key that is not text"))?;
         Ok(Setting { key, value, kind, text })
     });
     let set = set.collect::<Result<_>>()?;

@@ -1,12 +1,19 @@
 //! The only module that converts errors to JavaScript values: a plain object that the wrapper turns into a `ZTensorError` (or, for a bad
 //! argument, a TypeError).
 
-use napi::bindgen_prelude::{JsValue as _, Unknown};
+use napi::bindgen_prelude::{JsValue as _, Object, Unknown};
 use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
-use ztensor_core::error::Error as CoreError;
+use ztensor_core::error::{Error as CoreError, Hint};
 
-use crate::index::number;
+use ztensor_handover::number;
+
+/// A part of a message that names an option.
+#[napi(object, object_from_js = false)]
+pub struct NativeHint {
+    pub option: String,
+    pub text: String,
+}
 
 /// A core error as a plain object.
 #[napi(object, object_from_js = false)]
@@ -14,6 +21,10 @@ pub struct NativeError {
     #[napi(ts_type = "import('./errors.js').ErrorCode | 'ZT_ABORTED'")]
     pub code: String,
     pub message: String,
+    /// The option that is invalid, or the first of `hints`.
+    pub option: Option<String>,
+    /// The parts of the message that say which options change the outcome.
+    pub hints: Vec<NativeHint>,
     pub tensor: Option<String>,
     pub component: Option<String>,
     pub offset: Option<f64>,
@@ -33,11 +44,19 @@ pub struct NativeError {
     pub causes: Vec<NativeError>,
 }
 
+impl From<&Hint> for NativeHint {
+    fn from(Hint { option, text }: &Hint) -> Self {
+        Self { option: (*option).to_owned(), text: text.clone().into_owned() }
+    }
+}
+
 impl From<&CoreError> for NativeError {
     fn from(error: &CoreError) -> Self {
         Self {
             code: error.code().name().to_owned(),
             message: error.to_string(),
+            option: error.first_option().map(str::to_owned),
+            hints: error.hints().iter().map(NativeHint::from).collect(),
             tensor: error.tensor_name().map(str::to_owned),
             component: error.component_role().map(str::to_owned),
             offset: error.offset().map(number),
@@ -62,6 +81,14 @@ pub fn to_js(env: &Env, error: &CoreError) -> Error {
 fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     let mut object = env.create_error(Error::from_reason(error.message.clone()))?;
     object.set("code", error.code.as_str())?;
+    object.set("option", error.option.as_deref())?;
+    let hints = error.hints.iter().map(|hint| {
+        let mut object = Object::new(env)?;
+        object.set("option", hint.option.as_str())?;
+        object.set("text", hint.text.as_str())?;
+        Ok(object)
+    });
+    object.set("hints", hints.collect::<Result<Vec<_>>>()?)?;
     object.set("tensor", error.tensor.as_deref())?;
     object.set("component", error.component.as_deref())?;
     object.set("offset", error.offset)?;

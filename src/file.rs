@@ -8,20 +8,23 @@ use napi::bindgen_prelude::{Object, ToNapiValue, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError};
-use ztensor_core::model::{Catalog, Span, similar};
-use ztensor_core::read::prefetch;
+use ztensor_core::model::{Catalog, Component, Span, similar};
+use ztensor_core::read::{Reading, prefetch};
 use ztensor_core::sources::files::{Files, Member};
+use ztensor_core::work::Watch;
 use ztensor_core::work::lanes::Lane;
 
-use crate::attributes::{self, FlatAttributes};
+use crate::attributes::{self, AttributeOutline, FlatAttributes, OutlineRequest};
 use crate::buffer::{self, Share};
 use crate::control::Control;
 use crate::error::{misuse, throw};
-use crate::index::{self, ComponentInfo, FileInfo, Flat, FlatIndex, NativeWarning, number, unsigned};
+use crate::index::{self, ComponentInfo, FileInfo, FlatIndex, NativeWarning, unsigned};
 use crate::loss;
 use crate::opened::{Reader, Shared};
+use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
+use ztensor_handover::{Flat, number};
 
 /// An open file.
 #[napi]
@@ -116,6 +119,17 @@ impl NativeFile {
         throw(env, attributes::to_js(env, Some(&self.shared(env)?.catalog.attributes))?)
     }
 
+    /// The beginnings of the attributes, for a program that shows or looks up some of them.
+    #[napi(catch_unwind)]
+    #[allow(clippy::needless_pass_by_value)] // napi
+    pub fn attribute_outline<'env>(
+        &self,
+        env: &'env Env,
+        request: OutlineRequest,
+    ) -> Result<AttributeOutline<'env>> {
+        throw(env, attributes::outline(env, &self.shared(env)?.catalog.attributes, &request)?)
+    }
+
     #[napi(catch_unwind)]
     pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<FlatAttributes<'env>> {
         let shared = self.shared(env)?;
@@ -132,7 +146,7 @@ impl NativeFile {
     pub fn index<'env>(&self, env: &'env Env) -> Result<FlatIndex<'env>> {
         let shared = self.shared(env)?;
         let flat = shared.flat.lock().unwrap_or_else(PoisonError::into_inner).take();
-        flat.unwrap_or_else(|| Flat::of(&shared.catalog)).hand(env, &shared.catalog)
+        index::hand_over(flat.unwrap_or_else(|| Flat::of(&shared.catalog)), env, &shared.catalog)
     }
 
     /// Flattens the index off this thread, for the next call of `index`: for a million tensors this takes 100 ms.
@@ -170,7 +184,19 @@ impl NativeFile {
     pub fn components(&self, env: Env, ordinal: u32) -> Result<Vec<ComponentInfo>> {
         let shared = self.shared(&env)?;
         let tensor = throw(&env, shared.tensor(ordinal))?;
-        Ok(index::components(&shared.catalog, tensor))
+        // Nothing is fetched from a remote file to find out.
+        let is_framed = |component: &Component| {
+            let framed = |reading: Reading<'_>| {
+                component
+                    .blob()
+                    .map_or(Ok(false), |blob| reading.frames_of(blob).map(|frames| frames.is_some()))
+            };
+            shared.files.is_some()
+                && !shared.is_remote
+                && component.is_whole_blob()
+                && shared.reading(None, &Watch::default(), framed).unwrap_or_default()
+        };
+        throw(&env, contain(|| Ok(index::components(&shared.catalog, tensor, is_framed))))
     }
 
     /// An ArrayBuffer over a range of the mapping of the file or of its local copy, or a string that states why there is none.

@@ -2,13 +2,14 @@
 
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::formats::{CORE, Format, Formats, Method, Names, Sharding, WriteFormat};
+use ztensor_core::formats::{CORE, Format, Formats, Method, Names, WriteFormat};
+use ztensor_gguf::GGUF;
 use ztensor_import::{COMPANIONS, IMPORT};
 
-use crate::index::number;
+use ztensor_handover::number;
 
 /// All formats that can be opened.
-pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]).with_companions(COMPANIONS);
+pub const FORMATS: Formats = Formats::of(&[CORE, GGUF, IMPORT]).with_companions(COMPANIONS);
 
 /// A format, as listed in the wrapper's table (`lib/values/formats.ts`, which is generated from this).
 #[napi(object, object_from_js = false)]
@@ -30,7 +31,7 @@ pub struct WriteFormatInfo {
     pub id: String,
     pub version: Option<String>,
     /// Whether it is the default version.
-    pub usual: bool,
+    pub is_default: bool,
     pub title: String,
     /// Software that reads it.
     pub readers: Vec<String>,
@@ -48,18 +49,38 @@ pub struct WriteFormatInfo {
     pub canonical: bool,
     /// Whether a content digest is defined.
     pub content_digest: bool,
-    pub shards: bool,
+    /// How a model is divided into several files: `none`: not at all; `root`: a root refers to the others; `index`: an index does;
+    /// `numbers`: each file states its place.
+    #[napi(ts_type = "'none' | 'root' | 'index' | 'numbers'")]
+    pub shards: String,
+    /// Whether files are models that programs run by their metadata.
+    pub models: bool,
+    /// What a listing shows of a model, if files are models: `{}` in a key is the value of the attribute before it.
+    pub facts: Option<Vec<ModelFact>>,
     pub generator: bool,
     /// Whether packed types fill up their last byte.
     pub pads_packed: bool,
+}
+
+/// An attribute of a model that a listing shows.
+#[napi(object, object_from_js = false)]
+pub struct ModelFact {
+    pub title: String,
+    pub key: String,
+}
+
+impl From<&(&str, &str)> for ModelFact {
+    fn from((title, key): &(&str, &str)) -> Self {
+        Self { title: (*title).to_owned(), key: (*key).to_owned() }
+    }
 }
 
 /// Supported alignments of blobs.
 #[napi(object, object_from_js = false)]
 pub struct AlignmentInfo {
     /// All alignments are multiples of this.
-    pub least: f64,
-    pub usual: f64,
+    pub min: f64,
+    pub default: f64,
     pub powers_of_two: bool,
     /// The attribute of the file that states it, if there is one.
     pub attribute: Option<String>,
@@ -79,15 +100,15 @@ impl From<&Format> for FormatInfo {
 impl From<&WriteFormat> for WriteFormatInfo {
     fn from(writing: &WriteFormat) -> Self {
         let alignment = writing.alignment.map(|alignment| AlignmentInfo {
-            least: number(alignment.least),
-            usual: number(alignment.usual),
+            min: number(alignment.min),
+            default: number(alignment.default),
             powers_of_two: alignment.powers_of_two,
             attribute: alignment.attribute.map(str::to_owned),
         });
         Self {
             id: writing.id().to_owned(),
             version: writing.version.map(str::to_owned),
-            usual: writing.usual,
+            is_default: writing.is_default,
             title: writing.title.to_owned(),
             readers: owned(writing.readers),
             digests: writing.digests.iter().copied().map(Algorithm::name).map(str::to_owned).collect(),
@@ -98,7 +119,9 @@ impl From<&WriteFormat> for WriteFormatInfo {
             numbered: writing.names == Names::Numbers,
             canonical: writing.canonical.is_some(),
             content_digest: writing.content_digest.is_some(),
-            shards: !matches!(writing.shards, Sharding::None),
+            shards: writing.shards.name().to_owned(),
+            models: writing.model.is_some(),
+            facts: writing.model.map(|rules| rules.facts.iter().map(ModelFact::from).collect()),
             generator: writing.generator,
             pads_packed: writing.profiles,
         }

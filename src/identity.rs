@@ -15,6 +15,7 @@ use crate::file::NativeFile;
 use crate::stage::Stage;
 use crate::task::spawn;
 use crate::verified::Verified;
+use crate::writer::format;
 
 #[napi]
 impl NativeFile {
@@ -48,6 +49,25 @@ impl NativeFile {
             })
         };
         spawn(env, lane, control, job, |_, digest| Ok(digest))
+    }
+
+    /// Rejects with `ZT_BAD_INDEX` if the file has bytes that neither its index nor its tensors account for, as far as the format defines it.
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
+    pub fn check_packed<'env>(
+        &self,
+        env: &'env Env,
+        write_format: String,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let (reader, check) = (self.reader(env, control, None)?, format(&write_format)?.check_packed);
+        let lane = reader.shared.or_remote(Lane::of(reader.shared.catalog.len() as u64 * 256));
+        let job = move || {
+            reader.read(|reading| match check {
+                Some(check) => check(reading.sources.source(0)?, reading.limits, &reading.watch.stop),
+                None => Ok(()),
+            })
+        };
+        spawn(env, lane, control, job, |_, ()| Ok(()))
     }
 
     /// Checks the rules of the canonical form. Digests are checked by `verify`.

@@ -5,7 +5,7 @@ use napi::bindgen_prelude::Uint8ArraySlice;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::kernels::cast::cast;
+use ztensor_core::kernels::cast::{cast, cast_from};
 use ztensor_core::kernels::swap::swap_bytes;
 use ztensor_core::kernels::widen;
 use ztensor_core::layouts::coo::Coo;
@@ -18,9 +18,9 @@ use ztensor_core::work::Stop;
 
 use crate::buffer::writable;
 use crate::error::{misuse, throw};
-use crate::index::{number, unsigned};
-use crate::memory::Memory;
+use crate::index::unsigned;
 use crate::panic::contain;
+use ztensor_handover::number;
 
 /// Converts little-endian elements to the byte order of the host.
 pub fn to_host_order(dtype: Option<DType>, bytes: &mut [u8]) {
@@ -86,18 +86,21 @@ impl Cast {
     }
 }
 
-/// Casts elements to another type, like `convert`; `output` must have exactly the right size, and is little-endian as well.
+/// Casts elements to another type, like `convert`; `output` must have exactly the right size, and is little-endian as well. Errors count
+/// elements from `first` on.
 #[napi(catch_unwind)]
 pub fn cast_elements(
     env: Env,
     from: u32,
     to: u32,
+    first: f64,
     input: Uint8ArraySlice<'_>,
     mut output: Uint8ArraySlice<'_>,
 ) -> Result<()> {
     let (from, to) = (dtype(&[from], 0)?, dtype(&[to], 0)?);
     let output = writable(&mut output, &[&input])?;
-    throw(&env, contain(|| cast(from, to, &input, output)))
+    let first = unsigned(first).ok_or_else(|| misuse("an invalid element"))?;
+    throw(&env, contain(|| cast_from(first, from, to, &input, output)))
 }
 
 /// The description of a slice.
@@ -124,38 +127,6 @@ pub fn plan_slice(
     })
 }
 
-/// Elements as float32, in native memory, which uses huge pages if available.
-#[napi(catch_unwind)]
-pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'_>) -> Result<Memory> {
-    let dtype = dtype(&[code], 0)?;
-    let widened = contain(|| {
-        let bytes = unsigned(size).and_then(|size| size.checked_mul(4));
-        let bytes = bytes.ok_or_else(|| CoreError::new(Code::Internal, "a widening with an invalid size"))?;
-        let mut output = Owned::to_fill(bytes)?;
-        widen::to_float32_divided(dtype, &input, &mut output, &Stop::default())?;
-        Ok(output)
-    });
-    throw(&env, widened).map(Memory::from)
-}
-
-/// A slice of `input` in native memory.
-#[napi(catch_unwind)]
-pub fn pack_slice_block(
-    env: Env,
-    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
-    ranges: Vec<f64>,
-    bits: u32,
-    input: Uint8ArraySlice<'_>,
-) -> Result<Memory> {
-    let packed = contain(|| {
-        let slice = slice(&numbers(&shape)?, &ranges, bits)?;
-        let mut output = Owned::to_fill(slice.byte_length())?;
-        slice.pack_divided(&input, &mut output)?;
-        Ok(output)
-    });
-    throw(&env, packed).map(Memory::from)
-}
-
 /// Packs a slice of `input` into `output`.
 #[napi(catch_unwind)]
 pub fn pack_slice(
@@ -167,7 +138,7 @@ pub fn pack_slice(
     mut output: Uint8ArraySlice<'_>,
 ) -> Result<()> {
     let output = writable(&mut output, &[&input])?;
-    throw(&env, contain(|| slice(&numbers(&shape)?, &ranges, bits)?.pack(&input, output)))
+    throw(&env, contain(|| slice(&numbers(&shape)?, &ranges, bits)?.pack_divided(&input, output)))
 }
 
 /// The ranges of one rank's share of dimension `dim`, as a flat array.

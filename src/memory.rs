@@ -1,5 +1,6 @@
 //! Native memory that is passed to JavaScript.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
@@ -19,6 +20,8 @@ use crate::panic::contain;
 const COPIED: u32 = 32 << 20;
 const WIDENED: u32 = 32 << 20;
 const DECODED: u32 = 4 << 20;
+/// Blocks up to this size are retained for reuse when they were moved; of larger ones each part is given up.
+const MOVED: usize = 32 << 20;
 
 /// A filled block. JavaScript takes it without a copy if the runtime permits, and otherwise copies it in pieces. Alternatively elements
 /// that are produced or read only when they are copied.
@@ -35,16 +38,16 @@ impl From<Owned> for Memory {
 }
 
 /// The result of a job: a block, or a source of elements with the file that may still contain them.
-pub enum Made {
+pub enum JobResult {
     Block(Owned),
     Deferred(Deferred, Arc<Shared>),
 }
 
-impl From<Made> for Memory {
-    fn from(made: Made) -> Self {
+impl From<JobResult> for Memory {
+    fn from(made: JobResult) -> Self {
         match made {
-            Made::Block(block) => Self::from(block),
-            Made::Deferred(deferred, shared) => Self { block: None, deferred: Some((deferred, shared)) },
+            JobResult::Block(block) => Self::from(block),
+            JobResult::Deferred(deferred, shared) => Self { block: None, deferred: Some((deferred, shared)) },
         }
     }
 }
@@ -98,13 +101,35 @@ impl Memory {
             let fill = |reading: Reading<'_>| deferred.fill(reading.sources, start, target);
             return throw(&env, contain(|| shared.reading(None, &Watch::default(), fill)));
         }
+        self.copy(offset, &mut target)?;
+        Ok(())
+    }
+
+    /// Copies the bytes from `offset` on into `target`, like `copyTo`, and gives up the memory of a large block: a block that is moved
+    /// from its beginning to its end never takes much more memory than its copy alone.
+    #[napi(catch_unwind)]
+    pub fn move_to(&mut self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
+        if self.deferred.is_some() {
+            return self.copy_to(env, offset, target);
+        }
+        let range = self.copy(offset, &mut target)?;
+        if let Some(block) = self.block.as_mut().filter(|block| block.len() > MOVED) {
+            block.give_up(range);
+        }
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Copies bytes of the block and returns their range.
+    fn copy(&self, offset: f64, target: &mut Uint8ArraySlice<'_>) -> Result<Range<usize>> {
         let source = self.block.as_deref().unwrap_or_default();
         let start = crate::index::unsigned(offset).and_then(|start| usize::try_from(start).ok());
-        let end = start.and_then(|start| start.checked_add(target.len()));
-        let piece = start.zip(end).and_then(|(start, end)| source.get(start..end));
-        let piece = piece.ok_or_else(|| misuse("a copy outside the block"))?;
-        work::copy(piece, buffer::writable(&mut target, &[])?);
-        Ok(())
+        let range = start.and_then(|start| Some(start..start.checked_add(target.len())?));
+        let range = range.ok_or_else(|| misuse("a copy outside the block"))?;
+        let piece = source.get(range.clone()).ok_or_else(|| misuse("a copy outside the block"))?;
+        work::copy(piece, buffer::writable(target, &[])?);
+        Ok(range)
     }
 }
 

@@ -25,8 +25,9 @@ use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
 
 use crate::formats::FORMATS;
-use crate::index::{Flat, unsigned};
+use crate::index::unsigned;
 use crate::kernels;
+use ztensor_handover::Flat;
 
 /// Options for opening a file.
 #[napi(object)]
@@ -131,7 +132,7 @@ fn weight(component: &Component) -> u64 {
 
 /// The shared state of an open file.
 pub struct Shared {
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     /// `None` for the caller's memory, parts of which are staged for each call.
     pub files: Option<Files>,
     /// Bytes of all files.
@@ -188,7 +189,7 @@ impl Shared {
         let Opened { catalog, files } = opened;
         files.set_io(io);
         Self {
-            catalog,
+            catalog: Arc::new(catalog),
             length: files.total_length(),
             is_remote: files.are_remote(),
             location: None,
@@ -205,11 +206,12 @@ impl Shared {
         let limits = request.limits();
         let catalog = detect::parse_alone(bytes, &request.request(Stop::default()))?;
         if !catalog.shards.is_empty() && request.unread != Some(true) {
-            let message = "the file has shards, which cannot be located for a file in memory: open it by its path (or with shards: 'none')";
-            return Err(CoreError::new(Code::Incomplete, message));
+            let message =
+                "the file has shards, which cannot be located for a file in memory: open it by its path";
+            return Err(CoreError::new(Code::Incomplete, message).hint("shards", " (or with shards: 'none')"));
         }
         Ok(Self {
-            catalog,
+            catalog: Arc::new(catalog),
             length: bytes.length(),
             files: None,
             is_remote: false,

@@ -9,7 +9,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::sources::owned::Owned;
-use ztensor_core::write::Passing;
+use ztensor_core::write::ByteStream;
 
 use crate::memory::Memory;
 use crate::task::{Deferred, settle};
@@ -22,6 +22,8 @@ struct State {
     asked: Option<Deferred<Option<Memory>>>,
     /// No more blocks will be produced.
     made: bool,
+    /// Why none will be produced any more, if it is not the end of the file.
+    failed: Option<CoreError>,
     /// No more blocks will be taken.
     abandoned: bool,
 }
@@ -42,10 +44,14 @@ fn give(asked: Deferred<Option<Memory>>, block: Option<Vec<u8>>) {
     settle(asked, Ok(block), |_, block| Ok(block.map(|bytes| Memory::from(Owned::from(bytes)))));
 }
 
+fn refuse(asked: Deferred<Option<Memory>>, error: CoreError) {
+    settle(asked, Err(error), |_, block: Option<Memory>| Ok(block));
+}
+
 /// The producer's end.
 pub struct Maker(Arc<Way>);
 
-impl Passing for Maker {
+impl ByteStream for Maker {
     fn pass(&mut self, block: Vec<u8>) -> CoreResult<()> {
         let mut state = self.0.lock();
         while state.block.is_some() && !state.abandoned {
@@ -59,6 +65,17 @@ impl Passing for Maker {
             None => state.block = Some(block),
         }
         Ok(())
+    }
+}
+
+impl Maker {
+    /// Ends with an error, which the wrapper's next call receives.
+    pub fn fail(self, error: CoreError) {
+        let mut state = self.0.lock();
+        match state.asked.take() {
+            Some(asked) => refuse(asked, error),
+            None => state.failed = Some(error),
+        }
     }
 }
 
@@ -99,10 +116,21 @@ impl Outflow {
                 self.way.taken.notify_one();
                 give(asked, Some(block));
             }
-            None if state.made => give(asked, None),
+            None if state.made => match state.failed.take() {
+                Some(error) => refuse(asked, error),
+                None => give(asked, None),
+            },
             None => state.asked = Some(asked),
         }
         Ok(promise)
+    }
+
+    /// Ends the work of the producer: no more blocks will be taken.
+    #[napi(catch_unwind)]
+    pub fn abandon(&self) {
+        let mut state = self.way.lock();
+        (state.abandoned, state.block) = (true, None);
+        self.way.taken.notify_one();
     }
 
     /// Closes a channel that will receive no blocks.

@@ -13,9 +13,10 @@ use ztensor_core::write::{Spec, Writer};
 
 use crate::buffer::{self, Mailbox};
 use crate::error::{misuse, throw};
-use crate::index::{number, unsigned};
+use crate::index::unsigned;
 use crate::panic::contain;
 use crate::writer::{NativeWriter, Slot, gone};
+use ztensor_handover::number;
 
 thread_local! {
     static MAILBOX: Arc<Mailbox> = Mailbox::new(ELEMENTS + LARGEST);

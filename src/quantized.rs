@@ -14,18 +14,11 @@ use crate::control::Control;
 use crate::error::throw;
 use crate::file::NativeFile;
 use crate::kernels;
-use crate::memory::{Made, Memory};
+use crate::memory::{JobResult, Memory};
 use crate::opened::Shared;
 use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
-
-/// Whether tensors of a layout can be dequantized.
-#[napi(catch_unwind)]
-#[allow(clippy::needless_pass_by_value)] // napi
-pub fn can_dequantize(layout: String) -> bool {
-    ztensor_core::kernels::dequantize::can_dequantize(&layout)
-}
 
 #[napi]
 impl NativeFile {
@@ -77,13 +70,13 @@ fn decode(
     ordinal: u32,
     ranges: Option<&[Range]>,
     deferred: bool,
-) -> CoreResult<Made> {
+) -> CoreResult<JobResult> {
     let tensor = shared.tensor(ordinal)?;
     if deferred
         && ranges.is_none()
         && let Some(deferred) = reading.deferred_blocks(tensor, Reach::Anywhere)?
     {
-        return Ok(Made::Deferred(deferred, Arc::clone(shared)));
+        return Ok(JobResult::Deferred(deferred, Arc::clone(shared)));
     }
-    reading.dequantize(tensor, ranges).map(Made::Block)
+    reading.dequantize(tensor, ranges).map(JobResult::Block)
 }

@@ -1,13 +1,13 @@
 //! Operations that read the data of an open file: loads, slices, verification, plans.
 
 use std::sync::Arc;
+use std::thread;
 
 use napi::bindgen_prelude::{Float64Array, Int32Array, Object, Uint8ArraySlice, Uint32Array};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::model::glob::Glob;
 use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{Component, DType, Span, Tensor};
 use ztensor_core::read::Reading;
@@ -21,20 +21,26 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
+use ztensor_core::write::ByteStream as _;
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
-use crate::index::{number, unsigned};
-use crate::memory::{Made, Memory};
+use crate::index::unsigned;
+use crate::memory::{JobResult, Memory};
+use crate::outflow::Outflow;
 use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
 use crate::verified::Verified;
 use crate::{buffer, kernels};
+use ztensor_handover::number;
 
 /// Bytes that are read, checked and decoded in less time than it takes to wake a thread.
 const SMALL: usize = 64 << 10;
+
+/// Decoded bytes that are passed on together.
+const PASSED: usize = 1 << 20;
 
 /// Options for loading.
 #[napi(object)]
@@ -201,7 +207,7 @@ impl NativeFile {
             deferred(reading, shared.part(ordinal, component)?, widen, Reach::Cached)
         };
         let found = throw(&env, contain(|| shared.reading(None, &Watch::default(), look)))?;
-        Ok(found.map(|deferred| Memory::from(Made::Deferred(deferred, Arc::clone(&shared)))))
+        Ok(found.map(|deferred| Memory::from(JobResult::Deferred(deferred, Arc::clone(&shared)))))
     }
 
     /// Loads into `target` on this thread, like `load`, or without a component like `dequantize`: only data of a local file that is in the
@@ -275,12 +281,45 @@ impl NativeFile {
                     && let Some(deferred) =
                         deferred(reading, (tensor, component), request.widen, Reach::Anywhere)?
                 {
-                    return Ok(Made::Deferred(deferred, Arc::clone(&source.shared)));
+                    return Ok(JobResult::Deferred(deferred, Arc::clone(&source.shared)));
                 }
-                load(reading, tensor, component, &request).map(Made::Block)
+                load(reading, tensor, component, &request).map(JobResult::Block)
             })
         };
         spawn(env, lane, control, job, |_, made| Ok(Memory::from(made)))
+    }
+
+    /// Passes on the decoded elements of a component in order, little-endian, on a separate thread. Errors are those of `outflow`. Nothing
+    /// keeps the process from ending while no reader takes them.
+    #[napi(catch_unwind)]
+    pub fn pass_pieces(
+        &self,
+        env: Env,
+        ordinal: u32,
+        component: u32,
+        outflow: &Outflow,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<()> {
+        let source = self.reader(&env, control, stage)?;
+        let mut blocks = throw(&env, outflow.maker())?;
+        let work = move || {
+            let passed = contain(|| {
+                source.read(|reading| {
+                    let (tensor, component) = source.shared.part(ordinal, component)?;
+                    reading.pieces(tensor, component, |piece| {
+                        piece.chunks(PASSED).try_for_each(|part| blocks.pass(part.to_vec()))
+                    })
+                })
+            });
+            if let Err(error) = passed {
+                blocks.fail(error);
+            }
+        };
+        let started = thread::Builder::new().name("ztensor-pieces".to_owned()).spawn(work);
+        let failed =
+            |error| CoreError::new(Code::Limit, format!("the system has no thread for the work: {error}"));
+        throw(&env, started.map(drop).map_err(failed))
     }
 
     /// Rejects work on tensors whose total size far exceeds that of the file.
@@ -414,7 +453,7 @@ impl NativeFile {
         let rank = unsigned(rank).zip(unsigned(world_size));
         let (rank, world_size) = rank.ok_or_else(|| misuse("a plan with an invalid rank"))?;
         let placed = patterns.iter().zip(placements);
-        let rules: Vec<_> = placed.map(|(pattern, code)| (Glob::new(pattern), placement(code))).collect();
+        let rules: Vec<_> = placed.map(|(pattern, code)| plan::Rule::new(pattern, placement(code))).collect();
         let plan = contain(|| plan::plan(&shared.catalog, &rules, Rank { rank, world_size }));
         throw(&env, plan).map(NativePlan::from)
     }

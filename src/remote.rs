@@ -9,10 +9,7 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::sinks::store::check_free;
-use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
-use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
@@ -22,7 +19,7 @@ use crate::control::Control;
 use crate::file::NativeFile;
 use crate::index::unsigned;
 use crate::opened::{OpenRequest, Shared};
-use crate::task::{spawn, spawn_lasting};
+use crate::task::spawn;
 
 /// Options for reading remote files.
 #[napi(object)]
@@ -83,8 +80,8 @@ impl StoreRequest {
 impl RemoteRequest {
     pub fn options(&self) -> Options {
         let default = Options::default();
-        let count = |value: Option<f64>, usual: usize| {
-            value.and_then(unsigned).map_or(usual, |value| usize::try_from(value).unwrap_or(usize::MAX))
+        let count = |value: Option<f64>, default: usize| {
+            value.and_then(unsigned).map_or(default, |value| usize::try_from(value).unwrap_or(usize::MAX))
         };
         let retries = self.retries.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
         let pairs = |both: &[String]| {
@@ -137,8 +134,8 @@ impl Filesystem for Several {
         self.of(path).is_ok_and(|filesystem| filesystem.is_folder(path, stop))
     }
 
-    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> CoreResult<Vec<OsString>> {
-        self.of(folder)?.list(folder, most, stop)
+    fn list(&self, folder: &Path, max: usize, stop: &Stop) -> CoreResult<Vec<OsString>> {
+        self.of(folder)?.list(folder, max, stop)
     }
 
     fn list_warning(&self, folder: &Path) -> Option<String> {
@@ -196,61 +193,4 @@ pub fn is_there<'env>(
         uploads.is_there(&path, &stop)
     };
     spawn(env, Lane::Remote, control, job, |_, there| Ok(there))
-}
-
-/// Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes.
-#[napi(ts_return_type = "Promise<boolean>", catch_unwind)]
-pub fn put_file<'env>(
-    env: &'env Env,
-    file: String,
-    url: String,
-    remote: RemoteRequest,
-    control: &Control,
-) -> Result<Object<'env>> {
-    let stop = control.watch.stop.clone();
-    let job = move || {
-        let options = remote.options();
-        let (uploads, path) = ztensor_remote::uploads(&url, &options, false)?;
-        let source = FileSource::open(Path::new(&file))?;
-        let put = send(&source, &*uploads, &path, &stop);
-        uploads.settle();
-        match put {
-            Err(error) if error.code() == Code::Exists => {
-                let (filesystem, path) = ztensor_remote::filesystem(&url, &options, &stop)?;
-                same(&source, &*filesystem.open(&path, &stop)?, &stop)
-            }
-            put => put.map(|()| true),
-        }
-    };
-    spawn_lasting(env, Lane::Remote, control, job, |_, same| Ok(same))
-}
-
-/// Bytes that are read at once.
-const PIECE: u64 = 8 << 20;
-
-/// Returns the pieces of a file as offsets and lengths.
-fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..length.div_ceil(PIECE)).map(move |at| (at * PIECE, PIECE.min(length - at * PIECE)))
-}
-
-fn send(source: &dyn ReadAt, uploads: &dyn Uploads, path: &Path, stop: &Stop) -> CoreResult<()> {
-    check_free(uploads, path, stop)?;
-    let mut upload = uploads.begin(path, stop)?;
-    upload.expect(source.length());
-    for (offset, length) in pieces(source.length()) {
-        upload.write(&source.read_vec(offset, length, stop)?)?;
-    }
-    upload.complete()
-}
-
-fn same(one: &dyn ReadAt, other: &dyn ReadAt, stop: &Stop) -> CoreResult<bool> {
-    if one.length() != other.length() {
-        return Ok(false);
-    }
-    for (offset, length) in pieces(one.length()) {
-        if one.read_vec(offset, length, stop)? != other.read_vec(offset, length, stop)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -23,9 +23,10 @@ use ztensor_core::work::lanes::Lane;
 use crate::control::Control;
 use crate::error::misuse;
 use crate::file::NativeFile;
-use crate::index::{number, unsigned};
+use crate::index::unsigned;
 use crate::opened::{OpenRequest, Shared};
 use crate::task::spawn;
+use ztensor_handover::number;
 
 /// How often a thread that waits for a response checks its stop flag.
 const LOOK: Duration = Duration::from_millis(20);

@@ -11,16 +11,16 @@ use ztensor_core::model::{Attributes, DType, Layout};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
-use ztensor_core::write::sparse::{Arranged, Array, Held, IndexTypes, Sparse};
+use ztensor_core::write::sparse::{Arranged, Array, IndexTypes, OwnedArray, Sparse};
 use ztensor_core::write::{Spec, Writer};
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
-use crate::index::number;
 use crate::panic::contain;
 use crate::task::{spawn, spawn_gathered};
 use crate::value;
 use crate::writer::{NativeWriter, Slot, dtype, gone, size, with_writer};
+use ztensor_handover::number;
 
 /// Bytes copied on the JavaScript thread before yielding to the event loop: some 3 ms.
 const PIECE: usize = 8 << 20;
@@ -73,12 +73,12 @@ impl Tensor {
     /// Begins the tensor in the writer's file. A rejected tensor leaves the file unchanged.
     fn begin(&self, arrays: Vec<Owned>, slot: &Slot, stop: &Stop) -> CoreResult<Arranged> {
         let given = arrays.into_iter().zip(&self.dtypes);
-        let arrays = given.map(|(bytes, &dtype)| Box::new(Held::new(dtype, bytes)) as Box<dyn Array>);
+        let arrays = given.map(|(bytes, &dtype)| Box::new(OwnedArray::new(dtype, bytes)) as Box<dyn Array>);
         let (layout, name) = self.layout();
         let format = harmlessly(slot, |writer| Ok(writer.format()))?;
         let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), format.profiles, stop)?;
         let spool = || harmlessly(slot, |writer| writer.spool());
-        let arranged = sparse.strict(format, None, &spool, stop)?.arranged(format, IndexTypes::Usual);
+        let arranged = sparse.strict(format, None, &spool, stop)?.arranged(format, IndexTypes::Default);
         let spec = Spec {
             name: &self.name,
             shape: &self.shape,

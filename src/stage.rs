@@ -13,7 +13,7 @@ use ztensor_core::sources::staged::Staged;
 
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
-use crate::index::number;
+use ztensor_handover::number;
 
 /// Bytes copied on the JavaScript thread before yielding to the event loop: some 3 ms.
 const PIECE: usize = 16 << 20;

@@ -7,9 +7,9 @@ use ztensor_core::analysis::stats::{Request, Stats};
 
 use crate::control::Control;
 use crate::file::NativeFile;
-use crate::index::number;
 use crate::stage::Stage;
 use crate::task::spawn;
+use ztensor_handover::number;
 
 /// Options for statistics.
 #[napi(object)]

@@ -4,7 +4,7 @@ use napi_derive::napi;
 use ztensor_core::verify::Outcome;
 
 use crate::error::NativeError;
-use crate::index::number;
+use ztensor_handover::number;
 
 /// The result of a verification.
 #[napi(object, object_from_js = false)]

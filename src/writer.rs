@@ -9,27 +9,29 @@ use napi_derive::napi;
 use ztensor_core::codecs::digest::{Algorithm, Digest};
 use ztensor_core::convert::quantize;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::kernels::quantize::Kind;
-use ztensor_core::model::{DType, Shard};
+use ztensor_core::kernels::quantize::BlockEncoder;
+use ztensor_core::model::{DType, SetPart, Shard};
 use ztensor_core::sinks::Warning;
 use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::{Lane, SHORT};
-use ztensor_core::write::{Compression, Finished, Settings, Spec, WriteFormat, Writer, shards};
+use ztensor_core::write::{
+    Compression, ExpectedAttributes, Finished, Settings, Spec, WriteFormat, Writer, shards,
+};
 
 use crate::control::Control;
-use crate::edit;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::formats::FORMATS;
-use crate::index::{number, unsigned};
+use crate::index::unsigned;
 use crate::memory::Memory;
 use crate::panic::contain;
 use crate::remote::RemoteRequest;
 use crate::sparse_input::Rest;
 use crate::task::{spawn, spawn_always, spawn_lasting};
 use crate::{kernels, value};
+use ztensor_handover::number;
 
 /// Options for a new file.
 #[napi(object, object_to_js = false)]
@@ -150,6 +152,38 @@ pub fn identify<'env>(
     })
 }
 
+/// The position of a file in a set.
+#[napi(object, object_to_js = false)]
+pub struct SetPosition {
+    /// Number of the file, from 0 on, and of all files.
+    pub number: u32,
+    pub count: u32,
+    /// Number of tensors of all files.
+    pub tensors: f64,
+}
+
+impl SetPosition {
+    fn part(self) -> SetPart {
+        let (number, count) = (u64::from(self.number), u64::from(self.count));
+        SetPart { number, count, tensors: unsigned(self.tensors) }
+    }
+}
+
+/// The attributes that a file is expected to have.
+#[napi]
+pub struct NativeAttributes(ExpectedAttributes);
+
+#[napi]
+impl NativeAttributes {
+    /// Throws if a file has other attributes, or the same with numbers of other types. `position`: the place in a set that it states. The
+    /// message lacks its subject, the file.
+    #[napi(catch_unwind)]
+    pub fn check(&self, env: &Env, file: &NativeFile, position: Option<SetPosition>) -> Result<()> {
+        let found = file.with_catalog(env, |catalog| catalog.attributes.clone())?;
+        throw(env, self.0.check(&found, position.map(SetPosition::part)))
+    }
+}
+
 /// A problem that occurred after a file was renamed into place.
 #[napi(object, object_from_js = false)]
 pub struct WriteWarning {
@@ -163,6 +197,8 @@ pub struct FinishedFile {
     /// Bytes that remain to be written.
     pub rest: Memory,
     pub warnings: Vec<WriteWarning>,
+    /// The name of the file that opens a set, if it is not that of the target.
+    pub name: Option<String>,
 }
 
 pub fn write_warnings(warnings: Vec<Warning>) -> Vec<WriteWarning> {
@@ -301,11 +337,12 @@ impl NativeWriter {
         blocks: Option<String>,
         control: &Control,
     ) -> Result<Object<'env>> {
-        let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
+        let mut copy = throw(env, Owned::to_fill(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
         let cast = cast.as_deref().map(kernels::Cast::new).transpose()?;
-        let kind =
-            blocks.map(|name| Kind::of(&name).ok_or_else(|| misuse("no such block type"))).transpose()?;
+        let kind = blocks
+            .map(|name| BlockEncoder::of(&name).ok_or_else(|| misuse("no such block type")))
+            .transpose()?;
         let slot = Arc::clone(&self.slot);
         let job = move || {
             let piece = match (cast, kind) {
@@ -331,19 +368,24 @@ impl NativeWriter {
         throw(&env, taken).map(|bytes| Owned::from(bytes).into())
     }
 
-    /// Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. Then sets those of
-    /// `set`, and removes those with keys in `unset`.
+    /// Fails if the index of a file of tensors with these names would be longer than readers accept.
     #[napi(catch_unwind)]
-    pub fn take_attributes(
-        &self,
-        env: Env,
-        file: &NativeFile,
-        set: Unknown<'_>,
-        unset: Unknown<'_>,
-    ) -> Result<()> {
-        let attributes = file.with_catalog(&env, |catalog| catalog.attributes.clone())?;
-        let changes = edit::changes(set, unset)?;
-        throw(&env, with_writer(&self.slot, |writer| writer.take_attributes(&attributes, changes)))
+    pub fn foresee(&self, env: Env, names: Vec<String>) -> Result<()> {
+        let empty = names.into_iter().map(|name| Ok((name, 0)));
+        self.harmlessly(&env, |writer| if writer.is_set() { Ok(()) } else { writer.foresee(empty) })
+    }
+
+    /// Whether all keys and values of the attributes of the new file are text.
+    #[napi(catch_unwind)]
+    pub fn has_only_texts(&self, env: Env) -> Result<bool> {
+        throw(&env, with_writer(&self.slot, |writer| writer.attributes().are_texts()))
+    }
+
+    /// The attributes that readers will find in the file.
+    #[napi(catch_unwind)]
+    pub fn expected_attributes(&self, env: Env) -> Result<NativeAttributes> {
+        let expected = with_writer(&self.slot, |writer| Ok(writer.expected_attributes(FORMATS)));
+        throw(&env, expected).map(NativeAttributes)
     }
 
     /// Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies.
@@ -392,8 +434,9 @@ impl NativeWriter {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
         };
-        spawn_lasting(env, lane, control, job, |_, Finished { rest, warnings }| {
-            Ok(FinishedFile { rest: Memory::from(Owned::from(rest)), warnings: write_warnings(warnings) })
+        spawn_lasting(env, lane, control, job, |_, Finished { rest, warnings, name }| {
+            let rest = Memory::from(Owned::from(rest));
+            Ok(FinishedFile { rest, warnings: write_warnings(warnings), name })
         })
     }
 

@@ -4,8 +4,8 @@ import { html, type VNode } from './html.js'
 import { showCount, showNumber } from './words.js'
 
 /** Unpacks the counts of a histogram. */
-export function unpackedCounts({ bins, most }: { bins: string; most: number }): number[] {
-  const scale = Math.log1p(most)
+export function unpackedCounts({ bins, maxCount }: { bins: string; maxCount: number }): number[] {
+  const scale = Math.log1p(maxCount)
   return Array.from(atob(bins), (character) => {
     const byte = character.charCodeAt(0)
     return byte === 0 ? 0 : Math.max(1, Math.round(Math.expm1((byte / 255) * scale)))
@@ -23,13 +23,13 @@ export function Bars(props: {
   const { counts, labels, logarithmic } = props
   const [width, height] = [340, 110]
   const size = (count: number): number => (logarithmic ? Math.log1p(count) : count)
-  const most = Math.max(1e-9, ...counts.map(size))
+  const maxCount = Math.max(1e-9, ...counts.map(size))
   const step = width / Math.max(1, counts.length)
   return html`<figure class="chart">
     <svg viewBox=${`0 0 ${width} ${height + 18}`} role="img" aria-label=${props.title}>
       <line class="axis" x1="0" x2=${width} y1=${height + 0.5} y2=${height + 0.5} />
       ${counts.map((count, at) => {
-        const tall = count === 0 ? 0 : Math.max(1.5, (size(count) / most) * (height - 6))
+        const tall = count === 0 ? 0 : Math.max(1.5, (size(count) / maxCount) * (height - 6))
         return html`<g key=${at}>
           <rect class="bar-fill" x=${at * step + 0.5} width=${Math.max(1, step - 1)} y=${height - tall} height=${tall} />
           <rect class="bar-catch" x=${at * step} width=${step} y="0" height=${height}>

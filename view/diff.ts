@@ -33,10 +33,10 @@ function movedLayers(model: Model, changed: readonly ChangedTensor[]): Moved[] {
   })).sort((a, b) => b.change - a.change)
 }
 
-const MOST_LAYERS = 24
+const MAX_LAYERS = 24
 
 function Layers({ moved }: { moved: readonly Moved[] }): VNode {
-  const most = moved[0]?.change ?? 0
+  const max = moved[0]?.change ?? 0
   return html`<${Section} title="Layers that moved most" note="‖Δ‖ / ‖before‖ over the changed tensors of a layer">
     ${
       moved.length === 0
@@ -51,12 +51,12 @@ function Layers({ moved }: { moved: readonly Moved[] }): VNode {
               </tr>
             </thead>
             <tbody>
-              ${moved.slice(0, MOST_LAYERS).map(
+              ${moved.slice(0, MAX_LAYERS).map(
                 ({ layer, change, tensors }) => html`<tr key=${layer}>
                   <td class="number">${layer}</td>
                   <td class="number">${showCount(tensors)}</td>
                   <td class="number">${showPercent(change)}</td>
-                  <td class="bars"><${Bar} share=${change / (most || 1)} /></td>
+                  <td class="bars"><${Bar} share=${change / (max || 1)} /></td>
                 </tr>`,
               )}
             </tbody>
@@ -91,7 +91,7 @@ export function Diff(): VNode | null {
   const nameColumn = <T>(of: (row: T) => number): GridColumn<T> => ({
     ...{ key: 'name', title: 'name' },
     cell: (row) => html`<${TensorLink} tensor=${of(row)} />`,
-    sort: (row) => model.sortKeys[of(row)] as string,
+    ...{ sort: (row) => model.name(of(row)), natural: true },
   })
   const number = (
     key: string,
@@ -148,7 +148,7 @@ export function Diff(): VNode | null {
       key: 'name',
       title: 'name',
       cell: ({ name }) => html`<${Name} text=${name} />`,
-      sort: ({ name }) => name,
+      ...{ sort: ({ name }) => name, natural: true },
     },
     {
       key: 'dtype',
@@ -200,8 +200,8 @@ export function Diff(): VNode | null {
               initial=${{ key: 'change', down: true }}
             />`
           : tab === 'added'
-            ? html`<${Grid} key="added" label="Added tensors" columns=${addedColumns} rows=${added} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} />`
-            : html`<${Grid} key="removed" label="Removed tensors" columns=${removedColumns} rows=${removed} rowKey=${({ name }: Removed) => name} />`
+            ? html`<${Grid} key="added" label="Added tensors" columns=${addedColumns} rows=${added} initial=${{ key: 'name', down: false }} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} />`
+            : html`<${Grid} key="removed" label="Removed tensors" columns=${removedColumns} rows=${removed} initial=${{ key: 'name', down: false }} rowKey=${({ name }: Removed) => name} />`
       }
     <//>
     <${Layers} moved=${moved} />

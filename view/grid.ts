@@ -1,5 +1,6 @@
 // A virtualized table: only visible rows are in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { naturalOrder } from '../cli/natural.js'
 import { html, type VNode } from './html.js'
 import { Choice, useWidth } from './pieces.js'
 import { showCount } from './words.js'
@@ -14,6 +15,8 @@ export interface GridColumn<T> {
   readonly cell: (row: T) => unknown
   /** The sort key. Numbers sort in descending order at first, texts in ascending order. Without a key the column is not sortable. */
   readonly sort?: (row: T) => number | string
+  /** Whether the sort keys are names, whose numbers count by their value. */
+  readonly natural?: boolean
 }
 
 export interface GridSort {
@@ -36,11 +39,11 @@ const PROBE = 20
 /** The characters of the longest size, such as 1023.9 KiB. */
 export const BYTES_WIDTH = 10
 
-/** The number of characters of the longest text, but at most `most`. */
-export function longest(texts: Iterable<string>, most = 40): number {
+/** The number of characters of the longest text, but at most `max`. */
+export function longest(texts: Iterable<string>, max = 40): number {
   let length = 0
   for (const text of texts) length = Math.max(length, text.length)
-  return Math.min(most, length)
+  return Math.min(max, length)
 }
 
 /** The width of a column in pixels: its longest cell, or its title with the arrow of the sort order. */
@@ -90,9 +93,10 @@ function ordered<T>(rows: ArrayLike<T>, by: GridColumn<T> | undefined, down: boo
   } else {
     const texts = keys as string[]
     const sign = down ? -1 : 1
+    const compare = by?.natural ? naturalOrder : (left: string, right: string) => (left < right ? -1 : 1)
     order.sort((a, b) => {
       const [left, right] = [texts[a] as string, texts[b] as string]
-      return left === right ? a - b : left < right ? -sign : sign
+      return left === right ? a - b : sign * compare(left, right)
     })
   }
   return Array.from(order, (at) => rows[at] as T)
@@ -107,7 +111,7 @@ export function Grid<T>(props: {
   /** Whether a row is marked as a problem. */
   marked?: (row: T) => boolean
   initial?: GridSort
-  most?: number
+  max?: number
 }): VNode {
   const { rows } = props
   const [frame, width] = useWidth()
@@ -125,7 +129,7 @@ export function Grid<T>(props: {
     if (box.current !== null) box.current.scrollTop = 0
     setTop(0)
   }, [rows])
-  const height = Math.min(props.most ?? 18, Math.max(1, rows.length)) * ROW
+  const height = Math.min(props.max ?? 18, Math.max(1, rows.length)) * ROW
   const first = Math.max(0, Math.floor(top / ROW) - BEYOND)
   const end = Math.min(sorted.length, Math.ceil((top + height) / ROW) + BEYOND)
   const seen = Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)
@@ -133,14 +137,14 @@ export function Grid<T>(props: {
     if (probe !== null && probe.offsetWidth > 0) setDigit(probe.offsetWidth / PROBE)
   }
   // Columns with fixed widths, and a minimum for the flexible one.
-  const least = columns.reduce(
+  const min = columns.reduce(
     (sum, column) => sum + (column.characters === undefined ? FREE : widthOf(column, digit)),
     0,
   )
   const press = (column: GridColumn<T>) => {
-    const usual = column.numeric === true
-    if (sort?.key !== column.key) setSort({ key: column.key, down: usual })
-    else if (sort.down === usual) setSort({ key: column.key, down: !usual })
+    const descends = column.numeric === true
+    if (sort?.key !== column.key) setSort({ key: column.key, down: descends })
+    else if (sort.down === descends) setSort({ key: column.key, down: !descends })
     else setSort(undefined)
   }
   const table = html`<div
@@ -152,7 +156,7 @@ export function Grid<T>(props: {
     style=${{ maxHeight: `${height + 40}px` }}
     onScroll=${(event: Event) => setTop((event.currentTarget as HTMLElement).scrollTop)}
   >
-    <table aria-rowcount=${rows.length + 1} style=${{ minWidth: `${least}px` }}>
+    <table aria-rowcount=${rows.length + 1} style=${{ minWidth: `${min}px` }}>
       <colgroup>
         ${columns.map((column) => html`<col key=${column.key} style=${{ width: column.characters === undefined ? 'auto' : `${widthOf(column, digit)}px` }} />`)}
       </colgroup>

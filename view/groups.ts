@@ -24,9 +24,9 @@ interface Part {
 }
 
 /** The minimum share of a group in the bytes: smaller ones would take the colors of larger ones. */
-const LEAST_SHARE = 0.005
+const MIN_SHARE = 0.005
 /** The maximum share of a module that division may leave without a color. */
-const MOST_REST = 0.25
+const MAX_REST = 0.25
 
 const partOf = (title: string, nodes: readonly Node[]): Part => ({
   ...{ title, nodes, bytes: nodes.reduce((sum, node) => sum + node.bytes, 0) },
@@ -52,7 +52,7 @@ function divided({ title, nodes }: Part, merge: boolean): Part[] {
 
 /** Divides the largest module again and again, until there are as many as colors. Returns the modules and the rest. */
 function parted(top: Node, merge: boolean): { parts: Part[]; rest: Node[] } {
-  const least = top.bytes * LEAST_SHARE
+  const min = top.bytes * MIN_SHARE
   const rest: Node[] = []
   let parts: Part[] = [partOf('', [top])]
   const whole = new Set<Part>()
@@ -61,10 +61,10 @@ function parted(top: Node, merge: boolean): { parts: Part[]; rest: Node[] } {
     const free = HUES - parts.length + 1
     if (next === undefined || free < 2) return { parts, rest }
     const all = divided(next, merge)
-    const large = all.filter(({ bytes }) => bytes >= least)
+    const large = all.filter(({ bytes }) => bytes >= min)
     const shown = (large.length > 0 ? large : all).slice(0, free)
     const small = all.filter((part) => !shown.includes(part))
-    if (parts.length > 1 && small.reduce((sum, { bytes }) => sum + bytes, 0) > next.bytes * MOST_REST) {
+    if (parts.length > 1 && small.reduce((sum, { bytes }) => sum + bytes, 0) > next.bytes * MAX_REST) {
       whole.add(next)
       continue
     }

@@ -21,8 +21,8 @@ export interface Grid {
   readonly more: number
 }
 
-const MOST_MODULES = 48
-const MOST_LAYERS = 512
+const MAX_MODULES = 48
+const MAX_LAYERS = 512
 
 /** Modules that are in two or more layers, by the number in their names. */
 export function layerGrid(model: Model, rows: Uint32Array | undefined): Grid {
@@ -39,16 +39,15 @@ export function layerGrid(model: Model, rows: Uint32Array | undefined): Grid {
     }
     of.set(number, at)
   }
-  if (rows === undefined) for (let at = 0; at < model.size; at++) add(at)
-  else for (const at of rows) add(at)
+  for (const at of model.ordinals(rows)) add(at)
   const several = Array.from(by).filter(([, of]) => of.size > 1)
   const numbers = new Set<number>()
   for (const [, of] of several) for (const number of of.keys()) numbers.add(number)
   const layers = Array.from(numbers)
     .sort((a, b) => a - b)
-    .slice(0, MOST_LAYERS)
+    .slice(0, MAX_LAYERS)
   const modules = several
-    .slice(0, MOST_MODULES)
+    .slice(0, MAX_MODULES)
     .map(([name, of]) => ({ name, tensors: layers.map((number) => of.get(number)) }))
   return { layers, modules, more: several.length - modules.length }
 }

@@ -1,4 +1,5 @@
 // The data of the page, decoded into columns, which views read by tensor ordinal.
+import { naturalOrder } from '../cli/natural.js'
 import type {
   ChangedTensor,
   Column,
@@ -33,10 +34,10 @@ const lengthOf = (column: Column): number | undefined =>
 /** Decodes the statistics of each tensor from columns. */
 function rowsOf(columns: FoundColumns, size: number): TensorFound[] {
   const [count, nan, zeros] = [columns.count, columns.nan, columns.zeros].map((one) => expanded(one, size)) as Triple
-  const [positive, negative, most] = [
+  const [positive, negative, maxCount] = [
     columns.positiveInfinite,
     columns.negativeInfinite,
-    columns.histograms?.most ?? { all: 0 },
+    columns.histograms?.maxCount ?? { all: 0 },
   ].map((one) => expanded(one, size)) as Triple
   const { min, max, mean, std, histograms } = columns
   const found: TensorFound[] = new Array(size)
@@ -53,7 +54,7 @@ function rowsOf(columns: FoundColumns, size: number): TensorFound[] {
       mean: mean[at] as Measured,
       std: std[at] as Measured,
     }
-    found[at] = bins ? { ...numbers, histogram: { bins, most: most[at] as number } } : numbers
+    found[at] = bins ? { ...numbers, histogram: { bins, maxCount: maxCount[at] as number } } : numbers
   }
   for (const [at, code, message] of columns.failed) found[at] = { code, message }
   return found
@@ -132,7 +133,6 @@ export class Model {
   readonly #quantized: readonly boolean[]
   #hues: Int8Array | undefined
   #lower: string[] | undefined
-  #keys: string[] | undefined
   #all: Uint32Array | undefined
   #layers: { layer: Int32Array; module: string[] } | undefined
 
@@ -235,10 +235,15 @@ export class Model {
     return shares.filter(({ tensors }) => tensors > 0).sort((a, b) => b.bytes - a.bytes)
   }
 
-  /** The ordinals in `rows`, or of all tensors. */
+  /** The ordinals in `rows`, or those of all tensors in the natural order of their names. */
   ordinals(rows: Uint32Array | undefined): Uint32Array {
-    this.#all ??= Uint32Array.from({ length: this.size }, (_, at) => at)
+    this.#all ??= Uint32Array.from({ length: this.size }, (_, at) => at).sort((a, b) => this.byName(a, b))
     return rows ?? this.#all
+  }
+
+  /** Compares two tensors by the natural order of their names: layer 2 comes before layer 10. */
+  byName(a: number, b: number): number {
+    return naturalOrder(this.name(a), this.name(b))
   }
 
   /** The number of tensors in each file, of those in `rows` or all. A tensor may be in several files. */
@@ -315,12 +320,6 @@ export class Model {
   get lower(): readonly string[] {
     this.#lower ??= this.names.map((name) => name.toLowerCase())
     return this.#lower
-  }
-
-  /** Names with padded numbers, for sorting: layer 2 comes before layer 10. */
-  get sortKeys(): readonly string[] {
-    this.#keys ??= this.names.map((name) => name.replace(/\d{1,8}/g, (digits) => digits.padStart(8, '0')))
-    return this.#keys
   }
 
   /** The layer of each tensor, or -1, and its name without the layer. */

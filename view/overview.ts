@@ -105,7 +105,7 @@ function Dtypes(): VNode {
   <//>`
 }
 
-const MOST_CHILDREN = 60
+const MAX_CHILDREN = 60
 /** The modules that are initially expanded: those of a transformer, down to one of its identical layers. */
 const OPEN_LEVELS = 3
 const OPEN_CHILDREN = 12
@@ -156,9 +156,9 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
       inner.length > 0
         ? html`<ul>
             ${inner
-              .slice(0, MOST_CHILDREN)
+              .slice(0, MAX_CHILDREN)
               .map((one) => html`<${Branch} key=${one.node.path} item=${one} whole=${whole} level=${level + 1} />`)}
-            ${inner.length > MOST_CHILDREN ? html`<li class="more">and ${showCount(inner.length - MOST_CHILDREN)} more: see the table under Values</li>` : null}
+            ${inner.length > MAX_CHILDREN ? html`<li class="more">and ${showCount(inner.length - MAX_CHILDREN)} more: see the table under Values</li>` : null}
           </ul>`
         : null
     }
@@ -184,12 +184,12 @@ function Outline(): VNode {
     ${top.count === 0 ? html`<${Empty}>No tensor matches.<//>` : html`<p class="branch heads" aria-hidden="true"><span class="amount parameters">parameters</span><span class="amount">bytes</span></p>`}
     <ul class="outline">
       ${items
-        .slice(0, MOST_CHILDREN)
+        .slice(0, MAX_CHILDREN)
         .map(
           (item) =>
             html`<${Branch} key=${`${item.node.path} ${item.node.count}`} item=${item} whole=${tree.root.bytes} level=${0} />`,
         )}
-      ${items.length > MOST_CHILDREN ? html`<li class="more">and ${showCount(items.length - MOST_CHILDREN)} more</li>` : null}
+      ${items.length > MAX_CHILDREN ? html`<li class="more">and ${showCount(items.length - MAX_CHILDREN)} more</li>` : null}
     </ul>
   <//>`
 }
@@ -230,7 +230,7 @@ function Metadata(): VNode {
   <//>`
 }
 
-const MOST_FLAWED = 8
+const MAX_FLAWED = 8
 
 /** The tensors with NaN or infinities. */
 function NotFinite({ tensors }: { tensors: readonly number[] }): VNode {
@@ -244,18 +244,18 @@ function NotFinite({ tensors }: { tensors: readonly number[] }): VNode {
   const kinds = [nan > 0 ? `${showCount(nan)} NaN` : '', infinite > 0 ? `${showCount(infinite)} infinite` : '']
   return html`<${Section} title=${`${counted(tensors.length, 'tensor')} with NaN or infinity`} class="wide problem" note=${`${kinds.filter(Boolean).join(' and ')} ${nan + infinite === 1 ? 'value' : 'values'}`}>
     <ul class="findings">
-      ${tensors.slice(0, MOST_FLAWED).map((at) => {
+      ${tensors.slice(0, MAX_FLAWED).map((at) => {
         const found = model.numbers(at)
         const bad = (found?.nan ?? 0) + (found?.positiveInfinite ?? 0) + (found?.negativeInfinite ?? 0)
         return html`<li key=${at}><${TensorLink} tensor=${at} /> <span class="note">${showCount(bad)} of ${showCount(found?.count ?? 0)}</span></li>`
       })}
     </ul>
     ${
-      tensors.length > MOST_FLAWED
+      tensors.length > MAX_FLAWED
         ? html`<button type="button" class="link" onClick=${() => {
             setTab('suspects')
             go('values')
-          }}>and ${showCount(tensors.length - MOST_FLAWED)} more</button>`
+          }}>and ${showCount(tensors.length - MAX_FLAWED)} more</button>`
         : null
     }
   <//>`

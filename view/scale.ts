@@ -3,7 +3,7 @@
 export const STEPS = 8
 
 /** The minimum ratio between the ends of a scale. Smaller differences use fewer colors. */
-const LEAST_RATIO = 8
+const MIN_RATIO = 8
 
 export interface Scale {
   /** The CSS class of a value. */
@@ -30,7 +30,7 @@ export function ratioScale(values: readonly number[], show: Show): Scale {
     low = Math.min(low, value)
     high = Math.max(high, value)
   }
-  const step = Math.log(Math.max(high / low, LEAST_RATIO)) / STEPS
+  const step = Math.log(Math.max(high / low, MIN_RATIO)) / STEPS
   const stepOf = (value: number): number => Math.max(0, Math.min(STEPS - 1, Math.floor(Math.log(value / low) / step)))
   const edge = (at: number): string => show(Number((low * Math.exp(at * step)).toPrecision(2)))
   const last = high === 0 ? -1 : stepOf(high)

@@ -11,7 +11,7 @@ export interface Segment {
 }
 
 /** The largest gap that counts as alignment: pages are 4 KiB, and 64 KiB on some machines. */
-const MOST_PADDING = 65_536
+const MAX_PADDING = 65_536
 
 export const MEANING: Readonly<Record<SegmentKind, string>> = {
   tensor: 'tensor',
@@ -39,7 +39,7 @@ export function segmentsOf(model: Model, file: number): Segment[] {
   for (const part of parts) {
     const gap = part.offset - end
     if (gap > 0) {
-      const kind = isPart ? 'other' : end === 0 ? 'before' : gap < MOST_PADDING ? 'padding' : 'hole'
+      const kind = isPart ? 'other' : end === 0 ? 'before' : gap < MAX_PADDING ? 'padding' : 'hole'
       found.push({ kind, offset: end, length: gap, part: undefined })
     }
     const kind = part.offset < end && part.stored > 0 ? 'shared' : 'tensor'

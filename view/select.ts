@@ -1,5 +1,6 @@
 // Filters tensors by the search box and the selected module.
 import { useMemo } from 'preact/hooks'
+import { naturalOrder } from '../cli/natural.js'
 import type { ChangedTensor, DiffFacts } from '../lib/report/data.js'
 import type { Model } from './model.js'
 import { useReport } from './state.js'
@@ -35,7 +36,7 @@ export function textMatcher(query: string): Test {
 export const kindText = (dtype: string, shape: readonly number[], more = ''): string =>
   `${dtype} ${shape.join('x')} ${more}`.toLowerCase()
 
-/** The ordinals of the tensors in a module whose names, storage types, shapes or layouts contain all words; undefined for all tensors. */
+/** The ordinals, in the natural order of the names, of the tensors in a module whose names, storage types, shapes or layouts contain all words; undefined for all tensors. */
 export function chosen(model: Model, query: string, scope: string): Uint32Array | undefined {
   const all = tests(query)
   if (all.length === 0 && scope === '') return undefined
@@ -50,7 +51,7 @@ export function chosen(model: Model, query: string, scope: string): Uint32Array 
     return text
   }
   const found: number[] = []
-  for (let at = 0; at < model.size; at++) {
+  for (const at of model.ordinals(undefined)) {
     if (scope !== '' && !model.name(at).startsWith(scope)) continue
     const name = model.lower[at] as string
     if (all.every((test) => test(name) || test(kindOf(at)))) found.push(at)
@@ -64,21 +65,32 @@ export interface Changes {
   readonly removed: DiffFacts['removed']
 }
 
+/** The differences in all tensors, in the natural order of the names. */
+function inOrder(model: Model): Changes {
+  const { changed = [], added = [], removed = [] } = model.data.diff ?? {}
+  return {
+    changed: Array.from(changed).sort((a, b) => model.byName(a.tensor, b.tensor)),
+    added: Array.from(added).sort((a, b) => model.byName(a, b)),
+    removed: Array.from(removed).sort((a, b) => naturalOrder(a.name, b.name)),
+  }
+}
+
 /** The differences in the selected tensors. */
 export function useChanges(): Changes {
   const { model, rows, query, scope } = useReport()
+  const all = useMemo(() => inOrder(model), [model])
   return useMemo(() => {
-    const { changed = [], added = [], removed = [] } = model.data.diff ?? {}
+    const { changed, added, removed } = all
     if (rows === undefined) return { changed, added, removed }
     const selected = new Set(rows)
-    const all = tests(query)
+    const words = tests(query)
     return {
       changed: changed.filter(({ tensor }) => selected.has(tensor)),
       added: added.filter((tensor) => selected.has(tensor)),
       removed: removed.filter(({ name, dtype, shape }) => {
         const [lower, kind] = [name.toLowerCase(), kindText(dtype ?? 'unknown', shape)]
-        return name.startsWith(scope) && all.every((test) => test(lower) || test(kind))
+        return name.startsWith(scope) && words.every((test) => test(lower) || test(kind))
       }),
     }
-  }, [model, rows, query, scope])
+  }, [all, rows, query, scope])
 }

@@ -63,12 +63,12 @@ function suspicion(model: Model, tensor: number): Omit<Suspect, 'tensor'> | unde
 
 const ORDER = Object.keys(MEANING)
 
-/** The suspicious tensors in `rows`, or of all, the most severe first. */
+/** The suspicious tensors in `rows`, or of all, the most severe first, and those of one kind in the order of `rows`. */
 export function suspects(model: Model, rows: Uint32Array | undefined): Suspect[] {
   const found: Suspect[] = []
   for (const tensor of model.ordinals(rows)) {
     const one = suspicion(model, tensor)
     if (one !== undefined) found.push({ tensor, ...one })
   }
-  return found.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind) || a.tensor - b.tensor)
+  return found.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind))
 }

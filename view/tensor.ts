@@ -166,7 +166,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
   const [index, setIndex] = useState<number[]>(outer.map(() => 0))
   const [found, setFound] = useState<SliceFound | string | undefined>(undefined)
   const [canvas, setCanvas] = useState<HTMLCanvasElement | null>(null)
-  const [most, setMost] = useState(0)
+  const [max, setMax] = useState(0)
   const key = index.join(',')
   useEffect(() => {
     const stop = new AbortController()
@@ -186,10 +186,10 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
     const image = context.createImageData(columns, rows)
     const sizes = values.map(Math.abs).filter(Number.isFinite).sort()
     // A single outlier would make all other cells white.
-    const most = (sizes[Math.floor(sizes.length * 0.995)] ?? 0) || (sizes.at(-1) ?? 0) || 1
-    setMost(most)
+    const max = (sizes[Math.floor(sizes.length * 0.995)] ?? 0) || (sizes.at(-1) ?? 0) || 1
+    setMax(max)
     const dark = getComputedStyle(canvas).colorScheme === 'dark'
-    for (const [at, value] of values.entries()) paint(image.data, at, value / most, dark)
+    for (const [at, value] of values.entries()) paint(image.data, at, value / max, dark)
     context.putImageData(image, 0, 0)
   }, [canvas, found])
   if (typeof found === 'string') return html`<p class="note" role="alert">${visible(found)}</p>`
@@ -207,7 +207,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
         }} /></label>`,
     )}
     <canvas class="slice" ref=${setCanvas} role="img" aria-label="Heat map of a slice: blue is negative, red positive"></canvas>
-    <p class="note">${found === undefined ? 'Reading …' : `${found.of[0]} × ${found.of[1]}${every}. From −${showNumber(most)} (blue) over 0 to ${showNumber(most)} (red).`}</p>
+    <p class="note">${found === undefined ? 'Reading …' : `${found.of[0]} × ${found.of[1]}${every}. From −${showNumber(max)} (blue) over 0 to ${showNumber(max)} (red).`}</p>
   </section>`
 }
 

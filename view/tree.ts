@@ -28,13 +28,13 @@ export interface Folded {
 }
 
 /** The maximum depth: a hostile name may be all dots. Deeper parts are not split. */
-const MOST_LEVELS = 24
+const MAX_LEVELS = 24
 
 /** Splits a name into pieces, each with its separator. Their concatenation is the name. */
 function pieces(name: string): string[] {
   const found: string[] = []
   let from = 0
-  for (let at = 0; at < name.length && found.length < MOST_LEVELS; at++) {
+  for (let at = 0; at < name.length && found.length < MAX_LEVELS; at++) {
     const character = name[at]
     if (character !== '.' && character !== '/') continue
     found.push(name.slice(from, at + 1))
@@ -111,9 +111,7 @@ function makeTree(model: Model, rows: Uint32Array | undefined): Node {
   const root = make('', '', undefined)
   // Consecutive names share most of their path.
   const line: Branch[] = [{ node: root, piece: '', below: undefined }]
-  const size = rows?.length ?? model.size
-  for (let row = 0; row < size; row++) {
-    const tensor = rows === undefined ? row : (rows[row] as number)
+  for (const tensor of model.ordinals(rows)) {
     const path = pieces(model.name(tensor))
     let level = 0
     while (level < path.length && line[level + 1]?.piece === path[level]) level++
@@ -180,10 +178,6 @@ export function folded(node: Node, fold: boolean): Folded[] {
     const made = [child]
     order.push(made)
     if (fold && isNumber(child.name)) groups.set(child.kind, made)
-  }
-  // Files sort names as strings: layer 10 before layer 2.
-  if (order.every(([first]) => isNumber((first as Node).name))) {
-    order.sort(([a], [b]) => Number((a as Node).name) - Number((b as Node).name))
   }
   return order.map((nodes) => ({
     node: nodes[0] as Node,

@@ -24,12 +24,12 @@ import { counted, showBits, showBytes, showCount, showLarge, showShare, visible 
 
 const LEVELS = 8
 /** The minimum share of an area that is divided: parts of smaller ones would be a few pixels wide. */
-const LEAST_SHARE = 0.006
+const MIN_SHARE = 0.006
 /** The maximum number of areas in a module: the smallest ones are merged. */
-const MOST_AREAS = 160
+const MAX_AREAS = 160
 const LABEL = 20
 /** The share of one dtype from which areas are colored by module. */
-const MOST_OF_ONE = 0.95
+const MAX_OF_ONE = 0.95
 
 /** An area: a module, folded identical modules, or the rest of many small ones. */
 interface Area {
@@ -76,18 +76,18 @@ function childArea(parents: readonly Node[], { node: child, nodes: siblings, tit
 interface Division {
   readonly fold: boolean
   /** The minimum size of an area that is divided, in bytes. */
-  readonly least: number
+  readonly min: number
 }
 
 function areas(parents: readonly Node[], levels: number, how: Division): Area[] {
   const all = folded(parents[0] as Node, how.fold)
     .map((item) => childArea(parents, item))
     .sort((a, b) => b.bytes - a.bytes)
-  const shown = all.slice(0, MOST_AREAS).map((area): Area => {
-    const below = levels > 1 && (area.node as Node).children.length > 0 && area.bytes >= how.least
+  const shown = all.slice(0, MAX_AREAS).map((area): Area => {
+    const below = levels > 1 && (area.node as Node).children.length > 0 && area.bytes >= how.min
     return { ...area, children: below ? areas(area.nodes, levels - 1, how) : undefined }
   })
-  const rest = all.slice(MOST_AREAS)
+  const rest = all.slice(MAX_AREAS)
   if (rest.length === 0) return shown
   const nodes = rest.flatMap((one) => one.nodes)
   return [...shown, { ...sized(undefined, nodes, `${showCount(rest.length)} smaller ones`), children: undefined }]
@@ -95,12 +95,12 @@ function areas(parents: readonly Node[], levels: number, how: Division): Area[] 
 
 /** The largest outlier score of an area. */
 function scoreOf(model: Model, nodes: readonly Node[]): number {
-  let most = Number.NaN
+  let max = Number.NaN
   for (const tensor of tensorsOf(nodes)) {
     const score = model.scores[tensor] as number
-    if (score > most || Number.isNaN(most)) most = score
+    if (score > max || Number.isNaN(max)) max = score
   }
-  return most
+  return max
 }
 
 /** The color of all tensors in an area; -1 if there are several. */
@@ -187,13 +187,13 @@ function towards(all: readonly Tile[], from: Tile, key: string): number {
   const [fromX, fromY] = center(from)
   const horizontal = key === 'ArrowLeft' || key === 'ArrowRight'
   const sign = key === 'ArrowLeft' || key === 'ArrowUp' ? -1 : 1
-  let [best, least] = [-1, Number.POSITIVE_INFINITY]
+  let [best, min] = [-1, Number.POSITIVE_INFINITY]
   for (const [at, one] of all.entries()) {
     const [x, y] = center(one)
     const [along, across] = horizontal ? [(x - fromX) * sign, y - fromY] : [(y - fromY) * sign, x - fromX]
     if (one === from || along <= 0.5) continue
     const distance = along + 3 * Math.abs(across)
-    if (distance < least) [best, least] = [at, distance]
+    if (distance < min) [best, min] = [at, distance]
   }
   return best
 }
@@ -336,15 +336,15 @@ export function Treemap(): VNode {
   const { model, scope, fold, setFold, tree, learned } = state
   const [picked, setColor] = useState<Color | undefined>(undefined)
   const top = useMemo(() => tree.node(scope), [tree, scope])
-  const usual = useMemo((): Color => {
+  const defaultColor = useMemo((): Color => {
     // All areas would have nearly the same color.
     const [largest] = model.shares(Uint32Array.from(tensorsBelow(top)))
-    return largest !== undefined && largest.bytes > MOST_OF_ONE * top.bytes ? 'module' : 'dtype'
+    return largest !== undefined && largest.bytes > MAX_OF_ONE * top.bytes ? 'module' : 'dtype'
   }, [model, top])
-  const color = picked ?? usual
+  const color = picked ?? defaultColor
   const coloring = useMemo(() => coloringOf(model, color, top), [model, color, top, learned])
   const root = useMemo((): Area => {
-    const children = areas([top], LEVELS, { fold, least: top.bytes * LEAST_SHARE })
+    const children = areas([top], LEVELS, { fold, min: top.bytes * MIN_SHARE })
     return { ...sized(undefined, [top], ''), children }
   }, [top, fold])
   return html`<${Section} title="Bytes by module">

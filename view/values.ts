@@ -14,7 +14,7 @@ import { counted, showBytes, showCount, showNumber, showShape, visible } from '.
 const NUMBER_WIDTH = 9
 const DOUBLE_WIDTH = 10
 /** The most tensors whose numbers are measured: formatting those of 100,000 would take a second. */
-const MOST_MEASURED = 4096
+const MAX_MEASURED = 4096
 
 type Numeric = 'min' | 'max' | 'mean' | 'std'
 
@@ -23,15 +23,15 @@ function Table(): VNode {
   const shown = model.ordinals(rows)
   const columns = useMemo((): GridColumn<number>[] => {
     const bound = model.data.dtypes.includes('float64') ? DOUBLE_WIDTH : NUMBER_WIDTH
-    const characters = (show: (at: number) => string, most: number): number =>
-      model.size > MOST_MEASURED ? most : longest(Array.from(model.ordinals(undefined), show))
+    const characters = (show: (at: number) => string, maxWidth: number): number =>
+      model.size > MAX_MEASURED ? maxWidth : longest(Array.from(model.ordinals(undefined), show))
     const largest = (of: (found: TensorNumbers) => number): number => {
-      let most = 0
+      let maxWidth = 0
       for (const at of model.ordinals(undefined)) {
         const found = model.numbers(at)
-        if (found !== undefined) most = Math.max(most, of(found))
+        if (found !== undefined) maxWidth = Math.max(maxWidth, of(found))
       }
-      return most
+      return maxWidth
     }
     const measured = (key: Numeric): GridColumn<number> => {
       const show = (at: number): string => showNumber(model.numbers(at)?.[key])
@@ -59,7 +59,7 @@ function Table(): VNode {
       {
         ...{ key: 'name', title: 'name' },
         cell: (at) => html`<${TensorLink} tensor=${at} />`,
-        sort: (at) => model.sortKeys[at] as string,
+        ...{ sort: (at) => model.name(at), natural: true },
       },
       {
         ...{ key: 'dtype', title: 'type', characters: longest(model.data.dtypes.map(visible), 18) },
@@ -96,7 +96,7 @@ function Table(): VNode {
     ]
   }, [model, learned])
   return html`<${Section} title=${rows === undefined ? counted(model.size, 'tensor') : `${showCount(shown.length)} of ${counted(model.size, 'tensor')}`} class="wide">
-    <${Grid} label="Tensors" columns=${columns} rows=${shown} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} marked=${(at: number) => model.flaw(at) !== ''} />
+    <${Grid} label="Tensors" columns=${columns} rows=${shown} initial=${{ key: 'name', down: false }} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} marked=${(at: number) => model.flaw(at) !== ''} />
   <//>`
 }
 
@@ -117,7 +117,7 @@ function Suspects(): VNode {
       key: 'name',
       title: 'name',
       cell: ({ tensor }) => html`<${TensorLink} tensor=${tensor} />`,
-      sort: ({ tensor }) => model.sortKeys[tensor] as string,
+      ...{ sort: ({ tensor }: Suspect) => model.name(tensor), natural: true },
     },
     {
       ...{

@@ -1,4 +1,4 @@
-// compare(): pairs that are asked for together are compared together, and each gets what it would get alone.
+// compare(): pairs that are requested together are compared together, with the result of separate calls.
 import test from 'ava'
 import { compare, openSync } from 'ztensor'
 import { main, run } from '../helpers/command.mjs'
@@ -9,7 +9,7 @@ import { noise, twoRows, written } from '../helpers/sample-files.mjs'
 const COUNT = 3000
 const values = (i, more = 0) => new Float32Array(1 + (i % 50)).map((_, at) => i + at + more)
 
-/** Many small tensors, some large ones among them; `change` says which differ. */
+/** Many small tensors and some large ones; `change` selects those that differ. */
 const many = (options, change) =>
   written(options, async (writer) => {
     for (let i = 0; i < COUNT; i++) {
@@ -32,10 +32,10 @@ const paths = await Promise.all([
 
 const outcome = (promise) => promise.catch(({ code, tensor, message }) => ({ code, tensor, message }))
 
-test('each pair gets what it gets alone, refusals too', async (t) => {
+test('compares each pair like a single call, including rejections', async (t) => {
   const [a, b] = paths.map((path) => openSync(path))
   const pairs = [...a.keys()].reverse().map((name, at) => {
-    // Neighbours with other tolerances, and some that do not fit.
+    // Neighbors with other tolerances, and some that do not fit.
     return [a.tensor(name), b.tensor(name), { atol: at % 5 === 0 ? 1 : 0 }]
   })
   pairs.push([a.tensor('small.3'), b.tensor('small.4'), {}])
@@ -56,7 +56,7 @@ test('each pair gets what it gets alone, refusals too', async (t) => {
   for (const file of [a, b]) file.close()
 })
 
-test('an abort and a closed file end all of them', async (t) => {
+test('an abort or a closed file ends all comparisons', async (t) => {
   const [a, b] = paths.map((path) => openSync(path))
   const all = (options) => [...a.values()].map((tensor) => compare(tensor, b.get(tensor.name), options))
   const stop = new AbortController()
@@ -72,7 +72,7 @@ test('an abort and a closed file end all of them', async (t) => {
 
 const CHANGED = [...Array(COUNT).keys()].filter(changes)
 
-test('ztensor diff lists them in the order of the tensors', async (t) => {
+test('ztensor diff lists tensors in file order', async (t) => {
   const { code, stdout } = await run(['diff', ...paths, '--json'])
   t.is(code, 1)
   const { changed, unchanged } = JSON.parse(stdout)
@@ -86,7 +86,7 @@ test('ztensor diff lists them in the order of the tensors', async (t) => {
 })
 
 if (process.platform === 'linux') {
-  test('ztensor diff says the same on one processor as on all', (t) => {
+  test('ztensor diff prints the same on one processor and on all', (t) => {
     const { one, all } = writtenOnProcessors(`
       import { spawnSync } from 'node:child_process'
       import { writeFileSync } from 'node:fs'

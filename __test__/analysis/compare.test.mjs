@@ -24,7 +24,7 @@ const SAME = {
   maxRelative: 0,
 }
 
-test('the same tensor in every format, compressed and not, is identical', async (t) => {
+test('a tensor is identical in every format, compressed or not', async (t) => {
   const tensors = Object.fromEntries(
     ['float32', 'bfloat16', 'int64', 'uint8', 'bool'].map((dtype, seed) => {
       return [dtype, { dtype, shape: [50, 1400], data: sample(dtype, [50, 1400], seed) }]
@@ -46,7 +46,7 @@ test('the same tensor in every format, compressed and not, is identical', async 
   first.close()
 })
 
-test('numbers whose difference float64 cannot hold differ, and complex ones as large', async (t) => {
+test('numbers whose difference exceeds float64 differ, also complex ones', async (t) => {
   const complex = (...data) => ({ dtype: 'complex128', shape: [data.length / 2], data: Float64Array.from(data) })
   const file = await holding({
     a: Float64Array.of(1.5e308, 1),
@@ -64,7 +64,7 @@ test('numbers whose difference float64 cannot hold differ, and complex ones as l
   file.close()
 })
 
-test('differences are found wherever they are, and measured', async (t) => {
+test('finds differences at any position, and measures them', async (t) => {
   const count = 5_000_000 // more than one unit of work
   const data = new Float32Array(count).map((_, i) => (i % 1000) + 1)
   const changed = Float32Array.from(data)
@@ -83,7 +83,7 @@ test('differences are found wherever they are, and measured', async (t) => {
   file.close()
 })
 
-test('dtypes that differ are compared by value', async (t) => {
+test('compares different dtypes by value', async (t) => {
   const file = await holding({
     bf16: { dtype: 'bfloat16', shape: [3], data: Uint16Array.of(0x3f80, 0xc000, 0x7fc0) },
     f32: Float32Array.of(1, -2, NaN),
@@ -98,7 +98,7 @@ test('dtypes that differ are compared by value', async (t) => {
   t.deepEqual(await of('bf16', 'f32'), { ...SAME, identical: false, elements: 3 })
   t.like(await of('f32', 'f64'), { identical: false, differing: 1, unmatchedNaN: 1, firstDifference: 2 })
   t.like(await of('i8', 'f64'), { differing: 1, maxAbsolute: 2, maxRelative: 0.4 })
-  // Exactly: as float64 the last two would be equal, and -2 is no huge number.
+  // Exactly: as float64 the last two would be equal, and -2 is not a huge number.
   t.like(await of('i64', 'u64'), { differing: 2, maxAbsolute: 2 ** 64, firstDifference: 1 })
   t.like(await of('i8', 'i64'), { differing: 1, firstDifference: 2 })
   t.like(await of('c64', 'zero'), { differing: 1, maxAbsolute: 5, maxRelative: 1 })
@@ -112,7 +112,7 @@ test('signed zeros are equal and not identical', async (t) => {
   file.close()
 })
 
-test('sparse tensors: by their values where the pattern is the same, else by all elements', async (t) => {
+test('compares sparse tensors by value if the pattern is the same, otherwise by all elements', async (t) => {
   const csr = { shape: [2, 3], indices: Uint32Array.of(0, 2), indptr: Uint32Array.of(0, 1, 2) }
   const file = await opened(async (writer) => {
     await writer.addCsr('a', { ...csr, values: Float32Array.of(1, 2) })
@@ -129,7 +129,7 @@ test('sparse tensors: by their values where the pattern is the same, else by all
   file.close()
 })
 
-test('a sparse tensor too large to look at whole is an error, unless the patterns agree', async (t) => {
+test('rejects a sparse tensor that is too large to expand, unless the patterns agree', async (t) => {
   const big = (column) => ({
     shape: [2 ** 20, 2 ** 20],
     values: Float32Array.of(1),
@@ -144,7 +144,7 @@ test('a sparse tensor too large to look at whole is an error, unless the pattern
   file.close()
 })
 
-test('quantized tensors by what they stand for, components by their bytes', async (t) => {
+test('compares quantized tensors by their decoded values, components by their bytes', async (t) => {
   const block = new Uint8Array(34).fill(2)
   block.set([0x00, 0x40]) // 2.0 as float16
   const other = Uint8Array.from(block)
@@ -168,7 +168,7 @@ test('quantized tensors by what they stand for, components by their bytes', asyn
   file.close()
 })
 
-test('every dtype: the same bits are identical, whatever they mean', async (t) => {
+test('every dtype: equal bits are identical', async (t) => {
   const shape = [4, 24]
   for (const [dtype, [Class, bits]] of Object.entries(DTYPES)) {
     if (dtype === 'complex128') continue
@@ -180,7 +180,7 @@ test('every dtype: the same bits are identical, whatever they mean', async (t) =
   }
 })
 
-test('elements of a type that is not known have no numbers, only bytes', async (t) => {
+test('compares elements of an unknown type by their bytes only', async (t) => {
   const unknown = async (last) => {
     const data = Uint8Array.of(1, 2, last)
     const path = await written({ version: '1.2' }, (writer) =>
@@ -198,7 +198,7 @@ test('elements of a type that is not known have no numbers, only bytes', async (
   t.like(found, { elements: 3, differing: 1, firstDifference: 2 })
 })
 
-test('files in memory, aborts, closed files, bad arguments', async (t) => {
+test('accepts files in memory, and rejects aborts, closed files and bad arguments', async (t) => {
   const path = await written({ version: '1.2' }, async (writer) => {
     await writer.add('x', Float32Array.of(1, 2))
     await writer.add('y', Float32Array.of(1))

@@ -1,4 +1,4 @@
-// tensor.stats() against what NumPy finds (fixtures/stats.py).
+// tensor.stats(), compared with NumPy (fixtures/stats.py).
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync } from 'ztensor'
@@ -42,7 +42,7 @@ const tensors = Object.fromEntries(
 const close = (t, a, b, what) =>
   t.true(Math.abs(a - b) <= 1e-12 * Math.max(Math.abs(a), Math.abs(b), 1e-9), `${what}: ${a} and ${b}`)
 
-test('every dtype: counts, extremes, mean, spread and histogram are NumPy’s', async (t) => {
+test("every dtype: counts, extremes, mean, deviation and histogram equal NumPy's", async (t) => {
   for (const options of [{ version: '1.2' }, { version: '1.2', compression: { level: 1 } }]) {
     const file = await opened(tensors, options)
     for (const [dtype, expected] of Object.entries(found)) {
@@ -62,10 +62,10 @@ test('every dtype: counts, extremes, mean, spread and histogram are NumPy’s', 
   }
 })
 
-test('many 16-bit elements are counted by their patterns, and tell what their float32 values do', async (t) => {
+test('counts 16-bit elements by bit pattern, with the same result as their float32 values', async (t) => {
   const length = 300_001
   const bits = Uint16Array.from({ length }, (_, s) => 0x3c00 + ((s * 7919) % 700) + ((s & 1) << 15))
-  // NaN of two spellings, infinities of either sign, both zeros, the smallest and the largest.
+  // Two NaN patterns, both infinities, both zeros, the smallest and the largest.
   for (const [at, pattern] of [0x7fc0, 0xffff, 0x7f80, 0xff80, 0xff80, 0, 0, 0x8000, 1, 0xff7f].entries()) {
     bits[at * 29_999] = pattern
   }
@@ -103,14 +103,14 @@ test('many 16-bit elements are counted by their patterns, and tell what their fl
   file.close()
 })
 
-test('a histogram of a given range leaves out what is beyond it', async (t) => {
+test('a histogram with a range omits values outside of it', async (t) => {
   const file = await opened({ x: Float32Array.of(-2, -1, -0.5, 0, 0.5, 1, 1.5, NaN, Infinity) })
   const { histogram } = await file.tensor('x').stats({ bins: 2, range: [-1, 1] })
   t.deepEqual(histogram, { edges: [-1, 0, 1], counts: [2, 3] })
   file.close()
 })
 
-test('NaN, infinities, zeros, one value, none', async (t) => {
+test('handles NaN, infinities, zeros, a single value and no values', async (t) => {
   const file = await opened({
     mixed: Float64Array.of(NaN, 1, Infinity, -Infinity, -Infinity, 3, 0, -0),
     none: Float32Array.of(NaN, NaN),
@@ -132,7 +132,7 @@ test('NaN, infinities, zeros, one value, none', async (t) => {
   file.close()
 })
 
-test('numbers whose squares float64 does not hold have the mean, spread and bins that they have', async (t) => {
+test('computes mean, deviation and bins of numbers whose squares exceed float64', async (t) => {
   const digits = Array.from({ length: 3000 }, (_, at) => ((at * 7919) % 1009) - 504)
   const of = async (factor) => {
     const file = await opened({ x: Float64Array.from(digits, (digit) => digit * factor) })
@@ -153,7 +153,7 @@ test('numbers whose squares float64 does not hold have the mean, spread and bins
   }
 })
 
-test('sparse tensors: the stored values; quantized ones: what they stand for', async (t) => {
+test('uses the stored values of sparse tensors and the decoded values of quantized ones', async (t) => {
   const path = await written({ version: '1.2' }, async (writer) => {
     const csr = { values: Float32Array.of(2, 4), indices: Uint32Array.of(0, 2), indptr: Uint32Array.of(0, 1, 2) }
     await writer.addCsr('m', { shape: [2, 3], ...csr })
@@ -171,7 +171,7 @@ test('sparse tensors: the stored values; quantized ones: what they stand for', a
   file.close()
 })
 
-test('a file in memory, an abort, a closed file, bad arguments, complex numbers', async (t) => {
+test('accepts files in memory and complex numbers, and rejects aborts, closed files and bad arguments', async (t) => {
   const path = await written({ version: '1.2' }, async (writer) => {
     await writer.add('x', Float32Array.of(1, 2))
     await writer.add('c', { dtype: 'complex64', shape: [1], data: Float32Array.of(1, 2) })
@@ -198,7 +198,7 @@ test('a file in memory, an abort, a closed file, bad arguments, complex numbers'
   t.is((await rejectionOf(() => tensor.stats()))?.code, 'ZT_CLOSED')
 })
 
-test('progress counts the bytes of each pass, and ends complete', async (t) => {
+test('progress counts the bytes of each pass, and ends at the total', async (t) => {
   for (const options of [{ version: '1.2' }, { version: '1.2', compression: { level: 1 } }]) {
     const file = await opened({ w: { dtype: 'float32', shape: [count], data: tensors.float32.data } }, options)
     const tensor = file.tensor('w')

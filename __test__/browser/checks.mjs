@@ -1,4 +1,4 @@
-// What a report shows, looked at in a real browser.
+// Checks what a report shows in a real browser.
 import assert from 'node:assert/strict'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ export async function prepare(folder) {
 
 const texts = (page, selector) => page.locator(selector).allInnerTexts()
 
-/** Clicks the button of this very name in a group of choices. */
+/** Clicks the button with exactly this name in a group of choices. */
 const choose = (page, name) => page.getByRole('button', { name, exact: true }).click()
 
 async function withReport(browser, path, options, look) {
@@ -43,7 +43,7 @@ async function withReport(browser, path, options, look) {
 const VIEWS = ['overview', 'bytes', 'map', 'values', 'diff']
 const TABS = ['Table', 'Suspects', 'Layers', 'Heat map']
 
-/** Shows another view of a report that is open. */
+/** Shows another view of an open report. */
 async function goTo(page, view) {
   await page.evaluate((hash) => {
     location.hash = hash
@@ -91,7 +91,7 @@ export const checks = {
     })
   },
 
-  'a report of some tensors says so, and its file map shows the rest as others': async (browser, path) => {
+  'a filtered report is labeled as such, and its file map shows the rest as others': async (browser, path) => {
     const filter = { filter: ['model.layers.0.*', '!*.bias'] }
     writeFileSync(path('part.html'), await report(path('tuned.safetensors'), filter))
     await withReport(browser, path('part.html'), {}, async (page) => {
@@ -115,7 +115,7 @@ export const checks = {
     }
   },
 
-  'the treemap zooms by mouse and keyboard, and its table has the same': async (browser, path) => {
+  'the treemap zooms by mouse and keyboard, and its table has the same items': async (browser, path) => {
     await withReport(browser, path('llama.html'), { view: 'bytes' }, async (page) => {
       const names = () => page.locator('.area').evaluateAll((areas) => areas.map((area) => area.ariaLabel))
       assert.ok(
@@ -144,7 +144,7 @@ export const checks = {
     })
   },
 
-  'the file map lists where the bytes are, and what is aliased': async (browser, path) => {
+  'the file map lists the offset of each tensor, and whether it is aliased': async (browser, path) => {
     await withReport(browser, path('llama.html'), { view: 'map' }, async (page) => {
       const rows = await texts(page, '.grid tbody tr')
       assert.match(rows[0], /^0\s+.*header and index/)
@@ -176,7 +176,7 @@ export const checks = {
     })
   },
 
-  'suspects, layers and the heat map find what is wrong': async (browser, path) => {
+  'suspects, layers and the heat map show suspicious values': async (browser, path) => {
     await withReport(browser, path('llama.html'), { view: 'values' }, async (page) => {
       await choose(page, 'Suspects')
       const found = (await texts(page, '.grid tbody tr')).map((row) => row.replace(/\s+/g, ' '))
@@ -205,7 +205,7 @@ export const checks = {
     })
   },
 
-  'the difference names what changed, and which layers moved most': async (browser, path) => {
+  'the diff view names changed tensors, and the layers that changed most': async (browser, path) => {
     await withReport(browser, path('llama.html'), { view: 'diff' }, async (page) => {
       assert.match(await page.locator('.against').innerText(), /base\.safetensors \(safetensors, 74 tensors\)/)
       const rows = await texts(page, '.grid tbody tr')
@@ -223,7 +223,43 @@ export const checks = {
     })
   },
 
-  'a module that is chosen limits all views, until it is left': async (browser, path) => {
+  'names are in natural order in every view, also if rows are otherwise equal': async (browser, path) => {
+    const stored = ['h.10.w', 'h.9.w', 'h.2.w', 'e_10.w', 'e_9.w', 'e_2.w']
+    const natural = ['e_2.w', 'e_9.w', 'e_10.w', 'h.2.w', 'h.9.w', 'h.10.w']
+    const file = (value) => {
+      const data = new Float32Array(4).fill(value)
+      return safetensors(Object.fromEntries(stored.map((name) => [name, ['F32', [4], data]])))
+    }
+    writeFileSync(path('order.safetensors'), file(0))
+    writeFileSync(path('ones.safetensors'), file(1))
+    writeFileSync(path('order.html'), await report(path('order.safetensors'), { against: path('ones.safetensors') }))
+    await withReport(browser, path('order.html'), {}, async (page) => {
+      const named = async (selector) => (await texts(page, selector)).map((name) => name.trim())
+      await page.waitForSelector('.module')
+      await page.getByLabel('Fold identical blocks').uncheck()
+      await page.waitForFunction(() => document.querySelectorAll('.outline .module').length === 7)
+      assert.deepEqual(await named('.outline .module'), ['e_2', 'e_9', 'e_10', 'h', '2', '9', '10'])
+      await goTo(page, 'values')
+      assert.deepEqual(await named('.grid tbody .link'), natural)
+      await page.getByRole('button', { name: 'bytes' }).click()
+      await page.waitForSelector('th[aria-sort="descending"]')
+      assert.deepEqual(await named('.grid tbody .link'), natural)
+      await page.getByRole('button', { name: 'name' }).click()
+      await page.getByRole('button', { name: 'name' }).click()
+      await page.waitForSelector('th[aria-sort="descending"]')
+      assert.deepEqual(await named('.grid tbody .link'), natural.toReversed())
+      await choose(page, 'Suspects')
+      assert.deepEqual(await named('.grid tbody .link'), natural)
+      await page.fill('#search', 'h.')
+      await page.waitForFunction(() => document.querySelectorAll('.grid tbody .link').length === 3)
+      assert.deepEqual(await named('.grid tbody .link'), natural.slice(3))
+      await page.fill('#search', '')
+      await goTo(page, 'diff')
+      assert.deepEqual(await named('.grid tbody .link'), natural)
+    })
+  },
+
+  'a selected module limits all views until it is cleared': async (browser, path) => {
     await withReport(browser, path('llama.html'), {}, async (page) => {
       await page.waitForSelector('.module')
       await page.locator('.module', { hasText: 'layers' }).click()
@@ -234,7 +270,7 @@ export const checks = {
     })
   },
 
-  'a search narrows every view, and says how many of how many tensors match': async (browser, path) => {
+  'a search filters every view, and shows how many of how many tensors match': async (browser, path) => {
     const all = [...quantized()]
     const searches = {
       q4_k: ([, , type]) => type === 'q4_k',
@@ -252,7 +288,7 @@ export const checks = {
         const types = [...new Set(matching.map(([, , type]) => type))].sort()
         await page.fill('#search', query)
         await page.waitForFunction(
-          (said) => document.querySelector('.filter')?.innerText.startsWith(said),
+          (text) => document.querySelector('.filter')?.innerText.startsWith(text),
           `${count} of ${all.length} tensors match`,
         )
 
@@ -359,14 +395,14 @@ export const checks = {
           }
           assert.deepEqual(
             [...titles],
-            ['name', 'type', 'shape', 'bytes', 'min', 'max', 'mean', 'std', 'zeros', 'NaN', '±∞', 'largest σ'],
+            ['name ↑', 'type', 'shape', 'bytes', 'min', 'max', 'mean', 'std', 'zeros', 'NaN', '±∞', 'largest σ'],
           )
           assert.equal((await pages.count()) > 0, width === 800)
           await page.locator('.grid tbody .link').first().click()
           await page.waitForSelector('.panel')
           await look('the panel')
           await page.keyboard.press('Escape')
-          // The check notices what is clipped.
+          // The check detects clipped text.
           await page.waitForSelector('.panel', { state: 'detached' })
           await resized(page)
           if (width === 800) await pages.first().click()
@@ -499,6 +535,7 @@ export const checks = {
         'q8_0 8.5',
       ])
       await goTo(page, 'bytes')
+      await page.waitForSelector('.area')
       assert.equal((await classes(page, '.area:not(.inner)', 'hue-')).length, 4)
       assert.ok(!(await classes(page, '.area:not(.inner)', 'hue-')).includes('hue-mixed'))
       assert.deepEqual((await texts(page, '.legend li bdi')).sort(), ['float32', 'q4_k', 'q6_k', 'q8_0'])
@@ -543,18 +580,18 @@ export const checks = {
     })
   },
 
-  'the file map and the layout of tensors have their own words': async (browser, path) => {
+  'the file map and the layout of tensors have separate names': async (browser, path) => {
     await withReport(browser, path('quantized.html'), { view: 'map' }, async (page) => {
       assert.deepEqual(await texts(page, 'nav[aria-label="Views"] a'), ['Overview', 'Bytes', 'File map', 'Values'])
       assert.equal(await page.locator('h2').first().innerText(), 'File map')
       assert.doesNotMatch(await page.locator('#app').innerText(), /layout/i)
       await goTo(page, 'overview')
       const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
-      assert.ok(facts.includes('Tensor layouts quantized, dense'), facts.join())
+      assert.ok(facts.includes('Tensor layouts dense, quantized'), facts.join())
     })
   },
 
-  'the colours follow the system, and the switch': async (browser, path) => {
+  'the colors follow the system setting, and the switch': async (browser, path) => {
     await withReport(browser, path('llama.html'), { dark: true }, async (page) => {
       const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
       const dark = await ground()
@@ -566,7 +603,7 @@ export const checks = {
     })
   },
 
-  'hostile names do nothing, and are seen for what they are': async (browser, path) => {
+  'hostile names run nothing, and are shown escaped': async (browser, path) => {
     const tensors = Object.create(null)
     for (const name of HOSTILE) tensors[name] = ['F32', [2], Float32Array.of(1, 2)]
     const metadata = Object.fromEntries(HOSTILE.map((name, at) => [`${at}${name}`, name]))
@@ -588,8 +625,8 @@ export const checks = {
     }
   },
 
-  'files of every kind open without a complaint': async (browser, path) => {
-    // One of each: the first file with an ending.
+  'files of every format open without errors or warnings in the console': async (browser, path) => {
+    // One of each: the first file with an extension.
     const names = new Map()
     for (const name of readdirSync(fixtures, { recursive: true }).sort()) {
       const [ending] = /(?<=\.)(?:zt|safetensors|gguf|npz|npy|onnx|btf|pt|h5|keras|tflite|arrow)$/.exec(name) ?? []
@@ -608,7 +645,7 @@ export const checks = {
     }
   },
 
-  'a table of 100,000 tensors holds only the rows in sight': async (browser, path) => {
+  'a table of 100,000 tensors renders only the visible rows': async (browser, path) => {
     await withReport(browser, path('many.html'), { view: 'values' }, async (page) => {
       assert.equal(await page.locator('h2').first().innerText(), '100,000 tensors')
       assert.ok((await page.locator('.grid tbody tr').count()) < 60)
@@ -625,12 +662,12 @@ export const checks = {
     })
   },
 
-  'a page that is served reads values and slices as they are looked at': async (browser, path) => {
+  'a served page reads values and slices when they are shown': async (browser, path) => {
     const server = await serveReport(path('tuned.safetensors'))
     try {
       await withReport(browser, server.url, { view: 'values' }, async (page) => {
         assert.match((await texts(page, '.grid tbody tr'))[1], /–/)
-        await page.locator('.grid tbody .link').nth(1).click()
+        await page.locator('.grid tbody .link', { hasText: 'layers.0.input_layernorm' }).click()
         await page.waitForSelector('.panel .bar-fill')
         await page.waitForFunction(() => /^1 × 256/.test(document.querySelector('.slice + .note')?.textContent ?? ''))
         assert.equal(await page.locator('canvas.slice').evaluate(({ width }) => width), 256)

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { create } from 'ztensor'
 import { gguf } from '../helpers/gguf-writer.mjs'
 
-/** Numbers of a normal distribution, the same each time. */
+/** The same normally distributed numbers each time. */
 function normal(seed) {
   let state = seed >>> 0
   const uniform = () => {
@@ -49,8 +49,8 @@ const METADATA = {
 }
 
 /**
- * Writes a Llama of so many layers. `tuned`: what training on would have made of it, most of all of its last layers; `faults`: with
- * values that a report should find.
+ * Writes a Llama. `tuned` changes its values like further training, most in the last layers; `faults` adds values that a report
+ * should find.
  */
 export async function writeLlama(path, { layers = 16, tuned = false, faults = false } = {}) {
   const writer = await create(path, { attributes: METADATA })
@@ -76,7 +76,7 @@ export async function writeLlama(path, { layers = 16, tuned = false, faults = fa
   await writer.finish()
 }
 
-/** A safetensors file of so many small tensors. */
+/** Writes a safetensors file of many small tensors. */
 export async function writeMany(path, count) {
   const writer = await create(path)
   const next = normal(3)

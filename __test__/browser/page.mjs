@@ -1,4 +1,4 @@
-// Pages in a browser that notices whatever a report must not do: ask for something, complain, or break its policy.
+// Opens pages in a browser and records what a report must not do: send requests, log errors, or violate its policy.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -29,7 +29,7 @@ export async function openReport(browser, path, { view = 'overview', width = 128
   return { page, noticed }
 }
 
-/** Closes a page that must have been quiet. */
+/** Closes a page, and asserts that it recorded nothing. */
 export async function closeQuiet({ page, noticed }) {
   const hit = await page.evaluate(() => globalThis.hit)
   await page.close()
@@ -37,7 +37,7 @@ export async function closeQuiet({ page, noticed }) {
   assert.deepEqual(noticed, [])
 }
 
-/** Serious and critical findings of axe about what is to be seen. The policy of the page does not bind what a test evaluates. */
+/** Serious and critical findings of axe about visible content. The policy of the page does not apply to code of a test. */
 export async function accessibility(page) {
   await page.evaluate(axe)
   const { violations } = await page.evaluate(() =>
@@ -62,8 +62,8 @@ export const overflows = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)
 
 /**
- * The numbers with a unit, the shapes, and the numbers of tables that are not seen whole: cut off by an element around them, by the window, or
- * by the next column.
+ * The numbers with a unit, the shapes, and the numbers of tables that are partly hidden: by a parent element, by the window, or by the next
+ * column.
  */
 export const cutNumbers = (page) =>
   page.evaluate(() => {
@@ -87,7 +87,7 @@ export const cutNumbers = (page) =>
         const { overflowX, textOverflow } = getComputedStyle(around)
         if (overflowX === 'visible' || around === document.documentElement) continue
         const box = around.getBoundingClientRect()
-        // Text with an ellipsis has the box of what is shown.
+        // Text with an ellipsis has the box of its visible part.
         const shortened = textOverflow === 'ellipsis' && around.scrollWidth > around.clientWidth
         if (shortened || left < box.left - 1 || right > box.right + 1) {
           found.push(`${text}: cut by ${around.tagName.toLowerCase()}.${around.getAttribute('class')}`)
@@ -98,7 +98,7 @@ export const cutNumbers = (page) =>
     return found
   })
 
-/** Waits until the page has drawn itself in a new width: elements learn their widths in one frame and are drawn again in the next. */
+/** Waits until the page is drawn in a new width: elements are measured in one frame and redrawn in the next. */
 export const resized = (page) =>
   page.evaluate(async () => {
     for (let frame = 0; frame < 4; frame++) {

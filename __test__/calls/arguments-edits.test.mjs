@@ -1,4 +1,4 @@
-// The arguments of functions that edit, compare, divide, share and link, each in turn replaced by what it does not expect.
+// The arguments of functions that edit, compare, divide, share and link, each replaced in turn by unexpected values.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, compare, convert, create, editMetadata, open, openSync, verify } from 'ztensor'
@@ -13,7 +13,7 @@ const two = await written({ version: '2' }, (writer) => writer.add('w', VALUES),
 const BYTES = readFileSync(one)
 const sharded = checkpoint(TWO).index
 
-/** A call with a file that is open, and closed after it. */
+/** A call with an open file, which is closed after it. */
 const withFile =
   (call, path = one) =>
   async (value) => {
@@ -24,7 +24,7 @@ const withFile =
       file.close()
     }
   }
-/** A call with an edit of a file of its own. */
+/** A call with an edit of a new file. */
 const withEditor = (call) => async (value) => {
   const editor = await append(scratchFile(BYTES, 'edited.zt'))
   try {
@@ -46,7 +46,7 @@ const withLink = (call) =>
 const w = (file) => file.tensor('w')
 const RULES = { '*': 'replicate' }
 const PLAN = { rank: 0, worldSize: 2, rules: RULES }
-/** A ticket of which a part is not what was posted, in this process and, with another process's name, elsewhere. */
+/** A ticket with a modified field, of this process and of another one. */
 const forged = (part) =>
   withFile((file, value) => {
     const ticket = file.share()

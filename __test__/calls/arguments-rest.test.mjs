@@ -1,4 +1,4 @@
-// Arguments of what is in neither of the other two, and a look at whether all functions are in one of the three.
+// Arguments of functions that neither of the other two files covers, and a check that the three cover all functions.
 import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
@@ -149,10 +149,10 @@ const CALLS = [
 ]
 tryHostile(test, CALLS)
 
-/** Whatever a caller hands over is fit for them, or the caller implements them: see open/objects.test.mjs, remote/byte-source.test.mjs. */
+/** They accept any value, or the caller implements them: see open/objects.test.mjs, remote/byte-source.test.mjs. */
 const isLeft = (call) => call.name === '[inspect.custom]' || call.owner === 'ByteSource'
 
-test('every argument of every function is tried', (t) => {
+test('the tables cover every argument of every function', (t) => {
   const cases = ['arguments', 'arguments-edits', 'arguments-rest'].map((name) =>
     readFileSync(new URL(`${name}.test.mjs`, import.meta.url), 'utf8'),
   )

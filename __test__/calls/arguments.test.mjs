@@ -1,5 +1,5 @@
-// Every public function that opens, reads, writes or converts, with every argument in turn replaced by what it does not
-// expect. Those that edit, compare, divide and share are in arguments-edits.test.mjs.
+// Every public function that opens, reads, writes or converts, with every argument replaced in turn by unexpected
+// values. Those that edit, compare, divide and share are in arguments-edits.test.mjs.
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, create, open, openSync, toFloat32, verify } from 'ztensor'
@@ -33,7 +33,7 @@ const csr = () => ({
 const coo = () => ({ shape: [1], values: Float32Array.of(1), coords: Uint32Array.of(0) })
 const object = () => ({ layout: 'x', shape: [1], components: { data: { dtype: 'uint8', data: new Uint8Array(1) } } })
 
-/** [function and argument, the names by which it may be called, the call, whether texts are paths there] */
+/** [function and argument, the names that errors may use, the call, whether strings are paths] */
 const CALLS = [
   ['openSync source', ['source'], (value) => openSync(value), 'path'],
   ['open source', ['source'], (value) => open(value), 'path'],
@@ -212,7 +212,7 @@ async function streamed(writer, name, spec) {
 
 tryHostile(test, CALLS)
 
-test('the classes are not to be made by hand, and their methods not to be borrowed', async (t) => {
+test('rejects constructing classes directly and borrowing their methods', async (t) => {
   const file = openSync(path)
   const tensor = file.tensor('w')
   for (const made of [file, tensor, tensor.components.get('data'), file.tensor('m').csr(), file.tensor('k').coo()]) {
@@ -233,7 +233,7 @@ test('the classes are not to be made by hand, and their methods not to be borrow
   file.close()
 })
 
-test('a source that is changed, shrunk or detached while it is read', async (t) => {
+test('handles a source that changes, shrinks or is detached during a read', async (t) => {
   const copy = () => Uint8Array.from(BYTES)
   const file = openSync(copy())
   const resizable = new ArrayBuffer(BYTES.length, { maxByteLength: BYTES.length * 2 })

@@ -1,5 +1,5 @@
-// While work goes on that does not end, on more tensors than there are cores: what is short is done, and what waits for a thread
-// hears of its signal and of close(). Nothing here asks how long anything takes: the long work is ended by the test.
+// During endless work on more tensors than there are cores, short calls finish, and calls that wait for a thread react to
+// their signal and to close(). Nothing here measures time: the test ends the long work.
 import { existsSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -14,27 +14,27 @@ import { scratchPath } from '../helpers/scratch.mjs'
 const CORES = availableParallelism()
 const only = (name) => (tensor) => tensor.name === name
 
-/** An empty folder, so that it shows what is left in it. */
+/** An empty folder, to show leftovers. */
 function folder() {
   const path = scratchPath('folder')
   mkdirSync(path)
   return path
 }
 
-/** Whether a file is being written in a folder: where the system can, it has no name until it is whole. */
-function isBegun(where) {
+/** Whether a file is being written in a folder: if the system supports it, the file has no name until it is complete. */
+function hasStarted(where) {
   if (readdirSync(where).length > 0) return true
   const descriptors = existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd') : []
   return descriptors.some((descriptor) => {
     try {
       return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(where)
     } catch {
-      return false // it was that of the folder itself
+      return false // that of the folder itself
     }
   })
 }
 
-/** Kinds of work without end. */
+/** Kinds of endless work. */
 const LONG = {
   conversions: (path, job) =>
     convert(path, scratchPath('long.zt'), {
@@ -50,7 +50,7 @@ const LONG = {
   },
 }
 
-/** Begins more long work than there are cores, and calls `during` once as much of it runs as ever will. */
+/** Starts more long work than there are cores, and calls `during` when the maximum of it runs. */
 async function withLongWork(t, kind, path, during) {
   const stop = new AbortController()
   const count = 2 * CORES + 1
@@ -77,7 +77,7 @@ async function withLongWork(t, kind, path, during) {
   })
   try {
     await Promise.race([full, Promise.all(all)])
-    await during(() => t.is(settled, 0, 'the long work goes on'))
+    await during(() => t.is(settled, 0, 'the long work continues'))
   } finally {
     stop.abort(new Error('the test is over'))
     for (const { status, reason } of await Promise.allSettled(all)) {
@@ -90,7 +90,7 @@ async function withLongWork(t, kind, path, during) {
 if (canBeSparse) {
   const path = endlessFile()
 
-  /** Short calls, and what they give. */
+  /** Short calls, and their results. */
   const SHORT = {
     'a load': async (file) => (await file.tensor('small').load())[15],
     'a load of a few MiB': async (file) => (await file.tensor('large').load({ slice: [[0, 2 ** 22]] })).length,
@@ -138,7 +138,7 @@ if (canBeSparse) {
     'create and abort': 0,
   }
   for (const kind of Object.keys(LONG)) {
-    test.serial(`short calls are done during ${kind}`, async (t) => {
+    test.serial(`short calls finish during ${kind}`, async (t) => {
       await withLongWork(t, kind, path, async (stillGoesOn) => {
         const file = await open(path)
         for (const [what, call] of Object.entries(SHORT)) {
@@ -150,7 +150,7 @@ if (canBeSparse) {
     })
   }
 
-  /** Calls that wait for a thread while long work runs, or run without end where there is none. */
+  /** Calls that wait for a thread while long work runs, and otherwise run endlessly. */
   const WAITING = {
     'a load': (file, signal) => file.tensor('large').load({ signal }),
     'a load as float32': (file, signal) => file.tensor('large').load({ as: 'float32', signal }),
@@ -170,7 +170,7 @@ if (canBeSparse) {
         filter: only('endless'),
         signal,
       }),
-    'a conversion whose bools are looked at first': (where, signal) =>
+    'a conversion whose bools are checked first': (where, signal) =>
       convert(path, join(where, 'x.zt'), { version: '2', canonical: false, filter: only('flags'), signal }),
   }
 
@@ -179,7 +179,7 @@ if (canBeSparse) {
       beginning === 'queued' ? withLongWork(t, 'verifications', path, during) : during(() => {})
     const turn = () => new Promise(setImmediate)
 
-    test.serial(`a signal settles every call that reads and is ${beginning}`, async (t) => {
+    test.serial(`a signal settles every reading call that is ${beginning}`, async (t) => {
       await around(t, async (stillGoesOn) => {
         const file = openSync(path)
         for (const [what, call] of Object.entries(WAITING)) {
@@ -195,7 +195,7 @@ if (canBeSparse) {
       })
     })
 
-    test.serial(`close() settles every call that reads and is ${beginning}`, async (t) => {
+    test.serial(`close() settles every reading call that is ${beginning}`, async (t) => {
       await around(t, async (stillGoesOn) => {
         for (const [what, call] of Object.entries(WAITING)) {
           const file = openSync(path)
@@ -205,7 +205,7 @@ if (canBeSparse) {
           t.is((await work)?.code, 'ZT_CLOSED', what)
           stillGoesOn()
         }
-        // A comparison is of both of its files.
+        // A comparison reads both files.
         const [file, other] = [openSync(path), openSync(path)]
         const work = rejectionOf(() => compare(file.tensor('endless'), other.tensor('endless')))
         await turn()
@@ -216,37 +216,34 @@ if (canBeSparse) {
       })
     })
 
-    test.serial(
-      `a signal settles every call that writes and is ${beginning}, and nothing is left behind`,
-      async (t) => {
-        await around(t, async (stillGoesOn) => {
-          for (const [what, call] of Object.entries(WRITING)) {
-            const where = folder()
-            const stop = new AbortController()
-            let ended = false
-            const work = rejectionOf(() => call(where, stop.signal)).finally(() => {
-              ended = true
-            })
-            // One that looks at data first has no file while it waits for a thread.
-            for (let i = 0; i < 500 && !isBegun(where) && !ended; i++) await turn()
-            if (beginning === 'running') for (let i = 0; i < 20; i++) await turn()
-            const reason = new Error(what)
-            stop.abort(reason)
-            t.is(await work, reason)
-            t.deepEqual(readdirSync(where), [], what)
-            stillGoesOn()
-          }
-        })
-      },
-    )
+    test.serial(`a signal settles every writing call that is ${beginning}, and leaves nothing`, async (t) => {
+      await around(t, async (stillGoesOn) => {
+        for (const [what, call] of Object.entries(WRITING)) {
+          const where = folder()
+          const stop = new AbortController()
+          let ended = false
+          const work = rejectionOf(() => call(where, stop.signal)).finally(() => {
+            ended = true
+          })
+          // A conversion that checks data first has no file while it waits for a thread.
+          for (let i = 0; i < 500 && !hasStarted(where) && !ended; i++) await turn()
+          if (beginning === 'running') for (let i = 0; i < 20; i++) await turn()
+          const reason = new Error(what)
+          stop.abort(reason)
+          t.is(await work, reason)
+          t.deepEqual(readdirSync(where), [], what)
+          stillGoesOn()
+        }
+      })
+    })
   }
 
-  test.serial('a signal gives up what a writer has under way or waiting, and its file', async (t) => {
+  test.serial('a signal cancels the running and queued calls of a writer, and its file', async (t) => {
     await withLongWork(t, 'conversions', path, async (stillGoesOn) => {
       const STEPS = {
         add: (writer) => writer.add('x', new Uint8Array(2 ** 24)),
         finish: (writer) => writer.finish(),
-        'a stream of a tensor that nobody ends': (writer) => {
+        'an unfinished stream of a tensor': (writer) => {
           writer.stream('x', { dtype: 'uint8', shape: [9] }).write('123')
           return writer.finish()
         },
@@ -279,7 +276,7 @@ if (canBeSparse) {
     })
   })
 
-  test.serial('a compaction that waits is given up at once, and the file stays', async (t) => {
+  test.serial('an abort ends a queued compaction immediately, and the file is unchanged', async (t) => {
     const target = await written({}, (writer) => writer.add('x', new Uint8Array(2 ** 20)))
     await withLongWork(t, 'verifications', path, async (stillGoesOn) => {
       const stop = new AbortController()
@@ -292,7 +289,7 @@ if (canBeSparse) {
     openSync(target).close()
   })
 
-  test.serial('opening hears of its signal while somebody looks for a shard', async (t) => {
+  test.serial('a signal ends an open that is resolving a shard', async (t) => {
     const stop = new AbortController()
     const reason = new Error('enough')
     const index = scratchPath('model.safetensors.index.json')
@@ -302,7 +299,7 @@ if (canBeSparse) {
     t.is(await work, reason)
   })
 
-  test.serial('an array to load into is not written to after the call was given up', async (t) => {
+  test.serial('writes nothing to the array of a load after its abort', async (t) => {
     const file = openSync(path)
     const into = Buffer.alloc(2 ** 26)
     const sevens = Buffer.alloc(2 ** 26, 7)
@@ -312,9 +309,9 @@ if (canBeSparse) {
       for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
       stop.abort()
       const error = await work
-      if (error === undefined) break // it was done before
+      if (error === undefined) break // it finished before
       sevens.copy(into)
-      // The work itself ends later; what is asked for now comes behind it.
+      // The work itself ends later; the next call runs after it.
       await file.tensor('large').load()
       t.true(into.equals(sevens))
     }

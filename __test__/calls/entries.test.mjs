@@ -1,5 +1,5 @@
-// Every function that the addon exports catches panics: one that crossed would end the process. What becomes of them is tried by
-// `npm run test:panics`.
+// Every function that the addon exports catches panics: an uncaught one would end the process. `npm run test:panics`
+// tests their results.
 import { readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 
@@ -7,7 +7,7 @@ const sources = new URL('../../src/', import.meta.url)
 const EXPORTED =
   /#\[napi(\((?:"[^"]*"|[^\]"])*\))?\]\s*(?:#\[[^\]]*\]\s*)*pub(?:\([^)]*\))?\s+(?:async\s+|unsafe\s+)*fn\s+(\w+)/g
 
-test('every callback that the host calls catches panics', (t) => {
+test('every callback from the host catches panics', (t) => {
   const text = readFileSync(new URL('buffer.rs', sources), 'utf8')
   const callbacks = text.split(/^extern "C" fn /m).slice(1)
   t.true(callbacks.length >= 2)

@@ -1,5 +1,5 @@
-// What a mistake is answered with: the thing by its name, and what to do instead.
-import { readFileSync, writeFileSync } from 'node:fs'
+// Error messages for mistakes: they name the object, and what to do instead.
+import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, convert, create, open, openSync, saveFile, toFloat32 } from 'ztensor'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
@@ -11,7 +11,7 @@ const safetensors = fixturePath('st-dtypes.safetensors')
 const sparse = fixturePath('zt101-sparse.zt')
 const floats = () => written({}, (writer) => writer.add('x', new Float32Array(4), { shape: [2, 2] }))
 
-async function says(t, work, code, pattern) {
+async function rejectsWith(t, work, code, pattern) {
   const error = await rejectionOf(async () => work())
   t.is(error?.code, code, error?.message)
   t.regex(error.message, pattern)
@@ -26,12 +26,12 @@ test('saveFile names the tensor', async (t) => {
     [{ shape: 2, data: good }, /^tensors\['bad'\]: shape must be an array/],
   ]
   for (const [bad, pattern] of cases)
-    await says(t, () => saveFile(scratchPath(), { good, bad }), 'ZT_INVALID_ARG', pattern)
+    await rejectsWith(t, () => saveFile(scratchPath(), { good, bad }), 'ZT_INVALID_ARG', pattern)
 })
 
-test('saveFile says in which order it takes its arguments', async (t) => {
+test('saveFile describes the order of its arguments', async (t) => {
   const tensors = { good: new Float32Array(2) }
-  await says(t, () => saveFile(tensors, scratchPath()), 'ZT_INVALID_ARG', /saveFile\(path, tensors\)/)
+  await rejectsWith(t, () => saveFile(tensors, scratchPath()), 'ZT_INVALID_ARG', /saveFile\(path, tensors\)/)
 })
 
 test('saveFile replaces a file, unless overwrite is false', async (t) => {
@@ -41,40 +41,45 @@ test('saveFile replaces a file, unless overwrite is false', async (t) => {
   const file = openSync(path)
   t.deepEqual([...file.keys()], ['b'])
   file.close()
-  await says(t, () => saveFile(path, { c: Float32Array.of(3) }, { overwrite: false }), 'ZT_EXISTS', /exists/)
+  await rejectsWith(t, () => saveFile(path, { c: Float32Array.of(3) }, { overwrite: false }), 'ZT_EXISTS', /exists/)
 })
 
-test('names of dtypes: those that others use are translated, of others all are listed', async (t) => {
+test('errors translate dtype names of other libraries, and list all dtypes for unknown names', async (t) => {
   const source = await floats()
   const cast = (to) => () => convert(source, scratchPath(), { cast: { float32: to } })
-  await says(t, cast('bf16'), 'ZT_INVALID_ARG', /\('bfloat16'\), got 'bf16'$/)
-  await says(t, cast('nothing'), 'ZT_INVALID_ARG', /one of float64, float32, .*complex128\), got 'nothing'$/)
-  await says(t, () => convert(source, scratchPath(), { cast: 'bf16' }), 'ZT_INVALID_ARG', /an object of dtypes/)
+  await rejectsWith(t, cast('bf16'), 'ZT_INVALID_ARG', /\('bfloat16'\), got 'bf16'$/)
+  await rejectsWith(t, cast('nothing'), 'ZT_INVALID_ARG', /one of float64, float32, .*complex128\), got 'nothing'$/)
+  await rejectsWith(t, () => convert(source, scratchPath(), { cast: 'bf16' }), 'ZT_INVALID_ARG', /an object of dtypes/)
 })
 
-test('options name all that they take', async (t) => {
-  await says(t, () => create(scratchPath(), { digest: 'md5' }), 'ZT_INVALID_ARG', /false or one of 'crc32c'/)
+test('errors about options list the valid options', async (t) => {
+  await rejectsWith(t, () => create(scratchPath(), { digest: 'md5' }), 'ZT_INVALID_ARG', /false or one of 'crc32c'/)
   for (const compression of [3, 'zstd'])
-    await says(t, () => create(scratchPath(), { compression }), 'ZT_INVALID_ARG', /true, false or .*\{ level: 3 \}/)
+    await rejectsWith(
+      t,
+      () => create(scratchPath(), { compression }),
+      'ZT_INVALID_ARG',
+      /true, false or .*\{ level: 3 \}/,
+    )
   const attributes = { license: 'MIT', epoch: 3 }
-  await says(t, () => create(scratchPath('a.safetensors'), { attributes }), 'ZT_INVALID_ARG', /'epoch'/)
+  await rejectsWith(t, () => create(scratchPath('a.safetensors'), { attributes }), 'ZT_INVALID_ARG', /'epoch'/)
   const file = openSync(await floats())
   for (const bins of [0, 4097])
-    await says(t, () => file.tensor('x').stats({ bins }), 'ZT_INVALID_ARG', /from 1 to 4096, got/)
+    await rejectsWith(t, () => file.tensor('x').stats({ bins }), 'ZT_INVALID_ARG', /from 1 to 4096, got/)
   file.close()
-  await says(t, () => open(''), 'ZT_INVALID_ARG', /^source must not be empty$/)
-  await says(t, () => open('a\0b'), 'ZT_INVALID_ARG', /^source must not contain null bytes$/)
+  await rejectsWith(t, () => open(''), 'ZT_INVALID_ARG', /^source must not be empty$/)
+  await rejectsWith(t, () => open('a\0b'), 'ZT_INVALID_ARG', /^source must not contain null bytes$/)
 })
 
-test('sparse tensors in the wrong call, and the wrong call of a tensor, name the right one', async (t) => {
+test('errors name the right call for sparse tensors and for methods of tensors', async (t) => {
   const writer = await create(scratchPath())
   const [values, indices] = [new Float32Array(1), new Uint32Array(1)]
   const csr = { shape: [1, 1], values, indices, indptr: Uint32Array.of(0, 1) }
-  await says(t, () => writer.add('m', csr), 'ZT_INVALID_ARG', /addCsr\(\)/)
-  await says(t, () => writer.add('m', { shape: [1], values, coords: indices }), 'ZT_INVALID_ARG', /addCoo\(\)/)
+  await rejectsWith(t, () => writer.add('m', csr), 'ZT_INVALID_ARG', /addCsr\(\)/)
+  await rejectsWith(t, () => writer.add('m', { shape: [1], values, coords: indices }), 'ZT_INVALID_ARG', /addCoo\(\)/)
   await writer.abort()
   const btf = await create(scratchPath('x.btf'))
-  await says(t, () => btf.addCsr('m', csr), 'ZT_BAD_LAYOUT', /BTF cannot hold the layout/)
+  await rejectsWith(t, () => btf.addCsr('m', csr), 'ZT_BAD_LAYOUT', /BTF cannot hold the layout/)
   await btf.abort()
   const file = openSync(await floats())
   t.regex(thrownBy(() => file.tensor('x').csr()).message, /use data or load\(\)$/)
@@ -85,14 +90,14 @@ test('sparse tensors in the wrong call, and the wrong call of a tensor, name the
   matrices.close()
 })
 
-test('a file that is open, and one that was posted as it is', async (t) => {
+test('explains an open file as a path, and a file posted without share()', async (t) => {
   const file = openSync(await floats())
-  await says(t, () => open(file), 'ZT_INVALID_ARG', /pass its path$/)
-  await says(t, () => open({}), 'ZT_INVALID_ARG', /share\(\)/)
+  await rejectsWith(t, () => open(file), 'ZT_INVALID_ARG', /pass its path$/)
+  await rejectsWith(t, () => open({}), 'ZT_INVALID_ARG', /share\(\)/)
   file.close()
 })
 
-test('toFloat32 of an array that is not one of the dtype', (t) => {
+test('toFloat32 rejects an array of another dtype', (t) => {
   const wrong = [
     [Float32Array.of(1, 2), 'bfloat16'],
     [Uint8Array.of(1, 2, 3), 'bfloat16'],
@@ -108,37 +113,47 @@ test('toFloat32 of an array that is not one of the dtype', (t) => {
   t.deepEqual([...toFloat32(Uint8Array.of(0x80, 0x3f), 'bfloat16')], [1])
 })
 
-test('a tensor that was removed or renamed in this edit', async (t) => {
+test('explains that this edit has removed or renamed the tensor', async (t) => {
   const path = await written({}, async (writer) => {
     for (const name of ['a', 'b']) await writer.add(name, new Float32Array(1))
   })
   const editor = await append(path)
   await editor.remove('a')
-  await says(t, () => editor.remove('a'), 'ZT_NOT_FOUND', /the tensor was removed before/)
+  await rejectsWith(t, () => editor.remove('a'), 'ZT_NOT_FOUND', /the tensor was removed before/)
   await editor.rename('b', 'c')
-  await says(t, () => editor.remove('b'), 'ZT_NOT_FOUND', /the tensor is called "c" now/)
+  await rejectsWith(t, () => editor.remove('b'), 'ZT_NOT_FOUND', /the tensor is called "c" now/)
   await editor.abort()
 })
 
-test('targets: a URL, a folder, two tensors of one name, what the format cannot hold', async (t) => {
+test('targets: a URL, a folder, two tensors with one name, tensors that the format cannot store', async (t) => {
   const source = await floats()
-  await says(t, () => convert(source, 'https://host/x.zt'), 'ZT_INVALID_ARG', /cannot be written, .*write a local file/)
-  await says(t, () => open('ftp://host/x.zt'), 'ZT_IO', /download the file first/)
+  await rejectsWith(
+    t,
+    () => convert(source, 'https://host/x.zt'),
+    'ZT_INVALID_ARG',
+    /cannot be written, .*write a local file/,
+  )
+  await rejectsWith(t, () => open('ftp://host/x.zt'), 'ZT_IO', /download the file first/)
   const folder = fixturePath('numpy')
-  await says(t, () => convert(source, folder), 'ZT_EXISTS', /is a folder; specify a file in it$/)
-  await says(t, () => convert(source, folder, { overwrite: true }), 'ZT_IO', /is a folder; only files can be replaced/)
+  await rejectsWith(t, () => convert(source, folder), 'ZT_EXISTS', /is a folder; specify a file in it$/)
+  await rejectsWith(
+    t,
+    () => convert(source, folder, { overwrite: true }),
+    'ZT_IO',
+    /is a folder; only files can be replaced/,
+  )
   const two = await written({}, async (writer) => {
     for (const name of ['a', 'b']) await writer.add(name, new Float32Array(1))
   })
-  await says(
+  await rejectsWith(
     t,
     () => convert(two, scratchPath(), { rename: () => 'x' }),
     'ZT_BAD_INDEX',
     /the tensors ".*" and ".*" would both be called "x"/,
   )
-  await says(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast converts dtypes/)
+  await rejectsWith(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast converts dtypes/)
   const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
-  await says(
+  await rejectsWith(
     t,
     () => convert(noted, scratchPath('y.npz'), { strictAttributes: true }),
     'ZT_INVALID_ARG',
@@ -147,8 +162,8 @@ test('targets: a URL, a folder, two tensors of one name, what the format cannot 
   t.is((await convert(noted, scratchPath('y.npz'), { attributes: {} })).tensors, 1)
 })
 
-test('what a file is: another format than was asked for, an image, a program', async (t) => {
-  await says(
+test('describes the file: another format than requested, an image, a program', async (t) => {
+  await rejectsWith(
     t,
     () => open(safetensors, { format: 'zt' }),
     'ZT_BAD_MAGIC',
@@ -167,14 +182,23 @@ test('what a file is: another format than was asked for, an image, a program', a
   }
 })
 
-test('very many problems make a message of two kilobytes, and a list of all of them', async (t) => {
+test('many problems make a message of at most two kilobytes, and a complete list', async (t) => {
   const names = Array.from({ length: 2000 }, (_, at) => `${'long.'.repeat(10)}${at}`)
   const path = await written({}, async (writer) => {
     for (const name of names) await writer.add(name, new Uint8Array(1))
   })
-  const copy = scratchPath()
-  writeFileSync(copy, readFileSync(path))
-  const error = await rejectionOf(() => open([path, copy]))
+  // Each file clashes with each before it.
+  const copies = Array.from({ length: 60 }, () => scratchPath())
+  for (const [at, copy] of copies.entries()) {
+    const writer = await create(copy)
+    for (let first = 0; first < copies.length; first++)
+      if (first !== at) await writer.add(`${Math.min(first, at)} ${Math.max(first, at)}`, new Uint8Array(1))
+    await writer.finish()
+  }
+  const twice = await rejectionOf(() => open([path, path]))
+  t.regex(twice.message, /contain it, and 1999 more tensors of the same names/)
+  t.true(twice.message.length < 2500)
+  const error = await rejectionOf(() => open(copies))
   t.is(error.code, 'ZT_BAD_INDEX')
   t.true(error.message.length < 2500, `${error.message.length}`)
   t.regex(error.message, /; and \d+ more$/)

@@ -1,5 +1,5 @@
-// Values of other realms (node:vm, jsdom, test runners) are taken for what they are, and the package works in a realm that is not
-// that of its native binary.
+// Values of other realms (node:vm, jsdom, test runners) are accepted like those of this one, and the package works in another realm
+// than that of its native binary.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -14,7 +14,7 @@ import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 const FILE = zt10({ w: square10(), v: square10() })
 const PATH = scratchFile(FILE)
 
-/** What a URL is in a realm that brings its own, as jsdom does. */
+/** The URL of a realm with its own implementation, like jsdom. */
 const OWN_URL = `(class URL {
   #text
   constructor(text) { this.#text = text }
@@ -27,7 +27,7 @@ const there = runInContext('globalThis', context)
 const ofLanguage = new Set(Object.getOwnPropertyNames(there))
 there.URL = runInContext(OWN_URL, context)
 
-/** Plain values, made of a realm's classes. */
+/** Plain values of a realm's classes. */
 function inRealm(realm) {
   const make = (value) => {
     if (Array.isArray(value)) return realm.Array.from(value, make)
@@ -77,7 +77,7 @@ const withTensor = async (read) => {
   return found
 }
 
-/** Calls with values of a realm; what they give is the same for any. */
+/** Calls with values of a realm; the results are the same for any realm. */
 const CALLS = {
   'open: Uint8Array': (realm) => reading(realm.bytes(FILE)),
   'open: ArrayBuffer': (realm) => reading(realm.bytes(FILE).buffer),
@@ -88,7 +88,7 @@ const CALLS = {
   openSync: (realm) => [...openSync(realm.bytes(FILE), realm.make({ format: 'zt' })).keys()],
   'verify: Uint8Array': async (realm) => (await verify(realm.bytes(FILE), realm.make({}))).ok,
   'create: URL': async (realm) => {
-    const path = scratchPath('by.url')
+    const path = scratchPath('by.url.zt')
     await (await create(new realm.URL(pathToFileURL(path).href))).finish()
     return readFileSync(path).toString('hex')
   },
@@ -234,13 +234,13 @@ const CALLS = {
 }
 
 for (const [what, call] of Object.entries(CALLS)) {
-  test(`${what} of another realm is what it is in this one`, async (t) => {
+  test(`${what} of another realm is accepted like one of this realm`, async (t) => {
     const own = await call(inRealm(globalThis))
     t.deepEqual(await call(inRealm(there)), own)
   })
 }
 
-test('what is refused in this realm is refused of another', async (t) => {
+test('rejects the same values of another realm as of this one', async (t) => {
   const refused = {
     'a date as attributes': (realm) => written(() => {}, { attributes: new realm.Date() }),
     'an instance of a class as attributes': (realm) =>
@@ -253,9 +253,9 @@ test('what is refused in this realm is refused of another', async (t) => {
     'an array of another type to fill': (realm) =>
       withTensor((tensor) => tensor.load({ into: new realm.Int32Array(4) })),
     'a proxy of an array': (realm) => written((writer) => writer.add('t', new Proxy(new realm.Float32Array(1), {}))),
-    'an object that says it is an array': (realm) =>
+    'an object that claims to be an array': (realm) =>
       written((writer) => writer.add('t', realm.Object.create(realm.Float32Array.prototype))),
-    'a URL of no kind that is fetched': (realm) => open(new realm.URL('ftp://example.com/model.zt')),
+    'a URL of an unsupported scheme': (realm) => open(new realm.URL('ftp://example.com/model.zt')),
   }
   for (const [what, call] of Object.entries(refused)) {
     for (const realm of [globalThis, there]) {
@@ -265,7 +265,7 @@ test('what is refused in this realm is refused of another', async (t) => {
   }
 })
 
-test('an error that a function of another realm throws comes out as it is', async (t) => {
+test('rethrows the error of a function of another realm unchanged', async (t) => {
   for (const kind of ['Error', 'TypeError', 'RangeError']) {
     const own = new there[kind]('the caller’s own')
     const filter = () => {
@@ -296,8 +296,8 @@ function packageIn(realm) {
   return load(join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'dist', 'index.js'))
 }
 
-test('in a realm of its own the package reads and writes what it does in this one', async (t) => {
-  // What Node adds to the language, as jest hands it on.
+test('the package reads and writes the same in another realm', async (t) => {
+  // Node's globals, which jest passes on.
   const added = Object.getOwnPropertyNames(globalThis).filter(
     (name) => !ofLanguage.has(name) && !['global', 'localStorage'].includes(name),
   )

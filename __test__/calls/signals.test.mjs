@@ -1,4 +1,4 @@
-// Every public function that gives a promise takes a signal, and rejects with its reason: aborted before the call, and at once after it.
+// Every public function that returns a promise takes a signal, and rejects with its reason: aborted before the call, and just after it.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
@@ -50,7 +50,7 @@ const withFile = (call) => async (path, signal) => {
     file.close()
   }
 }
-/** A call of a writer that was made with the signal, which is aborted only then. */
+/** A call of a writer created with the signal, which aborts only then. */
 const withWriter = (begin) => (call) => async (path, signal) => {
   const writer = await begin(path, signal)
   try {
@@ -61,7 +61,7 @@ const withWriter = (begin) => (call) => async (path, signal) => {
   }
 }
 const creating = withWriter((path, signal) =>
-  create(`${path}.new`, { version: '2', canonical: false, signal, overwrite: true }),
+  create(`${path}.new.zt`, { version: '2', canonical: false, signal, overwrite: true }),
 )
 const editing = withWriter((path, signal) => append(path, { signal }))
 const w = (file) => file.tensor('w')
@@ -71,14 +71,14 @@ const CALLS = {
   'open, verifying': async (path, signal) => (await open(path, { verify: true, signal })).close(),
   'open of memory': async (_path, signal) => (await open(BYTES, { verify: true, signal })).close(),
   verify: (path, signal) => verify(path, { signal }),
-  convert: (path, signal) => convert(path, `${path}.new`, { overwrite: true, signal }),
-  'planJob of a conversion': (path, signal) => planJob('convert', path, `${path}.new`, { signal }),
+  convert: (path, signal) => convert(path, `${path}.new.zt`, { overwrite: true, signal }),
+  'planJob of a conversion': (path, signal) => planJob('convert', path, `${path}.new.zt`, { signal }),
   'planJob of a verification': (path, signal) => planJob('verify', path, { signal }),
   'planJob of statistics': (path, signal) => planJob('stats', path, { signal }),
   'runTask of a verification': async (path, signal) => runTask((await planJob('verify', path)).tasks[0], { signal }),
   'runTask of statistics': async (path, signal) => runTask((await planJob('stats', path)).tasks[0], { signal }),
   'runTask of a conversion': async (path, signal) =>
-    runTask((await planJob('convert', path, `${path}.new`)).tasks[0], { signal }),
+    runTask((await planJob('convert', path, `${path}.new.zt`)).tasks[0], { signal }),
   'finishJob of a verification': async (path, signal) => {
     const job = await planJob('verify', path)
     return finishJob(job, [await runTask(job.tasks[0])], { signal })
@@ -98,7 +98,7 @@ const CALLS = {
   compare: withFile((file, signal) => compare(w(file), w(file), { signal })),
   diff: (path, signal) => diff(path, path, { signal }),
   loadFile: (path, signal) => loadFile(path, { signal }),
-  saveFile: (path, signal) => saveFile(`${path}.new`, { w: VALUES }, { signal, overwrite: true, format: 'zt' }),
+  saveFile: (path, signal) => saveFile(`${path}.new.zt`, { w: VALUES }, { signal, overwrite: true, format: 'zt' }),
   'tensor.load': withFile((file, signal) => w(file).load({ signal })),
   'tensor.load of a slice': withFile((file, signal) => w(file).load({ slice: [[1, 9]], signal })),
   'tensor.load as float32': withFile((file, signal) => w(file).load({ as: 'float32', signal })),
@@ -113,7 +113,7 @@ const CALLS = {
   'file.verify of the form': withFile((file, signal) => file.verify({ canonical: true, signal })),
   'file.contentDigest': withFile((file, signal) => file.contentDigest('xxh3', { signal })),
   'file.prefetch': withFile((file, signal) => file.prefetch(undefined, { signal })),
-  create: async (path, signal) => (await create(`${path}.new`, { signal })).abort(),
+  create: async (path, signal) => (await create(`${path}.new.zt`, { signal })).abort(),
   append: async (path, signal) => (await append(path, { signal })).abort(),
   'writer.add': creating((writer) => writer.add('x', VALUES)),
   'writer.addCsr': creating((writer) => writer.addCsr('x', MATRIX)),
@@ -134,13 +134,13 @@ const CALLS = {
   'editor.setAttributes': editing((editor) => editor.setAttributes({ a: 1 })),
   'editor.setTensorAttributes': editing((editor) => editor.setTensorAttributes('w', { a: 1 })),
 }
-/** What ends things is not ended itself. */
+/** Calls that end something have no signal. */
 const ENDS = ['abort', 'close', '[Symbol.asyncDispose]']
 
 for (const [what, call] of Object.entries(CALLS)) {
   test(`${what} rejects with the signal's reason, and leaves nothing behind`, async (t) => {
     for (const reason of [new Error('enough'), 'a text', 0]) {
-      const path = scratchFile(BYTES, 'signalled.zt')
+      const path = scratchFile(BYTES, 'signaled.zt')
       t.is(await rejectionOf(() => call(path, AbortSignal.abort(reason))), reason, 'aborted before')
       const controller = new AbortController()
       const started = call(path, controller.signal)
@@ -148,16 +148,16 @@ for (const [what, call] of Object.entries(CALLS)) {
       t.is(await rejectionOf(() => started), reason, 'aborted after')
       t.true(readFileSync(path).equals(BYTES))
       t.deepEqual(
-        readdirSync(dirname(path)).filter((name) => name.startsWith('signalled.zt.')),
+        readdirSync(dirname(path)).filter((name) => name.startsWith('signaled.zt.')),
         [],
       )
     }
     // a signal that never aborts changes nothing
-    await call(scratchFile(BYTES, 'signalled.zt'), new AbortController().signal)
+    await call(scratchFile(BYTES, 'signaled.zt'), new AbortController().signal)
   })
 }
 
-test('a file that is being written is given up in the middle', async (t) => {
+test('an abort ends the writing of a file', async (t) => {
   const { names, path } = scratchFolder()
   for (const when of ['between two calls', 'in a call', 'before its turn']) {
     const controller = new AbortController()
@@ -174,17 +174,17 @@ test('a file that is being written is given up in the middle', async (t) => {
   }
 })
 
-/** What the caller's own code implements. */
+/** Interfaces that the caller implements. */
 const OF_CALLERS = ['ByteSource']
 
-test('every function that gives a promise is among them', (t) => {
+test('the tables cover every function that returns a promise', (t) => {
   const promising = surface.calls.filter(({ promises, owner }) => promises && !OF_CALLERS.includes(owner))
   t.true(promising.length > 40)
   const tried = (title) => Object.keys(CALLS).some((what) => what.split(/[ ,]/, 1)[0] === title)
   t.deepEqual(promising.filter((call) => !ENDS.includes(call.name) && !tried(titleOf(call))).map(titleOf), [])
 })
 
-test('every function that gives a promise takes a signal, or is of a class that was made with one', (t) => {
+test('every function that returns a promise takes a signal, or belongs to a class created with one', (t) => {
   const bound = ['TensorWriter', 'TensorEditor', ...OF_CALLERS]
   t.deepEqual(withoutSignal(surface, { bound, ends: ENDS }), [])
 })

@@ -1,4 +1,4 @@
-// What finds the functions that guards look at, on types that are written in every way.
+// The search for functions that the guards check, on types in every notation.
 import test from 'ava'
 import { surfaceOf, titleOf, withoutSignal } from '../helpers/surface.mjs'
 
@@ -34,7 +34,7 @@ export {};
 `
 const found = surfaceOf(TYPES)
 
-test('functions and methods are found with their parameters', (t) => {
+test('finds functions and methods with their parameters', (t) => {
   t.deepEqual(
     [...new Set(found.calls.map(titleOf))].sort(),
     [
@@ -54,7 +54,7 @@ test('functions and methods are found with their parameters', (t) => {
   t.deepEqual(found.literals, { Kind: ['a', 'b'], Hidden: ['c', 'd'] })
 })
 
-test('promises without a signal are found, also where the options have no name', (t) => {
+test('finds promises without a signal, also if the options have no name', (t) => {
   const ends = ['close', '[Symbol.asyncDispose]']
   t.deepEqual(withoutSignal(found, { ends }), ['reader.bare', 'omitted', 'overloaded', 'maybe'].sort(byPlace))
   t.deepEqual(withoutSignal(found, { ends, bound: ['Reader'] }), ['omitted', 'overloaded', 'maybe'])
@@ -66,6 +66,6 @@ function byPlace(a, b) {
   return titles.indexOf(a) - titles.indexOf(b)
 }
 
-test('types that do not compile are refused', (t) => {
+test('rejects types that do not compile', (t) => {
   t.throws(() => surfaceOf('export declare function f(a: Missing): void;'), { message: /Missing/ })
 })

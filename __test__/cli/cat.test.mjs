@@ -32,7 +32,7 @@ const path = write(
   }),
 )
 
-/** What stands under the head. */
+/** The lines below the header. */
 async function printed(t, ...args) {
   const { code, stdout, stderr } = await run(['cat', path, ...args])
   t.is(stderr, '')
@@ -149,23 +149,23 @@ for (const [name, text] of [
  [1998, 1999]]\n`,
   ],
 ]) {
-  test(`cat leaves the middle of ${name} out`, async (t) => t.is(await printed(t, name), text))
+  test(`cat omits the middle of ${name}`, async (t) => t.is(await printed(t, name), text))
 }
 
-test('cat goes on in the next line where a row is wider than the terminal', async (t) => {
+test('cat wraps rows that are wider than the terminal', async (t) => {
   const rows = (await printed(t, 'row')).trimEnd().split('\n')
   t.true(rows.length > 1)
   for (const row of rows) t.true(row.length <= 80)
   t.deepEqual(JSON.parse(rows.join('')), Array.from(range(40)))
 })
 
-test('cat --all leaves nothing out', async (t) => {
+test('cat --all omits nothing', async (t) => {
   const values = await printed(t, 'matrix', '--all')
   t.false(values.includes('…'))
   t.deepEqual(JSON.parse(values).flat(), Array.from(range(5000)))
 })
 
-test('cat --all and --json print more than is held at once', async (t) => {
+test('cat --all and --json print more than is held in memory', async (t) => {
   const extents = [3, 400_001]
   const large = write('large.safetensors', safetensors({ w: ['U8', extents, new Uint8Array(3 * 400_001).fill(7)] }))
   const refused = await run(['cat', large, 'w', '--json'])
@@ -184,7 +184,7 @@ test('cat --all and --json print more than is held at once', async (t) => {
   t.true(rows.flat().every((value) => value === 7))
 })
 
-test('cat summarizes a tensor of many dimensions in few values', async (t) => {
+test('cat summarizes a tensor with many dimensions', async (t) => {
   const shape = Array(10).fill(4)
   const deep = write('deep.safetensors', safetensors({ w: ['U8', shape] }))
   const { code, stdout } = await run(['cat', deep, 'w'])
@@ -272,7 +272,7 @@ for (const [slice, message] of [
   ['0,', /invalid slice ""/],
   ['...,...', /invalid slice "\.\.\."/],
 ]) {
-  test(`cat refuses --slice "${slice}"`, async (t) => {
+  test(`cat rejects --slice "${slice}"`, async (t) => {
     const { code, stdout, stderr } = await run(['cat', path, 'cube', '--slice', slice])
     t.is(code, 2)
     t.is(stdout, '')
@@ -281,14 +281,14 @@ for (const [slice, message] of [
   })
 }
 
-test('cat --slice shows the part in the head', async (t) => {
+test('cat --slice prints the slice in the header', async (t) => {
   const { stdout } = await run(['cat', path, 'matrix', '--slice', '99,:3'])
   t.is(stdout, 'matrix  float32  [100, 50]  dense  19.5 KiB  slice [99, 0:3]\n[4950, 4951, 4952]\n')
   const stepped = await run(['cat', path, 'matrix', '--slice', '-5::2,-1'])
   t.is(stepped.stdout, 'matrix  float32  [100, 50]  dense  19.5 KiB  slice [95:100:2, 49]\n[4799, 4899, 4999]\n')
 })
 
-/** Looks at each tensor of some fixtures at once: `look(tensor, cat)` has the entry of `ls` and the arguments that print it. */
+/** Calls `look(tensor, cat)` for each tensor of some fixtures: with its entry of `ls` and the arguments that print it. */
 async function eachTensor(t, names, look) {
   const all = names.map(async (name) => {
     const tensors = await json(t, ['ls', fixture(name)])
@@ -297,7 +297,7 @@ async function eachTensor(t, names, look) {
   await Promise.all(all)
 }
 
-test('cat prints every tensor of every kind of file', async (t) => {
+test('cat prints every tensor of every format', async (t) => {
   await eachTensor(t, ['zt12h-logical.zt', 'zt01h-big-endian.zt', 'st-new-dtypes.safetensors'], async (tensor, cat) => {
     const { code, stdout, stderr } = await run([...cat, '--all'])
     t.is(stderr, '', cat.join(' '))
@@ -308,7 +308,7 @@ test('cat prints every tensor of every kind of file', async (t) => {
   })
 })
 
-test('cat slices a compressed tensor like any other', async (t) => {
+test('cat slices a compressed tensor', async (t) => {
   const file = fixture('zt12-zstd.zt')
   const { data } = await json(t, ['cat', file, 'z_int64'])
   const sliced = await json(t, ['cat', file, 'z_int64', '--slice', '5:30,-3:'])
@@ -316,7 +316,7 @@ test('cat slices a compressed tensor like any other', async (t) => {
     sliced.data,
     data.slice(5, 30).map((row) => row.slice(-3)),
   )
-  // 37 × 29 is more than is shown in full: the corners come from four slices.
+  // 37 × 29 elements are not shown in full: the corners come from four slices.
   const { stdout } = await run(['cat', file, 'z_int64'])
   const corners = JSON.parse(stdout.slice(stdout.indexOf('\n')).replaceAll('…', '"…"'))
   const ends = (list, middle) => [...list.slice(0, 3), middle, ...list.slice(-3)]
@@ -330,7 +330,7 @@ test('cat slices a compressed tensor like any other', async (t) => {
   )
 })
 
-test('cat takes every second element of any tensor, as its elements are', async (t) => {
+test('cat prints every second element of any tensor', async (t) => {
   const names = ['zt12h-logical.zt', 'zt12-zstd.zt', 'zt01h-big-endian.zt', 'st-new-dtypes.safetensors']
   await eachTensor(t, names, async ({ shape, dtype, layout }, cat) => {
     // Six-bit elements cannot be sliced.
@@ -345,7 +345,7 @@ test('cat takes every second element of any tensor, as its elements are', async 
   })
 })
 
-test('cat shows the ends of a stepped part that is large', async (t) => {
+test('cat prints the ends of a large slice with steps', async (t) => {
   const text = `[[   0,    1,    2, …,   47,   48,   49],
  [ 100,  101,  102, …,  147,  148,  149],
  [ 200,  201,  202, …,  247,  248,  249],
@@ -439,7 +439,7 @@ test('cat widens the values of a sparse tensor, and skips empty rows', async (t)
   ])
 })
 
-test('cat widens every float8 of a sparse tensor as it does of a dense one', async (t) => {
+test('cat widens every float8 of a sparse tensor like that of a dense one', async (t) => {
   const codes = Buffer.from(Uint8Array.from({ length: 256 }, (_, code) => code))
   const data = { dtype: 'u8', type: 'f8_e5m2', bytes: codes }
   const file = write(
@@ -463,7 +463,7 @@ test('cat widens every float8 of a sparse tensor as it does of a dense one', asy
   )
 })
 
-test('cat leaves the middle of many entries out, unless --all', async (t) => {
+test('cat omits the middle of many entries, except with --all', async (t) => {
   const { stdout } = await run(['cat', sparse, 'diagonal'])
   const entries = stdout.trimEnd().split('\n').slice(2)
   t.is(entries.length, 21)
@@ -474,7 +474,7 @@ test('cat leaves the middle of many entries out, unless --all', async (t) => {
   t.is(all.stdout.trimEnd().split('\n').length, 102)
 })
 
-test('cat prints a COO tensor of BTF, whose indices lie entry by entry', async (t) => {
+test('cat prints a COO tensor of BTF, which stores indices per entry', async (t) => {
   const record = coo({
     dtype: INT8,
     dims: [4, 5, 6],
@@ -490,7 +490,7 @@ test('cat prints a COO tensor of BTF, whose indices lie entry by entry', async (
   ])
 })
 
-test('cat refuses --slice for a sparse tensor', async (t) => {
+test('cat rejects --slice for a sparse tensor', async (t) => {
   const { code, stderr } = await run(['cat', sparse, 'csr', '--slice', '0'])
   t.is(code, 2)
   t.regex(
@@ -499,7 +499,7 @@ test('cat refuses --slice for a sparse tensor', async (t) => {
   )
 })
 
-test('cat lists the components of a layout that it does not know', async (t) => {
+test('cat lists the components of an unknown layout', async (t) => {
   const file = fixture('zt10h-extension-format.zt')
   const { code, stdout } = await run(['cat', file, 'q'])
   t.is(code, 0)
@@ -521,7 +521,7 @@ test('cat lists the components of a layout that it does not know', async (t) => 
   )
 })
 
-test('cat dequantizes, in slices too', async (t) => {
+test('cat dequantizes, also in slices', async (t) => {
   const file = fixture('zt2-quantized.zt')
   const opened = openSync(file)
   const floats = [...opened.tensor('awq').toFloat32()]
@@ -538,7 +538,7 @@ test('cat dequantizes, in slices too', async (t) => {
   t.regex(stdout, /^q8_0 .* dequantized to float32 {2}slice \[0, 0:2\]\n\[/)
 })
 
-test('cat needs no name for the only tensor of a file', async (t) => {
+test('cat needs no name if the file has one tensor', async (t) => {
   const file = write('only.safetensors', safetensors({ one: ['I8', [2], Int8Array.of(1, 2)] }))
   t.deepEqual((await json(t, ['cat', file])).data, [1, 2])
   const none = await run(['cat', write('none.safetensors', safetensors({}))])

@@ -1,6 +1,5 @@
-// The `ztensor` command: ls, info, verify, and what holds for all of it (errors, colour, closed pipes).
-// `ztensor cat` has cli/cat.test.mjs,
-// hostile files cli/hostile.test.mjs.
+// The `ztensor` command: ls, info, verify, and behavior of all commands (errors, color, closed pipes). For `ztensor cat` see
+// cli/cat.test.mjs, for hostile files cli/hostile.test.mjs.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { ended, fixture, json, missing, run, safetensors, start, write } from '../helpers/command.mjs'
@@ -15,7 +14,7 @@ const three = write(
   safetensors({ b: ['F32', [4]], 'h.0.a': ['I64', [3, 2]], 'h.1.c': ['F16', [5]] }, { format: 'np' }),
 )
 
-/** A copy of a fixture with one bit of the first component of `tensor` turned over. */
+/** A copy of a fixture with one flipped bit in the first component of `tensor`. */
 async function corrupt(t, name, tensor) {
   const listed = await json(t, ['ls', fixture(name)])
   const { offset } = listed.find((one) => one.name === tensor)
@@ -26,7 +25,7 @@ async function corrupt(t, name, tensor) {
 
 // ls
 
-test('ls lists every tensor of a file in its order, with a row of totals', async (t) => {
+test('ls lists every tensor in file order, with a row of totals', async (t) => {
   const { code, stdout, stderr } = await run(['ls', three])
   t.is(code, 0)
   t.is(stderr, '')
@@ -40,7 +39,7 @@ test('ls lists every tensor of a file in its order, with a row of totals', async
   ])
 })
 
-test('ls --json says of a zTensor file what its sidecar says', async (t) => {
+test('ls --json equals the sidecar of a zTensor file', async (t) => {
   const listed = await json(t, ['ls', fixture('zt12-crc32c.zt')])
   const byName = new Map(listed.map((one) => [one.name, one]))
   const { tensors } = sidecar('zt12-crc32c.zt')
@@ -65,7 +64,7 @@ test('ls --json says of a zTensor file what its sidecar says', async (t) => {
   }
 })
 
-test('ls --long has all columns, and digests in full', async (t) => {
+test('ls --long prints all columns, and full digests', async (t) => {
   const crc = await run(['ls', '--long', fixture('zt12-crc32c.zt')])
   t.regex(crc.stdout, /^NAME +DTYPE +SHAPE +LAYOUT +SIZE +ENCODING +DIGEST +FILE$/m)
   t.regex(crc.stdout, /^t_float64 +float64 .* dense .* crc32c:0x[0-9A-F]{8} /m)
@@ -108,7 +107,7 @@ for (const [glob, names] of [
   })
 }
 
-test('a filter that matches nothing is an error with the exit code 1, in all commands', async (t) => {
+test('every command exits with 1 if a filter matches nothing', async (t) => {
   for (const [command, ...rest] of [
     ['ls'],
     ['info'],
@@ -145,12 +144,12 @@ test('--filter selects in info, verify, stats and split', async (t) => {
   )
 })
 
-test('ls --filter says how many of how many', async (t) => {
+test('ls --filter prints the number of matches and of tensors', async (t) => {
   const { stdout } = await run(['ls', three, '--filter', 'h.*'])
   t.is(lines(stdout).at(-1), '2 tensors of 3, 58 B')
 })
 
-test('ls of a file without tensors is a row of totals, or an empty array', async (t) => {
+test('ls prints only totals, or an empty array, for a file without tensors', async (t) => {
   const empty = write('empty.safetensors', safetensors({}))
   t.is((await run(['ls', empty])).stdout, '0 tensors, 0 B\n')
   t.deepEqual(await json(t, ['ls', empty]), [])
@@ -187,7 +186,7 @@ test('ls lists 100,000 tensors', async (t) => {
   t.is(listed.at(-1), '100,000 tensors, 97.7 KiB')
 })
 
-test('a reader that closes the pipe ends ls without a word', async (t) => {
+test('ls exits silently if the reader closes the pipe', async (t) => {
   for (const args of [
     ['ls', many],
     ['ls', many, '--json'],
@@ -233,7 +232,7 @@ test('info --json', async (t) => {
   })
 })
 
-test('info --json has every attribute, a key called __proto__ too', async (t) => {
+test('info --json has every attribute, including a key called __proto__', async (t) => {
   const { version, attributes } = await json(t, ['info', fixture('zt10h-attributes.zt')])
   t.is(version, '1.0')
   t.deepEqual(Object.entries(attributes), Object.entries(sidecar('zt10h-attributes.zt').attributes))
@@ -256,7 +255,7 @@ test('info shows the warnings of a file', async (t) => {
 
 // verify
 
-test('verify passes a sound file and counts what has no digest', async (t) => {
+test('verify accepts a valid file and counts components without a digest', async (t) => {
   const { code, stdout, stderr } = await run(['verify', fixture('zt12-crc32c.zt'), three])
   t.is(code, 0)
   t.is(stderr, '')
@@ -265,7 +264,7 @@ test('verify passes a sound file and counts what has no digest', async (t) => {
   t.regex(st, /^ok {2}.*three\.safetensors: 0 digests checked, 3 components without one$/)
 })
 
-test('verify says what is wrong and ends with 1', async (t) => {
+test('verify reports failures and exits with 1', async (t) => {
   const path = await corrupt(t, 'zt12-crc32c.zt', 't_int32')
   const { code, stdout, stderr } = await run(['verify', path])
   t.is(code, 1)
@@ -288,7 +287,7 @@ test('verify --json', async (t) => {
   t.like(good, { path: three, ok: true, undigested: 3, failures: [] })
 })
 
-test('verify goes on after a file that is damaged or not there', async (t) => {
+test('verify continues after a damaged or missing file', async (t) => {
   const damaged = write('damaged.zt', readFileSync(fixture('zt12-crc32c.zt')).subarray(0, -1))
   const unsound = await run(['verify', damaged, three])
   t.is(unsound.code, 1)
@@ -302,10 +301,10 @@ test('verify goes on after a file that is damaged or not there', async (t) => {
   )
 })
 
-// Windows ends a process that is sent SIGINT without asking it.
+// On Windows, SIGINT ends a process immediately.
 if (process.platform !== 'win32') {
-  test('Ctrl-C stops verify between two files, with 130', async (t) => {
-    // Their lines are more than a pipe holds, and nobody reads on until the signal is sent: it cannot come too late.
+  test('Ctrl-C stops verify between two files, with exit code 130', async (t) => {
+    // Their lines exceed the buffer of a pipe, which is not read until the signal is sent: it cannot come too late.
     const child = start(['verify', ...Array(5_000).fill(three)])
     const end = ended(child)
     child.stdout.once('data', () => {
@@ -323,7 +322,7 @@ if (process.platform !== 'win32') {
 
 // The whole command
 
-test('--version is that of the package', async (t) => {
+test('--version prints the version of the package', async (t) => {
   const { code, stdout } = await run(['--version'])
   t.is(code, 0)
   t.is(stdout, `${package_.version}\n`)
@@ -340,7 +339,7 @@ for (const command of [undefined, 'ls', 'info', 'verify', 'cat']) {
   })
 }
 
-test('without a command the help goes to standard error, with 2', async (t) => {
+test('without a command, prints the help to standard error and exits with 2', async (t) => {
   const { code, stdout, stderr } = await run([])
   t.is(code, 2)
   t.is(stdout, '')
@@ -348,7 +347,7 @@ test('without a command the help goes to standard error, with 2', async (t) => {
 })
 
 for (const [what, args, pattern] of [
-  ['a file that is not there', () => ['ls', missing()], /^ztensor: .*not-there\.zt.* \(ZT_IO\)$/],
+  ['a missing file', () => ['ls', missing()], /^ztensor: .*not-there\.zt.* \(ZT_IO\)$/],
   ['a folder', () => ['ls', fixture('.')], /^ztensor: .* \(ZT_IO\)$/],
   [
     'a file of no known format',
@@ -360,8 +359,8 @@ for (const [what, args, pattern] of [
     () => ['ls', write('cut.zt', readFileSync(fixture('zt12-dtypes.zt')).subarray(0, -1))],
     /^ztensor: .* \(ZT_TRUNCATED\)$/,
   ],
-  ['a tensor that is not there', () => ['cat', three, 'h.0.b'], /^ztensor: .*h\.0\.b.* \(ZT_NOT_FOUND\)$/],
-  ['an unknown option', () => ['ls', three, '--colour'], /^ztensor: unknown option '--colour' \(ZT_INVALID_ARG\)$/],
+  ['a missing tensor', () => ['cat', three, 'h.0.b'], /^ztensor: .*h\.0\.b.* \(ZT_NOT_FOUND\)$/],
+  ['an unknown option', () => ['ls', three, '--color'], /^ztensor: unknown option '--color' \(ZT_INVALID_ARG\)$/],
   ['an unknown command', () => ['dump', three], /^ztensor: unknown command 'dump' \(ZT_INVALID_ARG\)$/],
   ['a missing argument', () => ['rename', three], /^ztensor: missing required argument 'old' \(ZT_INVALID_ARG\)$/],
   ['a missing name', () => ['cat', three], /^ztensor: the file has 3 tensors: name one of them \(ZT_INVALID_ARG\)$/],
@@ -371,9 +370,9 @@ for (const [what, args, pattern] of [
     /^ztensor: .*'weight' is invalid.* \(ZT_INVALID_ARG\)$/,
   ],
   ['an unknown format', () => ['ls', three, '--format', 'none'], /^ztensor: .*'none' is invalid.* \(ZT_INVALID_ARG\)$/],
-  ['a file that is not of the format asked for', () => ['ls', three, '--format', 'btf'], /^ztensor: .* \(ZT_\w+\)$/],
+  ['a file of another format than the given one', () => ['ls', three, '--format', 'btf'], /^ztensor: .* \(ZT_\w+\)$/],
 ]) {
-  test(`${what} is one line with its code, and 2`, async (t) => {
+  test(`${what}: prints one line with the code, and exits with 2`, async (t) => {
     const { code, stdout, stderr } = await run(args())
     t.is(code, 2)
     t.is(stdout, '')
@@ -383,7 +382,7 @@ for (const [what, args, pattern] of [
   })
 }
 
-test('--format reads a file as what it is said to be', async (t) => {
+test('--format reads a file as the given format', async (t) => {
   const listed = await json(t, ['ls', fixture('btf-dense.btf'), '--format', 'btf'])
   t.is(listed.length, sidecar('btf-dense.btf').tensors.length)
   t.is((await json(t, ['info', fixture('btf-dense.btf'), '--format', 'btf'])).format, 'btf')
@@ -391,14 +390,14 @@ test('--format reads a file as what it is said to be', async (t) => {
   t.is(code, 0)
 })
 
-for (const [env, coloured] of [
+for (const [env, colored] of [
   [{}, false],
   [{ FORCE_COLOR: '1' }, true],
   [{ FORCE_COLOR: '0' }, false],
   [{ NO_COLOR: '1' }, false],
   [{ NO_COLOR: '1', FORCE_COLOR: '1' }, true],
 ]) {
-  test(`colour with ${JSON.stringify(env)} and no terminal: ${coloured}`, async (t) => {
+  test(`color with ${JSON.stringify(env)} and no terminal: ${colored}`, async (t) => {
     for (const args of [
       ['ls', three],
       ['info', three],
@@ -406,10 +405,10 @@ for (const [env, coloured] of [
       ['cat', three, 'b'],
     ]) {
       const { stdout } = await run(args, { env })
-      t.is(stdout.includes(controlSequence), coloured, args[0])
+      t.is(stdout.includes(controlSequence), colored, args[0])
     }
     const { stderr } = await run(['ls', missing()], { env })
-    t.is(stderr.includes(controlSequence), coloured)
+    t.is(stderr.includes(controlSequence), colored)
     const { stdout } = await run(['ls', three, '--json'], { env })
     t.false(stdout.includes(controlSequence))
   })

@@ -7,12 +7,12 @@ import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const run = (...args) => ended(start(['convert', ...args]))
 
-test('converts, and says who reads the result', async (t) => {
+test('converts, and prints which programs read the result', async (t) => {
   const target = scratchPath('model.zt')
   const { code, stdout, stderr } = await run(fixture('st-dtypes.safetensors'), target, '--version', '1.2', '--skip')
   t.is(code, 0, stderr)
   t.regex(stdout, /^wrote {2}.*: 15 tensors\n/)
-  t.true(stdout.endsWith('read by: ztensor for Python 1.0.2 to 1.2.3, this package\n'), stdout)
+  t.true(stdout.endsWith('read by: ztensor for Python 1.0.2 to 1.2.3, ztensor\n'), stdout)
   const file = openSync(target, { verify: true })
   t.is(file.version, '1.2.0')
   file.close()
@@ -29,7 +29,7 @@ test('--filter, --rename, --compress and --digest', async (t) => {
   file.close()
 })
 
-test('--compress deflates an npz, by levels up to 9', async (t) => {
+test('--compress deflates an npz, with levels up to 9', async (t) => {
   const data = Float32Array.from({ length: 20_000 }, (_, at) => at % 7)
   const source = scratchPath('plain.npz')
   const writer = await create(source)
@@ -52,7 +52,7 @@ test('--compress deflates an npz, by levels up to 9', async (t) => {
   t.regex(refused.stderr, /the level of --compress must be from 1 to 9 in NumPy npz.*\(ZT_INVALID_ARG\)\n/)
 })
 
-test('what cannot be held is refused in one line, and left out with --skip', async (t) => {
+test('rejects unsupported tensors in one line, and leaves them out with --skip', async (t) => {
   const target = scratchPath('sparse.safetensors')
   const refused = await run(fixture('zt101-sparse.zt'), target)
   t.is(refused.code, 2)
@@ -68,7 +68,7 @@ test('what cannot be held is refused in one line, and left out with --skip', asy
   t.true(last.tensors > 0)
 })
 
-test('a target that is there stays, unless --overwrite', async (t) => {
+test('keeps an existing target without --overwrite', async (t) => {
   const target = scratchFile(Buffer.from('old'), 'there.zt')
   const refused = await run(fixture('zt100-dtypes.zt'), target)
   t.is(refused.code, 2)
@@ -85,19 +85,19 @@ for (const bad of [
   ['--format', 'zip'],
   ['--digest', 'md5'],
 ]) {
-  test(`refuses ${bad.join(' ')}`, async (t) => {
+  test(`rejects ${bad.join(' ')}`, async (t) => {
     const { code, stderr } = await run(fixture('zt100-dtypes.zt'), scratchPath('x.zt'), ...bad)
     t.is(code, 2)
     t.regex(stderr, /^ztensor: .*\(ZT_INVALID_ARG\)\n/)
   })
 }
 
-test('after a conversion to the default version, it says which Python releases read it', async (t) => {
+test('a conversion to the default version prints which Python releases read it', async (t) => {
   const source = fixture('zt12-dtypes.zt')
   const usual = await run(source, scratchPath('usual.zt'))
-  t.regex(usual.stdout, /^read by: ztensor for Python 1\.0\.0 and 1\.0\.1, this package$/m)
+  t.regex(usual.stdout, /^read by: ztensor for Python 1\.0\.0 and 1\.0\.1, ztensor$/m)
   t.regex(usual.stdout, /--version 1\.2 for 1\.0\.2 to 1\.2\.3, --version 2 for 2\.x/)
   const newer = await run(source, scratchPath('newer.zt'), '--version', '2')
-  t.regex(newer.stdout, /^read by: ztensor for Python 2\.x, this package$/m)
+  t.regex(newer.stdout, /^read by: ztensor for Python 2\.x, ztensor$/m)
   t.notRegex(newer.stdout, /Later releases/)
 })

@@ -40,7 +40,7 @@ async function written(t, name) {
   return { folder, stdout }
 }
 
-test('demo writes into the current folder, and says what it wrote and what to try', async (t) => {
+test('demo writes into the current folder, and prints its files and commands to try', async (t) => {
   const cwd = at('current')
   mkdirSync(cwd)
   const { code, stdout } = await run(['demo'], { cwd })
@@ -59,7 +59,7 @@ test('demo writes into the current folder, and says what it wrote and what to tr
   }
 })
 
-test('demo writes the same bytes each time, in folders that it creates', async (t) => {
+test('demo writes the same bytes each time, and creates folders', async (t) => {
   const one = await written(t, 'new/one')
   const two = await written(t, 'new/two')
   t.deepEqual(digests(one.folder), digests(two.folder))
@@ -93,7 +93,7 @@ test('the files of demo are valid, and have the tensors that the guides name', a
   quantized.close()
 })
 
-test('demo leaves its own files unchanged, and writes those that are missing', async (t) => {
+test('demo keeps its existing files, and writes missing ones', async (t) => {
   const { folder } = await written(t, 'again')
   const before = digests(folder)
   const again = await run(['demo', folder])
@@ -103,7 +103,7 @@ test('demo leaves its own files unchanged, and writes those that are missing', a
   t.deepEqual(digests(folder), before)
 })
 
-test('demo does not replace a file with other content unless --overwrite is given', async (t) => {
+test('demo replaces a file with other content only with --overwrite', async (t) => {
   const folder = at('occupied')
   mkdirSync(folder)
   writeFileSync(join(folder, 'model.zt'), 'mine')
@@ -119,7 +119,7 @@ test('demo does not replace a file with other content unless --overwrite is give
   openSync(join(folder, 'model.zt'), { verify: true }).close()
 })
 
-test('demo says which path it cannot write', async (t) => {
+test('demo names the path that it cannot write', async (t) => {
   const file = at('a-file')
   writeFileSync(file, 'mine')
   const { code, stderr } = await run(['demo', file])

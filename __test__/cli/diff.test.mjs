@@ -16,7 +16,7 @@ const model = (change = {}, options = { version: '1.2' }) =>
     for (const [name, tensor] of Object.entries(more)) if (name !== 'attributes') await writer.add(name, tensor)
   })
 
-test('the same tensors in other formats and versions are the same: exit code 0', async (t) => {
+test('exits with 0 for equal tensors in other formats and versions', async (t) => {
   const source = await model()
   for (const options of [
     { version: '0.1' },
@@ -31,7 +31,7 @@ test('the same tensors in other formats and versions are the same: exit code 0',
   }
 })
 
-test('additional components differ by their bytes, except with --values', async (t) => {
+test('compares additional components by their bytes, except with --values', async (t) => {
   const withOther = (version, other) =>
     written({ version }, (writer) =>
       writer.addObject('w', {
@@ -57,7 +57,7 @@ test('additional components differ by their bytes, except with --values', async 
   }
 })
 
-test('what was added, removed and changed: exit code 1', async (t) => {
+test('lists added, removed and changed tensors, and exits with 1', async (t) => {
   const data = new Float32Array(12).map((_, i) => i)
   data[6] = 6.5
   data[11] = NaN
@@ -69,12 +69,12 @@ test('what was added, removed and changed: exit code 1', async (t) => {
   t.deepEqual(stdout.split('\n'), [
     'removed  old  int8 [3]',
     'added    new  int8 [1]',
-    'changed  wte',
-    '  values: 2 of 12 values differ, by at most 0.5 (relative 0.076923), 1 NaN on one side, first [1, 2]',
     'changed  cast',
     '  dtype float32 → float64',
     'changed  cut',
     '  shape [2] → [1]',
+    'changed  wte',
+    '  values: 2 of 12 values differ, by at most 0.5 (relative 0.076923), 1 NaN on one side, first [1, 2]',
     '1 removed, 1 added, 3 changed, 1 tensor the same',
     '',
   ])
@@ -84,7 +84,7 @@ test('what was added, removed and changed: exit code 1', async (t) => {
   t.deepEqual([some.code, some.stdout], [0, '1 tensor the same\n'])
 })
 
-test('--json says all of it', async (t) => {
+test('--json contains everything', async (t) => {
   const a = await model({ old: Int8Array.of(1) })
   const b = await model({ bias: Float32Array.of(1, Infinity) })
   const { code, stdout } = await diff(a, b, '--json')
@@ -111,7 +111,7 @@ test('--atol, --rtol and --values', async (t) => {
   t.is(await codes('--values', '--rtol', '0.06'), 0)
 })
 
-test('--attributes compares those of files and of tensors', async (t) => {
+test('--attributes compares the attributes of files and tensors', async (t) => {
   const a = await model({ attributes: { unit: 'm' } }, { version: '1.2', attributes: { license: 'MIT' } })
   const b = await model({ attributes: { unit: 's' } }, { version: '1.2', attributes: { author: 'me' } })
   t.is((await diff(a, b)).code, 0)
@@ -125,7 +125,7 @@ test('--attributes compares those of files and of tensors', async (t) => {
   ])
 })
 
-test('layouts that cannot be decoded are compared by the bytes of their components', async (t) => {
+test('compares layouts that cannot be decoded by the bytes of their components', async (t) => {
   const odd = (last) =>
     written({ version: '1.2' }, async (writer) => {
       const components = {
@@ -140,7 +140,7 @@ test('layouts that cannot be decoded are compared by the bytes of their componen
   t.true(stdout.includes('  values: the bytes of codes differ\n'), stdout)
 })
 
-test('sparse against dense differs in layout, and with --values not at all', async (t) => {
+test('sparse and dense differ in layout, and are equal with --values', async (t) => {
   const sparse = await written({ version: '1.2' }, async (writer) => {
     const arrays = { values: Float32Array.of(1, 2), indices: Uint32Array.of(0, 2), indptr: Uint32Array.of(0, 1, 2) }
     await writer.addCsr('m', { shape: [2, 3], ...arrays })
@@ -154,7 +154,7 @@ test('sparse against dense differs in layout, and with --values not at all', asy
   t.is((await diff(sparse, dense, '--values')).code, 0)
 })
 
-test('what cannot be read or was mistyped: exit code 2', async (t) => {
+test('exits with 2 for unreadable files and mistyped options', async (t) => {
   const a = await model()
   const short = readFileSync(a).subarray(0, -5)
   for (const args of [
@@ -173,7 +173,7 @@ test('what cannot be read or was mistyped: exit code 2', async (t) => {
   }
 })
 
-test('names from a file are shown safely', async (t) => {
+test('prints names from a file safely', async (t) => {
   const hostile = await written({ version: '1.2' }, (writer) => writer.add('a\u001b[31m\nb', Int8Array.of(1)))
   const { stdout } = await diff(
     hostile,
@@ -183,7 +183,7 @@ test('names from a file are shown safely', async (t) => {
   t.is(stdout.split('\n').length, 4)
 })
 
-test('stats: a row a tensor, a histogram on request, JSON', async (t) => {
+test('stats prints a row per tensor, a histogram on request, and JSON', async (t) => {
   const path = await model({
     data: new Float32Array(12).map((_, i) => i % 4),
     c: { dtype: 'complex64', shape: [1], data: Float32Array.of(1, 2) },
@@ -197,8 +197,8 @@ test('stats: a row a tensor, a histogram on request, JSON', async (t) => {
   t.deepEqual(rows, [
     ['name', 'dtype', 'count', 'min', 'max', 'mean', 'std', 'zeros', 'NaN', 'Inf', 'error'],
     ['bias', 'float32', '2', '1', '2', '1.5', '0.5', '0', '0', '0'],
-    ['wte', 'float32', '12', '0', '3', '1.5', '1.118', '3', '0', '0'],
     ['c', 'complex64', '-', '-', '-', '-', '-', '-', '-', '-', 'ZT_BAD_DTYPE'],
+    ['wte', 'float32', '12', '0', '3', '1.5', '1.118', '3', '0', '0'],
   ])
   const bins = await run(['stats', path, 'wte', '--bins', '2'])
   t.is(bins.code, 0)

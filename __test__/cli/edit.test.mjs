@@ -48,7 +48,7 @@ for (const inPlace of [[], ['--in-place']]) {
   })
 }
 
-test('what cannot be done is one line, and the file stays', async (t) => {
+test('prints one line for an invalid edit, and keeps the file', async (t) => {
   const path = copied('zt100-dtypes.zt')
   const bytes = readFileSync(path)
   const [first, second] = namesIn(path)
@@ -72,7 +72,7 @@ test('what cannot be done is one line, and the file stays', async (t) => {
   t.true(readFileSync(path).equals(bytes))
 })
 
-test('names with control characters do not reach the terminal', async (t) => {
+test('writes no control characters of names to the terminal', async (t) => {
   const path = copied('zt12-dtypes.zt')
   const { code, stdout } = await run(['rename', path, 't_bool', '\x1b[31mred'])
   t.is(code, 0)
@@ -81,14 +81,14 @@ test('names with control characters do not reach the terminal', async (t) => {
 })
 
 if (process.platform !== 'win32') {
-  test('Ctrl-C leaves the file as it was', async (t) => {
+  test('Ctrl-C leaves the file unchanged', async (t) => {
     const path = copied('zt12-dtypes.zt')
     await edited(path, (editor) => editor.add('large', noise(64 * 2 ** 20, 1)))
     const names = namesIn(path)
     const child = start(['remove', path, 'large'])
     child.kill('SIGINT')
     const { code, signal } = await ended(child)
-    // Before the command listens the signal ends it; after its end it has done its work.
+    // Before the command listens, the signal kills it; after its end, the work is done.
     if (code === 0) t.false(namesIn(path).includes('large'))
     else {
       t.true(code === 130 || signal === 'SIGINT')

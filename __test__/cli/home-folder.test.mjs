@@ -1,4 +1,4 @@
-// The command leaves nothing in the user's folders, and runs nothing that is found there.
+// The command leaves nothing in the user's folders, and runs no code from them.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,13 +16,13 @@ const at = (home) => ({
   NODE_COMPILE_CACHE: '',
 })
 
-test('the command writes nothing to the home folder and runs nothing from it', async (t) => {
+test('writes nothing to the home folder and runs nothing from it', async (t) => {
   const home = mkdtempSync(join(tmpdir(), 'ztensor-home-'))
   t.teardown(() => rmSync(home, { recursive: true, force: true }))
   const first = await run(LIST, { env: at(home) })
   t.deepEqual([first.code, first.stderr], [0, ''])
   t.deepEqual(readdirSync(home, { recursive: true }), [])
-  // Where earlier versions stored code that they ran.
+  // Earlier versions stored code here and ran it.
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url)))
   const { node, v8 } = process.versions
   const old = join(home, 'caches', 'ztensor', `${version}-node-${node}-v8-${v8}-${process.arch}`, 'ls')
@@ -33,7 +33,7 @@ test('the command writes nothing to the home folder and runs nothing from it', a
 })
 
 for (const home of ['/proc', '/proc/self', '/dev/null', '/no/such/home', 'relative', '']) {
-  test(`the command works with HOME ${home || 'not set'}`, async (t) => {
+  test(`works with HOME ${home || 'not set'}`, async (t) => {
     const { code, stderr } = await run(LIST, { env: at(home) })
     t.deepEqual([code, stderr], [0, ''])
   })

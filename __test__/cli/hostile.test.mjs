@@ -1,4 +1,4 @@
-// Names, attributes and messages from hostile files: nothing that a terminal obeys comes out of `ztensor`.
+// Names, attributes and messages from hostile files: `ztensor` prints no control characters.
 import test from 'ava'
 import { SQUARE, zt12 } from '../corpus/zt.mjs'
 import { json, run, safetensors, write } from '../helpers/command.mjs'
@@ -27,10 +27,10 @@ const hostileFile = write(
   'hostile.safetensors',
   safetensors(hostileTensors, { '\x1b]0;title\x07': '\x1b[2J\u202e', plain: 'line\nline' }),
 )
-// Everything that a terminal obeys or hides, but the newline at the end of our own lines.
+// All characters that a terminal interprets or hides, except the newline at the end of our own lines.
 const obeyed = /(?!\n)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|\p{M}{5}/u
 
-test('no command prints a character from a file that a terminal obeys', async (t) => {
+test('no command prints control characters from a file', async (t) => {
   const commands = [
     ['ls', hostileFile],
     ['ls', hostileFile, '--json'],
@@ -51,7 +51,7 @@ test('no command prints a character from a file that a terminal obeys', async (t
   t.regex(stderr, /\(ZT_NOT_FOUND\)/)
 })
 
-test('a failure names a hostile tensor without obeying it', async (t) => {
+test('a failure prints the name of a hostile tensor escaped', async (t) => {
   const name = 'w\x1b[2J\n'
   const object = {
     shape: [2, 2],
@@ -68,7 +68,7 @@ test('a failure names a hostile tensor without obeying it', async (t) => {
   t.is(JSON.parse(report.stdout)[0].failures[0].tensor, name)
 })
 
-test('--json keeps hostile names exactly, and a row is a row', async (t) => {
+test('--json keeps hostile names exactly, and a row stays one line', async (t) => {
   const listed = await json(t, ['ls', hostileFile])
   t.deepEqual(
     listed.map((one) => one.name),
@@ -78,7 +78,7 @@ test('--json keeps hostile names exactly, and a row is a row', async (t) => {
   t.is(lines(stdout).length, hostile.length + 3)
 })
 
-test('cat takes a name as ls shows it', async (t) => {
+test('cat accepts a name as ls prints it', async (t) => {
   const { stdout } = await run(['ls', hostileFile, '--sort', 'file'])
   const rows = lines(stdout).slice(1, -2)
   for (const [at, row] of rows.entries()) {

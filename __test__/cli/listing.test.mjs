@@ -27,7 +27,7 @@ function inTerminal(args) {
 const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 const inATerminal = hasTerminal ? test : test.skip
 
-test('names are in natural order, and JSON is in the order of the file', async (t) => {
+test('sorts names in natural order, and JSON in file order', async (t) => {
   const path = write(
     'order.safetensors',
     safetensors({ 'h.10': ['U8', [1]], 'h.2': ['U8', [1]], 'h.02': ['U8', [1]], a: ['U8', [1]], 'h.2.b': ['U8', [1]] }),
@@ -55,7 +55,7 @@ test('a column of equal cells becomes a note, and ls and stats fit 80 columns', 
   t.regex(info.stdout, /^dtypes +bf16: 12 tensors/m)
 })
 
-test('a sharded set has the file of each tensor', async (t) => {
+test('lists the file of each tensor of a sharded set', async (t) => {
   const { folder, path } = checkpoint({
     'model-00001-of-00002.safetensors': { a: [1], b: [2] },
     'model-00002-of-00002.safetensors': { c: [3] },
@@ -80,7 +80,7 @@ test('a sharded set has the file of each tensor', async (t) => {
 const long = `${'x'.repeat(70)}.${'y'.repeat(70)}.weight`
 const wide = write('wide-names.safetensors', safetensors({ [long]: ['F32', [4]], b: ['F32', [4]] }))
 
-test('outside of a terminal nothing is shortened', async (t) => {
+test('shortens nothing outside of a terminal', async (t) => {
   for (const command of ['ls', 'stats']) t.true((await run([command, wide])).stdout.includes(long))
 })
 
@@ -96,7 +96,7 @@ inATerminal('a terminal shows both ends of long names', (t) => {
   }
 })
 
-test('info has the bits per weight of quantized tensors', async (t) => {
+test('info prints the bits per weight of quantized tensors', async (t) => {
   const { stdout } = await run(['info', fixture('zt2-quantized.zt')])
   t.regex(stdout, /^bits\/weight +5\.01$/m)
   t.regex(stdout, /q8_0: 1 tensor, 68 B, 8\.5 bits per weight$/m)

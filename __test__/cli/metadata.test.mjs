@@ -73,7 +73,7 @@ for (const inPlace of [[], ['--in-place']])
     t.is((await json(t, ['metadata', path, '--set', 'flag=true', ...inPlace])).method, 'unchanged')
   })
 
-test('in safetensors every value is text', async (t) => {
+test('safetensors: every value is text', async (t) => {
   const path = scratchFile(Buffer.alloc(0), 'a.safetensors')
   writeFileSync(path, safetensors({}, { a: 'b' }))
   const { code, stderr } = await run(['metadata', path, '--set', 'number=5', '--set', 'list=["a"]'])
@@ -81,7 +81,7 @@ test('in safetensors every value is text', async (t) => {
   t.deepEqual(attributesOf(path), { a: 'b', number: '5', list: '["a"]' })
 })
 
-test('what cannot be done is one line, and the file stays', async (t) => {
+test('prints one line for an invalid edit, and keeps the file', async (t) => {
   const path = model()
   const bytes = readFileSync(path)
   for (const [args, code, hint] of [

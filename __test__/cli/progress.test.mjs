@@ -18,7 +18,7 @@ await build({
 })
 const { showRemaining, showSeconds } = await import(pathToFileURL(outfile))
 
-test('the remaining time is only shown after enough data, and never 0 before the end', (t) => {
+test('shows the remaining time only after enough data, and never 0 before the end', (t) => {
   const at = (bytes, seconds) => showRemaining({ bytes, totalBytes: 1000 }, seconds)
   t.is(at(50, 0.1), '', 'too early')
   t.is(at(10, 60), '', 'too little')
@@ -28,7 +28,7 @@ test('the remaining time is only shown after enough data, and never 0 before the
   t.is(showRemaining({ bytes: 0, totalBytes: 0 }, 10), '')
 })
 
-test('durations', (t) => {
+test('formats durations', (t) => {
   t.deepEqual([0, 0.2, 59, 60, 61, 3600, 7265].map(showSeconds), [
     '1s',
     '1s',

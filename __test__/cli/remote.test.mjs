@@ -1,4 +1,4 @@
-// Options for remote files, and the words of errors of object stores.
+// Options for remote files, and errors of object stores.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { fixture, run } from '../helpers/command.mjs'
@@ -9,7 +9,7 @@ import { part, serve } from '../remote/web.mjs'
 const file = fixture('st-metadata.safetensors')
 const bytes = readFileSync(file)
 
-/** The environment without credentials, and with what is given. */
+/** The environment without credentials, and with the given variables. */
 function environment(env = {}) {
   const others = Object.fromEntries(
     Object.keys(process.env).flatMap((name) => (/^AWS_/.test(name) ? [[name, undefined]] : [])),
@@ -19,7 +19,7 @@ function environment(env = {}) {
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b', AWS_REGION: 'us-east-1' }
 
-test('--endpoint, --region and --anonymous reach a bucket, in every command that reads', async (t) => {
+test('--endpoint, --region and --anonymous apply to a bucket, in every command that reads', async (t) => {
   const { url, remote, asked, files } = await bucket(t, { files: { 'm.safetensors': bytes } })
   const access = ['--endpoint', remote.store.endpoint, '--region', 'us-east-1', '--anonymous']
   const source = url('m.safetensors')
@@ -60,7 +60,7 @@ test('--header is sent to the server of a URL, and may be repeated', async (t) =
   t.like(asked[0].headers, { authorization: 'Bearer secret', 'x-one': '1:2' })
 })
 
-test('errors of stores are in our words, and name flags', async (t) => {
+test('errors of stores name flags', async (t) => {
   const raw = /Generic|performing|HTTP error|client error|remote: \{|store: \{|option /
   for (const [args, env, pattern] of [
     [['s3://b/k.zt', '--endpoint', 'http://127.0.0.1:9'], KEYS, /ECONNREFUSED/],

@@ -7,7 +7,7 @@ import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model } from '../helpers/tasks.mjs'
 import { writeLlama } from '../helpers/tiny-models.mjs'
 
-/** Plans, does every task but those left out, and gives the files of the results. */
+/** Plans, runs every task except those left out, and returns the result files. */
 async function planned(t, folder, command, leftOut = []) {
   const { code, stdout, stderr } = await run(command)
   t.is(code, 0, stderr)
@@ -24,7 +24,7 @@ async function planned(t, folder, command, leftOut = []) {
   return { job, results, tasks: JSON.parse(stdout).tasks }
 }
 
-test('convert: plan, tasks and finish give what one command gives', async (t) => {
+test('convert: plan, tasks and finish write the same as one command', async (t) => {
   const [from, to, whole, work] = Array.from({ length: 4 }, scratchFolder)
   const source = await model(from.path('m.zt'))
   const options = ['--max-shard-size', '3000', '--cast', 'float32=bfloat16', '--filter', '!*1*']
@@ -70,7 +70,7 @@ test('convert --plan to GGUF takes --quantize and --metadata', async (t) => {
   t.deepEqual(filesOf(to), filesOf(whole))
 })
 
-test('verify and stats: in tasks', async (t) => {
+test('verify and stats run in tasks', async (t) => {
   const [from, work] = [scratchFolder(), scratchFolder()]
   const source = await model(from.path('m.zt'))
   const verified = await planned(t, work, ['verify', source, '--plan', '--max-task-size', '5000'])
@@ -98,7 +98,7 @@ test('verify and stats: in tasks', async (t) => {
   t.regex(bad.stdout, /FAILED[\s\S]*ZT_DIGEST_MISMATCH/)
 })
 
-test('what is missing or wrong is said', async (t) => {
+test('rejects missing and invalid jobs and results', async (t) => {
   const [from, to, work] = Array.from({ length: 3 }, scratchFolder)
   const source = await model(from.path('m.zt'))
   const command = ['convert', source, to.path('m.safetensors'), '--max-shard-size', '6000', '--plan']

@@ -8,7 +8,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 
 const MODEL = 'examples/model.safetensors'
 
-test('writes a report and says where', async (t) => {
+test('writes a report and prints its path', async (t) => {
   const path = scratchPath('report.html')
   const { code, stdout, stderr } = await run(['view', MODEL, '-o', path])
   t.is(stderr, '')
@@ -34,15 +34,15 @@ test('replaces an existing report, and other files only with --overwrite', async
   t.false('found' in dataOf(readFileSync(path, 'utf8')))
 })
 
-test('compares, and writes to standard output', async (t) => {
+test('compares two files, and writes to standard output', async (t) => {
   const { code, stdout } = await run(['view', MODEL, '--against', MODEL, '-o', '-'])
   t.is(code, 0)
   t.like(dataOf(stdout).diff, { changed: [], added: [], removed: [] })
 })
 
-test('fails as other commands do, and leaves no file', async (t) => {
+test('fails like other commands, and leaves no file', async (t) => {
   const path = scratchPath('never.html')
-  for (const [args, said] of [
+  for (const [args, expected] of [
     [['view', missing(), '-o', path], /ZT_IO/],
     [['view', write('bad.zt', Buffer.from('no tensor file')), '-o', path], /ZT_BAD_MAGIC/],
     [['view', MODEL, '--against', missing(), '-o', path], /ZT_IO/],
@@ -53,7 +53,7 @@ test('fails as other commands do, and leaves no file', async (t) => {
   ]) {
     const { code, stderr } = await run(args)
     t.is(code, 2, args.join(' '))
-    t.regex(stderr, said)
+    t.regex(stderr, expected)
   }
   t.throws(() => readFileSync(path), { code: 'ENOENT' })
 })
@@ -65,12 +65,12 @@ onPosix('Ctrl-C leaves no file', async (t) => {
   const child = start(['view', MODEL, '-o', path])
   child.kill('SIGINT')
   const { code, signal } = await ended(child)
-  // Before the command listens the signal ends it; after its end it has done its work.
+  // Before the command listens, the signal kills it; after its end, the work is done.
   t.true(code === 0 || code === 130 || signal === 'SIGINT')
   t.is(existsSync(path), code === 0)
 })
 
-test('--filter shows some tensors, and fails if it matches none', async (t) => {
+test('--filter shows the matching tensors, and fails if there are none', async (t) => {
   const { code, stdout } = await run(['view', MODEL, '-o', '-', '--filter', 'lm_head.*', '--filter', '*.h.0.ln_1.*'])
   t.is(code, 0)
   const { tensors, file } = dataOf(stdout)

@@ -1,4 +1,4 @@
-// Every command prints the warnings of its files on standard error, and leaves standard output as it is.
+// Every command prints the warnings of its files on standard error, and does not change standard output.
 import { copyFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, verify } from 'ztensor'
@@ -46,14 +46,14 @@ test('commands that edit print warnings', async (t) => {
   }
 })
 
-test('several files: the file is named before its warning', async (t) => {
+test('prints the file before its warning for several files', async (t) => {
   for (const command of ['ls', 'info', 'verify', 'diff']) {
     const { stderr } = await run([command, file, fixture('zt12-dtypes.zt')])
     t.true(stderr.startsWith(`${file}: warning  ZT_WARN_UNKNOWN_LAYOUT`), command)
   }
 })
 
-test('a part of a set is warned about', async (t) => {
+test('warns about a part of a set', async (t) => {
   const { path } = scratchFolder()
   const part = path('m-00001-of-00002.zt')
   copyFileSync(fixture('zt12-dtypes.zt'), part)
@@ -62,7 +62,7 @@ test('a part of a set is warned about', async (t) => {
   t.regex(stderr, /^warning {2}ZT_WARN_INCOMPLETE_SET {2}.*m-00002-of-00002\.zt/m)
 })
 
-test('results have the warnings', async (t) => {
+test('JSON results contain the warnings', async (t) => {
   const code = 'ZT_WARN_UNKNOWN_LAYOUT'
   t.is((await verify(file)).warnings[0].code, code)
   t.is((await convert(file, scratchPath('again.zt'))).warnings[0].code, code)

@@ -1,4 +1,4 @@
-// convert(…, { cast }): values by the definition of each type; what is not cast; what is refused.
+// convert(…, { cast }): values by the definition of each type; data that is not cast; rejections.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
@@ -38,7 +38,7 @@ const expected = {
 }
 
 for (const [to, codes] of Object.entries(expected)) {
-  test(`float32 to ${to}: to the nearest, ties to even, infinities and NaN`, async (t) => {
+  test(`float32 to ${to}: rounds to nearest, ties to even, keeps infinities and NaN`, async (t) => {
     for (const encoding of [{}, { compression: { minSavings: 0 } }]) {
       const source = await written(encoding, (writer) => writer.add('x', singles))
       const file = await cast(source, { float32: to })
@@ -50,15 +50,15 @@ for (const [to, codes] of Object.entries(expected)) {
   })
 }
 
-test('float64 is rounded once, not through float32', async (t) => {
-  // A little more than the middle of two float16, by less than float32 can hold.
+test('rounds float64 once, not by way of float32', async (t) => {
+  // Slightly above the middle of two float16, by less than the precision of float32.
   const source = await written({}, (writer) => writer.add('x', Float64Array.of(1 + 2 ** -11 + 2 ** -40, 1 + 2 ** -11)))
   const file = await cast(source, { float64: 'float16' })
   t.deepEqual([...file.tensor('x').data], [0x3c01, 0x3c00])
   file.close()
 })
 
-test('many elements, in pieces that end inside of them', async (t) => {
+test('casts many elements, in pieces that end within them', async (t) => {
   const values = Float64Array.from({ length: 1_500_001 }, (_, i) => i / 7)
   const sources = [{ version: '1.0' }, { version: '1.0', compression: { minSavings: 0 } }]
   for (const options of sources) {
@@ -69,7 +69,7 @@ test('many elements, in pieces that end inside of them', async (t) => {
   }
 })
 
-test('integers become floats and wider integers', async (t) => {
+test('casts integers to floats and wider integers', async (t) => {
   const source = await written({}, async (writer) => {
     await writer.add('a', Int8Array.of(-128, 127))
     await writer.add('b', Uint32Array.of(0, 2 ** 32 - 1))
@@ -83,11 +83,12 @@ test('integers become floats and wider integers', async (t) => {
 })
 
 for (const version of ['0.1', '1.0', '1.2']) {
-  test(`${version}: sparse values are cast, indices are not`, async (t) => {
+  test(`${version}: casts sparse values, not indices`, async (t) => {
     const source = await written({}, async (writer) => {
       const [values, indices, indptr] = [Float32Array.of(1, 2.5), Uint32Array.of(1, 0), Uint32Array.of(0, 1, 2)]
       await writer.addCsr('csr', { shape: [2, 2], values, indices, indptr })
       await writer.addCoo('coo', { shape: [2, 2], values, coords: Uint32Array.of(0, 1, 1, 0) })
+      await writer.add('ids', BigUint64Array.of(7n))
     })
     const file = await cast(source, { float32: 'float16', uint64: 'float32' }, { version })
     const [csr, coo] = [file.tensor('csr'), file.tensor('coo')]
@@ -100,7 +101,7 @@ for (const version of ['0.1', '1.0', '1.2']) {
   })
 }
 
-test('what is not named, other layouts and casts to the same type stay byte for byte', async (t) => {
+test('keeps other tensors, layouts and casts to the same type byte for byte', async (t) => {
   const source = await written({ version: '1.2' }, async (writer) => {
     await writer.add('x', Float64Array.of(1, 2))
     await writer.addObject('q', {
@@ -110,11 +111,13 @@ test('what is not named, other layouts and casts to the same type stay byte for 
     })
   })
   const target = scratchPath('same.zt')
-  await convert(source, target, { version: '1.2', cast: { float32: 'bfloat16', float64: 'float64', int8: undefined } })
+  await convert(source, target, { version: '1.2', cast: { float64: 'float64', int8: undefined } })
   sameBytes(t, readFileSync(target), readFileSync(source))
+  const error = await rejectionOf(() => convert(source, scratchPath('x.zt'), { cast: { float32: 'bfloat16' } }))
+  t.regex(error.message, /cast: 'float32' casts nothing/)
 })
 
-test('a cast decides what a target can hold', async (t) => {
+test('a cast makes a tensor storable in a target', async (t) => {
   const source = await written({}, (writer) => writer.add('x', Uint8Array.of(1, 255)))
   const target = scratchPath('cast.btf')
   t.is((await rejectionOf(() => convert(source, target))).code, 'ZT_BAD_DTYPE')
@@ -124,7 +127,7 @@ test('a cast decides what a target can hold', async (t) => {
   file.close()
 })
 
-test('casts that are none are refused', async (t) => {
+test('rejects invalid casts', async (t) => {
   const source = await written({}, (writer) => writer.add('x', Float32Array.of(1)))
   for (const [table, code] of [
     [{ float32: 'int32' }, 'ZT_BAD_DTYPE'],
@@ -137,7 +140,7 @@ test('casts that are none are refused', async (t) => {
   }
 })
 
-test('--cast from=to, as often as wanted', async (t) => {
+test('accepts --cast from=to repeatedly', async (t) => {
   const source = await written({}, async (writer) => {
     await writer.add('x', Float32Array.of(1))
     await writer.add('y', Float64Array.of(1))

@@ -1,8 +1,8 @@
-// convert(): every vector into every format, part by part; what a target cannot hold; what is left behind.
+// convert(): every vector into every format, part by part; unsupported tensors; leftovers.
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
-import { convert, create, openSync } from 'ztensor'
+import { convert, create, openSync, planJob, saveFile } from 'ztensor'
 import { sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
@@ -17,7 +17,7 @@ const TARGETS = [
   { format: 'btf' },
 ]
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
-const said = (options) => options.format ?? options.version
+const targetName = (options) => options.format ?? options.version
 
 /** Index arrays in the one type that every target has. */
 const widened = (role, data) =>
@@ -25,7 +25,7 @@ const widened = (role, data) =>
     ? BigUint64Array.from(data, BigInt)
     : data
 
-/** Everything that a tensor is but its name: metadata, and the decoded bytes of each component. */
+/** All properties of a tensor except its name: metadata, and the decoded bytes of each component. */
 function content(tensor) {
   const parts = [...tensor.components].map(([role, { data }]) => [role, bytesOf(widened(role, data)).toString('hex')])
   return { layout: tensor.layout, shape: tensor.shape, parts: Object.fromEntries(parts) }
@@ -33,7 +33,7 @@ function content(tensor) {
 
 for (const { name, path, bytes } of vectors) {
   for (const options of TARGETS) {
-    test(`${name} into ${said(options)}: what can be held is the same, from a path and from memory`, async (t) => {
+    test(`${name} into ${targetName(options)}: supported tensors are equal, from a path and from memory`, async (t) => {
       const fromPath = scratchPath('target')
       const fromMemory = scratchPath('target')
       const source = openSync(path)
@@ -58,7 +58,7 @@ for (const { name, path, bytes } of vectors) {
       for (const [at, tensor] of remaining.entries()) {
         const copy = target.tensor(options.format === 'btf' ? String(at) : tensor.name)
         t.deepEqual(content(copy), content(tensor), tensor.name)
-        // 1.2 has a dtype for each component and none for a composite whose layout is not known.
+        // 1.2 has a dtype for each component and none for a composite with an unknown layout.
         if (['dense', 'sparse_csr', 'sparse_coo'].includes(tensor.layout)) t.is(copy.dtype, tensor.dtype, tensor.name)
       }
       source.close()
@@ -67,7 +67,7 @@ for (const { name, path, bytes } of vectors) {
   }
 }
 
-test('what the target cannot hold is listed, before anything is written', async (t) => {
+test('lists unsupported tensors before it writes anything', async (t) => {
   const target = scratchPath('target.safetensors')
   const error = await rejectionOf(() => convert(fixturePath('zt101-sparse.zt'), target))
   t.is(error?.code, 'ZT_BAD_LAYOUT')
@@ -78,7 +78,7 @@ test('what the target cannot hold is listed, before anything is written', async 
   t.false(existsSync(target))
 })
 
-test('attributes go along where they can be held, and are refused where not if asked for', async (t) => {
+test('copies attributes that the target supports, and rejects others on request', async (t) => {
   const source = fixturePath('zt10h-attributes.zt')
   const target = scratchPath('target.zt')
   await convert(source, target)
@@ -98,7 +98,7 @@ test('attributes go along where they can be held, and are refused where not if a
   file.close()
 })
 
-test('filter and rename choose what is written, and how it is called', async (t) => {
+test('filter and rename select the tensors and their names', async (t) => {
   const target = scratchPath('target.zt')
   const filter = ({ dtype }) => dtype === 'float32' || dtype === 'int8'
   const { tensors } = await convert(fixturePath('zt12-dtypes.zt'), target, { filter, rename: (name) => `x.${name}` })
@@ -112,7 +112,7 @@ test('filter and rename choose what is written, and how it is called', async (t)
   t.is(same?.code, 'ZT_BAD_INDEX')
 })
 
-test('a damaged source is found on the way, and leaves nothing', async (t) => {
+test('rejects a damaged source, and leaves no file', async (t) => {
   const bytes = readFileSync(fixturePath('zt12-crc32c.zt'))
   bytes[70] ^= 1
   const { path, names } = scratchFolder()
@@ -124,7 +124,7 @@ test('a damaged source is found on the way, and leaves nothing', async (t) => {
   t.deepEqual(names(), [])
 })
 
-test('an abort leaves the old target as it was', async (t) => {
+test('an abort leaves the old target unchanged', async (t) => {
   const source = scratchPath('large.zt')
   const writer = await create(source)
   for (let at = 0; at < 8; at++) await writer.add(`t${at}`, new Float64Array(1 << 20).fill(at))
@@ -146,7 +146,7 @@ test('an abort leaves the old target as it was', async (t) => {
   file.close()
 })
 
-test('a file may be converted onto itself', async (t) => {
+test('converts a file onto itself', async (t) => {
   const path = scratchFile(readFileSync(fixturePath('zt100-dtypes.zt')), 'self.zt')
   await convert(path, path, { version: '1.2', overwrite: true })
   const file = openSync(path, { verify: true })
@@ -155,12 +155,37 @@ test('a file may be converted onto itself', async (t) => {
   file.close()
 })
 
-test('the ending of the target names its format', async (t) => {
+test('rejects a new file with an unknown extension, and lists the known ones', async (t) => {
+  const source = fixturePath('zt12-dtypes.zt')
+  const known = /use \.zt, \.safetensors, \.btf, \.gguf, \.npy or \.npz, or set the option format/
+  for (const name of ['x.safetensor', 'x.csv', 'x.zt.part', 'x']) {
+    const target = join(dirname(scratchPath()), name)
+    for (const call of [
+      () => convert(source, target),
+      ...(name === 'x' ? [] : [() => create(target), () => saveFile(target, { a: Float32Array.of(1) })]),
+      () => planJob('convert', source, target),
+    ]) {
+      const error = await rejectionOf(call)
+      t.is(error?.code, 'ZT_INVALID_ARG', `${name} ${call}`)
+      t.regex(error.message, known)
+    }
+    t.false(existsSync(target))
+  }
+  // A version is one of zTensor.
+  for (const options of [{ format: 'zt' }, { version: '2' }]) {
+    const target = join(dirname(scratchPath()), `named-${options.version}.data`)
+    await convert(source, target, options)
+    const file = openSync(target)
+    t.is(file.format, 'zt')
+    file.close()
+  }
+})
+
+test('the extension of the target selects its format', async (t) => {
   for (const [ending, format] of [
     ['safetensors', 'safetensors'],
     ['btf', 'btf'],
     ['zt', 'zt'],
-    ['data', 'zt'],
   ]) {
     const target = join(dirname(scratchPath()), `ending-${ending}.${ending}`)
     const filter = ({ dtype }) => dtype === 'float32'

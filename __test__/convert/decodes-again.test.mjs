@@ -1,11 +1,12 @@
-// What convert writes can be decoded again: every layout that is read, into every format and version that is written. What a target
-// cannot hold is refused before anything is written.
+// What convert writes can be decoded again: every layout that is read, into every format and version that is written. Unsupported
+// tensors are rejected before anything is written.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, diff, open, ZTensorError } from 'ztensor'
 import { zt10 } from '../corpus/zt.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { some } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
@@ -20,7 +21,7 @@ const TARGETS = [
   ['safetensors', { format: 'safetensors' }],
   ['btf', { format: 'btf' }],
   ['npz', { format: 'npz' }],
-  ['gguf', { format: 'gguf' }],
+  ['gguf', { format: 'gguf', checkpoint: false }],
 ]
 const FOLDERS = [
   'gguf',
@@ -48,7 +49,7 @@ const outcome = (read) =>
 const bytesOf = (view) =>
   view instanceof Error ? view.code : createHash('sha256').update(littleEndian(view)).digest('hex')
 
-/** All that reading a tensor gives, in a form that can be compared. */
+/** All results of reading a tensor, in a comparable form. */
 async function reading(tensor) {
   const floats = await outcome(() => tensor.load({ as: 'float32' }))
   const components = []
@@ -62,12 +63,12 @@ async function reading(tensor) {
     shape: [...tensor.shape],
     floats: bytesOf(floats),
     sync: bytesOf(await outcome(() => tensor.toFloat32())),
-    // The index arrays of sparse tensors have the type that the target has for them.
+    // The index arrays of sparse tensors have the index type of the target.
     components: /^sparse/.test(tensor.layout) ? undefined : components.sort(([a], [b]) => (a < b ? -1 : 1)),
   }
 }
 
-/** Of each tensor of a source: what every target is held against. */
+/** The expected results for each tensor of a source. */
 const sources = new Map()
 function sourceReadings(path, source) {
   if (!sources.has(path))
@@ -75,19 +76,19 @@ function sourceReadings(path, source) {
   return sources.get(path)
 }
 
-for (const folder of FOLDERS) {
+for (const [turn, folder] of FOLDERS.entries()) {
   const names = readdirSync(fixturePath(folder)).filter(
     (name) => !/\.(json|py|md|cc|bin|xml\.data|data|txt)$/.test(name),
   )
-  for (const [target, options] of TARGETS) {
-    test(`convert writes what can be decoded again: ${folder === '.' ? 'zTensor, safetensors and BTF' : folder} into ${target}`, async (t) => {
+  for (const [target, options] of folder === '.' ? TARGETS : some(TARGETS, 2, turn)) {
+    test(`convert writes tensors that can be decoded again: ${folder === '.' ? 'zTensor, safetensors and BTF' : folder} into ${target}`, async (t) => {
       let converted = 0
       for (const name of names) {
         const source = await open(fixturePath(`${folder}/${name}`)).catch(() => undefined)
         if (source === undefined || source.size === 0) continue
         const path = fixturePath(`${folder}/${name}`)
         const to = scratchPath('out.zt')
-        // Each tensor alone: held, or refused before anything is written.
+        // Each tensor alone: stored, or rejected before anything is written.
         const how = { ...options, attributes: false, skip: true }
         const { skipped } = await convert(path, to, how).catch((error) => {
           if (!error.message.startsWith('no tensor is left: ')) throw error
@@ -132,7 +133,7 @@ for (const folder of FOLDERS) {
   }
 }
 
-test('the default version of .zt keeps quantized tensors, and other attributes of theirs', async (t) => {
+test('the default version of .zt keeps quantized tensors and their other attributes', async (t) => {
   for (const [name, options] of [
     ['gguf/types.gguf', {}],
     ['gguf/types.gguf', { compression: { level: 1, minSavings: 0 }, digest: 'sha256' }],
@@ -158,7 +159,7 @@ test('the default version of .zt keeps quantized tensors, and other attributes o
   }
 })
 
-test('an object of version 1.0 keeps the dtypes of its components, with attributes of its own', async (t) => {
+test('an object of version 1.0 keeps the dtypes of its components, next to its own attributes', async (t) => {
   const path = scratchPath('object.zt')
   const writer = await create(path)
   const data = Float64Array.of(1, 2)
@@ -172,7 +173,7 @@ test('an object of version 1.0 keeps the dtypes of its components, with attribut
   file.close()
 })
 
-test('what is no record of dtypes is an attribute like any other', async (t) => {
+test('an invalid record of dtypes is an ordinary attribute', async (t) => {
   for (const value of [
     7,
     'none',
@@ -202,7 +203,7 @@ test('what is no record of dtypes is an attribute like any other', async (t) => 
   )
   t.regex(odd.warnings.map(({ message }) => message).join(), /5 bytes are not a whole number of int32 elements/)
   odd.close()
-  // Of a known layout it says nothing that the layout does not.
+  // For a known layout it adds nothing to the layout.
   const dense = { dtype: 'float32', shape: [1], format: 'dense', components: { data: { bytes: Buffer.alloc(4) } } }
   const recorded = { tensor: 'none', components: { data: 'int32', none: 'int8' } }
   const file = await open(zt10({ x: { ...dense, attributes: { 'ztensor:dtypes': recorded } } }))

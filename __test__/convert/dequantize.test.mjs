@@ -1,4 +1,4 @@
-// `dequantize` stores what load({ as: 'float32' }) gives, rounded once.
+// `dequantize` stores the result of load({ as: 'float32' }), rounded once.
 import test from 'ava'
 import { convert, create, open } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
@@ -71,7 +71,7 @@ for (const source of [GGUF, TFLITE, ...QUANTIZED]) {
   }
 }
 
-test('without the option, a refusal comes before anything is written, and names it', async (t) => {
+test('without the option, rejects before it writes, and names the option', async (t) => {
   const path = scratchPath('a.safetensors')
   const error = await rejectionOf(() => convert(GGUF, path))
   t.is(error.code, 'ZT_BAD_LAYOUT')
@@ -80,7 +80,7 @@ test('without the option, a refusal comes before anything is written, and names 
   t.is((await rejectionOf(() => open(path))).code, 'ZT_IO')
 })
 
-test('the dtype is one of three', async (t) => {
+test('accepts three dtypes', async (t) => {
   for (const dequantize of ['float64', 'uint8', 1, true])
     t.is((await rejectionOf(() => convert(GGUF, scratchPath('a.zt'), { dequantize }))).code, 'ZT_INVALID_ARG')
 })
@@ -99,7 +99,7 @@ async function annotated() {
   return path
 }
 
-test('attributes stay, except for the parameters of the layout', async (t) => {
+test('keeps attributes except the parameters of the layout', async (t) => {
   const source = await annotated()
   for (const options of [{ version: '1.0' }, { version: '1.2' }, { version: '2' }]) {
     const path = scratchPath('floats.zt')
@@ -116,7 +116,7 @@ test('attributes stay, except for the parameters of the layout', async (t) => {
   }
 })
 
-test('attributes that the target cannot store are named, unless they are parameters', async (t) => {
+test('names attributes that the target cannot store, except parameters', async (t) => {
   const source = await annotated()
   const dequantize = 'float32'
   for (const ending of ['safetensors', 'npz', 'btf']) {

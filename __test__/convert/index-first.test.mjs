@@ -14,7 +14,7 @@ const tensors = {
   'äöü "quoted"\n': pattern(Uint8Array, 5),
   'layer.1': pattern(Float64Array, 200_000),
 }
-// Of long arrays ava's own comparison takes seconds.
+// ava's own comparison of long arrays takes seconds.
 const view = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
 const same = (one, other) => one.constructor === other.constructor && view(one).equals(view(other))
 const attributes = { framework: 'pt', 'with "quotes"': '\u0001' }
@@ -86,7 +86,7 @@ test('a conversion that fails halfway leaves no new file, and an existing file u
   t.true(readFileSync(target).equals(before))
 })
 
-test('canonical zTensor 2 stores equal tensors once, however many there are and wherever they are', async (t) => {
+test('canonical zTensor 2 stores equal tensors once, at any number and position', async (t) => {
   const large = pattern(Uint8Array, 3 * 2 ** 20 + 7)
   const other = Uint8Array.from(large)
   other[other.length - 1] ^= 1

@@ -5,7 +5,7 @@ import { f32s, zt12 } from '../corpus/zt.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
-/** The bytes of an array of indices, of a type as 1.2 names it. */
+/** The bytes of an array of indices, with a type in the notation of 1.2. */
 function indices(type, numbers) {
   const array = new ARRAYS[type](numbers.length)
   numbers.forEach((number, at) => {
@@ -22,7 +22,7 @@ const ARRAYS = {
   i64: BigInt64Array,
 }
 
-/** A file of 1.2 as others write it, whose indices have these types. */
+/** A file of 1.2 like those of other writers, whose indices have these types. */
 function source(type, indptr = type) {
   const values = { dtype: 'f32', bytes: f32s(1, 2, 3) }
   const csr = { values, indices: indices(type, [0, 2, 1]), indptr: indices(indptr, [0, 2, 3]) }
@@ -67,7 +67,7 @@ for (const [type, target, expected] of [
   })
 }
 
-test('each array keeps its own type in 1.2, and in 2 all have the widest that is needed', async (t) => {
+test('1.2 keeps the type of each index array, and 2 uses the widest that is needed', async (t) => {
   for (const [target, expected] of [
     [V12, ['Uint16Array', WIDE]],
     [V2, [WIDE, WIDE]],

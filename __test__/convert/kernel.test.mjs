@@ -1,4 +1,4 @@
-// convert() of raw tensors without digests, whose bytes the kernel may copy: the file is the one that adding them makes.
+// convert() of raw tensors without digests, whose bytes the kernel may copy: the file equals that of add().
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
@@ -7,7 +7,7 @@ import { noise, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
 const MiB = 2 ** 20
-// Around what is copied, what is not: small ones, an empty one, lengths that ask for padding, more than one piece of a copy.
+// Tensors that are copied, and others between them: small ones, an empty one, lengths that need padding, more than one piece of a copy.
 const TENSORS = [100, MiB, MiB + 1, 0, 7, 9 * MiB + 13, 64, 2 * MiB].map((length, seed) => [
   seed.toString(),
   { dtype: 'int8', shape: [length], data: noise(length, seed) },
@@ -31,7 +31,7 @@ for (const from of [
   { version: '1.2', digest: 'crc32c' },
 ]) {
   for (const to of PLAIN) {
-    test(`from ${JSON.stringify(from)} to ${JSON.stringify(to)}: the same bytes as by add()`, async (t) => {
+    test(`from ${JSON.stringify(from)} to ${JSON.stringify(to)}: writes the same bytes as add()`, async (t) => {
       const [source, added, target] = [await all(from), await all(to), scratchPath('target')]
       await convert(source, target, to)
       const file = openSync(target)
@@ -45,7 +45,7 @@ for (const from of [
   }
 }
 
-test('what is copied for a digest is hashed on the way', async (t) => {
+test('hashes data while it copies it', async (t) => {
   const [source, target] = [await all({ version: '1.0', digest: false }), scratchPath('target')]
   await convert(source, target, { version: '1.0', digest: 'crc32c' })
   t.true(readFileSync(target).equals(readFileSync(await all({ version: '1.0', digest: 'crc32c' }))))

@@ -1,4 +1,4 @@
-// convert() of what is larger than its buffers: compressed, sparse, packed; what it keeps in memory; damage.
+// convert() of tensors larger than its buffers: compressed, sparse, packed; memory; damage.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -11,10 +11,10 @@ import { scratchPath } from '../helpers/scratch.mjs'
 const ZT = [{ version: '0.1' }, { version: '1.0' }, { version: '1.2' }]
 const compressed = { compression: { level: 1, minSavings: 0 } }
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
-/** Arrays of millions: what ava would compare one by one. */
+/** Compares arrays of millions of elements, which ava would compare one by one. */
 const same = (one, other) => bytesOf(one).equals(bytesOf(other))
 
-/** Numbers that zstd makes smaller, below `limit`. */
+/** Compressible numbers below `limit`. */
 function numbers(Class, length, limit) {
   const array = new Class(length)
   for (let i = 0; i < length; i++) {
@@ -40,15 +40,15 @@ const dense = numbers(Float32Array, 6_000_001, 70_000)
 
 for (const from of ZT) {
   for (const encoding of [{}, compressed]) {
-    const said = `${from.version}${encoding === compressed ? ', compressed' : ''}`
-    test(`${said}: large dense and sparse tensors arrive whole in every format`, async (t) => {
+    const label = `${from.version}${encoding === compressed ? ', compressed' : ''}`
+    test(`${label}: copies large dense and sparse tensors into every format`, async (t) => {
       const source = await written({ ...from, ...encoding }, async (writer) => {
         await writer.add('dense', { dtype: 'float32', shape: [dense.length], data: dense })
         await writer.addCsr('csr', csr)
         await writer.addCoo('coo', coo)
       })
       for (const to of [...ZT, { version: '1.0', ...compressed }, { format: 'btf' }]) {
-        const target = scratchPath('target')
+        const target = scratchPath('target.zt')
         await convert(source, target, { ...to, skip: true })
         const file = openSync(target, { verify: true })
         const name = (known, btf) => (to.format === 'btf' ? btf : known)
@@ -66,28 +66,27 @@ for (const from of ZT) {
   }
 }
 
-test('a target is the same whether a tensor came compressed or not', async (t) => {
+test('writes the same target from compressed and uncompressed tensors', async (t) => {
   const add = async (writer) => {
     await writer.addCsr('csr', csr)
     await writer.addCoo('coo', coo)
   }
   const targets = []
   for (const encoding of [{}, compressed]) {
-    const target = scratchPath('target')
+    const target = scratchPath('target.zt')
     await convert(await written(encoding, add), target)
     targets.push(readFileSync(target))
   }
   t.true(targets[0].equals(targets[1]))
 })
 
-test('damage in the middle of a large tensor is the same error as on loading, and leaves nothing behind', async (t) => {
-  const source = await written({ version: '1.0', ...compressed }, (writer) => writer.add('dense', dense))
-  const undigested = await written({ version: '1.0', digest: false, ...compressed }, (writer) =>
-    writer.add('dense', dense),
-  )
+test('damage within a large tensor is the same error as in load(), and leaves no file', async (t) => {
+  const source = (options) => written({ version: '1.0', ...options }, (writer) => writer.add('dense', dense))
   for (const [path, code] of [
-    [source, 'ZT_DIGEST_MISMATCH'],
-    [undigested, 'ZT_DECODE'],
+    [await source({}), 'ZT_DIGEST_MISMATCH'],
+    // Each frame has a checksum, which is compared before the digest of all.
+    [await source(compressed), 'ZT_DECODE'],
+    [await source({ digest: false, ...compressed }), 'ZT_DECODE'],
   ]) {
     const file = openSync(path)
     const { offset, storedLength } = file.tensor('dense').components.get('data')
@@ -97,6 +96,9 @@ test('damage in the middle of a large tensor is the same error as on loading, an
     bytes.fill(0xff, offset + (storedLength >> 1), offset + (storedLength >> 1) + 2 ** 18)
     writeFileSync(path, bytes)
     const { names, path: inside } = scratchFolder()
+    const damaged = openSync(path)
+    t.is((await rejectionOf(() => damaged.tensor('dense').load())).code, code)
+    damaged.close()
     const error = await rejectionOf(() => convert(path, inside('target.zt')))
     t.is(error.code, code)
     t.is(error.tensor, 'dense')
@@ -104,7 +106,7 @@ test('damage in the middle of a large tensor is the same error as on loading, an
   }
 })
 
-test('the rules of sparse data are checked on large tensors too', async (t) => {
+test('checks the rules of sparse data for large tensors', async (t) => {
   const source = await written({ version: '1.0', digest: false }, (writer) => writer.addCsr('csr', csr))
   const file = openSync(source)
   const components = Object.fromEntries(
@@ -133,7 +135,7 @@ const [source, target, warm] = process.argv.slice(1)
 await convert(warm, target, { overwrite: true })
 const before = process.memoryUsage().rss
 await convert(source, target, { overwrite: true, cast: { float32: 'bfloat16' } })
-// Linux hands the peak of a parent on to its child; that of the address space is its own.
+// On Linux a child inherits the memory peak of its parent, but not that of the address space.
 const { maxRSS } = process.resourceUsage()
 const peak = process.platform === 'linux' ? Number(/VmHWM:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]) : maxRSS
 console.log(peak * 1024 - before)
@@ -151,7 +153,7 @@ for (const [name, add] of [
       }),
   ],
 ]) {
-  test(`${name}: memory stays below 256 MiB, however large the tensor`, async (t) => {
+  test(`${name}: memory stays below 256 MiB for tensors of any size`, async (t) => {
     const source = await written({ version: '1.0', ...compressed }, add)
     const warm = await written({}, (writer) => writer.add('x', new Float32Array(10)))
     const args = ['--input-type=module', '-e', child, source, scratchPath('target.zt'), warm]

@@ -1,6 +1,9 @@
 // Tensors whose names a target cannot store are reported before anything is written, so that `skip` can leave them out.
+import { existsSync, writeFileSync } from 'node:fs'
 import test from 'ava'
-import { convert, create, openSync } from 'ztensor'
+import { convert, create, open, openSync, planJob } from 'ztensor'
+import { run } from '../helpers/command.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
 
 const nfd = 'cafe\u0301'
@@ -11,7 +14,7 @@ const source = () =>
     await writer.addObject('parts', { layout: 'x.y/1', shape: [2], dtype: 'float32', components: { [nfd]: { data } } })
   })
 
-test('names that canonical zTensor 2 refuses are listed, or left out', async (t) => {
+test('lists or skips names that canonical zTensor 2 rejects', async (t) => {
   const { path, names } = scratchFolder()
   const from = await source()
   const error = await t.throwsAsync(convert(from, path('a.zt'), { version: '2' }), { code: 'ZT_BAD_INDEX' })
@@ -36,7 +39,7 @@ test('names that canonical zTensor 2 refuses are listed, or left out', async (t)
   t.is((await convert(from, path('b.zt'), { version: '2', canonical: false })).tensors, 4)
 })
 
-test('it is the new name that counts', async (t) => {
+test('checks the new name', async (t) => {
   const { path } = scratchFolder()
   const from = await source()
   const some = { filter: ({ name }) => name !== 'parts' }
@@ -52,7 +55,7 @@ test('it is the new name that counts', async (t) => {
   )
 })
 
-test('a new name that appears twice is refused, and the target left alone', async (t) => {
+test('rejects a duplicate new name, and keeps the target', async (t) => {
   const { path, names } = scratchFolder()
   const from = await source()
   for (const version of ['1.0', '2']) {
@@ -65,7 +68,7 @@ test('a new name that appears twice is refused, and the target left alone', asyn
   t.deepEqual(names(), [])
 })
 
-test('attributes of the file whose names canonical files refuse are left out as well', async (t) => {
+test('skips attributes of the file with names that canonical files reject', async (t) => {
   const { path } = scratchFolder()
   const from = path('from.zt')
   const writer = await create(from, { version: '1.2', attributes: { [nfd]: 'x' } })
@@ -77,4 +80,49 @@ test('attributes of the file whose names canonical files refuse are left out as 
     skipped.map(({ tensor }) => tensor),
     [undefined],
   )
+})
+
+// pyarrow.ipc.new_file of pa.table({'text': ['a', 'b']}), pyarrow 26.
+const STRINGS =
+  'QVJST1cxAAD/////cAAAABAAAAAAAAoADAAGAAUACAAKAAAAAAEEAAwAAAAIAAgAAAAEAAgAAAAEAAAAAQAAABQAAAAQABQACAAGAAcADAAAAB' +
+  'AAEAAAAAAAAQUQAAAAHAAAAAQAAAAAAAAABAAAAHRleHQAAAAABAAEAAQAAAD/////mAAAABQAAAAAAAAADAAWAAYABQAIAAwADAAAAAADBAAY' +
+  'AAAAGAAAAAAAAAAAAAoAGAAMAAQACAAKAAAATAAAABAAAAACAAAAAAAAAAAAAAADAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAADAAAAAAAAA' +
+  'AQAAAAAAAAAAIAAAAAAAAAAAAAAAEAAAACAAAAAAAAAAAAAAAAAAAAAAAAAAEAAAACAAAAAAAAAGFiAAAAAAAA/////wAAAAAQAAAADAAUAAYA' +
+  'CAAMABAADAAAAAAABAA0AAAAJAAAAAQAAAABAAAAgAAAAAAAAACgAAAAAAAAABgAAAAAAAAAAAAAAAgACAAAAAQACAAAAAQAAAABAAAAFAAAAB' +
+  'AAFAAIAAYABwAMAAAAEAAQAAAAAAABBRAAAAAcAAAABAAAAAAAAAAEAAAAdGV4dAAAAAAEAAQABAAAAJgAAABBUlJPVzE='
+
+test('a source that has something else instead of tensors is an error, and a data shard is not verified', async (t) => {
+  const { path } = scratchFolder()
+  writeFileSync(path('strings.arrow'), Buffer.from(STRINGS, 'base64'))
+  const writer = await create(path('m.zt'), { version: '2', maxShardBytes: 65536 })
+  for (const name of ['a', 'b', 'c']) await writer.add(name, new Float32Array(16384).fill(1))
+  await writer.finish()
+  for (const [name, warning, pattern] of [
+    ['strings.arrow', 'ZT_WARN_SKIPPED', /no tensors to write: .*"?text"?/],
+    ['m-00001-of-00003.zt', 'ZT_WARN_DATA_SHARD', /no tensors to write: the file is a data shard.*Open the root/],
+  ]) {
+    const file = await open(path(name))
+    t.is(file.size, 0)
+    t.is(file.warnings[0].code, warning)
+    const { ok, failures } = await file.verify()
+    t.deepEqual(
+      [ok, failures[0]?.code],
+      warning === 'ZT_WARN_DATA_SHARD' ? [false, 'ZT_INCOMPLETE'] : [true, undefined],
+    )
+    file.close()
+    for (const target of ['x.zt', 'x.safetensors', 'x.gguf', 'x.npz']) {
+      const options = target === 'x.gguf' ? { checkpoint: false } : {}
+      const error = await rejectionOf(() => convert(path(name), path(target), options))
+      t.is(error?.code, 'ZT_NOT_FOUND', `${name} to ${target}`)
+      t.regex(error.message, pattern)
+      t.false(existsSync(path(target)))
+    }
+    t.is((await rejectionOf(() => planJob('convert', path(name), path('job.zt'))))?.code, 'ZT_NOT_FOUND')
+    const { code, stderr } = await run(['convert', path(name), path('x.zt')])
+    t.is(code, 2)
+    t.regex(stderr, pattern)
+  }
+  // A file without tensors is copied.
+  await written({ version: '1.0', attributes: { a: 1 } }, () => {}, path('empty.zt'))
+  t.is((await convert(path('empty.zt'), path('copy.zt'))).tensors, 0)
 })

@@ -1,4 +1,4 @@
-// Random models through every format one after the other: each holds what it says that it can, and names the rest.
+// Converts random models to one format after the other: each stores what it supports, and lists the rest.
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
@@ -6,7 +6,7 @@ import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { DTYPES, noise, sample, scratchFolder, written } from '../helpers/sample-files.mjs'
 
-/** Numbers without a pattern, the same for the same seed. */
+/** Pseudorandom numbers, the same for the same seed. */
 function random(seed) {
   const bytes = noise(4096, seed)
   let at = 0
@@ -24,7 +24,7 @@ const VALUES = [1, -5, 2.5, 'text', null, true, [1, [2, 'x']], { k: { l: 1 } }, 
 
 function shapeOf({ below, of }, dtype) {
   const shape = Array.from({ length: below(4) }, () => below(5))
-  // Whole bytes, which 0.1 to 1.2 and safetensors ask for.
+  // Whole bytes, which 0.1 to 1.2 and safetensors require.
   return DTYPES[dtype][1] < 8 ? [...shape, of([4, 8])] : shape
 }
 
@@ -64,7 +64,7 @@ function cooOf({ below, of }, seed) {
   }
 }
 
-/** The calls that write a model, of what `dtypes` and `kinds` allow. */
+/** The calls that write a model with some of `dtypes` and `kinds`. */
 function model(seed, { dtypes = all, kinds = ['dense', 'csr', 'coo'], attributes = true }) {
   const dice = random(seed)
   const names = new Set(Array.from({ length: 1 + dice.below(6) }, () => `${dice.of(PARTS)}${dice.below(50)}`))
@@ -82,7 +82,7 @@ function model(seed, { dtypes = all, kinds = ['dense', 'csr', 'coo'], attributes
 const plain = (value) =>
   JSON.parse(JSON.stringify(value, (_key, item) => (typeof item === 'bigint' ? `${item}n` : item)))
 
-/** All that a file says, and the bytes of each component, in the order of the names. */
+/** All properties of a file, and the bytes of each component, in order of name. */
 function contents(path) {
   const file = openSync(path)
   const tensors = [...file.values()].map((tensor) => ({
@@ -100,7 +100,7 @@ function contents(path) {
   return { attributes, tensors: tensors.sort((a, b) => (a.name < b.name ? -1 : 1)) }
 }
 
-// What every version of zTensor holds.
+// What every version of zTensor supports.
 const COMMON = all.slice(0, 13).filter((dtype) => DTYPES[dtype][1] >= 8)
 const CHAIN = [
   { version: '0.1', compression: {} },
@@ -114,12 +114,12 @@ const CHAIN = [
 ]
 
 for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
-  test(`what every version of zTensor holds survives them all, ${seed}`, async (t) => {
+  test(`content of every version of zTensor survives all other versions, ${seed}`, async (t) => {
     const { path } = scratchFolder()
     const dtypes = COMMON
     const adds = model(seed, { dtypes }).map((add) => add)
     const from = path('from.zt')
-    // Values of sparse tensors are of any type: keep what 0.1 holds.
+    // Values of sparse tensors have any type: keep those that 0.1 supports.
     await written(
       { version: '1.2' },
       async (w) => {
@@ -144,7 +144,7 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
     t.true(readFileSync(path('3.zt')).equals(readFileSync(path(`${CHAIN.length - 1}.zt`))))
   })
 
-  test(`dense tensors without attributes survive safetensors too, ${seed}`, async (t) => {
+  test(`dense tensors without attributes survive safetensors, ${seed}`, async (t) => {
     const { path } = scratchFolder()
     const adds = model(seed + 1000, {
       kinds: ['dense'],
@@ -165,7 +165,7 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
     t.true(readFileSync(path('a.zt')).equals(readFileSync(path('c.zt'))))
   })
 
-  test(`what a format cannot hold is named, all of it, and nothing else is lost, ${seed}`, async (t) => {
+  test(`lists everything that a format cannot store, and loses nothing else, ${seed}`, async (t) => {
     const { path, names } = scratchFolder()
     const adds = model(seed + 2000, { dtypes: all.filter((dtype) => !dtype.startsWith('float6')) })
     await written(
@@ -189,7 +189,7 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
       const expected = tensors.filter(held)
       const lost = tensors.filter((tensor) => !held(tensor)).map(({ name }) => name)
       if (lost.length > 0) {
-        const error = await rejectionOf(() => convert(path('a.zt'), path('refused'), options))
+        const error = await rejectionOf(() => convert(path('a.zt'), path('refused.zt'), options))
         t.deepEqual(error.cause.map(({ tensor }) => tensor).sort(), [...lost].sort(), target)
         t.false(names().includes('refused'))
       }
@@ -201,7 +201,7 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
       const result = await convert(path('a.zt'), path(target), { ...options, skip: true })
       t.is(result.tensors, expected.length)
       t.deepEqual(result.skipped.map(({ tensor }) => tensor).sort(), [...lost].sort(), target)
-      // Indices are u64 in all of these, as they were given.
+      // Indices are u64 in all of these, like the input.
       t.deepEqual(contents(path(target)).tensors, expected, target)
     }
   })

@@ -37,7 +37,7 @@ const expected = {
   sparse: 'float16',
 }
 
-test('rules as objects', async (t) => {
+test('accepts rules as objects', async (t) => {
   const target = scratchPath('rules.zt')
   await convert(await source(), target, { version: '1.2', ...rules })
   t.deepEqual(dtypesOf(target), expected)
@@ -46,7 +46,7 @@ test('rules as objects', async (t) => {
   file.close()
 })
 
-test('rules as a list, with a name and a dtype; dtype for the rest', async (t) => {
+test('accepts rules as a list, with a name and a dtype; dtype applies to the rest', async (t) => {
   const target = scratchPath('list.zt')
   const cast = [
     { name: 'model.*', dtype: 'float64', to: 'float32' },
@@ -78,7 +78,7 @@ test('a job applies the same rules', async (t) => {
   t.deepEqual(dtypesOf(path('m.zt')), expected)
 })
 
-test('invalid rules are refused before anything is written', async (t) => {
+test('rejects invalid rules before it writes anything', async (t) => {
   const from = await source()
   for (const [options, message] of [
     [{ rename: { 'model.*': '*.*' } }, /'model\.\*' has 1 \*, but its new name '\*\.\*' has 2/],
@@ -103,7 +103,7 @@ test('invalid rules are refused before anything is written', async (t) => {
   }
 })
 
-test('* matches as little as possible, and a name may hold one', async (t) => {
+test('* matches as little as possible, and a name may contain one', async (t) => {
   const from = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a.b.c.d', Int8Array.of(1))
     await writer.add('x*y', Int8Array.of(2))

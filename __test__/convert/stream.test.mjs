@@ -27,7 +27,7 @@ for (const options of [
   { version: '1.2', cast: { float32: 'float64' } },
   { version: '2', canonical: false },
 ]) {
-  test(`${JSON.stringify(options)}: a stream gets what a file has, from a path and from memory`, async (t) => {
+  test(`${JSON.stringify(options)}: a stream gets the bytes of a file, from a path and from memory`, async (t) => {
     const path = scratchPath('converted.zt')
     const whole = await convert(large, path, options)
     for (const source of [large, readFileSync(large)]) {
@@ -39,7 +39,7 @@ for (const options of [
   })
 }
 
-test('progress counts what was read', async (t) => {
+test('progress counts the bytes read', async (t) => {
   const seen = []
   await convert(large, sink().stream, { onProgress: (progress) => seen.push(progress) })
   const last = seen.at(-1)
@@ -52,7 +52,7 @@ for (const [name, options] of [
   ['BTF', { format: 'btf', filter: ({ name }) => name === 'y' }],
   ['canonical zTensor 2', { version: '2' }],
 ]) {
-  test(`${name} is refused, and the stream left as it was`, async (t) => {
+  test(`${name} is rejected, and the stream is unchanged`, async (t) => {
     const { stream, bytes } = sink()
     await t.throwsAsync(convert(large, stream, options), { code: 'ZT_INVALID_ARG', message: /stream/ })
     t.true(stream.writable)
@@ -61,13 +61,13 @@ for (const [name, options] of [
   })
 }
 
-test('what is no target, or no stream to overwrite, is refused', async (t) => {
+test('rejects invalid targets, and overwrite for a stream', async (t) => {
   await t.throwsAsync(convert(large, 7), { instanceOf: TypeError, code: 'ZT_INVALID_ARG' })
   const overwriting = convert(large, sink().stream, { overwrite: true })
   await t.throwsAsync(overwriting, { instanceOf: TypeError, code: 'ZT_INVALID_ARG' })
 })
 
-test('a stream that fails ends the work, with its error', async (t) => {
+test('a failing stream ends the conversion with its error', async (t) => {
   for (const after of [0, 1]) {
     let left = after
     const cause = new Error('no paper')
@@ -78,23 +78,23 @@ test('a stream that fails ends the work, with its error', async (t) => {
   }
 })
 
-test('an abort ends the work though nobody reads, and destroys the stream', async (t) => {
+test('an abort ends a conversion that waits for its reader, and destroys the stream', async (t) => {
   const stop = new AbortController()
   const stream = new Writable({ write: () => stop.abort(new Error('enough')) })
   await t.throwsAsync(convert(large, stream, { signal: stop.signal }), { message: 'enough' })
   t.true(stream.destroyed)
 })
 
-/** Runs the command; what it writes as bytes. */
+/** Runs the command; its output as bytes. */
 async function piped(args) {
   const child = start(args)
-  const said = { stdout: [], stderr: [] }
-  for (const name of ['stdout', 'stderr']) child[name].on('data', (chunk) => said[name].push(chunk))
+  const output = { stdout: [], stderr: [] }
+  for (const name of ['stdout', 'stderr']) child[name].on('data', (chunk) => output[name].push(chunk))
   const [code] = await once(child, 'close')
-  return { code, stderr: Buffer.concat(said.stderr).toString(), bytes: Buffer.concat(said.stdout) }
+  return { code, stderr: Buffer.concat(output.stderr).toString(), bytes: Buffer.concat(output.stdout) }
 }
 
-test('the command writes to standard output, and what it says to standard error', async (t) => {
+test('the command writes data to standard output, and messages to standard error', async (t) => {
   const path = scratchPath('by-path.zt')
   const options = ['--version', '1.2', '--compress=1']
   t.is((await ended(start(['convert', large, path, ...options]))).code, 0)
@@ -107,7 +107,7 @@ test('the command writes to standard output, and what it says to standard error'
   t.is(JSON.parse(events.stderr.trim().split('\n').at(-1)).event, 'done')
 })
 
-test('the command writes nothing where the format cannot be piped', async (t) => {
+test('the command writes nothing if the format cannot be piped', async (t) => {
   const { code, stderr, bytes } = await piped([
     'convert',
     fixture('zt100-dtypes.zt'),
@@ -122,7 +122,7 @@ test('the command writes nothing where the format cannot be piped', async (t) =>
 })
 
 if (process.platform !== 'win32') {
-  test('the command ends without a word when its reader goes', async (t) => {
+  test('the command exits silently if its reader goes away', async (t) => {
     const child = start(['convert', large, '-'])
     child.stdout.once('data', () => child.stdout.destroy())
     const { code, stderr } = await ended(child)

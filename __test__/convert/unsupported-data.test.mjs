@@ -14,7 +14,7 @@ import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 const TWO = { version: '2', canonical: false }
 const bools = (...data) => ({ dtype: 'bool', shape: [data.length], data: Uint8Array.from(data) })
 
-// Longer than what is held while it is arranged.
+// Longer than the buffer for sorting.
 const MANY = 1_100_000
 const falling = Uint32Array.from({ length: MANY }, (_, i) => MANY - 1 - i)
 const row = (indices) => ({
@@ -65,8 +65,8 @@ function areAllBad(t, errors) {
   for (const [at, { message }] of errors.entries()) t.regex(message, BAD[at][2])
 }
 
-/** The names of the tensors of a file, all of whose digests and rules hold. */
-async function soundNames(t, path) {
+/** The names of the tensors of a valid file. */
+async function validNames(t, path) {
   const file = openSync(path)
   const { ok, failures } = await file.verify()
   t.true(ok, failures.join())
@@ -80,7 +80,7 @@ for (const [kind, source] of [
   ['a path', mixed],
   ['memory', readFileSync(mixed)],
 ]) {
-  test(`from ${kind}: all unsupported tensors are reported at once, and skip leaves them out`, async (t) => {
+  test(`from ${kind}: reports all unsupported tensors together, and skip leaves them out`, async (t) => {
     const { names, path } = scratchFolder()
     const error = await rejectionOf(() => convert(source, path('two.zt'), TWO))
     t.is(error.code, 'ZT_BAD_DTYPE')
@@ -91,12 +91,12 @@ for (const [kind, source] of [
       areAllBad(t, skipped)
       t.is(tensors, good.length)
       t.deepEqual(names(), ['two.zt'])
-      t.deepEqual(await soundNames(t, path('two.zt')), good)
+      t.deepEqual(await validNames(t, path('two.zt')), good)
     }
   })
 }
 
-test('problems in the index and in the data are one list, in the order of the tensors', async (t) => {
+test('lists problems in the index and in the data together, in tensor order', async (t) => {
   const source = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a', bools(2))
     await writer.add('cafe\u0301', Int8Array.of(1))
@@ -122,10 +122,10 @@ test('a stream gets nothing from a rejected conversion, and the remaining tensor
   t.false(stream.destroyed)
   t.is(stream.listenerCount('error'), 0)
   areAllBad(t, (await convert(mixed, stream, { ...TWO, skip: true })).skipped)
-  t.deepEqual(await soundNames(t, scratchFile(bytes(), 'two.zt')), good)
+  t.deepEqual(await validNames(t, scratchFile(bytes(), 'two.zt')), good)
 })
 
-test('invalid sparse matrices are left out of every target', async (t) => {
+test('leaves invalid sparse matrices out of every target', async (t) => {
   const csr = (indices, indptr) => ({
     shape: [2, 3],
     format: 'sparse_csr',
@@ -150,11 +150,11 @@ test('invalid sparse matrices are left out of every target', async (t) => {
     )
     t.deepEqual(names(), [])
     t.is((await convert(source, path('a.zt'), { version, skip: true })).tensors, 1)
-    t.deepEqual(await soundNames(t, path('a.zt')), ['rises'])
+    t.deepEqual(await validNames(t, path('a.zt')), ['rises'])
   }
 })
 
-test('invalid bools of version 2 are left out of every target', async (t) => {
+test('leaves invalid bools of version 2 out of every target', async (t) => {
   const source = await written({ ...TWO, digest: false }, async (writer) => {
     await writer.add('a', bools(1, 0, 1))
     await writer.add('b', Int8Array.of(1))
@@ -174,7 +174,7 @@ test('invalid bools of version 2 are left out of every target', async (t) => {
   }
 })
 
-test('damage is never left out', async (t) => {
+test('never skips damage', async (t) => {
   const source = await written({ version: '1.2', digest: 'crc32c' }, async (writer) => {
     await writer.add('a', bools(1, 0, 1))
     await writer.addCsr('m', twoRows(1, 2))
@@ -192,7 +192,7 @@ test('damage is never left out', async (t) => {
   }
 })
 
-test('components that a layout or format does not have are rejected before anything is written', async (t) => {
+test('rejects components that a layout or format does not have before it writes anything', async (t) => {
   const data = new Float32Array(4)
   const source = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a', data)
@@ -205,10 +205,10 @@ test('components that a layout or format does not have are rejected before anyth
     [{ format: 'safetensors' }, ['two parts', 'no mx']],
     [{ version: '2' }, ['two parts', 'no mx']],
     [{ version: '0.1' }, ['two parts', 'no mx']],
-    // It records what it has no fields for.
+    // It records values without a field.
     [{ version: '1.0' }, []],
   ]) {
-    const { skipped } = await convert(source, scratchPath('target'), { ...options, skip: true })
+    const { skipped } = await convert(source, scratchPath('target.zt'), { ...options, skip: true })
     t.deepEqual(
       skipped.map(({ tensor }) => tensor),
       bad,
@@ -220,7 +220,7 @@ test('components that a layout or format does not have are rejected before anyth
   })
 })
 
-test('progress increases over both passes over the data and ends complete', async (t) => {
+test('progress increases over both passes over the data and ends at the total', async (t) => {
   const seen = []
   const onProgress = (progress) => seen.push(progress)
   const { tensors } = await convert(mixed, scratchPath('two.zt'), { ...TWO, skip: true, onProgress })
@@ -255,8 +255,8 @@ test('ztensor convert lists unsupported tensors, and --skip reports what was lef
   t.regex(stdout, /^left out: /m)
 })
 
-// Types whose elements take more than one scalar, or part of a byte, and more of them than are held.
-test('large sparse tensors of complex values', async (t) => {
+// Types whose elements take more than one scalar, or part of a byte, and more elements than the buffer holds.
+test('checks large sparse tensors of complex values', async (t) => {
   const nnz = 1_200_000
   const values = Float32Array.from({ length: 2 * nnz }, (_, i) => i)
   const indices = Uint32Array.from({ length: nnz }, (_, i) => nnz - 1 - i)
@@ -275,7 +275,7 @@ test('large sparse tensors of complex values', async (t) => {
   file.close()
 })
 
-test('large sparse tensors of packed values', async (t) => {
+test('checks large sparse tensors of packed values', async (t) => {
   const count = 2_000_001
   const rising = Uint32Array.from({ length: count }, (_, i) => i)
   const bytes = Uint8Array.from({ length: (count + 1) / 2 }, (_, i) => i % 251)

@@ -31,7 +31,7 @@ export const coo = ({ dtype = FLOAT32, dims = [2, 3], indices, values, reserved 
 
 const padded = (bytes) => Buffer.concat([bytes, Buffer.alloc(-bytes.length & 7)])
 
-/** A file of these records. `count` and `offsets` override what the header says; `padLast: false` leaves its padding out. */
+/** A file of these records. `count` and `offsets` override fields of the header; `padLast: false` leaves its padding out. */
 export function btf(records, { count = records.length, offsets, padLast = true } = {}) {
   const bodies = records.map((record, i) => (i === records.length - 1 && !padLast ? record : padded(record)))
   let at = 8 + 8 * records.length

@@ -1,4 +1,4 @@
-// Arrow files and streams of pyarrow (fixtures/arrow-files.py) in which a part was changed.
+// Arrow files and streams of pyarrow (fixtures/arrow-files.py) with one changed part.
 import { readFileSync } from 'node:fs'
 import { fixturePath } from '../helpers/vectors.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
@@ -9,7 +9,7 @@ const stream = read('numbers-stream')
 const options = { format: 'arrow' }
 const refused = (name, bytes, code) => ({ name, bytes, code, options })
 
-/** The bytes with others from an offset on, counted from the end where it is negative. */
+/** Replaces bytes from an offset on. A negative offset counts from the end. */
 function changed(bytes, offset, others) {
   const copy = Buffer.from(bytes)
   copy.set(others, offset < 0 ? copy.length + offset : offset)
@@ -17,9 +17,9 @@ function changed(bytes, offset, others) {
 }
 
 const i32 = (number) => littleEndian(Int32Array.of(number))
-/** Where the footer is. */
+/** The offset of the footer. */
 const footer = whole.length - 10 - whole.readInt32LE(whole.length - 10)
-/** Where the first batch of the stream is. */
+/** The offset of the first batch of the stream. */
 const batch = stream.readInt32LE(4) + 8
 
 export const cases = [

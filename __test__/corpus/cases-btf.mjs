@@ -1,4 +1,4 @@
-// Binary Tensor Format. The format has no magic: asked for by `{ format: 'btf' }`, a broken file names the rule that it
+// Binary Tensor Format. The format has no magic: with `{ format: 'btf' }`, the error of a broken file names the rule that it
 // breaks; without the option detection may also reject the same file (hostile/reject.test.mjs tries both).
 import { btf, coo, dense, FLOAT32, FLOAT64, INT16, INT64, INT8, recordHeader } from './btf.mjs'
 import { f32s, SQUARE, u64, u64s } from './zt.mjs'

@@ -91,7 +91,7 @@ export const cases = [
   ofChunks('too few for the shape', chunked([3, 2], half), 'ZT_BAD_SHAPE'),
   ofChunks('too many for the shape', chunked([2], half), 'ZT_BAD_SHAPE'),
   ofChunks('a shape beyond 2^64', chunked([2 ** 31, 2 ** 31, 2 ** 31], half), 'ZT_BAD_SHAPE'),
-  ofChunks('one that is no array', chunked([2, 2], [half[0], uint(1)])),
+  ofChunks('one that is not an array', chunked([2, 2], [half[0], uint(1)])),
   ofChunks('one with the number of another', map(['__msgpack_chunked_array__', byte(0xc3)], ['shape', map(['0', uint(4)])], ['chunks', map(['0', half[0]], ['0', half[1]])])),
   ofChunks('one that is missing', map(['__msgpack_chunked_array__', byte(0xc3)], ['shape', map(['0', uint(4)])], ['chunks', map(['0', half[0]], ['2', half[1]])])),
   ofChunks('without a shape', map(['__msgpack_chunked_array__', byte(0xc3)], ['chunks', map(['0', W])])),

@@ -16,9 +16,9 @@ const damaged = (name, bytes, code, warnings) => ({
   uses: [{ call: 'load', tensor: 'w', code, error: { tensor: 'w' } }],
 })
 const warned = (code, tensor) => [{ code, ...(tensor && { tensor }) }]
-/** An object that no limit allows: a warning, and no damage. */
+/** An object beyond the limits: a warning, and no damage. */
 const skipped = (name, change) => ({ name, bytes: hdf5(change), names: [], warnings: warned('ZT_WARN_SKIPPED') })
-/** A tensor that refuses its values. */
+/** A tensor without readable values. */
 const unread = (name, bytes, code, more) => ({
   name,
   bytes,
@@ -41,7 +41,7 @@ const untyped = (name, kind, dims) => ({
   ],
 })
 const rooted = (name, links, names, more) => ({ name, bytes: hdf5({ root: header(links) }), names, ...more })
-/** Two links that lead to one path: none is lost, and verify() fails. */
+/** Two links with one path: none is lost, and verify() fails. */
 const twice = (name, links, names, at = {}) => ({
   name,
   bytes: hdf5({ root: header(links), at }),
@@ -50,7 +50,7 @@ const twice = (name, links, names, at = {}) => ({
   warnings: [...warned('ZT_WARN_RENAMED', names[1]), ...warned('ZT_WARN_DAMAGED', names[1])],
   uses: failing('ZT_BAD_INDEX', names[1]),
 })
-/** Objects whose headers go on in the same 64 attributes, none of which can be read. */
+/** Objects whose headers continue in the same 64 attributes, none of which can be read. */
 const sharedProblems = (count) => {
   const broken = h.message(12, Buffer.from([3, 0, 255, 0, 1, 0, 1, 0]))
   const own = header([h.space(2, 3), h.type(), h.contiguous(), h.continuation(1 << 20, 64 * broken.length)])
@@ -73,7 +73,7 @@ const resizable = (index, address, at = {}) =>
   })
 const of = (name, change, code) => refused(name, hdf5(change), code)
 const badLayout = (name, layout, code, more) => unread(`layout: ${name}`, hdf5({ layout, ...more }), code)
-/** Chunks of [2, 2] in [2, 3]: the first two columns, and the last one with something behind it. */
+/** Chunks of [2, 2] in [2, 3]: the first two columns, and the last one with other bytes after it. */
 const CHUNKS = [f32s(1, 2, 4, 5), f32s(3, 0, 6, 0)]
 const CHUNK = CHUNKS[0].length
 const two = (first = {}, second = {}) =>
@@ -95,7 +95,7 @@ const shuffled = Buffer.from(h.ELEMENTS.map((_, at) => h.ELEMENTS[(at % 6) * 4 +
 const texts = (data, heap = h.globalHeap('text')) =>
   hdf5({ more: [h.attribute('a', { type: h.TEXTS, data })], at: { [INDEX]: heap } })
 
-/** A dataset behind all else, whose attribute has a type that may be long. */
+/** A dataset after everything else, whose attribute has a type that may be long. */
 const deepAttribute = (type) => {
   const own = h.dataset({ more: [h.attribute('a', { type, data: f32s(1) })] })
   return hdf5({ root: header([h.link('w', 4096)]), at: { 4096: own } })
@@ -124,7 +124,7 @@ export const cases = [
   opens('valid: data that was never written', hdf5({ layout: h.contiguous(NONE, 0), more: [h.fill(f32s(7))] }), {
     data: { w: [7, 7, 7, 7, 7, 7] },
   }),
-  opens('valid: no index at all', hdf5({ layout: h.chunked([2, 2], NONE) }), { data: { w: [0, 0, 0, 0, 0, 0] } }),
+  opens('valid: no index', hdf5({ layout: h.chunked([2, 2], NONE) }), { data: { w: [0, 0, 0, 0, 0, 0] } }),
   opens('valid: one chunk, layout 4', hdf5({ layout: h.chunked4([2, 3], [[1]], DATA) })),
   opens('valid: implicit chunks', hdf5({ layout: h.chunked4([1, 3], [[2]], DATA) })),
   opens('valid: chunks at the edge without filters', (() => {
@@ -156,7 +156,7 @@ export const cases = [
   opens('valid: an attribute', hdf5({ more: [h.attribute('a', { data: f32s(1) })] })),
   opens('valid: a text in a heap', texts(h.reference(4, INDEX, 1))),
   opens('valid: an empty text', texts(h.reference(0, 0, 0))),
-  opens('valid: a message that nobody knows', hdf5({ more: [h.message(200, Buffer.alloc(8))] })),
+  opens('valid: an unknown message', hdf5({ more: [h.message(200, Buffer.alloc(8))] })),
   opens('valid: a message that is wrong, and not needed', hdf5({ more: [h.message(18, Buffer.from([9]))] })),
   rooted('valid: nothing', [h.message(10, Buffer.alloc(2))], []),
   rooted('valid: the same twice', [link('a', DATASET), link('b', DATASET)], ['a', 'b']),
@@ -206,7 +206,7 @@ export const cases = [
     warnings: [...warned('ZT_WARN_DAMAGED', 'w'), ...warned('ZT_WARN_DAMAGED', 'w')],
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_BAD_INDEX' }],
   }),
-  opens('a named type is no tensor, and nothing is lost', hdf5({ root: header([link('t', 4096), link('w', DATASET)]), at: { 4096: header([h.type()]) } })),
+  opens('a named type is not a tensor, and nothing is lost', hdf5({ root: header([link('t', 4096), link('w', DATASET)]), at: { 4096: header([h.type()]) } })),
   rooted('a link that is cut off', [h.message(6, Buffer.from([1, 0, 200, 1]))], [], { code: 'ZT_TRUNCATED' }),
   untyped('an integer of 3 bytes', TYPES.int24, [4]),
   untyped('an integer of 12 bits', TYPES.twelve, [4]),
@@ -256,9 +256,9 @@ export const cases = [
   badLayout('chunks of 4 GiB', h.chunked([65_536, 65_536]), 'ZT_BAD_INDEX'),
   badLayout('implicit chunks beyond the end', h.chunked4([2, 2], [[2]], DATA), 'ZT_TRUNCATED'),
   badLayout('one chunk beyond the end', h.chunked4([2, 3], [[1]], DATA + 4), 'ZT_TRUNCATED'),
-  badLayout('a fixed array that is none', h.chunked4([2, 2], [[3, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
-  badLayout('an extensible array that is none', h.chunked4([2, 2], [[4, 32, 4, 4, 16, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
-  badLayout('a tree of version 2 that is none', h.chunked4([2, 2], [[5, 0, 0, 0, 0, 0, 0]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  badLayout('an invalid fixed array', h.chunked4([2, 2], [[3, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  badLayout('an invalid extensible array', h.chunked4([2, 2], [[4, 32, 4, 4, 16, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  badLayout('an invalid tree of version 2', h.chunked4([2, 2], [[5, 0, 0, 0, 0, 0, 0]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
   opens(
     'valid: a fixed array of a resizable dataset',
     resizable([[3, 10]], INDEX, {

@@ -1,4 +1,4 @@
-// Keras archives whose weights cannot be read: the weights come last, and what is wrong is wrong with them.
+// Keras archives whose weights cannot be read: the weights come last, and contain the fault.
 import { readFileSync } from 'node:fs'
 import { deflateRawSync } from 'node:zlib'
 import { keras, last, members } from '../helpers/keras-archives.mjs'
@@ -24,7 +24,7 @@ const REFUSED = {
     zip(last(members(WEIGHTS, { deflate: true }), () => ({ size: 0xffff_fff0 }))),
     'ZT_BAD_INDEX',
   ],
-  'no HDF5': [keras(Buffer.from('no weights at all'), { deflate: true }), 'ZT_BAD_MAGIC'],
+  'no HDF5': [keras(Buffer.from('these are no weights'), { deflate: true }), 'ZT_BAD_MAGIC'],
   'another method': [zip(last(members(WEIGHTS), () => ({ method: 12 }))), 'ZT_UNSUPPORTED_ENCODING'],
   'encrypted weights': [zip(last(members(WEIGHTS), () => ({ flags: 1 }))), 'ZT_UNSUPPORTED_ENCODING'],
 }

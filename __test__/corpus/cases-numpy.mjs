@@ -58,7 +58,7 @@ const twoWays = (name, members) => refused(`a name of two readings: ${name}`, zi
 const E_ACUTE = Buffer.from([0xc3, 0xa9, 0x2e, 0x6e, 0x70, 0x79])
 const ENCRYPTED = member({ name: 'x.npy', flags: 1 })
 const DEFLATED = deflateRawSync(W)
-// 40 KiB of zeros behind a header: a member that claims much more than it stores.
+// 40 KiB of zeros after a header: a member that claims much more than it stores.
 const ZEROS = npy("'|u1'", '(40960,)', Buffer.alloc(40960))
 
 /** The locator of a 64-bit end at `at`. */
@@ -69,7 +69,7 @@ function locator(at) {
   bytes.writeUInt32LE(1, 16)
   return bytes
 }
-/** An archive with a 64-bit end, which says the same as its end. */
+/** An archive with a 64-bit end that equals its end. */
 function withLongEnd(archive) {
   const [before, end] = [archive.subarray(0, -22), archive.subarray(-22)]
   const record = Buffer.alloc(56)
@@ -80,7 +80,7 @@ function withLongEnd(archive) {
   record.writeUInt32LE(end.readUInt32LE(16), 48)
   return Buffer.concat([before, record, locator(before.length), end])
 }
-/** An archive whose directory ends as the locator of `record` does, which no reader takes for a 64-bit end. */
+/** An archive whose directory ends like the locator of `record`, which no reader accepts as a 64-bit end. */
 function withFalseLocator(record, more) {
   const name = 'w.npy'
   const extra = Buffer.concat([Buffer.from([0x99, 0x99, 20, 0]), locator(30 + name.length + 24 + W.length)])
@@ -106,7 +106,7 @@ export const cases = [
     data: { arr_0: [1, 2] },
     warnings: [{ code: 'ZT_WARN_SKIPPED', tensor: 'arr_0' }],
   }),
-  untyped('objects', "'|O'", '(2,)', Buffer.from('no pickle at all')),
+  untyped('objects', "'|O'", '(2,)', Buffer.from('this is no data.')),
   untyped('a structure', "[('a', '<i4'), ('b', [('c', '<f4', (2,))])]", '(1,)', Buffer.alloc(12, 7)),
   untyped('characters', "'<U2'", '(1,)', Buffer.alloc(8, 7)),
   untyped('dates', "'<M8[ns]'", '(1,)', Buffer.alloc(8, 7)),
@@ -116,7 +116,7 @@ export const cases = [
   // numpy.lib.format: Format Version 1.0
   refused('seven bytes', W.subarray(0, 7), 'ZT_TRUNCATED'),
   refused('only magic and version', W.subarray(0, 8), 'ZT_TRUNCATED'),
-  refused('a magic that is none', npy(F4, '(2, 2)', SQUARE, { magic: '\x93NUMPX' }), 'ZT_BAD_MAGIC'),
+  refused('an invalid magic', npy(F4, '(2, 2)', SQUARE, { magic: '\x93NUMPX' }), 'ZT_BAD_MAGIC'),
   refused('version 4.0', npy(F4, '(2, 2)', SQUARE, { version: [4, 0] }), 'ZT_UNSUPPORTED_VERSION', { rule: true, offset: 6 }),
   refused('version 1.1', npy(F4, '(2, 2)', SQUARE, { version: [1, 1] }), 'ZT_UNSUPPORTED_VERSION'),
   refused('a header that ends behind the file', npy(F4, '(2, 2)', SQUARE, { length: 60000 }), 'ZT_TRUNCATED', { rule: true }),
@@ -136,14 +136,14 @@ export const cases = [
   refused('dates that lack bytes', npy("'<M8[ns]'", '(4,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
   refused('long doubles that lack bytes', npy("'<f16'", '(2,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
   refused('a structure with missing bytes', npy("[('a', '<i4'), ('b', [('c', '<f4', (2,))])]", '(3,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
-  refused('a type with a shape of its own with missing bytes', npy("('<f4', (2, 2))", '(2,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
+  refused('a type with a shape, with missing bytes', npy("('<f4', (2, 2))", '(2,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
   ...["'<f3'", "'<c7'", "'<M4[s]'", "'<M8[]'", "'|O3'", "'|S99999999999'", "'<U2147483647'", "'<V-1'", "'<f16[ns]'", "[('a',)]", "['a']", "[('a', '<q4')]", "('<f4',)", "[('a', '<f4', 'x')]", "[(1, '<f4')]"].map((descr) =>
     refused(`no type of NumPy: ${descr}`, npy(descr, '(0,)', Buffer.alloc(24)), 'ZT_BAD_DTYPE'),
   ),
   untyped('a structure with padding and a title', "[('a', '<i4'), ('', '|V4'), (('t', 'b'), '<f8')]", '(1,)', Buffer.alloc(16, 7)),
   untyped('a structure with objects', "[('a', '<i4'), ('o', '|O')]", '(1000,)', Buffer.from('pickled')),
-  untyped('a type with a shape of its own', "('<f4', (2,))", '(1,)', Buffer.alloc(8, 7)),
-  refused('a type that is none', npy("'<q4'", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
+  untyped('a type with a shape', "('<f4', (2,))", '(1,)', Buffer.alloc(8, 7)),
+  refused('an unknown type', npy("'<q4'", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
   refused('integers of 3 bytes', npy("'<i3'", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
   refused('an empty type', npy("''", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
   refused('a type that is a number', npy('4', '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
@@ -169,7 +169,7 @@ export const cases = [
   holds('npz: an array that is all of a deflated block', zip([member({ stored: DEFLATED, method: 8 })])),
   holds('npz: a comment', zip([member()], { comment: Buffer.from('of the archive') })),
   holds('npz: a gap before the directory', zip([member()], { between: Buffer.alloc(100) })),
-  holds('npz: a folder, and what is no array', zip([member(), { name: 'notes/', data: Buffer.alloc(0) }, { name: 'notes/x.txt', data: Buffer.from('x') }]), {
+  holds('npz: a folder, and what is not an array', zip([member(), { name: 'notes/', data: Buffer.alloc(0) }, { name: 'notes/x.txt', data: Buffer.from('x') }]), {
     warnings: [{ code: 'ZT_WARN_SKIPPED' }],
   }),
   holds('npz: an encrypted member', zip([member(), member({ name: 'x.npy', flags: 1 })]), { warnings: [{ code: 'ZT_WARN_SKIPPED' }] }),
@@ -186,7 +186,7 @@ export const cases = [
     warnings: [{ code: 'ZT_WARN_UNKNOWN_TYPE', tensor: 'o' }],
   },
 
-  // What the directory says (APPNOTE 4.3.12 and 4.3.16)
+  // The directory (APPNOTE 4.3.12 and 4.3.16)
   refused('npz: no end of central directory', zip([member()]).subarray(0, -22), 'ZT_TRUNCATED', { rule: true }),
   refused('npz: cut off in its end', zip([member()]).subarray(0, -3), 'ZT_TRUNCATED'),
   refused('npz: a comment that ends behind the file', zip([member()], { commentLength: 9 }), 'ZT_TRUNCATED'),
@@ -210,17 +210,17 @@ export const cases = [
   local('another CRC-32', { crc: 1 }),
   local('a data descriptor that the directory has not', { flags: 8 }),
   refused('npz: a data descriptor that lies', zip([member({ described: descriptor(CRC ^ 1, W.length, W.length) })]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
-  refused('npz: a data descriptor that is not there', zip([member({ described: Buffer.from([]) }), member({ name: 'x.npy' })]), 'ZT_BAD_INDEX'),
+  refused('npz: a missing data descriptor', zip([member({ described: Buffer.from([]) }), member({ name: 'x.npy' })]), 'ZT_BAD_INDEX'),
 
-  // What the members hold
-  refused('npz: a member that is no array', zip([member({ data: Buffer.from('no array, and long enough to be one') })]), 'ZT_BAD_MAGIC', { tensor: 'w' }),
+  // The contents of the members
+  refused('npz: a member that is not an array', zip([member({ data: Buffer.from('no array, and long enough to be one') })]), 'ZT_BAD_MAGIC', { tensor: 'w' }),
   refused('npz: an array that is cut off', zip([member({ data: W.subarray(0, -1) })]), 'ZT_TRUNCATED', { tensor: 'w' }),
   refused('npz: a damaged deflate stream', zip([member({ stored: Buffer.alloc(100, 7), method: 8 })]), 'ZT_DECODE', { tensor: 'w' }),
   refused('npz: an empty deflate stream', zip([member({ stored: Buffer.from([3, 0]), method: 8 })]), 'ZT_DECODE', { tensor: 'w' }),
   damaged('npz: another CRC-32 of stored bytes', zip([member({ crc: 1 })]), 'ZT_DIGEST_MISMATCH'),
   damaged('npz: another CRC-32 of deflated bytes', zip([member({ deflate: true, crc: 1 })]), 'ZT_DIGEST_MISMATCH'),
-  damaged('npz: deflated to less than is said', zip([member({ data: ZEROS, stored: deflateRawSync(ZEROS.subarray(0, -1)), method: 8 })]), 'ZT_DECODE'),
-  damaged('npz: deflated to more than is said', zip([member({ data: ZEROS, stored: deflateRawSync(Buffer.concat([ZEROS, Buffer.alloc(1)])), method: 8 })]), 'ZT_DECODE'),
+  damaged('npz: deflated to less than the stated size', zip([member({ data: ZEROS, stored: deflateRawSync(ZEROS.subarray(0, -1)), method: 8 })]), 'ZT_DECODE'),
+  damaged('npz: deflated to more than the stated size', zip([member({ data: ZEROS, stored: deflateRawSync(Buffer.concat([ZEROS, Buffer.alloc(1)])), method: 8 })]), 'ZT_DECODE'),
   damaged('npz: bytes behind the deflate stream', zip([member({ stored: Buffer.concat([DEFLATED, Buffer.alloc(1)]), method: 8 })]), 'ZT_DECODE'),
   {
     name: 'npz: a member that decodes to more than allowed',
@@ -230,7 +230,7 @@ export const cases = [
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }, { call: 'data', tensor: 'w', code: 'ZT_LIMIT' }],
   },
 
-  // Names that zip readers read in two ways
+  // Names that zip readers interpret differently
   twoWays('a NUL, at which some end it', [member({ name: 'w.npy\0x.npy' })]),
   twoWays('a NUL behind it', [member({ name: 'w.npy\0' }), member({ name: 'x.npy' })]),
   twoWays('two members, one with a NUL', [member(), member({ name: 'w.npy\0' })]),
@@ -238,7 +238,7 @@ export const cases = [
   twoWays('the same in the other order', [member({ name: 'w', data: Buffer.from('text') }), member()]),
   twoWays('a member that is the key of another', [member(), member({ name: 'w.npy.npy' })]),
   twoWays('a backslash and a slash', [member({ name: 'a/w.npy' }), member({ name: 'a\\w.npy' })]),
-  twoWays('a folder that is none', [member(), member({ name: './w.npy' })]),
+  twoWays('a folder `.`', [member(), member({ name: './w.npy' })]),
   twoWays('an empty folder in a path', [member({ name: 'a/w.npy' }), member({ name: 'a//w.npy' })]),
   twoWays('a slash in front', [member(), member({ name: '/w.npy' })]),
   twoWays('another name in the extra field of Unicode names', [member({ extra: unicodePath('w.npy', 'x.npy') })]),
@@ -249,7 +249,7 @@ export const cases = [
   holds('npz: a Unicode name of another name, which readers ignore', zip([member({ extra: unicodePath('y.npy', 'x.npy') })])),
   { name: 'npz: names that differ in case', bytes: zip([member(), member({ name: 'W.npy' })]), names: ['w', 'W'], data: { w: VALUES, W: VALUES } },
 
-  // Members as NumPy has them
+  // Members as NumPy writes them
   holds('npz: a member without .npy is an array', zip([member({ name: 'w' })])),
   holds('npz: a deflated member without .npy is an array', zip([member({ name: 'w', deflate: true })])),
   { name: 'npz: a member of another ending is an array', bytes: zip([member({ name: 'w.bin' }), member()]), names: ['w.bin', 'w'], data: { 'w.bin': VALUES, w: VALUES } },
@@ -261,7 +261,7 @@ export const cases = [
   refused('npz: a text and encrypted members', zip([{ name: 'README', data: Buffer.from('a text') }, ENCRYPTED]), 'ZT_UNSUPPORTED_ENCODING'),
 
   // One damaged member does not hide the others, and verify names it
-  spared('npz: an array, and a member that is no array', zip([member(), member({ name: 'x.npy', data: Buffer.from('no array, and long enough to be one') })]), 'ZT_BAD_MAGIC', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+  spared('npz: an array, and a member that is not an array', zip([member(), member({ name: 'x.npy', data: Buffer.from('no array, and long enough to be one') })]), 'ZT_BAD_MAGIC', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
   spared('npz: an array, and one that is cut off', zip([member(), member({ name: 'x.npy', data: W.subarray(0, -1) })]), 'ZT_TRUNCATED', { warnings: [{ code: 'ZT_WARN_TRUNCATED', tensor: 'x' }] }),
   spared('npz: an array, and a damaged deflate stream', zip([member(), member({ name: 'x.npy', stored: Buffer.alloc(100, 7), method: 8 })]), 'ZT_DECODE', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
   spared('npz: an array, and an invalid type', zip([member(), member({ name: 'x.npy', data: npy("'<q4'", '(4,)', SQUARE) })]), 'ZT_BAD_DTYPE', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
@@ -269,7 +269,7 @@ export const cases = [
   spared('npz: an array, and a shape of more than 2^53 elements', zip([member(), member({ name: 'x.npy', data: npy("'<f4'", '(1073741824, 1073741824)', SQUARE) })]), 'ZT_LIMIT', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
   spared('npz: an array, and one of 65 dimensions', zip([member(), member({ name: 'x.npy', data: npy("'<f4'", `(${'1, '.repeat(65)})`, SQUARE) })]), 'ZT_LIMIT', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
 
-  // What the end of an archive says of its directory
+  // The fields of the directory in the end of an archive
   holds('npz: a 64-bit end', withLongEnd(zip([member()]))),
   holds('npz: an extra field that ends as the locator of a 64-bit end', withFalseLocator(Buffer.alloc(56, 7))),
   spared('npz: an end that is wrong, and what is no 64-bit end and would be right', withFalseLocator(Buffer.alloc(56), { size: 10 }), 'ZT_BAD_INDEX'),

@@ -84,7 +84,7 @@ const byParts = (name, of) => ({
   ],
 })
 const LONG = 'n'.repeat(3000)
-/** What is known of a file of which a tensor `lost` is damaged, and `w` is not. */
+/** The expected result for a file with a damaged tensor `lost` and an intact `w`. */
 const spared = (code, lost, w = 'w') => ({
   names: [w],
   data: { [w]: [1, 2] },
@@ -101,7 +101,7 @@ export const cases = [
   opens('valid: fields in another order', Buffer.concat([bytes(8, [int(2, 17)]), bytes(7, graph({ tensors: [[...tensor(W)].reverse()] })), int(1, 8)])),
   opens('valid: dims packed', one({ ...W, dims: [], more: [packed(1, [2, 1])] })),
   opens('valid: the graph in two pieces', Buffer.concat([model({ tensors: [tensor(W)] }), bytes(7, [])])),
-  opens('valid: fields that nobody knows, in the model and below', Buffer.concat([model([...graph({ tensors: [tensor({ ...W, more: [int(99, 1), bytes(98, 'x')] })] }), double(77, 1), float(78, 1)]), bytes(1000, 'later')]), { options: { format: 'onnx' } }),
+  opens('valid: unknown fields, in the model and below', Buffer.concat([model([...graph({ tensors: [tensor({ ...W, more: [int(99, 1), bytes(98, 'x')] })] }), double(77, 1), float(78, 1)]), bytes(1000, 'later')]), { options: { format: 'onnx' } }),
   opens('valid: a field of another wire type is none', one({ ...W, more: [int(9, 7), bytes(2, 'x'), float(8, 1)] })),
   opens('valid: raw data twice, of which the last counts', one({ ...W, raw: f32s(7, 7), more: [bytes(9, RAW)] })),
   opens('valid: an empty value has no bytes', one({ dims: [0, 3] }), { data: { w: [] } }),
@@ -193,7 +193,7 @@ export const cases = [
 
   // Detected by its bytes
   { name: 'no model: too few bytes', bytes: Buffer.from([8, 1]), code: 'ZT_TRUNCATED' },
-  { name: 'no model: a version and no graph', bytes: Buffer.concat([int(1, 8), bytes(2, 'nobody at all')]), code: 'ZT_BAD_MAGIC' },
+  { name: 'no model: a version and no graph', bytes: Buffer.concat([int(1, 8), bytes(2, 'some producer')]), code: 'ZT_BAD_MAGIC' },
   opens('detected: a graph and no version', bytes(7, graph({ tensors: [tensor(W)] }))),
   opens('detected: a graph of a node and no version', bytes(7, graph(constant('value', bytes(5, tensor({ ...W, name: '' })))))),
   opens('detected: no version, operators and a producer', Buffer.concat([bytes(2, 'nobody'), bytes(7, graph({ tensors: [tensor(W)] })), bytes(8, [int(2, 17)])])),
@@ -214,11 +214,11 @@ export const cases = [
     'a group that does not end': Buffer.concat([Buffer.from([0x0b]), one(W)]),
     'fields of a model of other wire types': Buffer.concat([int(2, 1), bytes(7, graph({ tensors: [tensor(W)] }))]),
   }).map(([name, bytes]) => ({ name: `no model: ${name}`, bytes, code: ['ZT_BAD_MAGIC', 'ZT_TRUNCATED'] })),
-  { name: 'no model: a version that nobody has', bytes: model({ tensors: [tensor(W)] }, { version: 1000 }), code: 'ZT_BAD_MAGIC' },
+  { name: 'no model: a version that does not exist', bytes: model({ tensors: [tensor(W)] }, { version: 1000 }), code: 'ZT_BAD_MAGIC' },
   { name: 'no model: a graph of something else', bytes: model([int(1, 5), bytes(2, 'x')]), code: 'ZT_BAD_MAGIC' },
   { name: 'a model that is cut off', bytes: one(W).subarray(0, -20), code: 'ZT_TRUNCATED' },
   refused('asked for: nothing of a model', Buffer.concat([bytes(99, 'some other message')]), 'ZT_BAD_MAGIC'),
-  refused('asked for: a text', Buffer.from('no message at all, not even one that is short'), ['ZT_BAD_INDEX', 'ZT_TRUNCATED']),
+  refused('format given: a text', Buffer.from('no message but a text, and not even a short t'), ['ZT_BAD_INDEX', 'ZT_TRUNCATED']),
 
   // Protocol Buffers: encoding
   refused('a number that does not end', Buffer.concat([one(W), Buffer.from([0x08, 0x80])]), 'ZT_TRUNCATED', { error: { rule: true, offset: true } }),
@@ -260,7 +260,7 @@ export const cases = [
     bytes: model({ tensors: [tensor(W)], nodes: [node({ name: 'n', attributes: [attribute('g', bytes(6, graph({ tensors: [tensor({ name: 'x', dims: [-1] })] })))] })] }),
     ...spared('ZT_BAD_SHAPE', 'n.g.x'),
   },
-  refused('a wire type that is none', Buffer.concat([Buffer.from([0x0f]), one(W)]), 'ZT_BAD_INDEX'),
+  refused('an invalid wire type', Buffer.concat([Buffer.from([0x0f]), one(W)]), 'ZT_BAD_INDEX'),
   refused('a length beyond the file', Buffer.concat([int(1, 8), bytes(7, [bytes(5, tensor(W))], 2n ** 63n)]), 'ZT_TRUNCATED'),
   refused('a length of 64 bits', Buffer.concat([int(1, 8), bytes(7, [bytes(5, tensor(W))], 2n ** 64n - 1n)]), 'ZT_TRUNCATED'),
   refused('a tensor that goes beyond its graph', model([bytes(5, tensor(W), 1000)]), 'ZT_BAD_INDEX', { error: { rule: true, offset: true } }),
@@ -300,7 +300,7 @@ export const cases = [
 function bomb(depth) {
   const heads = []
   let length = 0
-  // From the innermost outward: what precedes it, once its length is known.
+  // From the innermost outward: the bytes before it depend on its length.
   for (let at = 0; at < depth; at++)
     for (const number of [6, 5, 1]) {
       const head = Buffer.concat([varint(number * 8 + 2), varint(length)])

@@ -1,11 +1,11 @@
-// Models of OpenVINO (helpers/openvino-writer.mjs). Their data is in other files, which are not there.
+// Models of OpenVINO (helpers/openvino-writer.mjs). Their data is in other files, which are missing.
 import { lost } from './lost.mjs'
 import { constant, element, holder, model } from '../helpers/openvino-writer.mjs'
 
 const options = { format: 'openvino' }
 const GONE = { code: 'ZT_WARN_INCOMPLETE_SET' }
 const refused = (name, bytes, code, error, more) => ({ name, bytes: Buffer.from(bytes), code, error, options: { ...options, ...more } })
-/** What is wrong with one constant. */
+/** A fault of one constant. */
 const wrong = (name, of, code) => {
   const bytes = Buffer.from(model([constant(of)]))
   return lost(`one odd tensor refuses the file: ${name}`, bytes, code, { options })
@@ -101,7 +101,7 @@ export const cases = [
   refused('ends that do not match', plain.replace('</layers>', '</layer>'), 'ZT_BAD_INDEX'),
   refused('elements that do not end', plain.slice(0, plain.indexOf('</layers>')), 'ZT_TRUNCATED'),
   refused('an element that is cut off', plain.slice(0, plain.indexOf('offset')), 'ZT_TRUNCATED'),
-  refused('bytes that are no UTF-8', Buffer.concat([Buffer.from(plain.slice(0, -6)), Buffer.of(0xff), Buffer.from(plain.slice(-6))]), 'ZT_BAD_INDEX'),
+  refused('bytes that are not UTF-8', Buffer.concat([Buffer.from(plain.slice(0, -6)), Buffer.of(0xff), Buffer.from(plain.slice(-6))]), 'ZT_BAD_INDEX'),
   refused('bodies too deep', model([nested(32)]), 'ZT_LIMIT'),
   refused('very many elements that do not end', `<net name="" version="11">${'<a>'.repeat(100_000)}`, 'ZT_LIMIT'),
   refused('very many attributes', plain.replace('name="w"', `name="w"${Array.from({ length: 2000 }, (_, at) => ` a${at}=""`).join('')}`), 'ZT_LIMIT'),

@@ -1,4 +1,4 @@
-// What PaddlePaddle saves: pickles (paddle.framework.io) and parameters in one file (DenseTensorToStream).
+// Files of PaddlePaddle: pickles (paddle.framework.io) and parameters in one file (DenseTensorToStream).
 import { ndarray, parameter, saved, split } from './paddle.mjs'
 import { call, cat, dict, int, list, NONE, TRUE, text, tuple } from './pytorch.mjs'
 import { SQUARE } from './zt.mjs'
@@ -26,7 +26,7 @@ export const cases = [
   opens('of the other byte order', saved(dict([text('w'), ndarray([2, 2], 'f4', Buffer.from(SQUARE).swap32(), { order: '>' })]))),
   opens('an array that is all of the file', saved(W), { names: ['tensor'], data: { tensor: VALUES }, options: PADDLE }),
   opens('in a list', saved(list(NONE, W)), { names: ['1'], data: { 1: VALUES } }),
-  opens('in a pair that is no tensor', saved(dict([text('w'), call('builtins', 'tuple', tuple(int(1), W))])), { names: ['w.1'], data: { 'w.1': VALUES } }),
+  opens('in a pair that is not a tensor', saved(dict([text('w'), call('builtins', 'tuple', tuple(int(1), W))])), { names: ['w.1'], data: { 'w.1': VALUES } }),
   opens('eval of something else', saved(dict([text('w'), W], [text('x'), call('builtins', 'eval', text('data2'), dict([text('data'), W]))])), {
     names: ['w', 'x.1.data'],
     warnings: [{ code: 'ZT_WARN_SKIPPED' }],
@@ -43,7 +43,7 @@ export const cases = [
 
   bad('a pickle that does not end', saved(dict([text('w'), W])).subarray(0, -1), 'ZT_TRUNCATED'),
   bad('an array beyond the end', saved(dict([text('w'), ndarray([2, 2], 'f4', SQUARE)])).subarray(0, -8), 'ZT_TRUNCATED'),
-  bad('an opcode that is none', saved(cat(Buffer.from([0xff])))),
+  bad('an unknown opcode', saved(cat(Buffer.from([0xff])))),
   bad('a byte string of more bytes than the file', saved(dict([text('v'), W], [text('w'), cat('B', Buffer.from([255, 255, 255, 127]), 'x')])), 'ZT_TRUNCATED'),
   bad('a pickle of protocol 9', Buffer.from([0x80, 9, 0x4e, 0x2e, 0, 0, 0, 0]), 'ZT_BAD_MAGIC', {}),
   bad('too few bytes for the shape', saved(dict([text('w'), ndarray([5], 'f4', SQUARE)])), 'ZT_BAD_SHAPE', { tensor: 'w' }),
@@ -61,7 +61,7 @@ export const cases = [
   divided('a shape beyond 2^64', of('a', 'b'), dict([text('w'), split([2 ** 40, 2 ** 40], ['a', 'b'])]), 'ZT_BAD_SHAPE'),
   divided('no dict', of('a', 'b'), list()),
   divided('without a shape', of('a', 'b'), dict([text('w'), dict([text('slices'), list(text('a'))])])),
-  divided('names that are none', of('a', 'b'), dict([text('w'), cat('}(', text('OriginShape'), tuple(int(4)), text('slices'), list(int(1)), 'u')])),
+  divided('invalid names', of('a', 'b'), dict([text('w'), cat('}(', text('OriginShape'), tuple(int(4)), text('slices'), list(int(1)), 'u')])),
   divided('a dimension below 0', of('a', 'b'), dict([text('w'), split([-4], ['a', 'b'])])),
 
   one('a parameter', ONE),

@@ -36,10 +36,22 @@ const bad = (name, main, code = 'ZT_BAD_INDEX') => refused(`pickle: ${name}`, sa
 const torch = (name, main, code, error = { rule: true, tensor: 'w' }) =>
   refused(`torch: ${name}`, saved(pickle(dict([text('w'), main]))), code, error)
 const SKIPPED = { code: 'ZT_WARN_SKIPPED' }
+/** An array of NumPy. */
+const array = (type, data, shape, { order = '<', fortran = FALSE } = {}) =>
+  build(
+    call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), bytes(Buffer.from('b'))),
+    tuple(
+      int(1),
+      tuple(...shape.map(int)),
+      build(call('numpy', 'dtype', text(type), FALSE, TRUE), tuple(int(3), text(order), NONE, NONE, NONE, int(-1), int(-1), int(0))),
+      fortran,
+      bytes(data),
+    ),
+  )
 const rebuilt = (...args) => call('torch._utils', '_rebuild_tensor_v2', ...args)
 const BYTES = Buffer.from([1, 2, 3, 4, 5, 6, 7, 8])
 const LONG = 'k'.repeat(700)
-/** A tensor of a storage of bytes, of a dtype that has none. */
+/** A tensor over a storage of bytes, with a dtype that has no storage class. */
 const untyped = (name, count, module = 'torch') =>
   call(
     'torch._utils',
@@ -52,10 +64,10 @@ const untyped = (name, count, module = 'torch') =>
     ordered(),
     global(module, name),
   )
-/** Bytes as protocols without them spell them. */
+/** Bytes in the notation of protocols without bytes. */
 const latin1 = (value) => call('_codecs', 'encode', text(value), text('latin1'))
 const NESTED = 5000
-/** A list that holds another twice, that one another, and so on. */
+/** A list that contains another one twice, which contains another one twice, and so on. */
 const doubled = (levels, inner) => {
   const parts = ['](', inner, 'eq\x00']
   for (let level = 1; level < levels; level++) {
@@ -87,6 +99,11 @@ export const cases = [
   opens('valid: a subclass', saved(pickle(dict([text('w'), call('torch._tensor', '_rebuild_from_type_v2', global('torch._utils', '_rebuild_tensor_v2'), global('my', 'Tensor'), tuple(storage('0'), int(0), tuple(int(4)), tuple(int(1)), FALSE, ordered()), dict([text('tag'), int(1)]))])))),
   opens('valid: a wrapper of tensors', saved(pickle(dict([text('w'), call('torch._tensor', '_rebuild_from_type_v2', global('torch._utils', '_rebuild_wrapper_subclass'), global('my', 'Tensor'), tuple(), dict([text('inner'), W]))]))), { names: ['w.inner'], data: { 'w.inner': VALUES } }),
   opens('valid: the device of another machine, by NumPy', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_device_tensor_from_cpu_tensor', W, global('torch', 'float32'), text('xla:0'), FALSE)])))),
+  ...['_rebuild_device_tensor_from_numpy', '_rebuild_xla_tensor', '_rebuild_mlc_tensor'].flatMap((name) => [
+    opens(`valid: a tensor of another device, by NumPy, of the same type: ${name}`, saved(pickle(dict([text('w'), call('torch._utils', name, array('f4', f32s(...VALUES), [2, 2]), global('torch', 'float32'), text('xla:0'), FALSE)])))),
+    opens(`valid: bfloat16 of another device, which NumPy saved as float32: ${name}`, saved(pickle(dict([text('w'), call('torch._utils', name, array('f4', f32s(1, 2.5, -3, 1.00390625), [2, 2]), global('torch', 'bfloat16'), text('xla:0'), TRUE)]))), { data: { w: [0x3f80, 0x4020, 0xc040, 0x3f80] } }),
+  ]),
+  opens('valid: big-endian float64 in Fortran order of another device, as float16', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_device_tensor_from_numpy', array('f8', Buffer.from(Float64Array.of(1, 3, 2, 4).buffer).swap64(), [2, 2], { order: '>', fortran: TRUE }), global('torch', 'float16'), text('xla:0'), FALSE)]))), { data: { w: [0x3c00, 0x4000, 0x4200, 0x4400] } }),
   opens('valid: keys of every kind', saved(pickle(dict([int(-1), W], [TRUE, W], [NONE, W], [float(1e22), W], [tuple(int(1), text("it's")), W]))), {
     names: ['-1', 'True', 'None', '1e+22', `(1, "it's")`],
     data: {},
@@ -113,8 +130,8 @@ export const cases = [
   opens('valid: a class', holding([text('x'), cat(global('os', 'environ'))]), { warnings: [SKIPPED] }),
   opens('valid: an object of an unknown class, with a tensor', saved(pickle(dict([text('o'), build(cat(global('my', 'Thing'), ')\x81'), dict([text('w'), W]))]))), { names: ['o.w'], data: { 'o.w': VALUES }, warnings: [SKIPPED] }),
   opens('valid: an extension', holding([text('x'), cat('\x82\x05)R')]), { warnings: [SKIPPED] }),
-  opens('valid: a buffer that is not there', holding([text('x'), cat('\x97')]), { warnings: [SKIPPED] }),
-  opens('valid: a storage by itself', holding([text('x'), storage('0')]), { warnings: [SKIPPED] }),
+  opens('valid: a missing buffer', holding([text('x'), cat('\x97')]), { warnings: [SKIPPED] }),
+  opens('valid: a storage without a tensor', holding([text('x'), storage('0')]), { warnings: [SKIPPED] }),
   opens('valid: bytes and long integers', holding([text('x'), bytes(Buffer.from([1, 2]))], [text('y'), cat('\x8a\x0a', Buffer.alloc(10, 0x7f))])),
   opens('valid: protocol 0', saved(cat("(dp0\nVw\np1\n", W, 'sVi\nI5\nsVl\nL123456789012345678901234567890L\nsVf\nF0.5\nsVb\nI01\nsVs\nS\'a\\x41\'\ns.'))),
   opens('valid: a NumPy array of protocol 2', saved(pickle(dict([text('w'), build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(4)), build(call('numpy', 'dtype', text('u1'), FALSE, TRUE), tuple(int(3), text('|'), NONE, NONE, NONE, int(-1), int(-1), int(0))), FALSE, call('_codecs', 'encode', text('\x01\x02\x03\xff'), text('latin1'))))])), {}), { data: { w: [1, 2, 3, 255] } }),
@@ -128,7 +145,7 @@ export const cases = [
   bad('a value below a mark', cat('N(.')),
   bad('no mark', cat('Nt.')),
   bad('a memo without the value', cat('h\x00.')),
-  bad('a memo number that is none', cat('gx\n.')),
+  bad('an invalid memo number', cat('gx\n.')),
   bad('an append to a number', cat('K\x01Na.')),
   bad('an append to a text', cat(text('a'), 'Na.')),
   bad('keys of a list', cat(']NNs.')),
@@ -144,7 +161,7 @@ export const cases = [
   bad('no float', cat('Fone\n.')),
   { name: 'pickle: more bytes than an option allows', bytes: holding(), options: { maxIndexBytes: 40 }, code: 'ZT_LIMIT' },
 
-  torch('a storage that is not there', tensor('1', [2], [1]), 'ZT_BAD_INDEX'),
+  torch('a missing storage', tensor('1', [2], [1]), 'ZT_BAD_INDEX'),
   torch('beyond the storage', tensor('0', [5], [1]), 'ZT_OUT_OF_BOUNDS'),
   torch('an offset beyond the storage', tensor('0', [2, 2], [2, 1], { offset: 1 }), 'ZT_OUT_OF_BOUNDS'),
   torch('strides beyond the storage', tensor('0', [2, 2], [3, 1]), 'ZT_OUT_OF_BOUNDS'),
@@ -162,7 +179,7 @@ export const cases = [
   torch('sparse indices of floats', call('torch._utils', '_rebuild_sparse_tensor', global('torch', 'sparse_coo'), tuple(tensor('0', [1, 4], [4, 1]), tensor('0', [4], [1]), tuple(int(4)))), 'ZT_BAD_DTYPE', { tensor: 'w' }),
   torch('a NumPy array with missing bytes', build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(4)), call('numpy', 'dtype', text('f4'), FALSE, TRUE), FALSE, bytes(f32s(1)))), 'ZT_BAD_SHAPE'),
 
-  // One odd tensor leaves the others
+  // One odd tensor does not affect the others
   ...Object.entries({
     'bcomplex32, in a storage of bytes': [untyped('bcomplex32', 2), BYTES],
     'a dtype of a later version, in a storage of bytes': [untyped('float5_e9m9', 4), BYTES],
@@ -224,7 +241,7 @@ export const cases = [
     uses: [{ call: 'component', tensor: 'x', role: 'data', value: [...SQUARE] }, { call: 'verify' }],
   })),
   ...Object.entries({
-    'a storage that is not there': [tensor('1', [2], [1]), 'ZT_BAD_INDEX'],
+    'a missing storage': [tensor('1', [2], [1]), 'ZT_BAD_INDEX'],
     'beyond the storage': [tensor('0', [5], [1]), 'ZT_OUT_OF_BOUNDS'],
     'a negative stride': [tensor('0', [2], [-1]), 'ZT_BAD_SHAPE'],
     'more strides than dimensions': [tensor('0', [2], [1, 1]), 'ZT_BAD_SHAPE'],
@@ -256,9 +273,9 @@ export const cases = [
     ],
   },
 
-  // Names that are their keys
+  // Names equal to their keys
   {
-    name: 'keys: what is no text is as Python shows it',
+    name: 'keys: other values than text become their repr() in Python',
     bytes: saved(
       pickle(
         dict(
@@ -372,6 +389,6 @@ export const cases = [
   refused('legacy: a storage of 2^62 elements', legacy(pickle(dict([text('w'), W])), [['0', 2n ** 62n, SQUARE]]), 'ZT_TRUNCATED'),
   refused('legacy: a key that no tensor has', legacy(pickle(dict([text('w'), W])), [['1', 4, SQUARE]]), 'ZT_BAD_INDEX'),
   refused('legacy: a key that appears twice', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE], ['0', 4, SQUARE]]), 'ZT_BAD_INDEX'),
-  refused('legacy: a key that is no text', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]], { keys: pickle(list(int(0))) }), 'ZT_BAD_INDEX'),
+  refused('legacy: a key that is not text', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]], { keys: pickle(list(int(0))) }), 'ZT_BAD_INDEX'),
   refused('legacy: no storages', legacy(pickle(dict([text('w'), W]))), 'ZT_BAD_INDEX'),
 ]

@@ -1,5 +1,5 @@
 // safetensors: the length, the JSON, the entries, and the rule that the byte buffer is indexed without holes or overlaps.
-// `official: 'accepts'` marks the files that the reference reader takes and we refuse; `__test__/runners/interop.mjs` compares.
+// `official: 'accepts'` marks the files that the reference reader accepts and we reject; `__test__/runners/interop.mjs` compares.
 import { entry, safetensors } from './safetensors.mjs'
 import { SQUARE, u64 } from './zt.mjs'
 
@@ -31,7 +31,7 @@ export const cases = [
   { name: 'header larger than maxIndexBytes', bytes: file(WELL), options: { maxIndexBytes: 16 }, code: 'ZT_LIMIT', official: 'accepts' },
   { name: 'length one short: cuts the last brace off', bytes: file(WELL, SQUARE, { size: WELL.length - 1 }), code: 'ZT_BAD_INDEX' },
 
-  // Where it begins and ends
+  // The begin and the end of the header
   { name: 'leading space', bytes: file(` ${WELL}`), code: 'ZT_BAD_MAGIC', official: 'accepts' },
   { name: 'leading space, asked for as safetensors', bytes: file(` ${WELL}`), options: { format: 'safetensors' }, code: 'ZT_BAD_INDEX', official: 'accepts' },
   { name: 'byte order mark', bytes: file(`\ufeff${WELL}`), code: 'ZT_BAD_MAGIC' },
@@ -163,7 +163,7 @@ export const cases = [
 
   // The buffer: wholly indexed, no holes, no overlaps
   { name: 'data shorter than the offsets say', bytes: file(WELL, SQUARE.subarray(0, 15)), code: 'ZT_TRUNCATED' },
-  { name: 'no data at all', bytes: file(WELL, Buffer.alloc(0)), code: 'ZT_TRUNCATED' },
+  { name: 'no data', bytes: file(WELL, Buffer.alloc(0)), code: 'ZT_TRUNCATED' },
   { name: 'offsets far past the end', bytes: one({ shape: '[1000]', offsets: '[0,4000]' }), code: 'ZT_TRUNCATED' },
   { name: 'offsets near 2^64', bytes: one({ offsets: '[18446744073709551599,18446744073709551615]' }), code: ['ZT_TRUNCATED', 'ZT_BAD_INDEX', 'ZT_LIMIT'] },
   { name: 'one byte after the last tensor', bytes: file(WELL, Buffer.concat([SQUARE, Buffer.alloc(1)])), code: 'ZT_BAD_INDEX', error: { rule: true } },

@@ -1,5 +1,5 @@
 // The index of a TensorFlow checkpoint: a table (tsl/lib/io/format.cc), and the messages in it (tensor_bundle.proto). Its data is in
-// other files, which are not there.
+// other files, which are missing.
 import { bytes, f32s, int } from '../helpers/onnx-writer.mjs'
 import { block, checkpoint, dims, entry, header, MAGIC, masked, part, snappy, TYPES, table, tensor } from '../helpers/tensorflow-writer.mjs'
 
@@ -33,7 +33,7 @@ const skipped = (name, ...entries) => ({
   names: [],
   warnings: [{ code: 'ZT_WARN_SKIPPED' }],
 })
-/** A tensor of two parts, whose keys and entries are given. */
+/** A tensor of two parts, with the given keys and entries. */
 const parts = (shape, slices, own) => checkpoint([...own, ['w', tensor({ shape, slices })]])
 const half = (at, of) => [part('w', [[at, 1]]), tensor({ shape: [1], data: f32s(1), offset: 4 * at, ...of })]
 const notAssembled = (name, shape, slices, own) => ({
@@ -52,7 +52,7 @@ const changed = (at, byte) => {
   of[at < 0 ? of.length + at : at] = byte
   return of
 }
-/** An index without any entry that makes sense. */
+/** An index without a valid entry. */
 const odd = (name, of, code, error) => refused(`nothing but a damaged entry: ${name}`, of, code, error)
 const one = (name, of, code, error) => odd(name, checkpoint({ w: of }), code, { tensor: 'w', ...error })
 const damagedEntry = (name, of) => ({
@@ -64,7 +64,7 @@ const damagedEntry = (name, of) => ({
 })
 
 export const cases = [
-  // What opens, though its data is not there
+  // Indexes that open without their data
   opens('one tensor', plain),
   { name: 'no tensor', bytes: checkpoint({}), names: [] },
   opens('two blocks', table([block([HEAD, ['v', W]]), block([['w', tensor({ offset: 8 })]])]), { names: ['v', 'w'] }),
@@ -101,11 +101,11 @@ export const cases = [
   refused('asked for: a table of something else', table([block([['key', Buffer.from('value')]])]), 'ZT_BAD_MAGIC', { rule: true }, { format: 'tensorflow' }),
   refused('asked for: a table without entries', table([]), 'ZT_BAD_MAGIC', {}, { format: 'tensorflow' }),
   refused('asked for: the magic alone', MAGIC, 'ZT_TRUNCATED', {}, { format: 'tensorflow' }),
-  refused('asked for: a text', Buffer.from('no table at all, not even one that is short, which this is not'), 'ZT_BAD_MAGIC', {}, { format: 'tensorflow' }),
+  refused('format given: a text', Buffer.from('no table, not even a short table; this is simply a line of text'), 'ZT_BAD_MAGIC', {}, { format: 'tensorflow' }),
   refused('a header without a version', checkpoint({}, { head: int(1, 1) }), 'ZT_BAD_MAGIC'),
   refused('the first format', checkpoint({}, { head: bytes(1, [bytes(1, 'w')]) }), 'ZT_UNSUPPORTED_VERSION', { rule: true }),
   refused('a later version', checkpoint({}, { head: header({ producer: 7, least: 2 }) }), 'ZT_UNSUPPORTED_VERSION', { rule: true, offset: true }),
-  refused('an endianness that is none', checkpoint({}, { head: header({ endianness: 2 }) }), 'ZT_BAD_INDEX', { rule: true }),
+  refused('an unknown endianness', checkpoint({}, { head: header({ endianness: 2 }) }), 'ZT_BAD_INDEX', { rule: true }),
   refused('a negative number of files', checkpoint({}, { head: header({ shards: -1 }) }), 'ZT_BAD_INDEX', { rule: true }),
 
   // LevelDB table format: Footer
@@ -116,7 +116,7 @@ export const cases = [
   refused('a block that is damaged', changed(12, 0x55), 'ZT_DIGEST_MISMATCH', { rule: true, offset: 0 }),
   refused('a block with another checksum', table([{ contents: block([HEAD]), crc: 0 }]), 'ZT_DIGEST_MISMATCH', { rule: true, offset: 0 }),
   refused('a block compressed in another way', table([{ contents: block([HEAD]), kind: 2 }]), 'ZT_UNSUPPORTED_ENCODING', { rule: true }),
-  refused('Snappy that is none', table([{ contents: Buffer.from([20, 0xff, 0xff]), kind: 1 }]), 'ZT_DECODE', { rule: true, offset: 0 }, { format: 'tensorflow' }),
+  refused('invalid Snappy', table([{ contents: Buffer.from([20, 0xff, 0xff]), kind: 1 }]), 'ZT_DECODE', { rule: true, offset: 0 }, { format: 'tensorflow' }),
   refused('Snappy that claims gigabytes', table([{ contents: Buffer.from([0xff, 0xff, 0xff, 0xff, 0x0f, 0]), kind: 1 }]), 'ZT_DECODE', { rule: true }, { format: 'tensorflow' }),
   refused('a block of less than a number', table([Buffer.from([1])]), 'ZT_BAD_INDEX', { rule: true }, { format: 'tensorflow' }),
   refused('more restarts than bytes', table([Buffer.from([0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff])]), 'ZT_BAD_INDEX', { rule: true }, { format: 'tensorflow' }),
@@ -134,7 +134,7 @@ export const cases = [
 
   // tensor_bundle.proto: BundleEntryProto
   odd('a name that is not UTF-8', checkpoint([[Buffer.from([0xff]), W]]), 'ZT_BAD_INDEX', { tensor: '\ufffd' }),
-  one('a message that is none', Buffer.from([0x0f]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
+  one('an invalid message', Buffer.from([0x0f]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   one('a shape beyond its message', Buffer.concat([int(1, 1), bytes(2, Buffer.from([0x12, 9]))]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   one('a negative dimension', tensor({ shape: [-1] }), 'ZT_BAD_SHAPE', { offset: true }),
   one('a huge dimension', tensor({ shape: [2 ** 60] }), 'ZT_LIMIT'),
@@ -150,7 +150,7 @@ export const cases = [
   one('a file that there is not', tensor({ shard: 1 }), 'ZT_BAD_INDEX', { tensor: 'w', rule: true, offset: true }),
   one('a negative file', tensor({ shard: -1 }), 'ZT_BAD_INDEX', { tensor: 'w' }),
 
-  damagedEntry('a message that is none', Buffer.from([0x0f])),
+  damagedEntry('an invalid message', Buffer.from([0x0f])),
   damagedEntry('a shape beyond 64 bits', tensor({ shape: [2 ** 40, 2 ** 40] })),
   damagedEntry('a file that there is not', tensor({ shard: 1 })),
   damagedEntry('a part that there is not', tensor({ shape: [2], slices: [[[0, 1]], [[1, 1]]] })),

@@ -1,4 +1,4 @@
-// TFLite models (fixtures/tflite-files.py) in which a part was changed, and some that no tool writes.
+// TFLite models (fixtures/tflite-files.py) with one changed part, and some that no tool writes.
 import { readFileSync } from 'node:fs'
 import { lost } from './lost.mjs'
 import { buffer, file, floats, ints, longs, model, table, tables, tensor, text, u8, u32 as uint, u64, vector } from '../helpers/tflite-writer.mjs'
@@ -43,9 +43,9 @@ export const cases = [
   opens('a range and no scale', quantized({ 0: floats(0), 1: floats(1), 3: ints() }), { data: { w: [1, 2] } }),
   opens('float8_e4m3fn', model([tensor({ type: 21, shape: [8] })], BUFFERS), { warnings: [] }),
   opens('float8_e5m2', model([tensor({ type: 22, shape: [8] })], BUFFERS), { warnings: [] }),
-  opens('quantized in a way of its own', quantized({ 4: u8(1), 5: table({}) }), OTHER),
+  opens('quantized in a custom way', quantized({ 4: u8(1), 5: table({}) }), OTHER),
   opens('quantized by blocks', quantized({ 4: u8(2), 5: table({ 0: uint(0), 2: uint(32) }) }), OTHER),
-  opens('quantized by blocks, of whose scales there are none', quantized({ 4: u8(2), 5: table({ 0: uint(9) }) }), OTHER),
+  opens('quantized by blocks, without scales', quantized({ 4: u8(2), 5: table({ 0: uint(9) }) }), OTHER),
   opens('quantized by blocks of an unknown size', quantized({ 4: u8(2) }), OTHER),
   opens('a sparse level', sparse(COMPRESSED), OTHER),
   opens('quantized along several dimensions', quantized({ 4: u8(3), 5: table({}) }), OTHER),
@@ -68,17 +68,17 @@ export const cases = [
   wrong('fewer bytes than the shape', model([tensor({ shape: [3] })], BUFFERS), 'ZT_BAD_SHAPE'),
   wrong('int4 of too few bytes', model([tensor({ type: 17, shape: [5] })], BYTES), 'ZT_BAD_SHAPE'),
   wrong('a negative dimension', model([tensor({ shape: [-1] })], BUFFERS), 'ZT_BAD_SHAPE'),
-  wrong('a buffer that is not there', model([tensor({ buffer: 9 })], BUFFERS), 'ZT_BAD_INDEX'),
+  wrong('a missing buffer', model([tensor({ buffer: 9 })], BUFFERS), 'ZT_BAD_INDEX'),
   wrong('data beyond the end', behind64(4000), 'ZT_TRUNCATED'),
   wrong('data at 2^64', behind64(2n ** 64n - 4n), 'ZT_TRUNCATED'),
   wrong('two scales of one index', quantized({ 2: floats(1, 2), 3: longs(0, 0) }, { shape: [1, 2] }), 'ZT_BAD_SHAPE'),
   wrong('a sparse level without segments', sparse({ ...COMPRESSED, 2: undefined, 3: undefined }), 'ZT_BAD_LAYOUT'),
-  wrong('segments that are not there', sparse({ ...COMPRESSED, 3: undefined }), 'ZT_BAD_LAYOUT'),
+  wrong('missing segments', sparse({ ...COMPRESSED, 3: undefined }), 'ZT_BAD_LAYOUT'),
   wrong('segments without numbers', sparse({ ...COMPRESSED, 3: table({}) }), 'ZT_BAD_LAYOUT'),
   wrong('a sparse level without indices', sparse({ ...COMPRESSED, 4: undefined, 5: undefined }), 'ZT_BAD_LAYOUT'),
   wrong('indices of an unknown type', sparse({ ...COMPRESSED, 4: u8(4) }), 'ZT_BAD_LAYOUT'),
   wrong('three zero points of two scales', quantized({ 2: floats(1, 2), 3: longs(0, 0, 0) }), 'ZT_BAD_SHAPE'),
-  refused('a name that is no UTF-8', model([tensor({ 3: vector([0xff, 0xfe]) })], BUFFERS), 'ZT_BAD_INDEX'),
+  refused('a name that is not UTF-8', model([tensor({ 3: vector([0xff, 0xfe]) })], BUFFERS), 'ZT_BAD_INDEX'),
   refused('another version', model([tensor()], BUFFERS, { 0: uint(4) }), 'ZT_UNSUPPORTED_VERSION'),
   refused('no version', file(table({ 4: tables(table({})) })), 'ZT_UNSUPPORTED_VERSION'),
   refused('another identifier', changed(plain, 4, Buffer.from('TFL2')), 'ZT_BAD_MAGIC'),

@@ -1,4 +1,4 @@
-// Sparse layouts of zTensor 1.0 (§5.2, §5.3) and 1.1 to 1.2: roles, lengths, and the rules that their data keep.
+// Sparse layouts of zTensor 1.0 (§5.2, §5.3) and 1.1 to 1.2: roles, lengths, and the rules for their data.
 import { f32s, u64s, zt10, zt12 } from './zt.mjs'
 import { bomb, frame } from './zstd.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
@@ -76,7 +76,7 @@ export const cases = [
   refused('csr of rank 3', csr10({}, { shape: [1, 2, 3] }), 'ZT_BAD_LAYOUT'),
   refused('csr of unknown dtype', csr10({}, { dtype: 'float31' }), 'ZT_BAD_DTYPE'),
 
-  // lengths, where they are known without decoding
+  // lengths that are known without decoding
   refused('csr with one index too few', csr10({ indices: u64s(0, 2) }), 'ZT_BAD_SPARSE'),
   refused('csr with one index too many', csr10({ indices: u64s(0, 2, 2, 2) }), 'ZT_BAD_SPARSE'),
   refused('csr with half an index', csr10({ indices: Buffer.alloc(20) }), 'ZT_BAD_SPARSE'),
@@ -113,7 +113,7 @@ export const cases = [
   brokenCoo('coo with a coordinate of 2^63 + 1', coo10({ coords: u64s(0, HUGE, 1, 0, 2, 2) })),
   brokenCoo('coo of 1.2 with a negative coordinate', coo12({ coords: i32s(0, 0, -1, 0, 2, 2) }, { coords: { dtype: 'i32' } })),
 
-  // compressed: lengths show when they are decoded
+  // compressed: decoding reveals the lengths
   ...[
     ['indptr', u64s(0, 3)],
     ['indptr', Buffer.alloc(0)],
@@ -143,6 +143,6 @@ export const cases = [
     uses: [{ call: 'csr', tensor: 'm', code: 'ZT_DECODE', error: { tensor: 'm', component: 'values' } }, { call: 'verify', code: 'ZT_DECODE' }],
   },
 
-  // asking for the wrong layout
+  // calls for the wrong layout
   { name: 'valid: csr has no dense data', bytes: csr10(), names: ['m'], uses: [{ call: 'data', tensor: 'm', code: 'ZT_BAD_LAYOUT', error: IN_M }] },
 ]

@@ -1,4 +1,4 @@
-// zTensor 1.0 to 1.2: digests and encodings, that is what can be wrong with the stored bytes. Sections are those of the 1.0 specification.
+// zTensor 1.0 to 1.2: digests and encodings, the faults of stored bytes. Sections are those of the 1.0 specification.
 import { createHash } from 'node:crypto'
 import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from './zt.mjs'
 import { bomb, frame, sealedFrame, seekable, skippable } from './zstd.mjs'
@@ -39,7 +39,7 @@ const mismatch = (name, bytes) =>
     ],
   })
 
-/** A tensor whose stored bytes do not decode to what it should be: it opens, and every way of reading it says so. */
+/** A tensor whose stored bytes do not decode to its contents: it opens, and every way of reading it reports that. */
 const undecodable = (name, bytes, code = 'ZT_DECODE') => ({
   name,
   bytes,
@@ -55,7 +55,7 @@ const zstd10 = (bytes, component = {}) => zt10({ w: square10({}, { bytes, encodi
 const [A, B, NOTHING] = [SQUARE.subarray(0, 7), SQUARE.subarray(7), Buffer.alloc(0)]
 const SKIPPED = skippable(Buffer.from('anything'))
 const joined = (...frames) => Buffer.concat(frames)
-/** Frames that decode to SQUARE. What is said of them was seen of ztensor 0.1.4, 1.0.1 and 1.2.3, each with its own version. */
+/** Frames that decode to SQUARE. The comments describe ztensor 0.1.4, 1.0.1 and 1.2.3, each with its own version. */
 const SEQUENCES = {
   'two frames': joined(frame(A), frame(B)),
   'two frames with their content sizes': joined(frame(A, { declared: 7 }), frame(B, { declared: 9 })),
@@ -69,7 +69,7 @@ const SEQUENCES = {
   'a dictionary of number 0': frame(SQUARE, { dictionary: 0 }),
   'a window of 2^27': frame(SQUARE, { window: 27 }),
 }
-/** Bytes that are no such frames, and how it is said. The same three refuse all of them but where a line says otherwise. */
+/** Bytes that are not such frames, and the expected error. The same three reject all of them, except as noted. */
 const NO_SEQUENCES = {
   'bytes after two frames': [joined(frame(A), frame(B), Buffer.from('more')), 'ZT_DECODE'],
   'one byte after the frame': [joined(frame(SQUARE), Buffer.from('m')), 'ZT_DECODE'],
@@ -145,7 +145,7 @@ export const cases = [
       { call: 'load', tensor: 'w', code: 'ZT_UNSUPPORTED_ENCODING', error: { tensor: 'w' } },
     ],
   })),
-  opens('valid: encoding raw, said aloud', zt10({ w: square10({}, { encoding: 'raw' }) })),
+  opens('valid: explicit encoding raw', zt10({ w: square10({}, { encoding: 'raw' }) })),
   opens('valid: zstd without a content size', zstd10(frame(SQUARE))),
   opens('valid: zstd with its content size', zstd10(frame(SQUARE, { declared: 16 }))),
 

@@ -110,9 +110,9 @@ export const cases = [
 
   // Byte order
   opens('valid: big-endian', one({ bytes: swapped, data_endianness: 'big' }), { uses: [{ call: 'load', tensor: 'w', value: SQUARE_VALUES }] }),
-  // The page has data_endianness for raw data alone, and 0.1.4 reads a compressed tensor that states it without swapping.
+  // The page has data_endianness only for raw data, and 0.1.4 reads a compressed tensor that states it without swapping.
   opens('valid: big-endian says nothing about compressed data', one({ bytes: frame(SQUARE), encoding: 'zstd', data_endianness: 'big' }), { uses: [{ call: 'load', tensor: 'w', value: SQUARE_VALUES }] }),
-  opens('valid: little-endian, said aloud', one({ data_endianness: 'little' })),
+  opens('valid: explicit little-endian', one({ data_endianness: 'little' })),
   { name: 'valid: big-endian bytes have no order', bytes: zt01([{ name: 'w', dtype: 'uint8', shape: [4], bytes: Buffer.from([1, 2, 3, 4]), data_endianness: 'big' }]), names: ['w'], data: { w: SQUARE_VALUES } },
 
   // Checksums and encodings

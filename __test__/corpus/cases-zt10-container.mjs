@@ -18,7 +18,7 @@ import { container, index10, MAGIC_10, SQUARE, square10, u64, zt10 } from './zt.
 const VALID = zt10({ w: square10() })
 const ROOT = { version: '1.0', generator: 'corpus', attributes: {}, tensors: {} }
 const rootPairs = (...more) => encode(pairs([...Object.entries(ROOT), ...more]))
-/** A whole root whose unknown key `x` holds the given bytes: the index's syntax is checked where nobody looks, too. */
+/** A complete root whose unknown key `x` has the given bytes: the syntax of unused keys is checked too. */
 const unknownKey = (...bytes) => index10(rootPairs(['x', raw(...bytes)]))
 const text = (bytes) => raw(head(3, bytes.length), bytes)
 const component = { offset: 64, length: 16 }
@@ -38,8 +38,8 @@ export const cases = [
   { name: 'magic in lower case', bytes: zt10({}, { magic: Buffer.from('zten1000') }), code: 'ZT_BAD_MAGIC' },
   { name: 'magic off by its last bit', bytes: zt10({}, { magic: Buffer.from('ZTEN1001') }), code: 'ZT_BAD_MAGIC' },
 
-  // §6 step 2, §7.1: the size of the index. A truncated file ends in bytes that are no size, so a size that the file has no
-  // space for is ZT_TRUNCATED however large; open/large.test.mjs has one that fits, and is past the limit.
+  // §6 step 2, §7.1: the size of the index. A truncated file ends in bytes that are not a size, so any size beyond
+  // the file is ZT_TRUNCATED; open/large.test.mjs has one that fits, and is past the limit.
   { name: 'index one byte larger than fits', bytes: zt10({}, { size: zt10({}).length - 15 }), code: 'ZT_TRUNCATED' },
   { name: 'index as large as the file', bytes: zt10({}, { size: zt10({}).length }), code: 'ZT_TRUNCATED' },
   { name: 'index of exactly 1 GiB in a small file', bytes: zt10({}, { size: 1n << 30n }), code: 'ZT_TRUNCATED' },
@@ -63,7 +63,7 @@ export const cases = [
     ['a byte string', Buffer.from('x')],
   ].map(([what, root]) => ({ name: `root is ${what}`, bytes: index10(encode(root)), code: 'ZT_BAD_INDEX' })),
 
-  // CBOR that is not well-formed, under a key that nobody reads
+  // CBOR that is not well-formed, under an unknown key
   { name: 'map that ends before its last value', bytes: index10(encode(raw(head(5, 5), ...Object.entries(ROOT).flat().map(encode)))), code: 'ZT_BAD_INDEX' },
   { name: 'reserved additional information 28', bytes: unknownKey([0x1c]), code: 'ZT_BAD_INDEX', error: { offset: true } },
   { name: 'reserved additional information 30', bytes: unknownKey([0x3e]), code: 'ZT_BAD_INDEX' },

@@ -11,7 +11,7 @@ const VALID = valid()
 const opens = (name, bytes, more = {}) => ({ name, bytes, names: ['w'], data: { w: [...EIGHT] }, ...more })
 const refused = (name, bytes, code, rule, error = {}) => ({ name, bytes, code, error: { rule, ...error } })
 
-/** A file whose manifest is these very bytes. */
+/** A file whose manifest is exactly these bytes. */
 const encoded = (...manifest) => file({ blobs, manifest: Buffer.concat(manifest.map((bytes) => Buffer.from(bytes))) })
 /** A file whose root has these further pairs, after `objects` and in their own order. */
 const root = (...entries) => encoded(encode(pairs([['objects', raw(deterministic({ w: W }))], ...entries])))
@@ -33,8 +33,8 @@ export const cases = [
   opens('valid: bytes between manifest and footer', shifted(VALID, 100)),
   opens('valid: padding that is not zero', Buffer.concat([VALID.subarray(0, 5000), Buffer.from([1]), VALID.subarray(5001)])),
   { name: 'valid: no tensors', bytes: file({ manifest: { objects: {} } }), names: [] },
-  { name: 'valid: a data shard', bytes: Buffer.concat([MAGIC, Buffer.alloc(8192), footer()]), names: [], warnings: [{ code: 'ZT_WARN_DATA_SHARD' }] },
-  { name: 'valid: a data shard of 48 bytes', bytes: Buffer.concat([MAGIC, footer()]), names: [], warnings: [{ code: 'ZT_WARN_DATA_SHARD' }] },
+  { name: 'valid: a data shard', bytes: Buffer.concat([MAGIC, Buffer.alloc(8192), footer()]), names: [], warnings: [{ code: 'ZT_WARN_DATA_SHARD' }], uses: [{ call: 'verify', code: 'ZT_INCOMPLETE' }] },
+  { name: 'valid: a data shard of 48 bytes', bytes: Buffer.concat([MAGIC, footer()]), names: [], warnings: [{ code: 'ZT_WARN_DATA_SHARD' }], uses: [{ call: 'verify', code: 'ZT_INCOMPLETE' }] },
   refused('47 bytes', Buffer.concat([MAGIC, footer().subarray(1)]), 'ZT_TRUNCATED', RULE.file),
   refused('the magic alone', MAGIC, 'ZT_TRUNCATED', RULE.file),
   { name: 'a first byte stripped to 7 bits', bytes: valid({ header: Buffer.from('095a54320d0a1a0a', 'hex') }), code: 'ZT_BAD_MAGIC' },
@@ -119,7 +119,7 @@ export const cases = [
   { name: 'valid: a name of 1024 bytes', bytes: file({ blobs, manifest: { objects: { ['é'.repeat(512)]: W } } }), names: ['é'.repeat(512)] },
   { name: 'valid: names that are not in Normalization Form C', bytes: file({ blobs, manifest: { objects: { 'e\u0301': W } } }), names: ['e\u0301'] },
   { name: 'valid: names in the order of their bytes, shorter ones first', bytes: file({ blobs, manifest: { objects: { aaa: W, b: W, a: W } } }), names: ['a', 'b', 'aaa'] },
-  refused('a name that is no text', encoded(encode(pairs([['objects', pairs([[1, raw(deterministic(W))]])]]))), 'ZT_BAD_INDEX', RULE.root),
+  refused('a name that is not text', encoded(encode(pairs([['objects', pairs([[1, raw(deterministic(W))]])]]))), 'ZT_BAD_INDEX', RULE.root),
 
   // Objects
   refused('an object a text', one('w'), 'ZT_BAD_INDEX', RULE.object, IN_W),

@@ -11,7 +11,7 @@ const zeros = (length) => Buffer.alloc(length)
 const within = (role) => ({ tensor: 't', component: role })
 const opens = (name, bytes, more = {}) => ({ name, bytes, names: ['t'], ...more })
 const refused = (name, bytes, code, rule, error = IN_T) => ({ name, bytes, code, error: { rule, ...error } })
-/** The file opens, and each of these calls refuses its data. */
+/** The file opens, and each of these calls rejects its data. */
 const broken = (name, bytes, code, rule, calls, error = IN_T) => ({
   name,
   bytes,
@@ -192,7 +192,7 @@ export const cases = [
   opens('valid: mxfp8 along another axis', mx({ axis: 0 }, { data: { dtype: 'u8', type: 'f8_e5m2', bytes: zeros(64) }, scales: { dtype: 'u8', type: 'f8_e8m0', bytes: zeros(2) } }, [32, 2])),
   opens('valid: mxint8', mx({}, { data: { dtype: 'i8', bytes: zeros(128) } })),
   opens('mx elements of an unknown type', mx({}, { data: { dtype: 'u8', type: 'f6_e3m2', bytes: zeros(96) } }), { warnings: [{ code: 'ZT_WARN_UNKNOWN_TYPE', component: 'data' }] }),
-  refused('mx elements of a known type that is none', mx({}, { data: { dtype: 'u8', bytes: zeros(128) } }), 'ZT_BAD_DTYPE', 'zt.mx/1 Element types', within('data')),
+  refused('mx elements of a known, invalid type', mx({}, { data: { dtype: 'u8', bytes: zeros(128) } }), 'ZT_BAD_DTYPE', 'zt.mx/1 Element types', within('data')),
   ...[0, 1, 24, '32'].map((block_size) => refused(`blocks of ${JSON.stringify(block_size)}`, mx({ block_size }), 'ZT_BAD_LAYOUT', 'zt.mx/1 Attributes')),
   refused('mx without its form of scales', mx({ scale_form: undefined }), 'ZT_BAD_LAYOUT', 'zt.mx/1 Attributes'),
   refused('mx with factors', mx({ scale_form: 'f32_factors' }), 'ZT_BAD_LAYOUT', 'zt.mx/1 Attributes'),
@@ -217,7 +217,7 @@ export const cases = [
   opens('valid: checksums in the table', zipped(seekable([FRAME.subarray(0, 20), FRAME.subarray(20)], { checksums: true })), { data: { t: [...FRAME] } }),
   opens('valid: no frames', lone([0], 'dense', { data: { dtype: 'u8', bytes: seekable([]), encoding: 'zt.zstd-seekable/1', decoded_length: 0 } }), { data: { t: [] } }),
   broken('no seek table', zipped(FRAME), 'ZT_DECODE', RULE.zstd, ZIPPED_CALLS, within('data')),
-  broken('no bytes at all', zipped(zeros(0)), 'ZT_DECODE', RULE.zstd, ZIPPED_CALLS, within('data')),
+  broken('no bytes', zipped(zeros(0)), 'ZT_DECODE', RULE.zstd, ZIPPED_CALLS, within('data')),
   broken('a frame without a checksum', zipped(seekable([FRAME], { sealed: false })), 'ZT_DECODE', RULE.zstd, ZIPPED_CALLS, within('data')),
   broken('frames of several sizes', zipped(seekable([FRAME.subarray(0, 10), FRAME.subarray(10, 30), FRAME.subarray(30)])), 'ZT_DECODE', RULE.zstd, ZIPPED_CALLS, within('data')),
   broken('frames of fewer bytes than the index says', zipped(seekable([FRAME.subarray(0, 39)])), 'ZT_DECODE', RULE.zstd, ZIPPED_CALLS, within('data')),

@@ -1,7 +1,7 @@
-// An encoder of CBOR (RFC 8949) that can write what an ordinary encoder refuses to: duplicate keys, heads wider than
-// needed, indefinite lengths, and forms that are not well-formed at all. Offsets in comments are to that RFC.
+// An encoder of CBOR (RFC 8949) that can write what an ordinary encoder rejects: duplicate keys, heads wider than
+// needed, indefinite lengths, and forms that are not well-formed. Offsets in comments are to that RFC.
 
-/** Bytes that go into the output as they are. */
+/** Bytes that are written unchanged. */
 class Verbatim {
   constructor(bytes) {
     this.bytes = bytes
@@ -42,7 +42,7 @@ export function wide(value, width) {
 }
 
 export const tag = (number, value, width) => raw(head(6, number, width), encode(value))
-/** `depth` tags that say that what follows is CBOR (RFC 8949 §3.4.6). */
+/** `depth` tags that mark the following item as CBOR (RFC 8949 §3.4.6). */
 export const selfDescribed = (value, depth = 1) => raw(...Array(depth).fill(head(6, 55799)), encode(value))
 /** A bignum: tag 2 (or 3, negative) on a byte string. */
 export function bignum(value) {

@@ -15,7 +15,7 @@ export const str = (value) => {
 export const bin = (bytes) => Buffer.concat([Buffer.from([0xc6]), ints(4, bytes.length), bytes])
 export const uint = (value) => (value < 128 ? Buffer.from([value]) : Buffer.concat([Buffer.from([0xce]), ints(4, value)]))
 export const array = (...items) => Buffer.concat([Buffer.from([0xdc]), ints(2, items.length), ...items])
-/** Of pairs; a key is a text, or bytes of MessagePack. */
+/** A map of pairs; a key is a string, or bytes of MessagePack. */
 export const map = (...entries) =>
   Buffer.concat([
     Buffer.from([0xde]),
@@ -24,7 +24,7 @@ export const map = (...entries) =>
   ])
 export const ext = (type, body) => Buffer.concat([Buffer.from([0xc9]), ints(4, body.length), Buffer.from([type]), body])
 
-/** What stands in the extension of an array. */
+/** The contents of the extension of an array. */
 export const parts = (shape, dtype, data) =>
   Buffer.concat([Buffer.from([0x93, 0x90 | shape.length]), ...shape.map(uint), str(dtype), bin(data)])
 export const ndarray = (shape, dtype, data, type = 1) => ext(type, parts(shape, dtype, data))

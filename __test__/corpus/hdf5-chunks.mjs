@@ -5,7 +5,7 @@ import { dataset, filters, hdf5, header, layout, link, ROOT, tree } from './hdf5
 const [DATASET, INDEX, DATA] = [2048, 4096, 65536]
 const INT32 = Buffer.from([0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0])
 
-/** How chunks are stored when they are compressed. */
+/** The storage of compressed chunks. */
 export const deflated = { store: (chunk) => deflateSync(chunk), more: [filters([1, 6])] }
 
 /** The row-major elements `bytes` of `shape` in chunks of the shape `chunk`. Chunks at an end have elements beyond it. */

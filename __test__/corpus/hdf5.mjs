@@ -1,4 +1,4 @@
-// HDF5 files by hand (HDF5 File Format Specification 3.0): superblock 0 and object headers of version 1, which have no checksums,
+// Builds HDF5 files (HDF5 File Format Specification 3.0): superblock 0 and object headers of version 1, which have no checksums,
 // with the links of the root group as messages.
 import { f32s } from './zt.mjs'
 
@@ -18,7 +18,7 @@ const bytes = (...parts) =>
 
 /** No address. */
 export const NONE = -1n
-/** Where the root group, the dataset, its index and its data are. */
+/** The offsets of the root group, the dataset, its index and its data. */
 export const ROOT = 96
 export const DATASET = 2048
 export const INDEX = 3072
@@ -150,7 +150,7 @@ export const superblock = ({ version = 0, sizes = [8, 8], root = ROOT, end = 0 }
 export const dataset = ({ dims = [2, 3], kind, layout = contiguous(), more = [] } = {}) =>
   header([space(...dims), type(kind), layout, ...more])
 
-/** A file: its parts where they belong, zeros between them. */
+/** A file: its parts at their offsets, with zeros between them. */
 export function hdf5({
   root = header([link('w', DATASET)]),
   block = superblock(),
@@ -168,14 +168,14 @@ export function hdf5({
 const summed = (part) => bytes(part, u32(lookup3(part)))
 /** The header of a fixed array of the addresses of chunks, whose data block is at `block`. */
 export const fixedHeader = (count, block, pageBits = 10) => summed(bytes('FAHD', 0, 0, 8, pageBits, u64(count), u64(block)))
-/** Its data block: addresses, or the bits that say which pages were written. */
+/** Its data block: addresses, or the bits of written pages. */
 export const fixedBlock = (header, ...rest) => summed(bytes('FADB', 0, 0, u64(header), ...rest))
 
 /** The checksum of indexes: Bob Jenkins' lookup3. */
 export function lookup3(bytes) {
   const rotate = (value, by) => (value << by) | (value >>> (32 - by))
   const word = (at) => [0, 1, 2, 3].reduce((value, byte) => value | ((bytes[at + byte] ?? 0) << (8 * byte)), 0)
-  // Three numbers, of which each step takes the one in turn as `a`.
+  // Three numbers. Each step uses the next of them as `a`.
   const state = new Uint32Array(3).fill(0xdeadbeef + bytes.length)
   let at = 0
   const take = () => {

@@ -13,7 +13,7 @@ const u64 = (value) => {
   return bytes
 }
 
-/** An array whose header is `text`. `length` overrides what is said of the header. */
+/** An array whose header is `text`. `length` overrides the stated length of the header. */
 export function npyOf(text, data, { version = [1, 0], length, magic = '\x93NUMPY' } = {}) {
   const body = Buffer.from(text, version[0] === 3 ? 'utf8' : 'latin1')
   const size = length ?? body.length
@@ -33,7 +33,7 @@ export const npy = (descr, shape, data, { fortran = 'False', ...more } = {}) =>
 /**
  * An archive of members `{ name, data, deflate?, method?, stored?, crc?, size?, flags?, local?, described?, zip64?, offset? }`.
  * `local` overrides fields of the local header alone, `described` is the data descriptor, `zip64` an extra field; `count`,
- * `at` and `size` override what the end of the archive says, `between` are bytes before the directory, `comment` those behind it.
+ * `at` and `size` override fields of the end of the archive, `between` are bytes before the directory, `comment` those after it.
  */
 export function zip(members, { count, at, size, between = Buffer.alloc(0), comment = Buffer.alloc(0), commentLength } = {}) {
   const parts = []

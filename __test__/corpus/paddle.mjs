@@ -1,4 +1,4 @@
-// Builds what PaddlePaddle saves: pickles with NumPy's arrays, and parameters in one file.
+// Builds files of PaddlePaddle: pickles with NumPy's arrays, and parameters in one file.
 import { bytes, call, cat, FALSE, global, int, le, list, NONE, pickle, TRUE, text, tuple } from './pytorch.mjs'
 
 /** An array as NumPy pickles itself: `order` of its bytes, `fortran` where the first index runs fastest. */
@@ -12,7 +12,7 @@ export const ndarray = (shape, dtype, data, { order = '<', fortran = FALSE } = {
   return cat(empty, tuple(int(1), tuple(...shape.map(int)), type, fortran, bytes(data)), 'b')
 }
 
-/** The pickle of protocol 3 that a value is saved in. */
+/** The pickle of protocol 3 of a value. */
 export const saved = (value) => {
   const file = pickle(value)
   file[1] = 3

@@ -25,7 +25,7 @@ export const text = (value) => {
 export const bytes = (value) => cat('B', le(4, value.length), value)
 export const tuple = (...items) => cat('(', ...items, 't')
 export const list = (...items) => cat('](', ...items, 'e')
-/** Of keys and values in turn. */
+/** A dict of alternating keys and values. */
 export const dict = (...entries) => cat('}(', ...entries.map((entry) => (Array.isArray(entry) ? cat(...entry) : entry)), 'u')
 export const global = (module, name) => `c${module}\n${name}\n`
 export const call = (module, name, ...args) => cat(global(module, name), tuple(...args), 'R')
@@ -51,7 +51,7 @@ export const tensor = (key, shape, strides, { offset = 0, metadata, ...more } = 
     ...(metadata ? [metadata] : []),
   )
 
-/** An archive as torch.save writes it; `records` by their names in it. */
+/** An archive as torch.save writes it; `records` by name. */
 export const archive = (main, records = {}, { folder = 'archive/', byteorder, more = [], ...how } = {}) =>
   zip(
     [

@@ -61,7 +61,7 @@ async function runUse(t, file, bytes, options, use) {
     isRefusal(t, await rejectionOf(async () => (await open(bytes, { ...options, verify: true })).close()), use, where)
   } else if (use.code !== undefined) {
     isRefusal(t, await rejectionOf(async () => RUN[use.call](file, use)), use, where)
-    // an error is no accident of the first call
+    // a second call has the same error
     isRefusal(t, await rejectionOf(async () => RUN[use.call](file, use)), use, `${where}, again`)
   } else {
     const result = await RUN[use.call](file, use)
@@ -72,7 +72,7 @@ async function runUse(t, file, bytes, options, use) {
 /** A test for each case of each corpus, by title. */
 export function testCorpora(corpora) {
   for (const [title, cases] of Object.entries(corpora)) {
-    test(`${title}: the cases have names of their own`, (t) => {
+    test(`${title}: the cases have different names`, (t) => {
       t.is(new Set(cases.map((c) => c.name)).size, cases.length)
     })
 

@@ -1,4 +1,4 @@
-// Builds safetensors files around a header that is given as text (or bytes), so that it may be no JSON at all.
+// Builds safetensors files around a header that is given as text (or bytes), so it may be invalid JSON.
 import { u64 } from './zt.mjs'
 
 /** `header`: text, bytes, or an object that is written as JSON. `size` overrides the stated length of the header. */

@@ -1,4 +1,4 @@
-// XXH3 of 64 bits and XXH64, both without a seed, as their specification has them, on bigints: for test files, not for
+// XXH3 of 64 bits and XXH64, both without a seed, by their specification, with bigints: for test files, not for
 // speed.
 
 const SECRET = Buffer.from(

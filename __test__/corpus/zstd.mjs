@@ -1,5 +1,5 @@
-// Zstandard frames (RFC 8878) made of raw and run-length blocks only, so that a test decides every field of the frame
-// without a compressor at hand.
+// Zstandard frames (RFC 8878) made of raw and run-length blocks only, so that a test sets every field of the frame
+// without a compressor.
 import { xxh64 } from './xxhash.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
 
@@ -29,7 +29,7 @@ export function frame(content, header = {}) {
   return Buffer.concat([frameHeader(header), block(0, content.length, content, true)])
 }
 
-/** A frame that decoders pass over (RFC 8878 §3.1.2), of any of the sixteen kinds. */
+/** A frame that decoders skip (RFC 8878 §3.1.2), of any of the sixteen kinds. */
 export function skippable(content, kind = 0) {
   return Buffer.concat([u32(0x184d2a50 + kind, content.length), content])
 }
@@ -53,7 +53,7 @@ export function sealedFrame(content) {
 
 /**
  * A stream of zt.zstd-seekable/1: a frame for each of `contents`, then the seek table. `sealed: false` leaves the frames'
- * checksums out, `damage` changes that byte; `sizes`, `frames` and `descriptor` are what the table says instead.
+ * checksums out, `damage` changes that byte; `sizes`, `frames` and `descriptor` override fields of the table.
  */
 export function seekable(contents, { sealed = true, damage, sizes, frames = contents.length, descriptor, checksums = false } = {}) {
   const parts = contents.map((content) => (sealed ? sealedFrame(content) : frame(content, { declared: content.length })))

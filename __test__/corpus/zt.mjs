@@ -39,7 +39,7 @@ export function container({ magic, blobs = [], index, size, endMagic = false, ga
   return Buffer.concat(parts)
 }
 
-/** Gives each component its offset, 64-byte aligned unless it brings its own, and takes its bytes out. */
+/** Sets the offset of each component, 64-byte aligned unless it has one, and removes its bytes. */
 function locate(components) {
   const blobs = []
   let end = 8
@@ -77,7 +77,7 @@ const isPlain = (value) => value !== null && typeof value === 'object' && Object
 
 /**
  * A 1.0 file. `tensors`: name -> { dtype, shape, format, components: { role: { bytes, ...overrides } } }; a field set to
- * undefined is left out. `root` overrides or removes the root's keys, `wrap` makes what is encoded of it, `file` overrides the
+ * undefined is left out. `root` overrides or removes the root's keys, `wrap` transforms it before encoding, `file` overrides the
  * container's parts.
  */
 export function zt10(tensors, { root = {}, wrap = (item) => item, ...file } = {}) {
@@ -144,12 +144,12 @@ export const square12 = (fields = {}, component = {}) => ({
 })
 export const square01 = (fields = {}) => ({ name: 'w', dtype: 'float32', shape: [2, 2], bytes: SQUARE, ...fields })
 
-/** The whole of a 1.0 or 1.2 file around an index whose bytes are given: for what `encode` would not write. */
+/** A complete 1.0 or 1.2 file around the bytes of an index: for indexes that `encode` cannot write. */
 export const index10 = (bytes, file = {}) => container({ magic: MAGIC_10, index: bytes, ...file })
 export const index12 = (bytes, file = {}) => container({ magic: MAGIC_10, index: bytes, endMagic: true, ...file })
 export const index01 = (bytes, file = {}) => container({ magic: MAGIC_01, index: bytes, ...file })
 
-/** Roots that are tagged, as [what, the root's wrapping, the code that refuses it]: ztensor 0.1.4, 1.0.1 and 1.2.3 read all of them. */
+/** Tagged roots, as [what, the root's wrapping, the code of the rejection]: ztensor 0.1.4, 1.0.1 and 1.2.3 read all of them. */
 export const TAGGED = [
   ['the tag of CBOR', (root) => selfDescribed(root)],
   ['the tag of CBOR twice', (root) => selfDescribed(root, 2)],

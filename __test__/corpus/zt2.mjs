@@ -14,7 +14,7 @@ export function footer({ offset = 0, length = 0, hash = 0, version = 2, reserved
   return Buffer.concat([u64(offset), u64(length), u64(hash), numbers, magic])
 }
 
-/** Deterministic CBOR of plain values: map keys in the order of their bytes. Values of `cbor.mjs` pass as they are. */
+/** Deterministic CBOR of plain values: map keys in the order of their bytes. Values of `cbor.mjs` are written unchanged. */
 export function deterministic(value) {
   return encode(ordered(value))
 }
@@ -36,8 +36,8 @@ function ordered(value) {
 }
 
 /**
- * A whole file. `blobs`: offset -> bytes. `manifest`: what is encoded, or the bytes themselves. It stands behind the blobs
- * unless `at` says where. Fields of the footer may be given, `header` is the magic at the beginning.
+ * A whole file. `blobs`: offset -> bytes. `manifest`: the value to encode, or bytes. It is after the blobs
+ * unless `at` is set. Fields of the footer may be given, `header` is the magic at the beginning.
  */
 export function file({ blobs = {}, manifest, at, header = MAGIC, ...fields }) {
   const bytes = Buffer.isBuffer(manifest) ? manifest : deterministic(manifest)

@@ -1,4 +1,4 @@
-// file.load() of many tensors: small neighbours come in one read and share a block, large ones are divided.
+// file.load() of many tensors: small neighbors are read together and share a block, large ones are divided.
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
@@ -6,7 +6,7 @@ import { BIG_ENDIAN_HOST, littleEndian, sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
-/** A file of many small tensors of several widths, with a large and a sparse one among them. */
+/** A file of many small tensors of several widths, a large one and a sparse one. */
 async function many(count, { sparse = true, ...options } = {}) {
   const path = scratchPath('many.zt')
   const writer = await create(path, { version: '1.2', ...options })
@@ -50,7 +50,7 @@ for (const [how, options] of [
   ['compressed', { compression: { level: 1 } }],
   ['of 0.1, which begins each blob at a multiple of 64', { version: '0.1' }],
 ]) {
-  test(`loading everything gives what data gives: ${how}`, async (t) => {
+  test(`loading everything returns the values of data: ${how}`, async (t) => {
     const file = openSync(await many(100, options))
     for (const concurrency of [undefined, 1]) {
       const loaded = await file.load({ concurrency })
@@ -67,7 +67,7 @@ for (const [how, options] of [
   })
 }
 
-test('small neighbours share a buffer that is the caller’s own; a large tensor has its own', async (t) => {
+test('small neighbors share a buffer that the caller owns; a large tensor has a separate one', async (t) => {
   const file = openSync(await many(100))
   const loaded = await file.load()
   const buffers = new Set([...loaded.values()].flatMap(({ data }) => data?.buffer ?? []))
@@ -84,7 +84,7 @@ test('small neighbours share a buffer that is the caller’s own; a large tensor
   t.is(again.get('t4').data[0], 4)
 })
 
-test('names in any order, and far apart', async (t) => {
+test('loads names in any order, and far apart', async (t) => {
   const file = openSync(await many(100))
   const names = ['t99', 't0', 'large', 't98', 't1', 't50']
   const loaded = await file.load({ names })
@@ -94,13 +94,13 @@ test('names in any order, and far apart', async (t) => {
   file.close()
 })
 
-test('tensors over the same bytes are loaded separately', async (t) => {
+test('loads tensors over the same bytes separately', async (t) => {
   const path = scratchPath('tied.zt')
   const writer = await create(path, { version: '1.0' })
   await writer.add('a', Float32Array.of(1, 2))
   await writer.add('b', Float32Array.of(1, 2))
   await writer.finish()
-  // b's offset, 128, becomes a's, 64: both are one byte behind a head in the index.
+  // b's offset, 128, becomes a's, 64: both are one byte after a head in the index.
   const bytes = readFileSync(path)
   const at = bytes.lastIndexOf(Buffer.from('offset')) + 6
   t.deepEqual([...bytes.subarray(at, at + 2)], [0x18, 128])
@@ -112,7 +112,7 @@ test('tensors over the same bytes are loaded separately', async (t) => {
   file.close()
 })
 
-test('elements that do not stand aligned, and tensors without any', async (t) => {
+test('loads misaligned and empty tensors', async (t) => {
   const data = Buffer.alloc(9)
   data[0] = 5
   data.writeFloatLE(1.5, 1)
@@ -132,7 +132,7 @@ test('elements that do not stand aligned, and tensors without any', async (t) =>
 })
 
 for (const digest of ['crc32c', 'sha256']) {
-  test(`a flipped byte among many is found and named: ${digest}`, async (t) => {
+  test(`finds and names a flipped byte among many: ${digest}`, async (t) => {
     const path = await many(100, { digest })
     const opened = openSync(path)
     const { offset } = opened.tensor('t60').components.get('data')
@@ -149,7 +149,7 @@ for (const digest of ['crc32c', 'sha256']) {
   })
 }
 
-test('a tensor of 40 MiB is read in pieces whose digests combine', async (t) => {
+test('reads a tensor of 40 MiB in pieces and combines their digests', async (t) => {
   const words = Uint32Array.from({ length: 10 << 20 }, (_, at) => Math.imul(at, 2654435761))
   const path = scratchPath('large.zt')
   const writer = await create(path, { version: '1.2', digest: 'crc32c' })
@@ -171,7 +171,7 @@ test('a tensor of 40 MiB is read in pieces whose digests combine', async (t) => 
   damaged.close()
 })
 
-test('millions of elements widen the same on several threads', async (t) => {
+test('widens millions of elements equally on several threads', async (t) => {
   const bits = Uint16Array.from({ length: 5_000_003 }, (_, at) => Math.imul(at, 40503))
   const path = scratchPath('wide.zt')
   const writer = await create(path)
@@ -185,7 +185,7 @@ test('millions of elements widen the same on several threads', async (t) => {
   file.close()
 })
 
-test('progress runs over all batches, up to everything', async (t) => {
+test('progress covers all batches, up to the total', async (t) => {
   const count = 10_500
   const entries = {}
   for (let at = 0; at < count; at++) entries[`t${at}`] = { dtype: 'U8', shape: [1], data_offsets: [at, at + 1] }

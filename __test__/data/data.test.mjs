@@ -1,4 +1,4 @@
-// tensor.data: which array it is, that it aliases the file, and that what is written into it stays private.
+// tensor.data: its class, that it aliases the file, and that writes to it stay private.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync, ZTensorError } from 'ztensor'
@@ -38,7 +38,7 @@ const ARRAYS = {
 }
 
 for (const [dtype, [spelling, Class, ratio = 1]] of Object.entries(ARRAYS)) {
-  test(`${dtype}: ${Class.name}, of the bytes in the file`, async (t) => {
+  test(`${dtype}: ${Class.name} over the bytes in the file`, async (t) => {
     const elements = 8
     const bytes = Buffer.from(
       Array.from({ length: elements * ratio * Class.BYTES_PER_ELEMENT }, (_, i) => (i * 37 + 1) & 0x7f),
@@ -76,7 +76,7 @@ test('complex128 is a Float64Array, interleaved', (t) => {
   file.close()
 })
 
-test('data is the same object at each access', (t) => {
+test('data returns the same object at each access', (t) => {
   for (const name of [
     'zt101-shapes.zt',
     'zt01h-zstd.zt',
@@ -93,7 +93,7 @@ test('data is the same object at each access', (t) => {
   }
 })
 
-test('a tensor has a buffer of its own, of its own length', (t) => {
+test('a tensor has a separate buffer, of exactly its length', (t) => {
   const file = openSync(vector('zt12-dtypes.zt').path)
   const buffers = new Set()
   for (const tensor of file.values()) {
@@ -105,7 +105,7 @@ test('a tensor has a buffer of its own, of its own length', (t) => {
   file.close()
 })
 
-test('raw and aligned: mapped', (t) => {
+test('maps raw, aligned data', (t) => {
   for (const name of ['zt01-dtypes.zt', 'zt100-dtypes.zt', 'zt12-dtypes.zt', 'btf-dense.btf']) {
     const file = openSync(vector(name).path)
     for (const tensor of file.values()) {
@@ -115,7 +115,7 @@ test('raw and aligned: mapped', (t) => {
   }
 })
 
-test('mapped and copyReason are known without reading data first', (t) => {
+test('mapped and copyReason are known before data is read', (t) => {
   const file = openSync(
     scratchFile(zt10({ w: square10(), z: square10({}, { bytes: frame(SQUARE), encoding: 'zstd' }) })),
   )
@@ -124,7 +124,7 @@ test('mapped and copyReason are known without reading data first', (t) => {
   file.close()
 })
 
-test('compressed: a copy, because encoded', (t) => {
+test('copies compressed data, because it is encoded', (t) => {
   const file = openSync(vector('zt12-zstd.zt').path)
   isCopied(t, file.tensor('lvl1'), 'encoded')
   t.is(file.tensor('lvl1').data.length, 64 * 65)
@@ -132,7 +132,7 @@ test('compressed: a copy, because encoded', (t) => {
   file.close()
 })
 
-test('misaligned for its elements: a copy, because misaligned; for bytes it is mapped', (t) => {
+test('copies data that is misaligned for its elements; bytes are mapped', (t) => {
   const wide = openSync(scratchFile(zt10({ w: square10({}, { lead: 1 }) })))
   isCopied(t, wide.tensor('w'), 'misaligned')
   t.deepEqual([...wide.tensor('w').data], [1, 2, 3, 4])
@@ -158,14 +158,14 @@ test('misaligned for its elements: a copy, because misaligned; for bytes it is m
   halfway.close()
 })
 
-test('big-endian: a copy, because of the byte order', (t) => {
+test('copies big-endian data, because of the byte order', (t) => {
   const file = openSync(scratchFile(zt01([square01({ bytes: Buffer.from(SQUARE).swap32(), data_endianness: 'big' })])))
   isCopied(t, file.tensor('w'), 'byte-order')
   t.deepEqual([...file.tensor('w').data], [1, 2, 3, 4])
   file.close()
 })
 
-test('what is written into data stays in this file’s views', async (t) => {
+test('writes to data stay in the views of this file', async (t) => {
   const bytes = zt10({ w: square10() })
   const path = scratchFile(bytes)
   const file = openSync(path)
@@ -181,14 +181,14 @@ test('what is written into data stays in this file’s views', async (t) => {
   sameBytes(t, readFileSync(path), bytes)
 })
 
-test('data holds no more of the file than the tensor', (t) => {
+test('data covers only the bytes of the tensor', (t) => {
   const file = openSync(scratchFile(zt10({ a: square10(), b: square10({}, { bytes: f32s(5, 6, 7, 8) }) })))
   t.deepEqual([...new Float32Array(file.tensor('a').data.buffer)], [1, 2, 3, 4])
   t.is(file.tensor('a').data.buffer.byteLength, 16)
   file.close()
 })
 
-test('empty tensors and scalars', async (t) => {
+test('reads empty tensors and scalars', async (t) => {
   const file = openSync(vector('zt111-shapes.zt').path)
   for (const [name, Class] of [
     ['empty', Float32Array],
@@ -210,7 +210,7 @@ test('empty tensors and scalars', async (t) => {
   file.close()
 })
 
-test('a file of more than 4,096 tensors: small ones share buffers, large ones do not, and all read right', async (t) => {
+test('a file of more than 4,096 tensors: small ones share buffers, large ones do not, and all values are right', async (t) => {
   const count = 5000
   const tensors = {}
   let at = 0
@@ -245,14 +245,14 @@ test('a file of more than 4,096 tensors: small ones share buffers, large ones do
   file.close()
 })
 
-test('a file that is replaced under its mapping keeps its own bytes', (t) => {
+test('a file that is replaced while mapped keeps its bytes', (t) => {
   const path = scratchFile(zt12({ w: square12() }))
   const file = openSync(path)
   const { data } = file.tensor('w')
   t.deepEqual([...data], [1, 2, 3, 4])
   if (process.platform !== 'win32') {
     writeFileSync(`${path}.new`, zt12({ w: square12({}, { bytes: f32s(9, 9, 9, 9) }) }))
-    // rename over it, as every careful writer does: the old inode lives on
+    // rename over it, like every careful writer: the old inode remains
     renameSync(`${path}.new`, path)
     t.deepEqual([...data], [1, 2, 3, 4])
     const fresh = openSync(path)
@@ -262,7 +262,7 @@ test('a file that is replaced under its mapping keeps its own bytes', (t) => {
   file.close()
 })
 
-test('data of what is not dense is refused, never guessed', (t) => {
+test('data throws for tensors that are not dense', (t) => {
   const file = openSync(vector('zt101-sparse.zt').path)
   const error = thrownBy(() => file.tensor('csr_float32').data)
   t.true(error instanceof ZTensorError)

@@ -1,5 +1,5 @@
-// zstd data of zTensor 0.1 to 1.2, read in every way there is: each gives the same elements, or refuses with the same code.
-// Small data is decoded at once, larger data in pieces (from 16 MiB on by convert, from 32 MiB on by load), and verify keeps nothing.
+// zstd data of zTensor 0.1 to 1.2, read in every way: each returns the same elements, or rejects with the same code.
+// Small data is decoded as a whole, larger data in pieces (from 16 MiB on by convert, from 32 MiB on by load), and verify keeps nothing.
 import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
 import test from 'ava'
@@ -13,7 +13,7 @@ const MIB = 2 ** 20
 const SIZES = { 'of 16 bytes': 16, 'of 18 MiB': 18 * MIB, 'of 34 MiB': 34 * MIB }
 const SKIPPED = skippable(Buffer.from('anything'), 7)
 
-/** Half of the tensor is 1, half is 2. Each kind: the frames of `size` bytes, and with which code all ways refuse them. */
+/** Half of the tensor is 1, half is 2. Each kind: the frames of `size` bytes, and the code with which all ways reject them. */
 const KINDS = {
   'two frames': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2)]],
   'frames, skippable ones among them': (size) => [
@@ -41,7 +41,7 @@ const KINDS = {
   'a dictionary': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2, { dictionary: 1 })], 'ZT_DECODE'],
   'a byte too few': (size) => [[bomb(size / 2, 1), bomb(size / 2 - 1, 2)], 'ZT_DECODE'],
   'a byte too many': (size) => [[bomb(size / 2, 1), bomb(size / 2 + 1, 2)], 'ZT_DECODE'],
-  'bytes behind the frames': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2), Buffer.alloc(8)], 'ZT_DECODE'],
+  'bytes after the frames': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2), Buffer.alloc(8)], 'ZT_DECODE'],
   'a truncated last frame': (size) => [[bomb(size / 2, 1), bomb(size / 2, 2).subarray(0, -1)], 'ZT_DECODE'],
   'skippable frames alone': () => [[SKIPPED, SKIPPED], 'ZT_DECODE'],
   'no bytes': () => [[], 'ZT_DECODE'],
@@ -58,9 +58,9 @@ const VERSIONS = {
     }),
 }
 
-/** [first, last, length] of what should be ones and twos. */
+/** [first, last, length] of the elements, which should be ones and twos. */
 const ends = (array) => [array[0], array.at(-1), array.length]
-/** Into a stream, which no disk has to be waited for. */
+/** Converts into a stream, which does not wait for a disk. */
 const converted = async (path, options) => {
   const chunks = []
   const stream = new Writable({
@@ -75,7 +75,7 @@ const converted = async (path, options) => {
   file.close()
   return found
 }
-/** What each way finds: the ends of the whole, or of its second half. */
+/** The result of each way: the ends of the whole, or of its second half. */
 const WAYS = {
   data: ({ t }) => ends(t.data),
   load: async ({ t }) => ends(await t.load()),
@@ -113,7 +113,7 @@ const WAYS = {
   'convert with a cast': ({ path }) => converted(path, { cast: { uint8: 'float32' } }),
   'load as float32': async ({ t }) => ends(await t.load({ as: 'float32' })),
 }
-/** What goes the way of another one once the data is decoded: small data is enough. */
+/** Ways that equal another one after decoding: small data is enough. */
 const SMALL_ONLY = [
   'load into',
   'component.data',
@@ -129,7 +129,7 @@ const half = (array, size) => (array[0] === 2 && array.length === size ? [1, arr
 
 for (const [version, make] of Object.entries(VERSIONS)) {
   for (const [sized, size] of Object.entries(SIZES)) {
-    // What reads pieces does so for every version: the large ones once.
+    // Reading in pieces is the same for every version: large data is tested once.
     if (size > 16 && version !== '1.0') continue
     test(`${version}: all ways of reading agree on data ${sized}`, async (t) => {
       const differing = []
@@ -154,7 +154,7 @@ for (const [version, make] of Object.entries(VERSIONS)) {
   }
 }
 
-test('all ways of reading agree on data of no elements', async (t) => {
+test('all ways of reading agree on data without elements', async (t) => {
   const nothing = Buffer.alloc(0)
   const kinds = {
     'no frame': [{ bytes: nothing, encoding: 'zstd' }, 'ZT_DECODE'],
@@ -189,7 +189,7 @@ test('all ways of reading agree on data of no elements', async (t) => {
   }
 })
 
-test('the arrays of a sparse tensor, each in frames', async (t) => {
+test('decodes the arrays of a sparse tensor, each in frames', async (t) => {
   const split = (bytes) => Buffer.concat([frame(bytes.subarray(0, 3)), SKIPPED, frame(bytes.subarray(3))])
   const zstd = (bytes, more = []) => ({ bytes: Buffer.concat([split(bytes), ...more]), encoding: 'zstd' })
   const matrix = (more) =>
@@ -233,7 +233,7 @@ async function rejecting(path, read) {
   return error?.code ?? error
 }
 
-test('a digest is over the stored frames, skippable ones too', async (t) => {
+test('a digest covers the stored frames, including skippable ones', async (t) => {
   const bytes = Buffer.concat([SKIPPED, bomb(8, 1), SKIPPED, bomb(8, 2)])
   const make = (digest) =>
     scratchFile(

@@ -1,5 +1,5 @@
-// toFloat32() and load({ as: 'float32' }) of quantized tensors, against what the gguf package and the formulas of the profiles
-// make of them (fixtures/quantized.py).
+// toFloat32() and load({ as: 'float32' }) of quantized tensors, compared with the gguf package and the formulas of the
+// profiles (fixtures/quantized.py).
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { open, openSync } from 'ztensor'
@@ -9,7 +9,7 @@ import { written } from '../helpers/sample-files.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 const all = quantizedCases(fixturePath('quantized.bin'))
-/** zTensor 1.2 has a word for every dtype of these. */
+/** zTensor 1.2 names every dtype of these. */
 const cases = all.filter(({ components }) =>
   Object.values(components).every(({ dtype }) => dtype !== 'float4_e2m1fn' && dtype !== 'float8_e8m0fnu'),
 )
@@ -25,7 +25,7 @@ const write = (objects, options = { version: '1.2' }) =>
   })
 
 for (const [version, held] of Object.entries({ 1.2: cases, 2: named })) {
-  test(`zTensor ${version}: every quantized tensor is decoded bit for bit, on this thread and off it`, async (t) => {
+  test(`zTensor ${version}: decodes every quantized tensor bit for bit, on this thread and off it`, async (t) => {
     const file = openSync(await write(held, { version }))
     for (const [at, { layout, shape, expected }] of held.entries()) {
       const tensor = file.tensor(`${at}`)
@@ -39,7 +39,7 @@ for (const [version, held] of Object.entries({ 1.2: cases, 2: named })) {
   })
 }
 
-test('compressed components, and files in memory', async (t) => {
+test('decodes compressed components, and files in memory', async (t) => {
   const path = await write(cases, { version: '1.2', compression: { level: 1, minSavings: 0 } })
   for (const source of [path, readFileSync(path)]) {
     const file = await open(source)
@@ -51,7 +51,7 @@ test('compressed components, and files in memory', async (t) => {
   }
 })
 
-test('into, slices and shards', async (t) => {
+test('decodes into an array, slices and shards', async (t) => {
   const file = openSync(await write([all.find(({ layout }) => layout === 'gguf.q4_k/1')]))
   const tensor = file.tensor('0')
   const { expected } = all.find(({ layout }) => layout === 'gguf.q4_k/1')
@@ -80,7 +80,7 @@ test('into, slices and shards', async (t) => {
   t.is(thrownBy(() => tensor.toFloat32())?.code, 'ZT_CLOSED')
 })
 
-test('slices through the middle of blocks, of every type, as they stand in the file and compressed', async (t) => {
+test('decodes slices through the middle of blocks of every type, stored raw and compressed', async (t) => {
   for (const options of [{}, { compression: { level: 1, minSavings: 0 } }]) {
     const file = openSync(await write(cases, { version: '1.2', ...options }))
     for (const [at, { layout, shape, expected }] of cases.entries()) {
@@ -97,7 +97,7 @@ test('slices through the middle of blocks, of every type, as they stand in the f
         ],
         [
           [0, rows],
-          [columns - 33 < 0 ? 0 : columns - 33, columns - 1],
+          [Math.max(columns - 33, 0), columns - 1],
         ],
         [
           [1, 2],
@@ -130,7 +130,7 @@ test('slices through the middle of blocks, of every type, as they stand in the f
   }
 })
 
-/** The same tensor over and over along its first dimension, which its groups do not cross. */
+/** The same tensor repeated along its first dimension, which its groups do not cross. */
 function tiled({ expected, components, shape, ...rest }, times) {
   const repeated = (array) => {
     const all = new array.constructor(array.length * times)
@@ -141,7 +141,7 @@ function tiled({ expected, components, shape, ...rest }, times) {
   return { ...rest, shape: [shape[0] * times, ...shape.slice(1)], components: Object.fromEntries(parts) }
 }
 
-test('slices of groups that are many: the same as of all elements', async (t) => {
+test('slices of many groups equal those of all elements', async (t) => {
   const groups = named.filter(({ attributes, shape }) => shape.length > 1 && attributes.axis > 0)
   t.true(groups.length > 8)
   const file = openSync(
@@ -178,7 +178,7 @@ test('slices of groups that are many: the same as of all elements', async (t) =>
   file.close()
 })
 
-test('no elements', async (t) => {
+test('decodes tensors without elements', async (t) => {
   const data = { dtype: 'uint8', data: new Uint8Array(0) }
   const empty = {
     layout: 'gguf.q8_0/1',
@@ -232,12 +232,12 @@ const hostile = [
     changed(q8, { block_bytes: 35 }, { components: { data: { dtype: 'uint8', data: new Uint8Array(35) } } }),
     'ZT_BAD_LAYOUT',
   ],
-  ['ggml: blocks of none', changed(q8, { elems_per_block: 0 }), 'ZT_BAD_LAYOUT'],
+  ['ggml: blocks of 0 elements', changed(q8, { elems_per_block: 0 }), 'ZT_BAD_LAYOUT'],
   ['ggml: blocks across rows', changed(q8, {}, { shape: [32, 1] }), 'ZT_BAD_SHAPE'],
   ['ggml: fewer blocks than the shape has', changed(q8, {}, { shape: [2, 32] }), 'ZT_BAD_SHAPE'],
   ['ggml: more elements than a file can hold', changed(q8, {}, { shape: [2 ** 40, 32] }), 'ZT_BAD_SHAPE'],
   ['ggml: no data', changed(q8, {}, { components: { values: q8.components.data } }), 'ZT_BAD_LAYOUT'],
-  ['ggml: a type that is not decoded', changed(q8, {}, { layout: 'gguf.q8_k/1' }), 'ZT_BAD_LAYOUT'],
+  ['ggml: a type without a decoder', changed(q8, {}, { layout: 'gguf.q8_k/1' }), 'ZT_BAD_LAYOUT'],
   ['another layout', changed(q8, {}, { layout: 'some.thing/1' }), 'ZT_BAD_LAYOUT'],
   ['groups: none', changed(group, { group_size: undefined }), 'ZT_BAD_LAYOUT'],
   ['groups: do not divide', changed(group, { group_size: 3 }), 'ZT_BAD_LAYOUT'],
@@ -251,7 +251,7 @@ const hostile = [
   ['codes: another word', changed(group, packing({ word: 'u16', per_word: 4 })), 'ZT_BAD_DTYPE'],
   ['codes: no such word', changed(group, packing({ word: 'u128' })), 'ZT_BAD_LAYOUT'],
   ['codes: no such order', changed(group, packing({ order: 'awq' })), 'ZT_BAD_LAYOUT'],
-  ['codes: the packing is no map', changed(group, { packing: '8_per_i32' }), 'ZT_BAD_LAYOUT'],
+  ['codes: the packing is not a map', changed(group, { packing: '8_per_i32' }), 'ZT_BAD_LAYOUT'],
   ['codes: not whole words', changed(group, { group_size: 1 }, { shape: [1, 4] }), 'ZT_BAD_SHAPE'],
   ['scales: another form', changed(group, { scale_form: 'f16_factors' }), 'ZT_BAD_DTYPE'],
   ['scales: no such form', changed(group, { scale_form: 'log' }), 'ZT_BAD_LAYOUT'],
@@ -266,7 +266,7 @@ const hostile = [
 ]
 
 for (const [name, object, code] of hostile) {
-  test(`refused: ${name}`, async (t) => {
+  test(`rejects ${name}`, async (t) => {
     const file = openSync(await write([object]))
     const tensor = file.tensor('0')
     for (const error of [thrownBy(() => tensor.toFloat32()), await rejectionOf(() => tensor.load({ as: 'float32' }))]) {
@@ -277,7 +277,7 @@ for (const [name, object, code] of hostile) {
   })
 }
 
-test('a group size of 0 takes one scale for each index of the axis as well', async (t) => {
+test('a group size of 0 also accepts one scale for each index of the axis', async (t) => {
   const channels = changed(group, { group_size: 0, axis: 0 })
   channels.components = {
     data: { dtype: 'uint32', data: Uint32Array.of(0x76543210, 0x76543210) },
@@ -291,20 +291,20 @@ test('a group size of 0 takes one scale for each index of the axis as well', asy
   }
 })
 
-test('a broken parameter names the section of its profile', async (t) => {
+test('an invalid parameter names the section of its profile', async (t) => {
   const file = openSync(await write([changed(group, packing({ per_word: 4 }))]))
   t.is(thrownBy(() => file.tensor('0').toFloat32())?.rule, 'zt.quant_group/1 packing')
   file.close()
 })
 
-test('the float32 values of a small file are bounded by maxDecodedBytes', async (t) => {
+test('maxDecodedBytes limits the float32 values of a small file', async (t) => {
   const path = await write([q8])
   const file = openSync(path, { maxDecodedBytes: 100 })
   t.is(thrownBy(() => file.tensor('0').toFloat32())?.code, 'ZT_LIMIT')
   file.close()
 })
 
-test('a damaged component is not decoded', async (t) => {
+test('does not decode a damaged component', async (t) => {
   const path = await write([q8])
   const bytes = readFileSync(path)
   const probe = openSync(path)
@@ -315,7 +315,7 @@ test('a damaged component is not decoded', async (t) => {
   file.close()
 })
 
-test('an abort ends it', async (t) => {
+test('an abort ends decoding', async (t) => {
   const file = openSync(await write([q8]))
   const reason = new Error('enough')
   const error = await rejectionOf(() => file.tensor('0').load({ as: 'float32', signal: AbortSignal.abort(reason) }))

@@ -1,4 +1,4 @@
-// load({ into }) of what is in the page cache, which is read where it belongs: the same bytes as every other way, and every end of it.
+// load({ into }) of data in the page cache, which is read directly into the array: the same bytes as in other ways, and all failures.
 import { truncateSync } from 'node:fs'
 import test from 'ava'
 import { openSync, saveFile, ZTensorError } from 'ztensor'
@@ -6,7 +6,7 @@ import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
-// More than the pieces in which it is copied, and no multiple of them.
+// Larger than the pieces of a copy, and not a multiple of them.
 const LENGTH = 33 * 2 ** 20 + 10
 const bytes = new Uint8Array(LENGTH).map((_, at) => (at * 131 + (at >> 11)) & 255)
 const floats = new Float32Array(5 * 2 ** 20 + 3).map((_, at) => at / 7)
@@ -28,7 +28,7 @@ for (const [what, source] of [
   ['with digests', () => hashed],
   ['compressed', () => compressed],
 ]) {
-  test(`into gives what load() and data give, ${what}`, async (t) => {
+  test(`into returns the values of load() and data, ${what}`, async (t) => {
     const file = openSync(source())
     for (const [name, expected] of Object.entries(tensors)) {
       const tensor = file.tensor(name)
@@ -46,7 +46,7 @@ for (const [what, source] of [
   })
 }
 
-test('into memory that threads share', async (t) => {
+test('loads into memory that threads share', async (t) => {
   const file = openSync(path)
   const into = new Uint8Array(new SharedArrayBuffer(LENGTH))
   await file.tensor('bytes').load({ into })
@@ -71,7 +71,7 @@ test('a file that is truncated during the load: ZT_TRUNCATED with the name of th
   file.close()
 })
 
-test('an array that is moved away, a file that is closed, and an abort end it', async (t) => {
+test('a moved array, a closed file, or an abort ends a load', async (t) => {
   const file = openSync(path)
   const into = new Uint8Array(LENGTH)
   const moved = file.tensor('bytes').load({ into })

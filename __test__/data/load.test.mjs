@@ -1,4 +1,4 @@
-// tensor.load() and file.load(): owned bytes, into a given array, several at a time, with progress and an abort.
+// tensor.load() and file.load(): owned bytes, into a given array, several concurrently, with progress and an abort.
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
@@ -14,7 +14,7 @@ const PAIR = zt10({
   c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } },
 })
 
-test('loaded bytes are owned: they outlive close(), and are nobody else’s', async (t) => {
+test('loaded bytes are exclusive to the caller, and outlive close()', async (t) => {
   const file = openSync(scratchFile(PAIR))
   const [first, second] = await Promise.all([file.tensor('a').load(), file.tensor('a').load()])
   t.not(first.buffer, second.buffer)
@@ -26,7 +26,7 @@ test('loaded bytes are owned: they outlive close(), and are nobody else’s', as
   t.deepEqual([...second], [1, 2, 3, 4])
 })
 
-test('loading from memory copies, too', async (t) => {
+test('load() also copies from memory', async (t) => {
   const source = new Uint8Array(PAIR)
   const file = openSync(source)
   const loaded = await file.tensor('a').load()
@@ -35,7 +35,7 @@ test('loading from memory copies, too', async (t) => {
   file.close()
 })
 
-test('into: fills the given array and resolves it', async (t) => {
+test('into: fills the given array and resolves with it', async (t) => {
   const file = openSync(scratchFile(PAIR))
   for (const [name, values] of [
     ['a', [1, 2, 3, 4]],
@@ -55,7 +55,7 @@ test('into: fills the given array and resolves it', async (t) => {
   file.close()
 })
 
-test('into: of another size or kind is refused, and left as it was', async (t) => {
+test('into: rejects an array of another size or type, and leaves it unchanged', async (t) => {
   const file = openSync(scratchFile(PAIR))
   const short = new Float32Array(3).fill(-1)
   for (const into of [short, new Float32Array(5), new Float64Array(4), new ArrayBuffer(16), [0, 0, 0, 0], 'x', null]) {
@@ -65,14 +65,14 @@ test('into: of another size or kind is refused, and left as it was', async (t) =
   file.close()
 })
 
-/** Two tensors of 128 KiB: more than a load does in the calling thread. */
+/** Two tensors of 128 KiB: more than a load reads in the calling thread. */
 const LARGE = (() => {
   const bytes = Buffer.alloc(2 ** 17)
   const large = (dtype, size) => ({ dtype, shape: [size], format: 'dense', components: { data: { bytes } } })
   return zt10({ a: large('float32', 2 ** 15), c: large('int8', 2 ** 17) })
 })()
 
-test('into: large data in the page cache waits a turn of the event loop, in which anything may happen', async (t) => {
+test('into: a load of large cached data waits a turn of the event loop, in which anything may happen', async (t) => {
   const file = openSync(scratchFile(LARGE))
   let turns = 0
   let counting = setImmediate(function count() {
@@ -118,7 +118,7 @@ test('into: a load of small data can be aborted, and fails if the array moves or
   for (const load of [late, closed]) t.is((await rejectionOf(() => load)).code, 'ZT_CLOSED')
 })
 
-test('into: of no elements it can be given up as well', async (t) => {
+test('into: a load without elements can be aborted', async (t) => {
   const none = { dtype: 'float32', shape: [0], format: 'dense', components: { data: { bytes: Buffer.alloc(0) } } }
   const file = openSync(scratchFile(zt10({ none })))
   const into = new Float32Array(0)
@@ -132,7 +132,7 @@ test('into: of no elements it can be given up as well', async (t) => {
   t.is((await rejectionOf(() => closed)).code, 'ZT_CLOSED')
 })
 
-test.serial('into: a clock that a test stands for is not asked', async (t) => {
+test.serial('into: does not use a clock that a test has replaced', async (t) => {
   const file = openSync(scratchFile(PAIR))
   const own = globalThis.setImmediate
   globalThis.setImmediate = () => t.fail('the fake clock was asked')
@@ -146,7 +146,7 @@ test.serial('into: a clock that a test stands for is not asked', async (t) => {
   file.close()
 })
 
-test('options that are none', async (t) => {
+test('rejects invalid options', async (t) => {
   const file = openSync(PAIR)
   for (const options of [7, 'float32', null])
     isArgumentError(t, await rejectionOf(() => file.tensor('a').load(options)), 'options')
@@ -154,7 +154,7 @@ test('options that are none', async (t) => {
   file.close()
 })
 
-test('file.load() gives every tensor, in order', async (t) => {
+test('file.load() returns every tensor, in order', async (t) => {
   const file = openSync(scratchFile(PAIR))
   const loaded = await file.load()
   t.true(loaded instanceof Map)
@@ -171,7 +171,7 @@ test('file.load() gives every tensor, in order', async (t) => {
   t.deepEqual([...loaded.get('a').data], [1, 2, 3, 4])
 })
 
-test('file.load() keeps the order asked for, of what comes in batches and what comes by itself', async (t) => {
+test('file.load() keeps the requested order of batched and single tensors', async (t) => {
   const file = openSync(scratchFile(zt10({ a: square10(), ...sparse10(), b: square10(), z: square10() })))
   for (const names of [[...file.keys()], ['z', 'k', 'a', 'm', 'b'], ['m', 'a']]) {
     const loaded = await file.load({ names })
@@ -181,7 +181,7 @@ test('file.load() keeps the order asked for, of what comes in batches and what c
   file.close()
 })
 
-test('file.load({ names }) gives those, from any iterable, each once', async (t) => {
+test('file.load({ names }) returns these, from any iterable, each once', async (t) => {
   const file = openSync(scratchFile(PAIR))
   for (const names of [['c', 'a'], new Set(['c', 'a']), ['c', 'a', 'c'].values()]) {
     const loaded = await file.load({ names })
@@ -197,7 +197,7 @@ test('file.load({ names }) gives those, from any iterable, each once', async (t)
   file.close()
 })
 
-test('file.load({ concurrency }) gives the same, however many at a time', async (t) => {
+test('file.load({ concurrency }) returns the same at any concurrency', async (t) => {
   const { path, meaning } = vector('zt12-zstd.zt')
   const file = openSync(path)
   for (const concurrency of [1, 2, 1000]) {
@@ -210,7 +210,7 @@ test('file.load({ concurrency }) gives the same, however many at a time', async 
   file.close()
 })
 
-test('many tensors at a time warn nobody about too many listeners', async (t) => {
+test('loading many tensors emits no warning about listeners', async (t) => {
   const file = openSync(zt10(Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`t${i}`, square10()]))))
   const warnings = []
   const listen = (warning) => warnings.push(warning.message)
@@ -226,7 +226,7 @@ test('many tensors at a time warn nobody about too many listeners', async (t) =>
   file.close()
 })
 
-test('file.load({ onProgress }) counts up to everything', async (t) => {
+test('file.load({ onProgress }) counts up to the total', async (t) => {
   const file = openSync(scratchFile(PAIR))
   const events = []
   await file.load({ onProgress: (progress) => events.push(progress) })
@@ -245,7 +245,7 @@ test('file.load({ onProgress }) counts up to everything', async (t) => {
   file.close()
 })
 
-test('one bad tensor fails file.load(), and says which', async (t) => {
+test('one bad tensor rejects file.load(), and the error names it', async (t) => {
   const file = openSync(zt10({ a: square10(), bad: square10({}, { encoding: 'zstd' }), c: square10() }))
   const error = await rejectionOf(() => file.load())
   t.true(error instanceof ZTensorError)
@@ -287,13 +287,13 @@ for (const [what, run] of Object.entries(ABORTABLE)) {
       t.is(await rejectionOf(() => started), reason, 'aborted after')
     }
     t.is((await rejectionOf(() => run(file, AbortSignal.abort())))?.name, 'AbortError')
-    // an abort leaves nothing behind, and a signal that never aborts changes nothing
+    // an abort leaves nothing, and a signal that never aborts has no effect
     await run(file, new AbortController().signal)
     file.close()
   })
 }
 
-test('prefetch and evict take names, and change nothing', async (t) => {
+test('prefetch and evict take names, and change no data', async (t) => {
   const file = openSync(scratchFile(PAIR))
   const { data } = file.tensor('a')
   t.is(await file.prefetch(), undefined)
@@ -312,7 +312,7 @@ test('prefetch and evict take names, and change nothing', async (t) => {
   file.close()
 })
 
-test('evict keeps what was written into data', (t) => {
+test('evict keeps values written into data', (t) => {
   const file = openSync(scratchFile(PAIR))
   const { data } = file.tensor('a')
   data[1] = 42
@@ -321,7 +321,7 @@ test('evict keeps what was written into data', (t) => {
   file.close()
 })
 
-test('many loads at once all come out right', async (t) => {
+test('many concurrent loads return the right values', async (t) => {
   const { path, meaning } = vector('zt10h-sha256.zt')
   const file = openSync(path)
   const jobs = Array.from({ length: 20 }, () => meaning.tensors).flat()

@@ -1,4 +1,4 @@
-// Very many tensors: what takes a time for each of them is done in few crossings, and not in one turn of the event loop.
+// Very many tensors: work for each of them takes few native calls, and more than one turn of the event loop.
 import { readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
 import test from 'ava'
@@ -17,7 +17,7 @@ const path = await written({ version: '1.2', digest: 'crc32c' }, async (writer) 
 })
 const bytes = readFileSync(path)
 
-/** How often the functions of a native class were called while `run` ran, by their names. */
+/** The number of calls of each function of a native class during `run`, by name. */
 async function crossings(prototype, names, run) {
   const originals = names.map((name) => [name, prototype[name]])
   const counts = Object.fromEntries(names.map((name) => [name, 0]))
@@ -35,7 +35,7 @@ async function crossings(prototype, names, run) {
   return counts
 }
 
-/** Turns of the event loop between the first and the last call of what `run` is given. */
+/** Turns of the event loop between the first and the last call of the function that `run` gets. */
 async function turnsBetween(run) {
   let [turns, first, last] = [0, undefined, 0]
   let running = true
@@ -65,7 +65,7 @@ const indexed = {
   BTF: { format: 'btf', cast: { uint16: 'int32' } },
 }
 for (const [kind, options] of Object.entries(indexed)) {
-  test.serial(`the index of a large file in memory is read off the event loop: ${kind}`, async (t) => {
+  test.serial(`reads the index of a large file in memory off the event loop: ${kind}`, async (t) => {
     const target = scratchPath('indexed')
     await convert(path, target, { ...options, filter: ({ name }) => name.length < 11 })
     const memory = readFileSync(target)
@@ -91,7 +91,7 @@ for (const [kind, options] of Object.entries(indexed)) {
     for (const name of [...file.keys()].slice(-3)) t.deepEqual(file.tensor(name).data, same.tensor(name).data)
     file.close()
     same.close()
-    // What is damaged is refused as it is on this thread.
+    // Damage is rejected like on this thread.
     for (const length of [300_000, memory.length >> 1, memory.length - 9, memory.length - 1]) {
       const prefix = memory.subarray(0, length)
       const refused = thrownBy(() => openSync(prefix))
@@ -104,7 +104,7 @@ for (const [kind, options] of Object.entries(indexed)) {
   })
 }
 
-test.serial('a file in memory that is opened can be given up, and its memory can go', async (t) => {
+test.serial('opening a file in memory can be aborted, and its memory can be freed', async (t) => {
   const controller = new AbortController()
   const opening = open(bytes, { signal: controller.signal })
   controller.abort(new Error('enough'))
@@ -150,7 +150,8 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
     const target = scratchPath('many.safetensors')
     const events = []
     let turns
-    const counts = await crossings(binding.Selection.prototype, ['take', 'copy', 'judge', 'stageNext'], async () => {
+    const calls = ['take', 'plan', 'begin', 'write', 'stageNext']
+    const counts = await crossings(binding.Selection.prototype, calls, async () => {
       turns = await turnsBetween((called) =>
         convert(source, target, {
           filter: (tensor) => {
@@ -162,7 +163,7 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
         }),
       )
     })
-    t.deepEqual(counts, { take: 3, copy: staged || 1, judge: 0, stageNext: staged })
+    t.deepEqual(counts, { take: 3, plan: 1, begin: 1, write: staged || 1, stageNext: staged })
     t.true(turns >= 2, `${turns} turns`)
     const all = (COUNT - 1) * 4
     t.deepEqual(events.at(-1), { bytes: all, totalBytes: all, tensors: COUNT - 1, totalTensors: COUNT - 1 })
@@ -175,7 +176,7 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
   })
 }
 
-test.serial('stages are let go of once their batch is done', async (t) => {
+test.serial('stages are released after their batch', async (t) => {
   const file = openSync(bytes)
   const { finish } = binding.StageBuilder.prototype
   let [made, held, most] = [0, 0, 0]
@@ -202,7 +203,7 @@ test.serial('stages are let go of once their batch is done', async (t) => {
   file.close()
 })
 
-test.serial('names are looked up together, in several turns, each once, in the order asked for', async (t) => {
+test.serial('looks up names together, in several turns, each once, in the requested order', async (t) => {
   const file = openSync(path)
   const names = Array.from({ length: COUNT }, (_, at) => `layer.${COUNT - 1 - at}`)
   const { findAll } = binding.NativeFile.prototype
@@ -216,7 +217,7 @@ test.serial('names are looked up together, in several turns, each once, in the o
       }
       try {
         const calling = call(given)
-        given.length = 0 // what was asked for is what was there
+        given.length = 0 // the load uses the names at the time of the call
         loaded = await calling
       } finally {
         binding.NativeFile.prototype.findAll = findAll
@@ -234,7 +235,7 @@ test.serial('names are looked up together, in several turns, each once, in the o
   t.is((await rejectionOf(() => closing))?.code, 'ZT_CLOSED')
 })
 
-test('names that cannot be looked up together are still found', async (t) => {
+test('finds names that cannot be looked up together', async (t) => {
   const names = ['', 'a', 'a\0b', 'b', '\0', 'é', '\ufffd']
   const file = openSync(
     await written({ version: '1.2' }, async (writer) => {
@@ -249,7 +250,7 @@ test('names that cannot be looked up together are still found', async (t) => {
   file.close()
 })
 
-test.serial('the index of very many tensors is flattened off the event loop, whatever its names', async (t) => {
+test.serial('flattens the index of many tensors off the event loop, with any names', async (t) => {
   const names = (at) => (at % 3 === 0 ? `é${at}` : at % 3 === 1 ? `${at}😀` : `${at}`)
   const wide = await written({ version: '1.2' }, async (writer) => {
     for (let at = 0; at < 12_000; at++) await writer.add(names(at), Uint8Array.of(at % 256))
@@ -290,7 +291,7 @@ test.serial('a plan crosses once, and loading by it looks up no names', async (t
   file.close()
 })
 
-test('the tensors of a plan are a map, of a closed file too', async (t) => {
+test('the tensors of a plan are a map, also after the file is closed', async (t) => {
   const small = await written({ version: '1.2' }, async (writer) => {
     for (const name of ['a', 'b', 'c']) await writer.add(name, Float32Array.of(1, 2, 3, 4))
   })
@@ -325,7 +326,7 @@ test('the tensors of a plan are a map, of a closed file too', async (t) => {
   look()
 })
 
-test('a pattern with half a character matches nothing', async (t) => {
+test('a pattern with half a surrogate pair matches nothing', async (t) => {
   const file = openSync(await written({ version: '1.2' }, (writer) => writer.add('\ufffd', Uint8Array.of(1))))
   isArgumentError(
     t,
@@ -335,7 +336,7 @@ test('a pattern with half a character matches nothing', async (t) => {
   file.close()
 })
 
-test('what is loaded from memory is what is loaded from the file, whatever the tensors are like', async (t) => {
+test('a file in memory loads like a file on disk, for any tensors', async (t) => {
   const mixed = await written({ version: '1.2', compression: { level: 1 } }, async (writer) => {
     for (let at = 0; at < 300; at++) {
       await writer.add(
@@ -375,7 +376,7 @@ test('what is loaded from memory is what is loaded from the file, whatever the t
   memory.close()
 })
 
-test('pairs in memory that are asked for in one turn are compared together', async (t) => {
+test('compares pairs in memory that are requested in one turn together', async (t) => {
   const [a, b, c] = [openSync(bytes), openSync(bytes.slice()), openSync(path)]
   for (const [first, second] of [
     [a, b],

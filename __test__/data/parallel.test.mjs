@@ -1,4 +1,4 @@
-// Slices and casts that are large enough to run on several threads, against a naive implementation.
+// Slices and casts that are large enough to run on several threads, compared with a naive implementation.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -55,7 +55,7 @@ for (const ranges of [
     [0, 899],
   ],
 ]) {
-  test(`the slice ${JSON.stringify(ranges)} is copied into new memory`, async (t) => {
+  test(`copies the slice ${JSON.stringify(ranges)} into new memory`, async (t) => {
     const file = await opened()
     const cube = file.tensor('cube')
     const expected = elementsOf(ranges)
@@ -71,7 +71,7 @@ for (const ranges of [
   })
 }
 
-test('millions of elements are widened, into new memory or the caller’s', async (t) => {
+test('widens millions of elements, into new memory or that of the caller', async (t) => {
   const file = await opened()
   const cube = file.tensor('cube')
   const expected = Float32Array.from(cube.data)
@@ -89,7 +89,7 @@ test('millions of elements are widened, into new memory or the caller’s', asyn
   file.close()
 })
 
-test('elements that are widened while they are read are also hashed', async (t) => {
+test('hashes elements that it widens while it reads them', async (t) => {
   for (const digest of ['crc32c', 'sha256']) {
     const file = await opened(digest)
     const cube = file.tensor('cube')
@@ -108,7 +108,7 @@ test('elements that are widened while they are read are also hashed', async (t) 
   }
 })
 
-test('distant runs and planes of adjacent runs are read', async (t) => {
+test('reads distant runs and planes of adjacent runs', async (t) => {
   const path = scratchPath('far.zt')
   const writer = await create(path)
   const shape = [3, 50, 40_000]
@@ -131,7 +131,7 @@ test('distant runs and planes of adjacent runs are read', async (t) => {
   file.close()
 })
 
-test('reused memory holds no bytes of its previous use', async (t) => {
+test('reused memory contains no bytes of its previous use', async (t) => {
   const file = await opened()
   const cube = file.tensor('cube')
   for (let round = 0; round < 4; round++) {

@@ -11,9 +11,10 @@ import { frame } from '../corpus/zstd.mjs'
 import { u64s, zt10, zt12 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
-import { factsAt } from '../helpers/editing.mjs'
+import { scaled } from '../helpers/campaign.mjs'
+import { propertiesAt } from '../helpers/editing.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
-import { everyPlace, everyTarget } from '../helpers/read-and-convert.mjs'
+import { convertToEveryFormat, readFromEverySource } from '../helpers/read-and-convert.mjs'
 import { readings } from '../helpers/readings.mjs'
 import { digestOf, noise } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
@@ -39,7 +40,7 @@ const bytesOf = (dtype, count, seed) => {
   return dtype === 'bool' ? bytes.map((byte) => byte & 1) : bytes
 }
 
-/** How a component is stored: `[encoding, digest, bytes off the alignment, whether 1.2 tells its length]`. */
+/** How a component is stored: `[encoding, digest, bytes off the alignment, whether 1.2 states its length]`. */
 const storage = fc.record({
   zstd: fc.boolean(),
   digest: fc.constantFrom(undefined, 'crc32c', 'sha256'),
@@ -47,7 +48,7 @@ const storage = fc.record({
   sized: fc.boolean(),
 })
 
-/** A component as the builders want it: its bytes as they are stored, and what the index says of them. */
+/** A component for the builders: its stored bytes, and its fields in the index. */
 function stored(version, dtype, bytes, { zstd, digest, lead, sized }) {
   const blob = zstd ? frame(bytes, sized ? { declared: bytes.length } : {}) : bytes
   return {
@@ -85,7 +86,7 @@ const LAYOUTS = {
 }
 const SHAPES = { sparse_csr: [2, 5], sparse_coo: [3, 2] }
 
-/** A component that the layout does not have, and its position among those that it has. */
+/** An additional component, and its position among those of the layout. */
 const other = fc.record({
   dtype: dtypes,
   count: fc.constantFrom(0, 1, 5, 16, 300),
@@ -106,7 +107,7 @@ const anyFile = fc.record({
   tensors: fc.array(tensor, { minLength: 1, maxLength: 4 }),
 })
 
-/** The bytes of a file of these tensors, which are called `<prefix>0`, `<prefix>1` and so on. */
+/** The bytes of a file of these tensors, named `<prefix>0`, `<prefix>1` and so on. */
 function build({ version, tensors }, prefix = 't') {
   const entries = tensors.map(({ layout, dtype, shape, own, others, seed }, at) => {
     const parts = LAYOUTS[layout](dtype, shape, seed).map(([role, type, bytes], nth) => {
@@ -114,7 +115,7 @@ function build({ version, tensors }, prefix = 't') {
     })
     for (const [nth, one] of others.entries()) {
       const bytes = bytesOf(one.dtype, one.count, seed + 7 * nth + 3)
-      // Some are called as a component of another layout is.
+      // Some have the name of a component of another layout.
       const role = layout === 'dense' && nth === 0 ? 'values' : `other.${nth}`
       parts.splice(Math.min(one.at, parts.length), 0, [role, stored(version, one.dtype, bytes, one.storage)])
     }
@@ -135,9 +136,9 @@ const of = (more) => ({
   seed: 1,
   ...more,
 })
-/** Files that were read wrong once, and the corners of the property below. */
+/** Files that were once read wrongly, and corner cases of the property below. */
 const NAMED = {
-  'a component behind the data': [of({ others: [{ ...extra, at: 1 }] })],
+  'a component after the data': [of({ others: [{ ...extra, at: 1 }] })],
   'a component before the data': [of({ others: [{ ...extra, at: 0 }] })],
   'no elements, and a component': [of({ shape: [0], others: [{ ...extra, at: 1 }] })],
   'no elements, with a digest': [of({ shape: [0], own: [{ ...plain, digest: 'crc32c' }] })],
@@ -169,10 +170,10 @@ for (const [name, tensors] of Object.entries(NAMED)) {
   for (const version of ['1.0', '1.2']) {
     test(`${version}: ${name}`, async (t) => {
       const path = scratchFile(build({ version, tensors }), 'named.zt')
-      const { wrong, facts } = await everyPlace(path)
+      const { wrong, facts } = await readFromEverySource(path)
       t.deepEqual(wrong, [])
       t.is(facts.length, tensors.length)
-      t.deepEqual(await everyTarget(path), [])
+      t.deepEqual(await convertToEveryFormat(path), [])
     })
   }
 }
@@ -181,25 +182,25 @@ test('additional components, in any number and position: all ways of reading agr
   await fc.assert(
     fc.asyncProperty(anyFile, async (file) => {
       const path = scratchFile(build(file), 'any.zt')
-      const { wrong } = await everyPlace(path)
+      const { wrong } = await readFromEverySource(path)
       t.deepEqual(wrong, [])
     }),
-    { numRuns: 60 },
+    { numRuns: scaled(60) },
   )
   t.pass()
 })
 
-test('every target stores what it supports of any file, and lists what it does not', async (t) => {
+test('every target stores all supported tensors of any file, and lists the others', async (t) => {
   await fc.assert(
     fc.asyncProperty(anyFile, async (file) => {
-      t.deepEqual(await everyTarget(scratchFile(build(file), 'any.zt')), [])
+      t.deepEqual(await convertToEveryFormat(scratchFile(build(file), 'any.zt')), [])
     }),
-    { numRuns: 15 },
+    { numRuns: scaled(15) },
   )
   t.pass()
 })
 
-test('several files opened as one', async (t) => {
+test('several files open as one', async (t) => {
   await fc.assert(
     fc.asyncProperty(anyFile, anyFile, async (a, b) => {
       const paths = [scratchFile(build(a, 'a'), 'a.zt'), scratchFile(build(b, 'b'), 'b.zt')]
@@ -207,7 +208,7 @@ test('several files opened as one', async (t) => {
       t.deepEqual((await readings(file)).wrong, [])
       file.close()
     }),
-    { numRuns: 20 },
+    { numRuns: scaled(20) },
   )
   t.pass()
 })
@@ -218,8 +219,8 @@ for (const [target, options] of [
   ['safetensors', { format: 'safetensors' }],
   ['btf', { format: 'btf' }],
 ]) {
-  test(`${target} cannot store additional components: rejected before anything is written`, async (t) => {
-    // Nobody but the frame knows how long the second one is.
+  test(`${target} cannot store additional components: rejects before it writes anything`, async (t) => {
+    // Only the frame states the length of the second one.
     const others = [extra, { ...extra, storage: { ...plain, zstd: true } }].map((one) => ({ ...one, at: 1 }))
     const layouts = target === '0.1' || target === '2' ? ['dense', 'sparse_csr', 'sparse_coo'] : ['dense']
     const source = scratchFile(
@@ -250,19 +251,19 @@ for (const version of ['1.0', '1.2']) {
       { ...extra, at: 2, storage: { ...plain, zstd: true, digest: 'sha256' } },
     ]
     const path = scratchFile(build({ version, tensors: layouts.map((layout) => of({ layout, others })) }), 'edited.zt')
-    const before = factsAt(path).tensors
+    const before = propertiesAt(path).tensors
     const editor = await append(path)
     editor.rename('t0', 'renamed')
     editor.remove('t1')
     await editor.add('more', Float32Array.of(1, 2))
     await editor.finish()
     const expected = before.map((one) => ({ ...one, name: one.name === 't0' ? 'renamed' : one.name })).filter(({ name }) => name !== 't1') // biome-ignore format: one line
-    const original = () => factsAt(path).tensors.filter(({ name }) => name !== 'more')
+    const original = () => propertiesAt(path).tensors.filter(({ name }) => name !== 'more')
     const byName = (a, b) => (a.name < b.name ? -1 : 1)
     t.deepEqual(original().sort(byName), expected.sort(byName))
     await compact(path)
     t.deepEqual(original().sort(byName), expected)
-    t.deepEqual((await everyPlace(path)).wrong, [])
+    t.deepEqual((await readFromEverySource(path)).wrong, [])
   })
 }
 
@@ -277,7 +278,7 @@ test('an odd number of 4-bit elements: the padding is not an element', async (t)
   }
   for (const [kind, bytes] of Object.entries(files)) {
     const path = scratchFile(bytes, 'odd.zt')
-    t.deepEqual((await everyPlace(path)).wrong, [], kind)
+    t.deepEqual((await readFromEverySource(path)).wrong, [], kind)
     const file = openSync(path)
     const tensor = file.tensor('t')
     t.is((await tensor.stats()).count, 3, kind)
@@ -291,14 +292,14 @@ test('an odd number of 4-bit elements: the padding is not an element', async (t)
 
 const sample = () => fc.sample(anyFile, { numRuns: 20, seed: 14 }).map((file) => scratchFile(build(file), 'sample.zt'))
 
-test('without external buffers', async (t) => {
+test('reads the same without external buffers', async (t) => {
   const paths = sample()
   const env = { ...process.env, ZTENSOR_NO_EXTERNAL: '1' }
   const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(PROGRAM), ...paths], { env })
   await agree(t, paths, JSON.parse(stdout))
 })
 
-test('in another thread, over one mapping', async (t) => {
+test('reads the same in another thread, over one mapping', async (t) => {
   const paths = sample()
   const files = paths.map((path) => openSync(path))
   const worker = new Worker(PROGRAM, { workerData: { sources: files.map((file) => file.share()) } })

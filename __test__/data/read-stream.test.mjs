@@ -1,4 +1,4 @@
-// createReadStream: of every kind of tensor, in a worker, given up halfway, and of a file that is closed meanwhile.
+// createReadStream: of every kind of tensor, in a worker, destroyed halfway, and of a file that is closed meanwhile.
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
@@ -30,7 +30,7 @@ async function bytesOf(stream) {
 }
 
 for (const [kind, make] of Object.entries(KINDS)) {
-  test(`${kind}: a stream gives the bytes of data`, async (t) => {
+  test(`${kind}: a stream returns the bytes of data`, async (t) => {
     const file = await make()
     const tensor = file.tensor('x')
     t.true((await bytesOf(tensor.createReadStream(SMALL))).equals(littleEndian(ROWS)))
@@ -38,7 +38,7 @@ for (const [kind, make] of Object.entries(KINDS)) {
     file.close()
   })
 
-  test(`${kind}: a stream that is destroyed early ends without an error, and the file is as good as before`, async (t) => {
+  test(`${kind}: a stream that is destroyed early ends without an error, and the file remains usable`, async (t) => {
     const file = await make()
     const tensor = file.tensor('x')
     for (const begin of [async () => {}, (stream) => once(stream, 'data')]) {
@@ -69,7 +69,7 @@ for (const [kind, make] of Object.entries(KINDS)) {
     file.close()
   })
 
-  test(`${kind}: the close of the file ends its streams`, async (t) => {
+  test(`${kind}: closing the file ends its streams`, async (t) => {
     const file = await make()
     const tensor = file.tensor('x')
     const waiting = tensor.createReadStream(SMALL)
@@ -79,13 +79,13 @@ for (const [kind, make] of Object.entries(KINDS)) {
     file.close()
     const errors = await Promise.all(ends)
     t.is(errors[0]?.code, 'ZT_CLOSED')
-    // What was decoded whole before goes on; what is read in pieces ends.
+    // A stream of decoded data continues; one that reads pieces ends.
     t.true(errors[1] === undefined ? kind === 'compressed' : errors[1].code === 'ZT_CLOSED', errors[1]?.stack)
     t.is(thrownBy(() => tensor.createReadStream())?.code, 'ZT_CLOSED')
   })
 }
 
-test('a worker streams a file that it was sent', async (t) => {
+test('a worker streams a file that it received', async (t) => {
   const file = await KINDS.mapped()
   const program = `
     const { workerData, parentPort } = require('node:worker_threads')
@@ -103,7 +103,7 @@ test('a worker streams a file that it was sent', async (t) => {
   file.close()
 })
 
-test('a stream of a tensor that is not dense is refused at once', async (t) => {
+test('rejects a stream of a tensor that is not dense', async (t) => {
   const path = await written({ version: '1.2' }, (w) =>
     w.addCsr('s', {
       shape: [1, 2],

@@ -1,4 +1,4 @@
-// Concurrent loads of the same compressed data decode it once, and each caller has memory of its own.
+// Concurrent loads of the same compressed data decode it once, and each caller gets separate memory.
 import test from 'ava'
 import { openSync, toFloat32 } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
@@ -8,7 +8,7 @@ import { rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
 
-/** More than what the calling thread loads itself. */
+/** More than the calling thread loads itself. */
 const Z = Array.from({ length: 20_000 }, (_, at) => 5 + (at % 4))
 const compressed = (bytes) => square10({ shape: [Z.length] }, { bytes, encoding: 'zstd' })
 const BYTES = zt10({
@@ -17,7 +17,7 @@ const BYTES = zt10({
 })
 
 const { prototype } = binding.NativeFile
-/** What the native side is asked to load, while `run` runs: the ordinals, of a call for several their array. */
+/** The native loads during `run`: the ordinals, or an array for a call for several. */
 async function nativeCalls(run) {
   const originals = ['load', 'loadBatch', 'loadSparse'].map((name) => [name, prototype[name]])
   const calls = []
@@ -37,7 +37,7 @@ async function nativeCalls(run) {
 const nativeLoads = async (run) => (await nativeCalls(run)).length
 
 for (const [kind, source] of Object.entries({ 'a path': scratchFile(BYTES), memory: BYTES })) {
-  test.serial(`loads at the same time of a compressed tensor of ${kind} decode once`, async (t) => {
+  test.serial(`concurrent loads of a compressed tensor of ${kind} decode it once`, async (t) => {
     const file = openSync(source)
     const z = file.tensor('z')
     const arrays = []
@@ -59,7 +59,7 @@ for (const [kind, source] of Object.entries({ 'a path': scratchFile(BYTES), memo
   })
 }
 
-test.serial('one that gives up leaves the others alone; with the last one the work ends', async (t) => {
+test.serial('an aborted load does not affect the others; after the last abort the work ends', async (t) => {
   const file = openSync(scratchFile(BYTES))
   const z = file.tensor('z')
   const [first, second] = [new AbortController(), new AbortController()]
@@ -78,11 +78,11 @@ test.serial('one that gives up leaves the others alone; with the last one the wo
   for (const load of late) t.is((await rejectionOf(() => load))?.code, 'ZT_CLOSED')
 })
 
-test.serial('loads of a tensor and of its file decode once', async (t) => {
+test.serial('concurrent loads of a tensor and of its file decode it once', async (t) => {
   const file = openSync(scratchFile(BYTES))
   const z = file.tensor('z')
   const [first, second] = [file, z].map((of) => () => of.load())
-  /** Once what was called before has begun, and before the event loop has a turn, in which it could end. */
+  /** Resolves after earlier calls have started, and before a turn of the event loop, in which they could end. */
   const later = async () => {
     for (let turn = 0; turn < 20; turn++) await null
     return file.load()
@@ -109,7 +109,7 @@ test.serial('loads of a tensor and of its file decode once', async (t) => {
   file.close()
 })
 
-test.serial('a load of the file that gives up, or fails, leaves those alone that joined it', async (t) => {
+test.serial('a load of the file that aborts or fails does not affect the loads that joined it', async (t) => {
   const bytes = zt10({
     bad: square10({}, { bytes: frame(f32s(5, 6)), encoding: 'zstd' }),
     z: compressed(frame(f32s(...Z))),
@@ -131,7 +131,7 @@ test.serial('a load of the file that gives up, or fails, leaves those alone that
   for (const load of late) t.is((await rejectionOf(() => load))?.code, 'ZT_CLOSED')
 })
 
-test.serial('loads at the same time of a sparse tensor check its arrays once', async (t) => {
+test.serial('concurrent loads of a sparse tensor check its arrays once', async (t) => {
   const path = await written({ version: '2' }, (writer) =>
     writer.addCsr('m', {
       shape: [2, 3],

@@ -1,6 +1,6 @@
-// A slice has the elements that indexing the whole tensor gives: of every kind of storage, by every call that takes a slice. Bounds,
-// steps and single indices are random; a step may be longer than what it steps through. So have elements that are taken by a list of
-// indices, which is as random.
+// A slice equals indexing the whole tensor: for every kind of storage, by every call that takes a slice. Bounds, steps and single
+// indices are random; a step may be longer than its range. The same applies to elements taken by a random list of
+// indices.
 import { readdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import test from 'ava'
@@ -13,7 +13,7 @@ import { frame, seekable } from '../corpus/zstd.mjs'
 import { zt01, zt10 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
 import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
-import { rounds } from '../helpers/campaign.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { json } from '../helpers/command.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
@@ -61,7 +61,7 @@ const entryOf = (size) =>
     fc.nat(size).map((stop) => [null, stop]),
   )
 
-/** Fewer entries than dimensions name all of the rest. */
+/** Missing entries select all of the remaining dimensions. */
 const entriesOf = (shape) =>
   fc
     .tuple(fc.nat(shape.length), fc.tuple(...shape.map(entryOf)))
@@ -158,17 +158,17 @@ async function property(t, source, what, { numRuns = 40, elements, options } = {
   let tried = 0
   for (const tensor of dense) {
     const whole = await tensor.load().catch(() => undefined)
-    // A tensor that refuses its values has no slices, and packed elements have slices between bytes alone.
+    // A tensor without readable values has no slices, and packed elements have slices only at byte boundaries.
     if (whole === undefined || whole.byteLength < product(tensor.shape)) continue
     if (elements) sameBytes(t, littleEndian(whole), littleEndian(elements), what)
     await fc.assert(
       fc.asyncProperty(entriesOf(tensor.shape), async (entries) => agrees(t, tensor, whole, entries, what)),
-      { numRuns: rounds(numRuns, Math.ceil(numRuns / 4)), seed: 33 },
+      { numRuns: scaled(numRuns), seed: 33 },
     )
     const floats = await tensor.load({ as: 'float32' }).catch(() => undefined)
     await fc.assert(
       fc.asyncProperty(takeOf(tensor.shape), async (wanted) => takesAgree(t, tensor, whole, floats, wanted, what)),
-      { numRuns: rounds(numRuns, Math.ceil(numRuns / 4)), seed: 34 },
+      { numRuns: scaled(numRuns), seed: 34 },
     )
     tried += 1
   }
@@ -176,7 +176,7 @@ async function property(t, source, what, { numRuns = 40, elements, options } = {
   return tried
 }
 
-/** The same of what is decoded: quantized tensors, and elements of less than a byte, whose slices begin and end between bytes. */
+/** The same for decoded data: quantized tensors, and elements of less than a byte, whose slices begin and end at byte boundaries. */
 async function decodedProperty(t, source, what) {
   const file = await open(source)
   let tried = 0
@@ -194,11 +194,11 @@ async function decodedProperty(t, source, what) {
           else sameBytes(t, littleEndian(found), littleEndian(Float32Array.from(flat, (at) => floats[at])), where)
         }
       }),
-      { numRuns: rounds(12, 4), seed: 33 },
+      { numRuns: scaled(12), seed: 33 },
     )
     await fc.assert(
       fc.asyncProperty(takeOf(tensor.shape), (wanted) => takesAgree(t, tensor, undefined, floats, wanted, what)),
-      { numRuns: rounds(12, 4), seed: 34 },
+      { numRuns: scaled(12), seed: 34 },
     )
     tried += 1
   }
@@ -210,8 +210,8 @@ const SHAPE = [7, 5, 6]
 const ELEMENTS = Int32Array.from({ length: product(SHAPE) }, (_, at) => at * 257 - 9000)
 const RAW = Buffer.from(littleEndian(ELEMENTS))
 const swapped = Buffer.from(RAW).swap32()
-/** The elements as they stand when the strides of the dimensions rise, or with gaps between them. */
-const arranged = (strides, length) => {
+/** The elements in storage order for ascending strides, or with gaps between them. */
+const inStorageOrder = (strides, length) => {
   const bytes = Buffer.alloc(length * 4, 0xee)
   ELEMENTS.forEach((value, at) => {
     const index = [Math.floor(at / 30), Math.floor(at / 6) % 5, at % 6]
@@ -220,7 +220,7 @@ const arranged = (strides, length) => {
   return bytes
 }
 
-/** Frames of 100 bytes, so that elements lie in two of them. */
+/** Frames of 100 bytes, so that some elements span two of them. */
 const framed = () => {
   const frames = Array.from({ length: Math.ceil(RAW.length / 100) }, (_, at) => RAW.subarray(at * 100, at * 100 + 100))
   const part = { dtype: 'i32', bytes: seekable(frames), encoding: 'zt.zstd-seekable/1', decoded_length: RAW.length }
@@ -229,7 +229,7 @@ const framed = () => {
 
 const torch = (strides, length) =>
   archive(pickle(dict([text('w'), torchTensor('0', SHAPE, strides, { type: 'IntStorage', numel: length })])), {
-    'data/0': arranged(strides, length),
+    'data/0': inStorageOrder(strides, length),
   })
 
 const STORAGES = {
@@ -257,7 +257,7 @@ const STORAGES = {
     'w.zt',
     () => zt01([{ name: 'w', dtype: 'int32', shape: SHAPE, data_endianness: 'big', bytes: swapped }]),
   ],
-  'Fortran order': ['w.npy', () => npy("'<i4'", '(7, 5, 6)', arranged([1, 7, 35], 210), { fortran: 'True' })],
+  'Fortran order': ['w.npy', () => npy("'<i4'", '(7, 5, 6)', inStorageOrder([1, 7, 35], 210), { fortran: 'True' })],
   strided: ['w.pt', () => torch([64, 12, 2], 448)],
   chunks: ['w.h5', () => hdf5Chunks(SHAPE, [3, 2, 4], RAW)],
   'chunks of one row': ['w.h5', () => hdf5Chunks(SHAPE, [1, 5, 6], RAW)],
@@ -266,7 +266,7 @@ const STORAGES = {
 }
 
 for (const [kind, [name, make]] of Object.entries(STORAGES)) {
-  test(`a slice with steps and single indices, ${kind}: equal to indexing the whole`, async (t) => {
+  test(`a slice with steps and single indices, ${kind}: equals indexing the whole`, async (t) => {
     const bytes = await make()
     const path = scratchFile(bytes, name)
     t.is(await property(t, path, kind, { elements: ELEMENTS, numRuns: 80 }), 1)
@@ -328,7 +328,7 @@ const FOLDERS = [
   '.',
 ]
 for (const folder of FOLDERS) {
-  test(`a slice with steps and single indices, files of ${folder === '.' ? 'zTensor, safetensors and BTF' : folder}: equal to indexing the whole`, async (t) => {
+  test(`a slice with steps and single indices, files of ${folder === '.' ? 'zTensor, safetensors and BTF' : folder}: equals indexing the whole`, async (t) => {
     const names = readdirSync(fixturePath(folder)).filter((name) => !/\.(json|py|md|cc|bin|xml|data|txt)$/.test(name))
     let tried = 0
     for (const name of names) {
@@ -349,7 +349,7 @@ for (const [folder, pattern] of [
   ['onnx', /^types-raw/],
   ['.', /^zt2-|^st-new/],
 ]) {
-  test(`a slice with steps and single indices, quantized and packed elements of ${folder === '.' ? 'zTensor 2 and safetensors' : folder}: equal to indexing the whole`, async (t) => {
+  test(`a slice with steps and single indices, quantized and packed elements of ${folder === '.' ? 'zTensor 2 and safetensors' : folder}: equals indexing the whole`, async (t) => {
     let tried = 0
     for (const name of readdirSync(fixturePath(folder)).filter((name) => pattern.test(name) && !name.endsWith('.json')))
       tried += await decodedProperty(t, fixturePath(`${folder}/${name}`), name)

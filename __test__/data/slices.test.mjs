@@ -1,4 +1,4 @@
-// slice() and shard(), and load() of a slice or shard, against a naive implementation.
+// slice() and shard(), and load() of a slice or shard, compared with a naive implementation.
 import test from 'ava'
 import fc from 'fast-check'
 import { openSync } from 'ztensor'
@@ -6,6 +6,7 @@ import { safetensors } from '../corpus/safetensors.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { u64s, zt10 } from '../corpus/zt.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { canMap, isCopied, isMapped } from '../helpers/data-placement.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { pick, shardRanges, sliceIndices, sliceShape } from '../helpers/reference-implementations.mjs'
@@ -24,7 +25,7 @@ const KINDS = {
 }
 const productOf = (shape) => shape.reduce((a, b) => a * b, 1)
 
-/** A file of one tensor "x" whose every element differs from its neighbours. */
+/** A file of one tensor "x" whose every element differs from its neighbors. */
 function sample(kind, shape, pad = 0) {
   const [Class, per] = KINDS[kind]
   const big = Class === BigInt64Array
@@ -66,7 +67,7 @@ test('slices of any shape equal a naive implementation', async (t) => {
       t.deepEqual(await tensor.load({ slice: ranges }), expected)
       file.close()
     }),
-    { numRuns: 400 },
+    { numRuns: scaled(400) },
   )
 })
 
@@ -99,7 +100,7 @@ test('even shards equal a naive implementation', async (t) => {
       t.deepEqual(await tensor.load({ shard: spec }), expected)
       file.close()
     }),
-    { numRuns: 200 },
+    { numRuns: scaled(200) },
   )
 })
 
@@ -147,7 +148,7 @@ test('slices of whole rows alias the file, other slices are copied', (t) => {
   file.close()
 })
 
-test('slices of compressed, big-endian and misaligned tensors', async (t) => {
+test('slices compressed, big-endian and misaligned tensors', async (t) => {
   const array = Float32Array.from({ length: 24 }, (_, i) => i)
   const bytes = littleEndian(array)
   const file = openSync(
@@ -185,7 +186,7 @@ test('a loaded slice is a copy that outlives close()', async (t) => {
   t.deepEqual([...rows], [...array.subarray(0, 8)])
 })
 
-test('a slice can be widened', async (t) => {
+test('widens a slice', async (t) => {
   const { array, bytes } = sample('I16', [4, 6])
   const file = openSync(bytes)
   t.deepEqual(
@@ -252,11 +253,11 @@ for (const [what, ranges] of Object.entries(badRanges)) {
 
 const badShards = {
   'an uneven dimension': { dim: 1, rank: 0, worldSize: 4 },
-  'a dimension that is not there': { dim: 2, rank: 0, worldSize: 2 },
+  'a missing dimension': { dim: 2, rank: 0, worldSize: 2 },
   'a negative dimension': { dim: -1, rank: 0, worldSize: 2 },
-  'a rank that is not there': { dim: 0, rank: 2, worldSize: 2 },
+  'a missing rank': { dim: 0, rank: 2, worldSize: 2 },
   'a negative rank': { dim: 0, rank: -1, worldSize: 2 },
-  'a world of none': { dim: 0, rank: 0, worldSize: 0 },
+  'a world size of 0': { dim: 0, rank: 0, worldSize: 0 },
   'a fractional rank': { dim: 0, rank: 0.5, worldSize: 2 },
   'no rank': { dim: 0, worldSize: 2 },
   texts: { dim: '0', rank: '0', worldSize: '2' },
@@ -276,7 +277,7 @@ for (const [what, spec] of Object.entries(badShards)) {
   })
 }
 
-test('slice and shard together are rejected', async (t) => {
+test('rejects slice with shard', async (t) => {
   const file = openSync(sample('F32', [4, 6]).bytes)
   const error = await rejectionOf(() =>
     file.tensor('x').load({ slice: [null, null], shard: { dim: 0, rank: 0, worldSize: 2 } }),

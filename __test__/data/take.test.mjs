@@ -1,5 +1,5 @@
-// take(): rows by their indices. What it returns for each kind of storage is in slices-everywhere; here are its arguments, its failures,
-// and what it reads. Small loads of what is in the page cache, which the same thread does, are here as well.
+// take(): rows by their indices. slices-everywhere tests its results for each kind of storage; this file tests its arguments, failures
+// and reads. It also tests small loads of cached data, which run on the same thread.
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
@@ -21,7 +21,7 @@ test.before(async () => {
   await saveFile(compressed, tensors, { version: '1.2', digest: 'crc32c', compression: { level: 1, minSavings: 0 } })
 })
 
-test('indices may be any integers of the dimension, in any list, and repeat', async (t) => {
+test('accepts any integers within the dimension, in any list, also repeatedly', async (t) => {
   const file = openSync(path)
   const tensor = file.tensor('table')
   const indices = [4999, 0, 17, -1, 17, -5000]
@@ -41,7 +41,7 @@ test('indices may be any integers of the dimension, in any list, and repeat', as
   file.close()
 })
 
-test('what is no index, no axis and no option is refused', async (t) => {
+test('rejects invalid indices, axes and options', async (t) => {
   const file = openSync(path)
   const tensor = file.tensor('table')
   for (const [indices, options, pattern] of [
@@ -71,7 +71,7 @@ test('what is no index, no axis and no option is refused', async (t) => {
   t.is((await rejectionOf(() => tensor.take([0]))).code, 'ZT_CLOSED')
 })
 
-test('an array to fill, one to move, and a signal', async (t) => {
+test('accepts an array to fill, transferable, and a signal', async (t) => {
   const file = openSync(path)
   const tensor = file.tensor('table')
   const into = new Float32Array(2 * WIDTH)
@@ -88,7 +88,7 @@ test('an array to fill, one to move, and a signal', async (t) => {
   file.close()
 })
 
-test('a list that changes its length meanwhile is refused', async (t) => {
+test('rejects a list that changes its length during the call', async (t) => {
   const file = openSync(path)
   const indices = new Array(2 ** 18).fill(1)
   const taking = rejectionOf(() => file.tensor('table').take(indices))
@@ -97,7 +97,7 @@ test('a list that changes its length meanwhile is refused', async (t) => {
   file.close()
 })
 
-test('rows that are near each other are one read, and only what is asked for is read', async (t) => {
+test('reads nearby rows together, and only the requested ones', async (t) => {
   const large = new Float32Array(40 * table.length).map((_, at) => at)
   const header = JSON.stringify({ t: { dtype: 'F32', shape: [40 * ROWS, WIDTH], data_offsets: [0, large.byteLength] } })
   const padded = Buffer.from(header.padEnd(Math.ceil(header.length / 8) * 8))
@@ -120,7 +120,7 @@ test('rows that are near each other are one read, and only what is asked for is 
   file.close()
 })
 
-test('compressed rows are checked, and damage is refused', async (t) => {
+test('checks compressed rows, and rejects damage', async (t) => {
   const bytes = readFileSync(compressed)
   const intact = openSync(bytes)
   t.deepEqual(await intact.tensor('table').take([4, 4, 3000]), rowsOf([4, 4, 3000]))
@@ -135,7 +135,7 @@ test('compressed rows are checked, and damage is refused', async (t) => {
   file.close()
 })
 
-test('a file that was truncated after opening is refused', async (t) => {
+test('rejects a file that was truncated after opening', async (t) => {
   const copy = scratchPath('truncated.safetensors')
   writeFileSync(copy, readFileSync(path))
   const file = openSync(copy, { io: 'read' })
@@ -146,7 +146,7 @@ test('a file that was truncated after opening is refused', async (t) => {
   file.close()
 })
 
-test('small loads one after the other leave the event loop its turns', async (t) => {
+test('consecutive small loads let the event loop run', async (t) => {
   const file = openSync(path)
   const tensor = file.tensor('table')
   let [turns, ended] = [0, false]
@@ -159,12 +159,12 @@ test('small loads one after the other leave the event loop its turns', async (t)
   for (let at = 0; at < 3000; at++) t.deepEqual(await tensor.load({ slice: [[at]] }), row(at))
   ended = true
   await counting
-  // A turn has time for 16 MiB at most, of which each call counts as 32 KiB: each of these would be a turn of its own on another thread.
+  // A turn loads at most 16 MiB, and each call counts as 32 KiB: on another thread, each of these would take a turn.
   t.true(turns >= 4, `${turns} turns`)
   file.close()
 })
 
-test('a small tensor is checked as a large one is', async (t) => {
+test('checks a small tensor like a large one', async (t) => {
   const small = scratchPath('small.zt')
   await saveFile(small, { w: Float32Array.of(1, 2, 3, 4) }, { version: '1.0', digest: 'crc32c' })
   const bytes = readFileSync(small)
@@ -181,7 +181,7 @@ test('a small tensor is checked as a large one is', async (t) => {
   file.close()
 })
 
-test('rows of a file in memory: the same as of a file on disk, and the memory is not needed afterwards', async (t) => {
+test('rows of a file in memory equal those of a file on disk, and the memory is not needed afterwards', async (t) => {
   const bytes = new Uint8Array(readFileSync(path))
   for (const source of [bytes, readFileSync(compressed)]) {
     const file = openSync(source)
@@ -194,4 +194,15 @@ test('rows of a file in memory: the same as of a file on disk, and the memory is
     t.deepEqual(await tensor.take([7], { axis: 1 }), column)
     file.close()
   }
+})
+
+test('rejects an array proxy with any length before it allocates memory', async (t) => {
+  const file = openSync(path)
+  for (const length of [2 ** 40, 2 ** 32, -1, 1.5, Number.NaN, 'x', 7n, undefined]) {
+    const indices = new Proxy([], { get: (list, key) => (key === 'length' ? length : list[key]) })
+    const error = await rejectionOf(() => file.tensor('table').take(indices))
+    t.like(error, { code: 'ZT_INVALID_ARG', name: 'RangeError' }, String(length))
+    t.regex(error.message, /^indices\.length: expected an integer from 0 to 4294967295, got /)
+  }
+  file.close()
 })

@@ -1,4 +1,4 @@
-// Single values, nested arrays, bytes, steps and streams of a tensor, each held against data.
+// Single values, nested arrays, bytes, steps and streams of a tensor, each compared with data.
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import test from 'ava'
@@ -24,7 +24,7 @@ const sample = (options = { version: '1.2' }) =>
     await w.add('none', new Float32Array(0), { shape: [2, 0] })
   })
 
-test('at() gives one element, toArray() all of them nested', async (t) => {
+test('at() returns one element, toArray() all of them nested', async (t) => {
   const file = openSync(await sample())
   const of = (name) => file.tensor(name)
   t.is(of('x').at(0, 0, 0), 0)
@@ -52,7 +52,7 @@ test('at() gives one element, toArray() all of them nested', async (t) => {
   file.close()
 })
 
-test('packed elements can be distinguished', async (t) => {
+test('packed elements are distinguishable', async (t) => {
   const path = await written({ version: '2' }, (w) => w.add('f4', { dtype: 'float4_e2m1fn', shape: [3], data: Uint8Array.of(0x21, 0x03) })) // biome-ignore format: one call
   const file = openSync(path)
   const tensor = file.tensor('f4')
@@ -67,7 +67,7 @@ test('packed elements can be distinguished', async (t) => {
   file.close()
 })
 
-test('bytes are over the memory of data', async (t) => {
+test('bytes covers the memory of data', async (t) => {
   const file = openSync(await sample())
   const { bytes, data } = file.tensor('x')
   t.true(bytes instanceof Uint8Array)
@@ -80,7 +80,7 @@ test('bytes are over the memory of data', async (t) => {
   if (canMap(data.BYTES_PER_ELEMENT)) t.is(bytes.byteLength, 0)
 })
 
-/** Ranges, what they are as `[start, stop, step]` of each dimension, and the shape. */
+/** Ranges, their `[start, stop, step]` in each dimension, and the shape. */
 const SLICES = [
   [
     [[1]],
@@ -148,7 +148,7 @@ const SLICES = [
 ]
 const FORMS = [{ version: '1.2' }, { version: '1.2', compression: {} }, { version: '2', canonical: false, compression: { frameSize: 4096, minSavings: 0 } }] // biome-ignore format: one table
 
-test('slices by index, from the end and with steps, by all ways', async (t) => {
+test('slices by index, from the end and with steps, in all ways', async (t) => {
   for (const form of FORMS) {
     const path = await sample(form)
     for (const file of [openSync(path), openSync(path, { io: 'read' })]) {
@@ -196,7 +196,7 @@ test('createReadStream emits the bytes in chunks and ends at the given offset', 
   await nextTurn()
 })
 
-test('saveFile writes what loadFile gives, and anything like a tensor', async (t) => {
+test('saveFile writes the result of loadFile, and objects like tensors', async (t) => {
   const source = openSync(await sample())
   for (const name of ['copy.zt', 'copy2.zt']) {
     const path = scratchPath(name)
@@ -221,16 +221,16 @@ test('saveFile writes what loadFile gives, and anything like a tensor', async (t
   source.close()
 })
 
-test('at() names how many indices it expects', (t) => {
+test('at() names the number of indices that it expects', (t) => {
   const file = openSync(safetensorsFile({ m: ['F32', [2, 3], new Float32Array(6)], v: ['F32', [1], new Float32Array(1)], s: ['F32', [], new Float32Array(1)] })) // biome-ignore format: one call
-  const said = (name, ...indices) => thrownBy(() => file.tensor(name).at(...indices))?.message
-  t.is(said('m', 0), 'indices: expected 2 indices, one for each dimension, got 1')
-  t.is(said('v'), 'indices: expected 1 index, got 0')
-  t.is(said('s', 0), 'indices: expected none for a scalar, got 1')
+  const messageOf = (name, ...indices) => thrownBy(() => file.tensor(name).at(...indices))?.message
+  t.is(messageOf('m', 0), 'indices: expected 2 indices, one for each dimension, got 1')
+  t.is(messageOf('v'), 'indices: expected 1 index, got 0')
+  t.is(messageOf('s', 0), 'indices: expected none for a scalar, got 1')
   file.close()
 })
 
-test('at() gives the elements of a file that is not mapped', async (t) => {
+test('at() returns the elements of a file that is not mapped', async (t) => {
   const values = Float32Array.from({ length: 3 * 4096 }, (_, at) => at)
   const stored = safetensorsFile({
     x: ['F32', [3, 4096], values],
@@ -246,7 +246,7 @@ test('at() gives the elements of a file that is not mapped', async (t) => {
   file.close()
 })
 
-test('at() decodes the frame of its element alone', async (t) => {
+test('at() decodes only the frame of its element', async (t) => {
   const values = Uint32Array.from({ length: 4 * 1024 }, (_, at) => Math.imul(at, 2654435761))
   const options = { version: '2', canonical: false, compression: { frameSize: 4096, minSavings: 0 } }
   const path = await written({ ...options }, (w) => w.add('x', { dtype: 'uint32', shape: [4, 1024], data: values.map((v) => v & 0xffff) })) // biome-ignore format: one call
@@ -255,7 +255,7 @@ test('at() decodes the frame of its element alone', async (t) => {
   t.is(encoding, 'zt.zstd-seekable/1')
   whole.close()
   const bytes = readFileSync(path)
-  // The second frame, whatever the lengths of the frames are.
+  // The second frame, for any lengths of frames.
   bytes[offset + Math.floor(storedLength * 0.4)] ^= 0xff
   const file = openSync(bytes)
   t.is(file.tensor('x').at(0, 1), values[1] & 0xffff)

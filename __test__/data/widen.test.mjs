@@ -1,4 +1,4 @@
-// toFloat32() and load({ as: 'float32' }) against tables that numpy and ml_dtypes made (fixtures/widen-tables.py).
+// toFloat32() and load({ as: 'float32' }) compared with tables by numpy and ml_dtypes (fixtures/widen-tables.py).
 import { readFileSync } from 'node:fs'
 import { inflateSync } from 'node:zlib'
 import test from 'ava'
@@ -62,7 +62,7 @@ function patterns(elements, width) {
   return bytes
 }
 
-/** A file of one tensor "x" of these elements. `pad` shifts the data by some bytes, so that it may lie misaligned. */
+/** A file of one tensor "x" of these elements. `pad` shifts the data by some bytes, so that it may be misaligned. */
 function holding(dtype, bytes, width, pad = 0) {
   const header = JSON.stringify({
     x: { dtype: SAFETENSORS_NAMES[dtype], shape: [bytes.length / width], data_offsets: [0, bytes.length] },
@@ -73,7 +73,7 @@ function holding(dtype, bytes, width, pad = 0) {
 
 const bitsOf = (floats) => new Uint32Array(floats.buffer, floats.byteOffset, floats.length)
 
-/** The indices at which the floats differ from the table: by their bits, except that all NaN are equal. */
+/** The indices at which the bits of the floats differ from the table; all NaN are equal. */
 function differences(floats, outputs) {
   const bits = bitsOf(floats)
   const wrong = []
@@ -96,7 +96,7 @@ test('the tables cover every pattern of the narrow dtypes', (t) => {
 })
 
 for (const [dtype, { elements, width, inputs, outputs }] of Object.entries(tables)) {
-  test(`${dtype}: ${elements} values widen as numpy does`, async (t) => {
+  test(`${dtype}: widens ${elements} values like numpy`, async (t) => {
     for (const pad of [0, 1]) {
       const file = openSync(holding(dtype, inputs, width, pad))
       const tensor = file.tensor('x', { dtype })
@@ -112,8 +112,8 @@ for (const [dtype, { elements, width, inputs, outputs }] of Object.entries(table
     }
   })
 
-  // SIMD takes several elements at a time: every length and start around its widths must end right, and not write past the end.
-  test(`${dtype}: every length from 0 to 70 widens, at any start`, (t) => {
+  // SIMD processes several elements at a time: every length and start around its widths must be right, without writes past the end.
+  test(`${dtype}: widens every length from 0 to 70, at any start`, (t) => {
     for (let length = 0; length <= 70; length++) {
       const start = (length * 37) % (elements - 70)
       const part = inputs.subarray(start * width, (start + length) * width)
@@ -128,7 +128,7 @@ for (const [dtype, { elements, width, inputs, outputs }] of Object.entries(table
   })
 }
 
-test('float32 is copied, never aliased', async (t) => {
+test('copies float32, and never aliases it', async (t) => {
   const bytes = Buffer.alloc(12)
   ;[1.5, -0, Infinity].forEach((value, i) => void bytes.writeFloatLE(value, i * 4))
   const file = openSync(holding('float32', bytes, 4))
@@ -142,13 +142,13 @@ test('float32 is copied, never aliased', async (t) => {
   file.close()
 })
 
-test('bool widens to 0 and 1', (t) => {
+test('widens bool to 0 and 1', (t) => {
   const file = openSync(holding('bool', Buffer.from([0, 1, 1, 0, 1]), 1))
   t.deepEqual([...file.tensor('x').toFloat32()], [0, 1, 1, 0, 1])
   file.close()
 })
 
-test('complex numbers have no float32', async (t) => {
+test('rejects float32 for complex numbers', async (t) => {
   const file = openSync(holding('complex64', Buffer.alloc(16), 8))
   for (const error of [
     thrownBy(() => file.tensor('x').toFloat32()),
@@ -160,14 +160,14 @@ test('complex numbers have no float32', async (t) => {
   file.close()
 })
 
-test('the widened values are owned: they outlive close()', (t) => {
+test('the caller owns the widened values: they outlive close()', (t) => {
   const file = openSync(holding('int8', Buffer.from([1, 255]), 1))
   const floats = file.tensor('x').toFloat32()
   file.close()
   t.deepEqual([...floats], [1, -1])
 })
 
-test('into: a Float32Array of the tensor’s size, or a ZT_INVALID_ARG that names it', (t) => {
+test('into: accepts a Float32Array of the tensor’s size, and otherwise rejects with a ZT_INVALID_ARG that names it', (t) => {
   const file = openSync(holding('int8', Buffer.from([1, 2, 3]), 1))
   const tensor = file.tensor('x')
   for (const into of [
@@ -188,7 +188,7 @@ test('into: a Float32Array of the tensor’s size, or a ZT_INVALID_ARG that name
   file.close()
 })
 
-test('as: only float32', async (t) => {
+test('as: accepts only float32', async (t) => {
   const file = openSync(holding('int8', Buffer.from([1, 2, 3]), 1))
   for (const as of ['float64', 'Float32', 32, null, {}]) {
     isArgumentError(t, await rejectionOf(() => file.tensor('x').load({ as })), 'as')
@@ -196,7 +196,7 @@ test('as: only float32', async (t) => {
   file.close()
 })
 
-test('float16() is a Float16Array where the runtime has one, and an error that says so where not', (t) => {
+test('float16() returns a Float16Array, or an error that says that the runtime has none', (t) => {
   const file = openSync(holding('float16', Buffer.from([0x00, 0x3c, 0x00, 0xc0]), 2))
   const tensor = file.tensor('x')
   if (typeof globalThis.Float16Array === 'function') {

@@ -1,13 +1,12 @@
-// append(): tensors are added, renamed and removed, attributes changed; the file stays what it was in all else.
+// append(): tensors are added, renamed and removed, attributes changed; everything else in the file is unchanged.
 import { lstatSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { append, compact, create, openSync, TensorEditor, TensorWriter, ZTensorError } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
-import { edited, factsAt, MODES, valuesAt } from '../helpers/editing.mjs'
+import { edited, MODES, propertiesAt, valuesAt } from '../helpers/editing.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import {
-  DIALECTS,
   digestOf,
   noise,
   oneCell,
@@ -15,10 +14,11 @@ import {
   scratchFolder,
   streamed,
   twoRows,
+  WRITE_FORMATS,
   written,
 } from '../helpers/sample-files.mjs'
 
-const EDITABLE = DIALECTS.filter(({ name }) => name === '1.0' || name === '1.2')
+const EDITABLE = WRITE_FORMATS.filter(({ name }) => name === '1.0' || name === '1.2')
 
 async function two(options, path) {
   const add = async (writer) => {
@@ -27,15 +27,15 @@ async function two(options, path) {
   }
   return written({ attributes: { license: 'MIT', made: [1, 2] }, ...options }, add, path)
 }
-const names = (path) => factsAt(path).tensors.map(({ name }) => name)
+const names = (path) => propertiesAt(path).tensors.map(({ name }) => name)
 
 for (const { name: version, options, dtypes } of EDITABLE) {
   for (const { mode, inPlace } of MODES) {
     const label = `${version}, ${mode}`
 
-    test(`${label}: every way to add, behind what was there`, async (t) => {
+    test(`${label}: adds in every way after the existing tensors`, async (t) => {
       const path = await two(options)
-      const before = factsAt(path)
+      const before = propertiesAt(path)
       const old = readFileSync(path)
       const quantized = { layout: 'my_layout', shape: [2], dtype: 'uint8', components: { a: { data: noise(3, 1) } } }
       const add = async (editor) => {
@@ -51,7 +51,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         await editor.add('noted', Int16Array.of(1), { attributes: { a: 'b' } })
       }
       await edited(path, add, { inPlace })
-      const after = factsAt(path)
+      const after = propertiesAt(path)
       t.deepEqual(after.tensors.slice(0, 2), before.tensors)
       t.deepEqual({ ...after, tensors: 0, warnings: 0 }, { ...before, tensors: 0, warnings: 0 })
       t.deepEqual(names(path).slice(2), ['dense', 'csr', 'coo', 'object', 'stream', 'none', 'noted'])
@@ -65,16 +65,16 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       t.true((await file.verify()).ok)
       t.is((await file.verify()).undigested, 0)
       file.close()
-      // In place no old byte is touched.
+      // In place, no old byte changes.
       if (inPlace) t.true(readFileSync(path).subarray(0, old.length).equals(old))
     })
 
-    test(`${label}: every dtype`, async (t) => {
+    test(`${label}: adds every dtype`, async (t) => {
       const path = await two(options)
       const given = dtypes.map((dtype, i) => ({ dtype, shape: [4, 2], data: sample(dtype, [4, 2], i) }))
       const add = async (editor) => {
         for (const tensor of given) await editor.add(tensor.dtype, tensor)
-        const refused = DIALECTS[3].dtypes.filter((dtype) => !dtypes.includes(dtype))
+        const refused = WRITE_FORMATS[3].dtypes.filter((dtype) => !dtypes.includes(dtype))
         for (const dtype of refused) {
           const tensor = { dtype, shape: [8], data: sample(dtype, [8], 1) }
           t.is((await rejectionOf(() => editor.add('no', tensor)))?.code, 'ZT_BAD_DTYPE', dtype)
@@ -84,13 +84,13 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       for (const { dtype, data } of given) t.is(valuesAt(path, dtype).compare(littleEndian(data)), 0, dtype)
     })
 
-    test(`${label}: digests and compression are as asked`, async (t) => {
+    test(`${label}: uses the requested digests and compression`, async (t) => {
       const path = await two(options)
       const zeros = new Uint8Array(100_000)
       await edited(path, (editor) => editor.add('plain', zeros), { inPlace })
       await edited(path, (editor) => editor.add('hashed', zeros), { inPlace, digest: 'sha256' })
       await edited(path, (editor) => editor.add('bare', zeros), { inPlace, digest: false, compression: {} })
-      const of = Object.fromEntries(factsAt(path).tensors.map((tensor) => [tensor.name, tensor.components[0]]))
+      const of = Object.fromEntries(propertiesAt(path).tensors.map((tensor) => [tensor.name, tensor.components[0]]))
       t.is(of.plain.digest, digestOf('crc32c', zeros))
       t.is(of.hashed.digest, digestOf('sha256', zeros))
       t.is(of.bare.digest, undefined)
@@ -98,9 +98,9 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       t.true(valuesAt(path, 'bare').equals(Buffer.from(zeros)))
     })
 
-    test(`${label}: rename, remove, and their names`, async (t) => {
+    test(`${label}: renames, removes, and frees names`, async (t) => {
       const path = await two(options)
-      const before = factsAt(path).tensors
+      const before = propertiesAt(path).tensors
       const edit = async (editor) => {
         t.is((await rejectionOf(() => editor.rename('nobody', 'x')))?.code, 'ZT_NOT_FOUND')
         const taken = await rejectionOf(() => editor.rename('first', 'second'))
@@ -108,7 +108,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         t.is(taken.code, 'ZT_BAD_INDEX')
         t.is(taken.tensor, 'second')
         await editor.rename('first', 'first')
-        // The two change places.
+        // The two swap names.
         await editor.rename('first', 'aside')
         t.is((await rejectionOf(() => editor.remove('first')))?.code, 'ZT_NOT_FOUND')
         await editor.rename('second', 'first')
@@ -118,7 +118,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         t.is((await rejectionOf(() => editor.rename('first', 'third')))?.code, 'ZT_BAD_INDEX')
       }
       await edited(path, edit, { inPlace })
-      const after = factsAt(path).tensors
+      const after = propertiesAt(path).tensors
       t.deepEqual(names(path), ['second', 'first', 'third'])
       t.deepEqual({ ...after[0], name: 'first' }, before[0])
       t.deepEqual({ ...after[1], name: 'second' }, before[1])
@@ -144,19 +144,19 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       t.deepEqual(names(path), ['again'])
     })
 
-    test(`${label}: a tensor that is renamed and back again is what it was`, async (t) => {
+    test(`${label}: a tensor that is renamed and renamed back is unchanged`, async (t) => {
       const path = await two(options)
-      const before = factsAt(path)
+      const before = propertiesAt(path)
       const edit = async (editor) => {
         await editor.rename('first', 'x')
         await editor.rename('x', 'first')
         await editor.setTensorAttributes('first', {})
       }
       await edited(path, edit, { inPlace })
-      t.deepEqual(factsAt(path), before)
+      t.deepEqual(propertiesAt(path), before)
     })
 
-    test(`${label}: attributes are set one by one, and taken out`, async (t) => {
+    test(`${label}: sets and removes single attributes`, async (t) => {
       const path = await two(options)
       const edit = async (editor) => {
         await editor.setAttributes({ license: 'Apache-2.0', new: { deep: [1n, null, Uint8Array.of(1)] } })
@@ -173,7 +173,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         t.is((await rejectionOf(() => editor.setTensorAttributes('second', {})))?.code, 'ZT_NOT_FOUND')
       }
       await edited(path, edit, { inPlace })
-      const { attributes, tensors } = factsAt(path)
+      const { attributes, tensors } = propertiesAt(path)
       t.deepEqual([...attributes.keys()], ['license', 'made', 'new', 7])
       t.is(attributes.get('license'), 'Apache-2.0')
       t.deepEqual([...attributes.get('made')], [1, 2])
@@ -187,12 +187,12 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         await editor.setTensorAttributes('first', { note: undefined, other: undefined })
       }
       await edited(path, clear, { inPlace })
-      const cleared = factsAt(path)
+      const cleared = propertiesAt(path)
       t.deepEqual(Object.keys(cleared.attributes), [])
       t.deepEqual(Object.keys(cleared.tensors[0].attributes), [])
     })
 
-    test(`${label}: what this edit added cannot be changed by it`, async (t) => {
+    test(`${label}: rejects changes to tensors that this edit added`, async (t) => {
       const path = await two(options)
       await edited(
         path,
@@ -211,7 +211,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       t.deepEqual(names(path), ['first', 'second', 'new'])
     })
 
-    test(`${label}: an edit that changes nothing leaves the file alone`, async (t) => {
+    test(`${label}: an edit without changes leaves the file unchanged`, async (t) => {
       const path = await two(options)
       const { ino, mtimeMs } = statSync(path)
       await edited(path, () => {}, { inPlace })
@@ -219,7 +219,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       t.like(statSync(path), { ino, mtimeMs })
     })
 
-    test(`${label}: the same edits give the same bytes`, async (t) => {
+    test(`${label}: the same edits write the same bytes`, async (t) => {
       const both = await Promise.all(
         [1, 2].map(async () => {
           const path = await two(options)
@@ -236,7 +236,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       t.true(both[0].equals(both[1]))
     })
 
-    test(`${label}: alignment is the file's own unless asked`, async (t) => {
+    test(`${label}: keeps the file's own alignment by default`, async (t) => {
       const path = await two({ ...options, alignment: 4096 })
       await edited(path, (editor) => editor.add('a', Int8Array.of(1)), { inPlace })
       await edited(path, (editor) => editor.add('b', Int8Array.of(1)), { inPlace, alignment: 65536 })
@@ -247,7 +247,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       file.close()
     })
 
-    test(`${label}: calls may overlap, and are done in their order`, async (t) => {
+    test(`${label}: overlapping calls run in order`, async (t) => {
       const path = await two(options)
       const editor = await append(path, { inPlace })
       const calls = [
@@ -267,18 +267,18 @@ for (const { name: version, options, dtypes } of EDITABLE) {
     })
   }
 
-  test(`${version}: compact() reclaims removed tensors and old indexes, and nothing else`, async (t) => {
+  test(`${version}: compact() removes only removed tensors and old indexes`, async (t) => {
     const path = await two({ ...options, compression: { minSavings: 0 } })
     await edited(path, (editor) => editor.add('kept', noise(100_000, 5)), { inPlace: true })
     await edited(path, (editor) => editor.add('gone', noise(200_000, 6)), { inPlace: true, digest: 'sha256' })
     await edited(path, (editor) => editor.add('empty', new Int8Array(0)), { inPlace: true })
     await edited(path, (editor) => editor.remove('gone'), { inPlace: true })
-    const [before, { size }] = [factsAt(path), statSync(path)]
+    const [before, { size }] = [propertiesAt(path), statSync(path)]
     const { byteLength, reclaimed } = await compact(path)
     t.is(byteLength, statSync(path).size)
     t.is(reclaimed, size - byteLength)
     t.true(reclaimed > 200_000)
-    t.deepEqual(factsAt(path), before)
+    t.deepEqual(propertiesAt(path), before)
     const file = openSync(path)
     t.true((await file.verify()).ok)
     for (const tensor of file.values()) for (const { offset } of tensor.components.values()) t.is(offset % 64, 0)
@@ -289,7 +289,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
     t.true(readFileSync(path).equals(bytes))
   })
 
-  test(`${version}: a file as created is compact already, whatever its alignment`, async (t) => {
+  test(`${version}: a newly created file is already compact, with any alignment`, async (t) => {
     for (const alignment of [64, 4096]) {
       const path = await two({ ...options, alignment })
       t.is((await compact(path)).reclaimed, 0)
@@ -302,7 +302,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
   })
 }
 
-test('a 1.1 file stays one: its types, and no field of 1.2', async (t) => {
+test('a 1.1 file remains one: its types, and no field of 1.2', async (t) => {
   const path = await written({ version: '1.2' }, (writer) => writer.add('old', Int8Array.of(1)))
   // The same length, so that nothing else moves.
   writeFileSync(path, Buffer.from(readFileSync(path).toString('latin1').replace('1.2.0', '1.1.0'), 'latin1'))
@@ -320,7 +320,7 @@ test('a 1.1 file stays one: its types, and no field of 1.2', async (t) => {
     },
     { compression: {} },
   )
-  const { version, tensors } = factsAt(path)
+  const { version, tensors } = propertiesAt(path)
   t.is(version, '1.1.0')
   t.deepEqual(
     tensors.map(({ name, dtype }) => [name, dtype]),
@@ -337,7 +337,7 @@ test('a 1.1 file stays one: its types, and no field of 1.2', async (t) => {
   t.true(valuesAt(path, 'packed').equals(Buffer.alloc(40_000)))
 })
 
-test('mode and link are kept', async (t) => {
+test('keeps the mode and the link', async (t) => {
   if (process.platform === 'win32') return t.pass()
   const { path, names } = scratchFolder()
   await two({}, path('real'))
@@ -354,7 +354,7 @@ test('mode and link are kept', async (t) => {
   t.deepEqual(names(), ['link', 'real'])
 })
 
-test('what cannot be edited says what to do, and stays', async (t) => {
+test('rejects files that cannot be edited with advice, and keeps them', async (t) => {
   const { path } = scratchFolder()
   const cases = [
     ['0.1', { version: '0.1' }, 'ZT_UNSUPPORTED_VERSION', 'convert'],
@@ -388,7 +388,7 @@ test('what cannot be edited says what to do, and stays', async (t) => {
   }
 })
 
-test('arguments are checked before their turn', async (t) => {
+test("checks arguments before the call's turn", async (t) => {
   const path = await two({})
   for (const [options, name] of [
     [{ inPlace: 1 }, 'inPlace'],
@@ -414,7 +414,7 @@ test('arguments are checked before their turn', async (t) => {
   t.is((await rejectionOf(() => append(path, { maxIndexBytes: 10 })))?.code, 'ZT_LIMIT')
 })
 
-test('a writer of create() is not one to edit with', async (t) => {
+test('rejects edits with a writer of create()', async (t) => {
   const writer = await create(scratchFolder().path('a'))
   t.false(writer instanceof TensorEditor)
   t.is(writer.rename, undefined)

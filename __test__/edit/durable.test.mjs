@@ -1,4 +1,4 @@
-// At the path there is the old file or the edited one, whole; in place the old one comes back from every error.
+// The path has the complete old file or the complete edited one; in place, every error restores the old one.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, copyFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { noise, scratchFolder, streamed, written } from '../helpers/sample-files
 
 const OLD = Int32Array.from({ length: 50_000 }, (_, i) => i)
 
-/** A folder with a file in it, and what it looks like when nothing came of an edit. */
+/** A folder with a file in it, and its expected state after a failed edit. */
 async function oldFile(options = {}) {
   const { folder, names, path } = scratchFolder()
   await written(options, (writer) => writer.add('old', OLD), path('a'))
@@ -54,7 +54,7 @@ for (const { mode, inPlace } of MODES) {
     })
   }
 
-  test(`${mode}: a refused tensor leaves the edit going`, async (t) => {
+  test(`${mode}: a rejected tensor does not end the edit`, async (t) => {
     const { path } = await oldFile()
     const add = async (editor) => {
       t.is((await rejectionOf(() => editor.add('old', OLD)))?.code, 'ZT_BAD_INDEX')
@@ -67,7 +67,7 @@ for (const { mode, inPlace } of MODES) {
     file.close()
   })
 
-  test(`${mode}: a signal gives the edit up, whatever it is at`, async (t) => {
+  test(`${mode}: a signal ends the edit at any step`, async (t) => {
     const { path, untouched } = await oldFile()
     const stop = new AbortController()
     const editor = await append(path, { inPlace, signal: stop.signal })
@@ -91,7 +91,7 @@ for (const { mode, inPlace } of MODES) {
 
   // Windows does not let a mapped file be replaced.
   const posixTest = process.platform === 'win32' && !inPlace ? test.skip : test
-  posixTest(`${mode}: a reader that has the old file mapped keeps what it sees`, async (t) => {
+  posixTest(`${mode}: a reader that has mapped the old file keeps its values`, async (t) => {
     const { path } = await oldFile()
     const file = openSync(path)
     const { data } = file.tensor('old')
@@ -111,7 +111,7 @@ for (const { mode, inPlace } of MODES) {
     now.close()
   })
 
-  test(`${mode}: of two edits at once one is refused, and nothing of either is lost`, async (t) => {
+  test(`${mode}: rejects the second of two concurrent edits, and loses nothing of either`, async (t) => {
     const { path, names } = await oldFile()
     const first = await append(path, { inPlace })
     if (process.platform !== 'win32') {
@@ -133,7 +133,7 @@ for (const { mode, inPlace } of MODES) {
   })
 
   if (process.platform !== 'win32')
-    test(`${mode}: many edits that want the same file end one after the other`, async (t) => {
+    test(`${mode}: many edits that wait for the same file run one after the other`, async (t) => {
       const { path, names } = await oldFile()
       const all = Array.from({ length: 8 }, (_, i) => `t${i}`)
       await Promise.all(
@@ -153,7 +153,7 @@ for (const { mode, inPlace } of MODES) {
     })
 
   for (const [what, change] of Object.entries({
-    'appended to by somebody else': ({ path }) => appendFileSync(path, 'theirs'),
+    'appended to by another process': ({ path }) => appendFileSync(path, 'theirs'),
     replaced: ({ path, other }) => {
       copyFileSync(path, other)
       renameSync(other, path)
@@ -162,9 +162,9 @@ for (const { mode, inPlace } of MODES) {
       await written({ overwrite: true }, (writer) => writer.add('theirs', OLD), path)
     },
   })) {
-    // There an open file cannot be replaced, and one that is edited in place not be written.
-    if (process.platform === 'win32' && (inPlace || what !== 'appended to by somebody else')) continue
-    test(`${mode}: a file that was ${what} meanwhile is not lost`, async (t) => {
+    // There, an open file cannot be replaced, and others cannot write a file during an edit in place.
+    if (process.platform === 'win32' && (inPlace || what !== 'appended to by another process')) continue
+    test(`${mode}: does not lose a file that was ${what} meanwhile`, async (t) => {
       const old = await oldFile()
       const editor = await append(old.path, { inPlace })
       await editor.add('ours', OLD)
@@ -180,10 +180,10 @@ for (const { mode, inPlace } of MODES) {
 }
 
 const replaced = process.platform === 'win32' ? test.skip : test
-replaced('a clone that is replaced at the last moment gives way', async (t) => {
+replaced('a clone that is replaced at the last moment is dropped', async (t) => {
   const old = await oldFile()
   const editor = await append(old.path)
-  // The clone is there by then.
+  // By then the clone exists.
   await editor.add('ours', noise(20 * 2 ** 20, 1))
   await written({ overwrite: true }, (writer) => writer.add('theirs', OLD), old.path)
   const theirs = readFileSync(old.path)
@@ -192,7 +192,7 @@ replaced('a clone that is replaced at the last moment gives way', async (t) => {
   t.deepEqual(old.names(), ['a'])
 })
 
-test('a stopped compaction leaves the file as it was', async (t) => {
+test('a stopped compaction leaves the file unchanged', async (t) => {
   const { path, untouched } = await oldFile()
   const reason = new Error('enough')
   t.is(await rejectionOf(() => compact(path, { signal: AbortSignal.abort(reason) })), reason)
@@ -200,7 +200,7 @@ test('a stopped compaction leaves the file as it was', async (t) => {
   await edited(path, (editor) => editor.add('x', noise(30 * 2 ** 20, 1)), { inPlace: true })
   await edited(path, (editor) => editor.remove('old'), { inPlace: true })
   const bytes = readFileSync(path)
-  // On a machine that gives this thread no turn it may be done before it is stopped: then it is tried again.
+  // On a busy machine it may finish before it is stopped: then it is tried again.
   let stopped = false
   for (let tries = 0; tries < 50 && !stopped; tries++) {
     writeFileSync(path, bytes)
@@ -235,7 +235,7 @@ if (process.platform !== 'win32') {
       ],
       ['nothing but an attribute', "editor.setAttributes({ long: 'x'.repeat(5e6) })"],
     ]) {
-      test(`${mode}: a file that would grow past the limit by ${what} is ZT_IO, and the old one is there`, async (t) => {
+      test(`${mode}: growing past the limit by ${what} is ZT_IO, and keeps the old file`, async (t) => {
         const { path, untouched } = await oldFile()
         const source = `
           import { append } from 'ztensor'
@@ -248,10 +248,10 @@ if (process.platform !== 'win32') {
           console.log(JSON.stringify(codes))`
         // bash counts in KiB. Without the trap the signal ends the process before the write can fail.
         const limited = child(source, [path, String(inPlace)], { before: "trap '' XFSZ; ulimit -f 4096;" })
-        const said = limited.stdout.setEncoding('utf8').toArray()
+        const output = limited.stdout.setEncoding('utf8').toArray()
         const [status] = await once(limited, 'close')
         t.is(status, 0)
-        const [added, finished, aborted] = JSON.parse((await said).join(''))
+        const [added, finished, aborted] = JSON.parse((await output).join(''))
         t.deepEqual(added === 'done' ? finished : added, ['ZT_IO', 'EFBIG'])
         if (added !== 'done') t.is(finished[0], 'ZT_CLOSED')
         t.is(aborted, 'done')
@@ -261,7 +261,7 @@ if (process.platform !== 'win32') {
     }
   }
 
-  test('a compaction past the limit is ZT_IO, and the old file is there', async (t) => {
+  test('a compaction past the limit is ZT_IO, and keeps the old file', async (t) => {
     const { path, names } = await oldFile()
     await edited(path, (editor) => editor.add('x', noise(9 * 2 ** 20, 1)))
     await edited(path, (editor) => editor.remove('old'))
@@ -270,14 +270,14 @@ if (process.platform !== 'win32') {
       import { compact } from 'ztensor'
       console.log(await compact(process.argv[1]).then(() => 'done', (error) => error.code + ' ' + error.cause?.code))`
     const limited = child(source, [path], { before: "trap '' XFSZ; ulimit -f 4096;" })
-    const said = limited.stdout.setEncoding('utf8').toArray()
+    const output = limited.stdout.setEncoding('utf8').toArray()
     await once(limited, 'close')
-    t.is((await said).join('').trim(), 'ZT_IO EFBIG')
+    t.is((await output).join('').trim(), 'ZT_IO EFBIG')
     t.true(readFileSync(path).equals(bytes))
     t.deepEqual(names(), ['a'])
   })
 
-  // One edit after the other. What the file holds says how many there were, and each of them is all one number. A dot is
+  // One edit after the other. The content of the file tells how many there were, and each of them writes one number. A dot is
   // written at each step once the first round is done.
   const forever = `
     import { writeSync } from 'node:fs'
@@ -315,8 +315,9 @@ if (process.platform !== 'win32') {
             const { path } = await oldFile({ version })
             const editing = child(forever, [path])
             const ended = once(editing, 'close')
-            // Counted in the edit's own steps, so that it is killed in all of them however slow the machine is.
-            let left = 1 + steps[round + at] / 8
+            // Counted in the edit's own steps, so that it is killed in all of them on a machine of any speed.
+            // Spread over the steps, so that some kills are while `new` is in the file.
+            let left = 1 + ((round + at) * 32) / ROUNDS + steps[round + at] / 128
             for await (const dots of editing.stdout) {
               left -= dots.length
               if (left > 0) continue
@@ -336,7 +337,7 @@ if (process.platform !== 'win32') {
             t.true(rest.length === 0 || (rest.join() === 'new' && file.tensor('new').data.length === last), rest.join())
             seen.add(rest.length)
             file.close()
-            // And it can be edited on: no lock outlives its process.
+            // It can be edited again: no lock outlives its process.
             await edited(path, (editor) => editor.add('after', OLD))
           }),
         )
@@ -345,11 +346,11 @@ if (process.platform !== 'win32') {
     })
 }
 
-test('in place, what a kill leaves is refused, and the old file is its beginning', async (t) => {
+test('in place, rejects the file that a kill leaves, and the old file is its beginning', async (t) => {
   const { path, other, bytes } = await oldFile()
   const editor = await append(path, { inPlace: true })
   await editor.add('x', noise(40 * 2 ** 20, 1))
-  // What is on the disk in the middle of it.
+  // The content on disk during the edit.
   const half = readFileSync(path)
   t.true(half.length > bytes.length)
   t.true(half.subarray(0, bytes.length).equals(bytes))

@@ -1,4 +1,4 @@
-// editMetadata: what it changes, what it leaves as it was, and how: in the file, on a clone or on a copy.
+// editMetadata: what it changes, what it keeps, and how it writes: in the file, on a clone or on a copy.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import test from 'ava'
 import { append, convert, editMetadata, open, openSync, saveFile } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
-import { factsAt, MODES } from '../helpers/editing.mjs'
+import { MODES, propertiesAt } from '../helpers/editing.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { noise, scratchFolder, written } from '../helpers/sample-files.mjs'
@@ -21,7 +21,7 @@ const DATA = { a: noise(100, 1), b: noise(5000, 2), c: noise(64, 3) }
 const hash = (bytes) => createHash('sha256').update(bytes).digest('hex')
 const METADATA = { title: 'sample', license: 'MIT' }
 
-/** The calls by which a file is edited and put under its name, and few others of Node. */
+/** The system calls that edit a file and put it under its name, and few others of Node. */
 const EDITING = 'ioctl copy_file_range fallocate pwrite64 ftruncate fchmod fsync rename renameat2 linkat unlink'.split(
   ' ',
 )
@@ -77,7 +77,7 @@ for (const [format, make] of Object.entries(FORMATS))
       else if (format.startsWith('zTensor')) t.is(method, 'in-place')
       t.deepEqual(held(path), { attributes: set, tensors: { a: hashes.b, b: hashes.a }, warnings: [] })
 
-      // It fits in the header that is there.
+      // It fits in the existing header.
       const shorter = await editMetadata(path, { set: { title: 'short' }, inPlace })
       if (inPlace) t.is(shorter.method, 'in-place')
       t.deepEqual(held(path).attributes, { ...set, title: 'short' })
@@ -90,7 +90,7 @@ for (const [format, make] of Object.entries(FORMATS))
       })
     })
 
-    test(`${format}, ${mode}: by patterns, functions and globs`, async (t) => {
+    test(`${format}, ${mode}: accepts patterns, functions and globs`, async (t) => {
       const path = await make()
       await editMetadata(path, { rename: { '*': 'model.*' }, inPlace })
       t.deepEqual(Object.keys(held(path).tensors), ['model.a', 'model.b', 'model.c'])
@@ -100,7 +100,7 @@ for (const [format, make] of Object.entries(FORMATS))
       t.deepEqual(held(path), { attributes: METADATA, tensors: {}, warnings: [] })
     })
 
-    test(`${format}, ${mode}: what cannot be done leaves the file`, async (t) => {
+    test(`${format}, ${mode}: rejects invalid changes, and keeps the file`, async (t) => {
       const path = await make()
       const bytes = readFileSync(path)
       for (const [edit, code, message] of [
@@ -124,7 +124,7 @@ for (const [format, make] of Object.entries(FORMATS))
     })
   }
 
-test('GGUF: values keep their type or get one, or the one that is requested', async (t) => {
+test('GGUF: values keep their type, get the default, or the requested one', async (t) => {
   const path = scratchFile(
     gguf({
       metadata: [
@@ -195,7 +195,7 @@ test('GGUF: values keep their type or get one, or the one that is requested', as
   }
 })
 
-test('safetensors: values that are not text become JSON, as in a conversion', async (t) => {
+test('safetensors: values other than text become JSON, as in a conversion', async (t) => {
   const path = await FORMATS.safetensors()
   const set = { number: 5, list: [1, 'a', null], big: 2n ** 60n, typed: { type: 'uint8', value: 1 }, map: { a: true } }
   await editMetadata(path, { set })
@@ -208,7 +208,7 @@ test('safetensors: values that are not text become JSON, as in a conversion', as
   }
 })
 
-test('GGUF: the padding key is not listed, and not converted', async (t) => {
+test('GGUF: does not list or convert the padding key', async (t) => {
   const path = await FORMATS.gguf()
   await editMetadata(path, { set: { title: 'x'.repeat(100) } })
   t.true(readFileSync(path).includes('ztensor.padding'))
@@ -220,28 +220,28 @@ test('GGUF: the padding key is not listed, and not converted', async (t) => {
   t.deepEqual(held(path).attributes, {})
 })
 
-test('files of other tools keep everything else', async (t) => {
+test('keeps everything else in files of other tools', async (t) => {
   for (const name of ['plain.gguf', 'plain-big-endian.gguf', 'aligned-4096.gguf', 'types.gguf'])
     for (const { inPlace } of MODES) {
       const path = scratchFile(readFileSync(fixturePath(`gguf/${name}`)), name)
-      const before = factsAt(path)
+      const before = propertiesAt(path)
       await editMetadata(path, { set: { 'general.description': 'x'.repeat(10_000) }, inPlace })
-      const after = factsAt(path)
+      const after = propertiesAt(path)
       const attributes = { ...before.attributes, 'general.description': 'x'.repeat(10_000) }
       t.deepEqual({ ...after, attributes: { ...after.attributes } }, { ...before, attributes }, name)
     }
   for (const name of ['st-dtypes.safetensors', 'st-metadata.safetensors', 'st-empty-tensors.safetensors'])
     for (const { inPlace } of MODES) {
       const path = scratchFile(readFileSync(fixturePath(name)), name)
-      const before = factsAt(path)
+      const before = propertiesAt(path)
       await editMetadata(path, { set: { note: 'x'.repeat(10_000) }, inPlace })
-      const after = factsAt(path)
+      const after = propertiesAt(path)
       const attributes = { ...before.attributes, note: 'x'.repeat(10_000) }
       t.deepEqual({ ...after, attributes: { ...after.attributes } }, { ...before, attributes }, name)
     }
 })
 
-test('of a set of files, the first one has the metadata', async (t) => {
+test('the first file of a set has the metadata', async (t) => {
   const { path } = scratchFolder()
   const names = [1, 2, 3].map((number) => `split-0000${number}-of-00003.gguf`)
   for (const name of names) copyFileSync(fixturePath(`gguf/${name}`), path(name))
@@ -263,7 +263,7 @@ test('of a set of files, the first one has the metadata', async (t) => {
   }
 })
 
-test('files of other formats, and none, are refused', async (t) => {
+test('rejects files of other formats, and other files', async (t) => {
   for (const [path, code] of [
     [fixturePath('btf-dense.btf'), 'ZT_INVALID_ARG'],
     [fixturePath('zt01-dtypes.zt'), 'ZT_UNSUPPORTED_VERSION'],
@@ -287,10 +287,10 @@ test('files of other formats, and none, are refused', async (t) => {
   t.true(error.message.includes('convert it'), error.message)
 })
 
-const here = process.platform === 'win32' ? test.skip : test
+const posixTest = process.platform === 'win32' ? test.skip : test
 
 for (const format of ['safetensors', 'gguf']) {
-  here(`${format}: a reader keeps its view, or the edit in place is refused`, async (t) => {
+  posixTest(`${format}: a reader keeps its view, or the edit in place is rejected`, async (t) => {
     const path = await FORMATS[format]()
     const file = openSync(path)
     const { data } = file.tensor('b')
@@ -301,7 +301,7 @@ for (const format of ['safetensors', 'gguf']) {
 
     const again = openSync(path)
     const view = again.tensor('b').data
-    // The data stays where it is.
+    // The data is not moved.
     t.is((await editMetadata(path, { set: { title: 'y'.repeat(8999) }, inPlace: true })).method, 'in-place')
     t.true(Buffer.from(view).equals(DATA.b))
     const bytes = readFileSync(path)
@@ -321,7 +321,7 @@ for (const format of ['safetensors', 'gguf']) {
     t.deepEqual(held(path).tensors, hashes)
   })
 
-  here(`${format}: links stay links, and inPlace keeps the inode`, async (t) => {
+  posixTest(`${format}: links stay links, and inPlace keeps the inode`, async (t) => {
     const path = await FORMATS[format]()
     const { path: other } = scratchFolder()
     symlinkSync(path, other('link'))
@@ -334,7 +334,7 @@ for (const format of ['safetensors', 'gguf']) {
     t.is(held(`${path}.hard`).attributes.title, 'titled')
   })
 
-  here(`${format}: of two edits at once one is refused or waits, and nothing is lost`, async (t) => {
+  posixTest(`${format}: the second of two concurrent edits is rejected or waits, and nothing is lost`, async (t) => {
     const path = await FORMATS[format]()
     const results = await Promise.all(
       [0, 1, 2, 3, 4, 5].map(async (at) => {
@@ -352,7 +352,7 @@ for (const format of ['safetensors', 'gguf']) {
   })
 }
 
-test('an edit of a file that is being appended to is refused', async (t) => {
+test('rejects an edit of a file during an append', async (t) => {
   if (process.platform === 'win32') return t.pass()
   const path = await FORMATS['zTensor 1.2']()
   const editor = await append(path)
@@ -362,7 +362,7 @@ test('an edit of a file that is being appended to is refused', async (t) => {
   t.is(held(path).attributes.a, 'b')
 })
 
-test('an aborted edit leaves the file', async (t) => {
+test('an aborted edit leaves the file unchanged', async (t) => {
   for (const make of Object.values(FORMATS)) {
     const path = await make()
     const bytes = readFileSync(path)
@@ -374,13 +374,13 @@ test('an aborted edit leaves the file', async (t) => {
 })
 
 if (process.platform === 'linux') {
-  /** Bytes that this process has read and written so far, of files and of anything else. */
+  /** Bytes that this process has read and written so far. */
   const work = () => {
     const [, read, wrote] = /rchar: (\d+)\nwchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))
     return Number(read) + Number(wrote)
   }
 
-  test.serial('a file of 100 GB is edited in place by reading and writing its header alone', async (t) => {
+  test.serial('edits a file of 100 GB in place by reading and writing only its header', async (t) => {
     const TOTAL = 100e9
     const header = (n) => {
       const text = JSON.stringify({ w: { dtype: 'U8', shape: [n], data_offsets: [0, n] } })
@@ -412,7 +412,7 @@ if (process.platform === 'linux') {
     }
   })
 
-  // One edit after the other: what the file says is how many there were.
+  // One edit after the other: the file contains their number.
   const forever = `
     import { writeSync } from 'node:fs'
     import { editMetadata } from 'ztensor'
@@ -449,13 +449,13 @@ if (process.platform === 'linux') {
         t.true(round > 0)
         t.deepEqual(tensors, { a: hashes.a, [last]: hashes.b, c: hashes.c })
         t.is(attributes.title, String(round).repeat(round % 7000))
-        // And it can be edited on: no lock outlives its process.
+        // It can be edited again: no lock outlives its process.
         await editMetadata(path, { set: { title: 'after' } })
       }
     })
 
   for (const format of ['safetensors', 'gguf'])
-    traceTest(`${format}: killed at any call of the system, an edit leaves the old file or the new one`, async (t) => {
+    traceTest(`${format}: killed at any system call, an edit leaves the old file or the new one`, async (t) => {
       t.timeout(300_000)
       const edit = `
         import { editMetadata } from 'ztensor'
@@ -488,54 +488,51 @@ if (process.platform === 'linux') {
       t.true(Object.values(killed).flat().includes('old') && killed.fsync.includes('new'))
     })
 
-  traceTest(
-    'in place, blocks are inserted before the header is written, and a kill in between is detected',
-    async (t) => {
-      for (const format of ['safetensors', 'gguf']) {
-        const path = await FORMATS[format]()
-        const bytes = readFileSync(path)
-        const edit = `
+  traceTest('in place, inserts blocks before it writes the header, and detects a kill in between', async (t) => {
+    for (const format of ['safetensors', 'gguf']) {
+      const path = await FORMATS[format]()
+      const bytes = readFileSync(path)
+      const edit = `
         import { editMetadata } from 'ztensor'
         await editMetadata(process.argv[1], { set: { title: 'x'.repeat(9000) }, inPlace: true })`
-        const late = [
-          '-f',
-          '-qq',
-          '-o',
-          '/dev/null',
-          '-P',
-          path,
-          '-e',
-          'trace=write',
-          '-e',
-          'inject=write:delay_enter=60s',
-        ]
-        const stop = new AbortController()
-        const changes = watch(path, { signal: stop.signal })
-        const node = [process.execPath, '--input-type=module', '-e', edit, path]
-        const editing = spawn('strace', [...late, ...node], { cwd: new URL('../', import.meta.url), detached: true })
-        const ended = once(editing, 'close')
-        ended.then(() => stop.abort())
-        try {
-          for await (const _ of changes) if (statSync(path).size > bytes.length) break
-          process.kill(-editing.pid, 'SIGKILL')
-        } catch (error) {
-          t.is(error.name, 'AbortError')
-        }
-        await ended
-        const found = readFileSync(path)
-        if (found.length === bytes.length || found.includes('x'.repeat(9000))) {
-          t.log('the file system cannot insert blocks')
-          t.pass()
-          continue
-        }
-        t.is((await rejectionOf(() => open(path)))?.code, 'ZT_BAD_MAGIC')
-        t.true(found.subarray(found.length - bytes.length).equals(bytes), 'the old file follows')
-        t.true(found.subarray(0, found.length - bytes.length).every((byte) => byte === 0))
+      const late = [
+        '-f',
+        '-qq',
+        '-o',
+        '/dev/null',
+        '-P',
+        path,
+        '-e',
+        'trace=write',
+        '-e',
+        'inject=write:delay_enter=60s',
+      ]
+      const stop = new AbortController()
+      const changes = watch(path, { signal: stop.signal })
+      const node = [process.execPath, '--input-type=module', '-e', edit, path]
+      const editing = spawn('strace', [...late, ...node], { cwd: new URL('../', import.meta.url), detached: true })
+      const ended = once(editing, 'close')
+      ended.then(() => stop.abort())
+      try {
+        for await (const _ of changes) if (statSync(path).size > bytes.length) break
+        process.kill(-editing.pid, 'SIGKILL')
+      } catch (error) {
+        t.is(error.name, 'AbortError')
       }
-    },
-  )
+      await ended
+      const found = readFileSync(path)
+      if (found.length === bytes.length || found.includes('x'.repeat(9000))) {
+        t.log('the file system cannot insert blocks')
+        t.pass()
+        continue
+      }
+      t.is((await rejectionOf(() => open(path)))?.code, 'ZT_BAD_MAGIC')
+      t.true(found.subarray(found.length - bytes.length).equals(bytes), 'the old file follows')
+      t.true(found.subarray(0, found.length - bytes.length).every((byte) => byte === 0))
+    }
+  })
 
-  traceTest('in place, an error of the system restores the file', async (t) => {
+  traceTest('in place, a system error restores the file', async (t) => {
     for (const format of ['safetensors', 'gguf'])
       for (const length of [9000, 5]) {
         const path = await FORMATS[format]()
@@ -554,3 +551,33 @@ if (process.platform === 'linux') {
       }
   })
 }
+
+test('drop: matches many globs in several turns, and reacts to the signal', async (t) => {
+  const names = Array.from({ length: 4000 }, (_, at) => `model.layers.${at}.weight`)
+  const add = async (writer) => {
+    for (const name of names) await writer.add(name, new Uint8Array(1))
+  }
+  const target = await written({ format: 'safetensors', overwrite: true }, add, scratchFile('', 'many.safetensors'))
+  const globs = Array.from({ length: 300 }, (_, at) => `model.*.${3000 + at}.weight`)
+  const controller = new AbortController()
+  const editing = editMetadata(target, { drop: globs, signal: controller.signal })
+  let turns = 0
+  let isDone = false
+  const settled = editing.catch((error) => error).finally(() => (isDone = true))
+  while (!isDone && turns < 30) {
+    await new Promise((done) => setImmediate(done))
+    turns++
+  }
+  // Other work had its turns while the globs were matched.
+  t.deepEqual([turns, isDone], [30, false])
+  controller.abort(new Error('enough'))
+  t.is((await settled).message, 'enough')
+  const before = openSync(target)
+  t.deepEqual([...before.keys()].sort(), names.toSorted())
+  before.close()
+  await editMetadata(target, { drop: [...globs, '!*.3001.*'] })
+  const after = openSync(target)
+  const kept = names.filter((_, at) => at < 3000 || at >= 3300 || at === 3001)
+  t.deepEqual([...after.keys()].sort(), kept.sort())
+  after.close()
+})

@@ -1,9 +1,10 @@
-// Any sequence of edits gives the file that a Map with the same edits would be.
+// Any sequence of edits makes a file equal to a Map with the same edits.
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { append, compact, openSync } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { noise, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -25,7 +26,7 @@ const session = fc.record({
   end: fc.constantFrom('finish', 'finish', 'finish', 'abort', 'compact'),
 })
 
-/** What a file should hold: entries in the order of the index. A Map cannot rename in place. */
+/** The expected content of a file: entries in index order. A Map cannot rename in place. */
 class Model {
   tensors = []
   attributes = new Map()
@@ -41,7 +42,7 @@ class Model {
     return this.tensors.find((tensor) => tensor.name === name)
   }
 
-  /** Makes the edit, or says with which code it is refused. */
+  /** Applies the edit to the model, or returns the code of its rejection. */
   apply(edit) {
     const set = (map, { key, value }) => (value === undefined ? map.delete(key) : map.set(key, value))
     const found = this.find(edit.name)
@@ -95,7 +96,7 @@ function isModel(t, path, model, sorted) {
 }
 
 for (const version of ['1.0', '1.2', '2']) {
-  test(`${version}: any sequence of edits`, async (t) => {
+  test(`${version}: any sequence of edits matches the model`, async (t) => {
     const body = async (sessions) => {
       const path = scratchPath('model.zt')
       await written({ version }, () => {}, path)
@@ -113,6 +114,6 @@ for (const version of ['1.0', '1.2', '2']) {
         isModel(t, path, model, version === '2')
       }
     }
-    await fc.assert(fc.asyncProperty(fc.array(session, { minLength: 1, maxLength: 5 }), body), { numRuns: 40 })
+    await fc.assert(fc.asyncProperty(fc.array(session, { minLength: 1, maxLength: 5 }), body), { numRuns: scaled(40) })
   })
 }

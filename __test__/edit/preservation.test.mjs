@@ -1,4 +1,4 @@
-// An edit preserves what it does not know, or is rejected: over every file of the corpus and every vector.
+// An edit preserves unknown content, or is rejected: for every file of the corpus and every vector.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, openSync, ZTensorError } from 'ztensor'
@@ -11,7 +11,7 @@ import { cases as index } from '../corpus/cases-zt10-index.mjs'
 import { cases as zt12cases } from '../corpus/cases-zt12.mjs'
 import { encode, float16, openArray, openMap, openText, pairs, raw, selfDescribed, tag, wide } from '../corpus/cbor.mjs'
 import { square10, square12, zt10, zt12 } from '../corpus/zt.mjs'
-import { edited, facts, factsAt, MODES } from '../helpers/editing.mjs'
+import { edited, facts, MODES, propertiesAt } from '../helpers/editing.mjs'
 import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
 import { vectors } from '../helpers/vectors.mjs'
@@ -21,11 +21,11 @@ const named = Object.entries({ container, index, stored, zt12cases, sparse, zt2c
   ([corpus, cases]) => cases.map(({ name, bytes, options = {} }) => ({ name: `${corpus}: ${name}`, bytes, options })),
 )
 const others = vectors.map(({ name, bytes }) => ({ name, bytes, options: {} }))
-// An edit reads with the bounds that concern an index, of a file that says itself what it is.
+// An edit uses the limits of the index, and detects the format.
 const files = [...named, ...others].filter(({ options }) => Object.keys(options).every((key) => LIMITS.includes(key)))
 const ADDED = Int8Array.of(1, 2, 3)
 
-/** What is there when the file is opened, or the error. */
+/** The content of the file, or the error of opening it. */
 function reading(bytes, options) {
   let file
   const error = thrownBy(() => {
@@ -36,7 +36,7 @@ function reading(bytes, options) {
   return { error, found }
 }
 
-/** What editing must say of a file that opens: undefined where it can be edited. */
+/** The expected error of editing a file that opens: undefined if it can be edited. */
 function refusal({ format, version, warnings }) {
   // A data shard has no index.
   if (format !== 'zt' || warnings.some(({ code }) => code === 'ZT_WARN_DATA_SHARD')) return 'ZT_INVALID_ARG'
@@ -63,7 +63,7 @@ test('an edit preserves everything in a file of the corpus, or is rejected with 
         continue
       }
       kept += 1
-      const after = factsAt(path, options)
+      const after = propertiesAt(path, options)
       // Version 2 sorts its tensors.
       const at = after.tensors.findIndex((tensor) => tensor.name === 'added by the edit')
       t.is(after.tensors.splice(at, 1)[0]?.name, 'added by the edit', name)
@@ -82,19 +82,19 @@ test('a file is unchanged after adding a tensor, removing it, and compacting', a
     const path = scratchFile(bytes)
     await edited(path, (editor) => editor.add('x', ADDED), { ...options, inPlace: true })
     await edited(path, (editor) => editor.remove('x'), { ...options, inPlace: true })
-    t.deepEqual(factsAt(path, options), found, name)
+    t.deepEqual(propertiesAt(path, options), found, name)
     const before = readFileSync(path)
     const refused = await rejectionOf(() => compact(path, options))
     if (refused !== undefined) {
-      // Only where a key of the index is not known.
+      // Only if a key of the index is unknown.
       t.is(refused.code, 'ZT_UNSUPPORTED_VERSION', `${name}: ${refused.message}`)
       t.true(/unknown key/.test(refused.message), name)
       t.true(readFileSync(path).equals(before), name)
       continue
     }
     compacted += 1
-    const after = factsAt(path, options)
-    // The message of this one names the offset, which is another one now.
+    const after = propertiesAt(path, options)
+    // The message of this one names the offset, which has changed.
     const normalized = (warnings) => warnings.map((w) => (w.code === 'ZT_WARN_UNALIGNED' ? { ...w, message: '' } : w))
     t.deepEqual(
       { ...after, warnings: normalized(after.warnings) },
@@ -106,7 +106,7 @@ test('a file is unchanged after adding a tensor, removing it, and compacting', a
   t.true(compacted > 50)
 })
 
-/** Spellings that no reader of ours keeps, wherever a file may have them. */
+/** Encodings that our readers do not keep, at any place in a file. */
 const ODD = [
   ['x-text', openText('a', 'b')],
   ['x-list', openArray([1, openMap([[1, 2]]), float16(0x3c00)])],
@@ -147,7 +147,7 @@ for (const [version, make, square, tensors] of [
       await edited(path, edit, { inPlace })
       const after = readFileSync(path)
       for (const part of spelled) t.is(count(after, part), inPlace ? 8 : 4, mode)
-      const { tensors, attributes, warnings } = factsAt(path)
+      const { tensors, attributes, warnings } = propertiesAt(path)
       t.deepEqual(
         tensors.map(({ name }) => name),
         ['renamed', 'v', 'new'],
@@ -165,7 +165,7 @@ for (const [version, make, square, tensors] of [
   test(`${version}: the CBOR tag before the index is preserved`, async (t) => {
     const tags = Buffer.from('d9d9f7d9d9f7', 'hex')
     const bytes = make({ w: square(), v: square() }, { wrap: (root) => selfDescribed(root, 2) })
-    const values = (path) => factsAt(path).tensors.map(({ name, components }) => [name, components[0].stored])
+    const values = (path) => propertiesAt(path).tensors.map(({ name, components }) => [name, components[0].stored])
     const [[, stored]] = values(scratchFile(bytes))
     const edits = {
       add: [(editor) => editor.add('x', ADDED), ['w', 'v', 'x']],
@@ -215,9 +215,9 @@ for (const [version, make, square, tensors] of [
         { root: { [tensors]: Object.fromEntries(entries) } },
       ),
     )
-    const before = factsAt(path)
+    const before = propertiesAt(path)
     t.true((await compact(path)).reclaimed > 0)
-    const after = factsAt(path)
+    const after = propertiesAt(path)
     t.deepEqual(after.tensors, before.tensors)
     const file = openSync(path)
     const at = (name) => file.tensor(name).components.get('data').offset
@@ -228,7 +228,7 @@ for (const [version, make, square, tensors] of [
   })
 }
 
-test('a newer version is rejected: an edit could break what it adds', async (t) => {
+test('rejects a newer version: an edit could break its additions', async (t) => {
   for (const bytes of [
     zt12({ w: square12() }, { root: { version: '1.3.0' } }),
     zt10({ w: square10() }, { root: { version: '1.1' } }),
@@ -242,7 +242,7 @@ test('a newer version is rejected: an edit could break what it adds', async (t) 
   }
 })
 
-test('an edit whose index could not be opened is rejected, and the file is unchanged', async (t) => {
+test('rejects an edit whose index could not be opened, and keeps the file', async (t) => {
   const bytes = zt12({ w: square12() })
   for (const { mode, inPlace } of MODES) {
     const path = scratchFile(bytes)

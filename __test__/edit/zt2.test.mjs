@@ -1,11 +1,11 @@
-// append() and compact() of version 2: another generation behind the old one (§2.5), of which no byte changes.
+// append() and compact() of version 2: another generation after the old one (§2.5), of which no byte changes.
 import { readFileSync, statSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, create, open, openSync } from 'ztensor'
 import { float16 } from '../corpus/cbor.mjs'
 import { file as container, deterministic, part, digestOf as xxh3Of } from '../corpus/zt2.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
-import { edited, factsAt, MODES, valuesAt } from '../helpers/editing.mjs'
+import { edited, MODES, propertiesAt, valuesAt } from '../helpers/editing.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import {
   DTYPES,
@@ -22,7 +22,7 @@ import { scratchFile } from '../helpers/scratch.mjs'
 
 const PAGE = 4096
 const dtypes = Object.keys(DTYPES).filter((dtype) => !dtype.startsWith('float6'))
-const names = (path) => factsAt(path).tensors.map(({ name }) => name)
+const names = (path) => propertiesAt(path).tensors.map(({ name }) => name)
 const FORMS = {
   canonical: { options: {}, alignment: 65536 },
   'at 4096': { options: { canonical: false, alignment: PAGE, digest: 'sha256' }, alignment: PAGE },
@@ -61,14 +61,14 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
   for (const { mode, inPlace } of MODES) {
     const label = `${form}, ${mode}`
 
-    test(`${label}: every way to add, behind what was there`, async (t) => {
+    test(`${label}: adds in every way after the existing tensors`, async (t) => {
       const path = await two(options)
-      const before = factsAt(path)
+      const before = propertiesAt(path)
       const old = readFileSync(path)
       await edited(path, addAll, { inPlace })
       // The old file is the beginning of the new one, its footer too.
       t.true(readFileSync(path).subarray(0, old.length).equals(old))
-      const after = factsAt(path)
+      const after = propertiesAt(path)
       const original = after.tensors.filter(({ name }) => ['first', 'second', 'third'].includes(name))
       t.deepEqual(original, before.tensors)
       t.deepEqual({ ...after, tensors: 0, warnings: 0 }, { ...before, tensors: 0, warnings: 0 })
@@ -89,13 +89,13 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       })
     })
 
-    test(`${label}: rename, remove, attributes, twice in a row`, async (t) => {
+    test(`${label}: renames, removes and sets attributes, twice in a row`, async (t) => {
       const path = await two(options)
-      const before = new Map(factsAt(path).tensors.map((tensor) => [tensor.name, tensor]))
+      const before = new Map(propertiesAt(path).tensors.map((tensor) => [tensor.name, tensor]))
       const edit = async (editor) => {
         t.is((await rejectionOf(() => editor.rename('nobody', 'x')))?.code, 'ZT_NOT_FOUND')
         t.is((await rejectionOf(() => editor.rename('first', 'second')))?.code, 'ZT_BAD_INDEX')
-        // The two change places.
+        // The two swap names.
         await editor.rename('first', 'aside')
         await editor.rename('second', 'first')
         await editor.rename('aside', 'second')
@@ -105,7 +105,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
         await editor.setTensorAttributes('first', { k: 1n })
       }
       await edited(path, edit, { inPlace })
-      const after = factsAt(path)
+      const after = propertiesAt(path)
       t.deepEqual(
         after.tensors.map(({ name }) => name),
         ['first', 'second'],
@@ -123,7 +123,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
         await editor.setTensorAttributes('second', { note: undefined, alpha: undefined })
       }
       await edited(path, clear, { inPlace })
-      const cleared = factsAt(path)
+      const cleared = propertiesAt(path)
       t.deepEqual(Object.keys(cleared.attributes), [])
       t.deepEqual(
         cleared.tensors.map(({ name, attributes }) => [name, Object.keys(attributes)]),
@@ -139,7 +139,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       t.deepEqual(names(path), [])
     })
 
-    test(`${label}: every dtype`, async (t) => {
+    test(`${label}: adds every dtype`, async (t) => {
       const path = await two(options)
       const given = dtypes.map((dtype, i) => ({ dtype, shape: [4, 2], data: sample(dtype, [4, 2], i) }))
       await edited(
@@ -152,7 +152,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       for (const { dtype, data } of given) t.is(valuesAt(path, dtype).compare(littleEndian(data)), 0, dtype)
     })
 
-    test(`${label}: digests, compression and alignment are as asked`, async (t) => {
+    test(`${label}: uses the requested digests, compression and alignment`, async (t) => {
       const path = await two(options)
       const zeros = new Uint8Array(100_000)
       await edited(path, (editor) => editor.add('plain', zeros), { inPlace })
@@ -160,10 +160,10 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       const packed = { inPlace, digest: 'sha256', compression: { frameSize: PAGE } }
       await edited(path, (editor) => editor.add('packed', zeros), packed)
       await edited(path, (editor) => editor.add('bare', zeros), { inPlace, digest: false })
-      const of = Object.fromEntries(factsAt(path).tensors.map((tensor) => [tensor.name, tensor.components[0]]))
+      const of = Object.fromEntries(propertiesAt(path).tensors.map((tensor) => [tensor.name, tensor.components[0]]))
       t.is(of.plain.digest, xxh3Of(Buffer.from(zeros)))
       t.is(of.hashed.digest, digestOf('sha256', zeros))
-      // Over the content, not over what is stored.
+      // Over the content, not over the stored bytes.
       t.is(of.packed.digest, digestOf('sha256', zeros))
       t.is(of.bare.digest, undefined)
       t.deepEqual([of.plain.encoding, of.packed.encoding], ['raw', 'zt.zstd-seekable/1'])
@@ -172,32 +172,32 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
         t.true((await file.verify()).ok)
       })
       t.true(valuesAt(path, 'packed').equals(Buffer.from(zeros)))
-      for (const [wrong, said] of [
+      for (const [wrong, argument] of [
         [{ digest: 'crc32c' }, 'digest'],
         [{ alignment: 64 }, 'alignment'],
       ]) {
-        isArgumentError(t, await rejectionOf(() => append(path, { inPlace, ...wrong })), said)
+        isArgumentError(t, await rejectionOf(() => append(path, { inPlace, ...wrong })), argument)
       }
     })
 
-    test(`${label}: compact() leaves no garbage, and all that the file says`, async (t) => {
+    test(`${label}: compact() leaves no garbage, and keeps all content`, async (t) => {
       const path = await two(options)
       await edited(path, (editor) => editor.add('kept', noise(100_000, 5)), { inPlace })
       await edited(path, (editor) => editor.add('a gone one', noise(200_000, 6)), { inPlace })
       await edited(path, (editor) => editor.remove('a gone one'), { inPlace })
-      const [before, { size }] = [factsAt(path), statSync(path)]
+      const [before, { size }] = [propertiesAt(path), statSync(path)]
       const { byteLength, reclaimed } = await compact(path)
       t.is(byteLength, statSync(path).size)
       t.is(reclaimed, size - byteLength)
       t.true(reclaimed > 200_000)
-      t.deepEqual(factsAt(path), before)
+      t.deepEqual(propertiesAt(path), before)
       t.true((await opened(path, (file) => file.verify())).ok)
       t.is((await compact(path)).reclaimed, 0)
     })
   }
 }
 
-test('a canonical file that was edited and compacted is the one that was created so', async (t) => {
+test('a canonical file that was edited and compacted equals one created directly', async (t) => {
   const add = async (writer) => {
     await writer.add('second', new Uint8Array(10_000).fill(7))
     await writer.add('a', Float32Array.of(1, 2, 3), { attributes: { axis: 1, note: 'x' } })
@@ -218,7 +218,7 @@ test('a canonical file that was edited and compacted is the one that was created
   }
 })
 
-test('shards stay where they are; what is added goes into the root', async (t) => {
+test('keeps shards unchanged, and adds to the root', async (t) => {
   const { path, names: files } = scratchFolder()
   const add = async (writer) => {
     for (let i = 0; i < 4; i++) await writer.add(`t${i}`, noise(50_000, i))
@@ -257,7 +257,7 @@ test('shards stay where they are; what is added goes into the root', async (t) =
   }
 })
 
-test('names and attributes that version 2 has not are refused in their turn', async (t) => {
+test('rejects names and attributes that version 2 does not support, when the call runs', async (t) => {
   const path = await two({})
   const bytes = readFileSync(path)
   const editor = await append(path)
@@ -276,7 +276,7 @@ test('names and attributes that version 2 has not are refused in their turn', as
   t.true(readFileSync(path).equals(bytes))
 })
 
-test('unknown keys, types, encodings and digests outlive an edit, in deterministic order', async (t) => {
+test('keeps unknown keys, types, encodings and digests, in deterministic order', async (t) => {
   const odd = { 'x-map': { b: 1, a: [float16(0x3e00), null] }, 'x-1': true }
   const objects = {
     w: {
@@ -308,7 +308,7 @@ test('unknown keys, types, encodings and digests outlive an edit, in determinist
       attributes: { longer: 1, b: 2 },
       objects: { v, new: added, renamed: { ...w, attributes: { a: 2, z: 1 } } },
     })
-    // The manifest is the bytes that deterministic encoding has for it.
+    // The manifest has the deterministic encoding.
     t.true(after.subarray(at + 4096, -40).equals(expected), mode)
     const error = await rejectionOf(() => compact(path))
     t.is(error?.code, 'ZT_UNSUPPORTED_VERSION')
@@ -317,7 +317,7 @@ test('unknown keys, types, encodings and digests outlive an edit, in determinist
   }
 })
 
-test('bools other than 0 and 1 and a last half-byte that is no element are refused on writing', async (t) => {
+test('rejects writing bools other than 0 and 1 and a nonzero last half-byte', async (t) => {
   const wrong = [
     { dtype: 'bool', shape: [3], data: Uint8Array.of(0, 2, 1) },
     { dtype: 'float4_e2m1fn', shape: [3], data: Uint8Array.of(0x11, 0x21) },

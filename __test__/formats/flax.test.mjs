@@ -1,4 +1,4 @@
-// What Flax saves (fixtures/flax-files.py): every array in it, read in every way.
+// Files of Flax (fixtures/flax-files.py): every array, read in every way.
 import { closeSync, ftruncateSync, openSync as openFile, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
@@ -28,13 +28,13 @@ testExpected(folder, {
     t.is(file.version, undefined)
   },
   verified(t, { checked, undigested }, _, file) {
-    // Nothing in a file of Flax has a digest.
+    // Files of Flax have no digests.
     t.deepEqual([checked, undigested], [0, file.size])
   },
 })
 
 for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'values.msgpack'])
-  test(`${name}: converted, every tensor has the same elements`, async (t) => {
+  test(`${name}: every tensor has the same elements after a conversion`, async (t) => {
     const target = scratchPath('2.zt')
     await convert(path(name), target, { version: '2', skip: true })
     const [from, to] = [openSync(path(name)), openSync(target)]
@@ -49,7 +49,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
     to.close()
   })
 
-test('plain values are attributes, without the arrays next to them', (t) => {
+test('plain values become attributes, without the arrays next to them', (t) => {
   using('values.msgpack', ({ attributes, warnings }) => {
     t.is(attributes.name, 'tiny ü')
     t.is(attributes.step, 7)
@@ -64,7 +64,7 @@ test('plain values are attributes, without the arrays next to them', (t) => {
     t.deepEqual({ ...attributes.empty }, {})
     t.deepEqual(attributes.none, [])
     t.false('scalar' in attributes)
-    // A list with arrays in it keeps the numbers of its items.
+    // A list that contains arrays keeps the numbers of its items.
     t.deepEqual(
       [...attributes.mixed].map(([key, value]) => [key, typeof value === 'object' ? { ...value } : value]),
       [
@@ -82,7 +82,7 @@ test('plain values are attributes, without the arrays next to them', (t) => {
   })
 })
 
-test('types that zTensor does not have are listed, and named in warnings', (t) => {
+test('lists types that zTensor does not have, and names them in warnings', (t) => {
   using('odd.msgpack', (file) => {
     t.deepEqual(
       file.warnings.map(({ code, tensor }) => [code, tensor]),
@@ -92,13 +92,13 @@ test('types that zTensor does not have are listed, and named in warnings', (t) =
     t.is(file.tensor('bytes').components.get('data').data.length, 4)
   })
   using('dtypes.msgpack', (file) => {
-    // One byte for each element, as ml_dtypes has them.
+    // One byte for each element, like ml_dtypes.
     t.is(file.tensor('int4').components.get('data').byteLength, 12)
     t.is(file.tensor('int4').dtype, undefined)
   })
 })
 
-test('two tensors of one name: the later is renamed, with a warning', (t) => {
+test('renames the second of two tensors with one name, with a warning', (t) => {
   using('renamed.msgpack', (file) => {
     t.deepEqual([...file.keys()], ['a.b', 'a.b~2'])
     t.deepEqual(
@@ -108,7 +108,7 @@ test('two tensors of one name: the later is renamed, with a warning', (t) => {
   })
 })
 
-test('chunks: several are put together, one is read where it is', (t) => {
+test('joins several chunks, and reads a single one in place', (t) => {
   using('chunked.msgpack', (file) => {
     const large = file.tensor('large')
     t.false(large.mapped)
@@ -127,7 +127,7 @@ test('chunks: several are put together, one is read where it is', (t) => {
   })
 })
 
-test('chunks of any length are the same array', async (t) => {
+test('chunks of any length make the same array', async (t) => {
   const values = Float32Array.from({ length: 24 }, (_, at) => at / 8)
   const bytes = littleEndian(values)
   for (let length = 1; length <= 24; length++) {
@@ -148,7 +148,7 @@ test('chunks of any length are the same array', async (t) => {
   }
 })
 
-test('data is aliased where it happens to be aligned', (t) => {
+test('aliases data that is aligned', (t) => {
   using('dtypes.msgpack', (file) => {
     for (const tensor of file.values()) {
       if (tensor.dtype === undefined || !canMap(tensor.data.BYTES_PER_ELEMENT)) continue
@@ -160,7 +160,7 @@ test('data is aliased where it happens to be aligned', (t) => {
 })
 
 // A file of 6 GiB without one byte of data on the disk: nothing of an array is read to list it.
-test('the bodies of arrays are passed over', async (t) => {
+test('skips the bodies of arrays', async (t) => {
   const large = scratchPath('large.msgpack')
   const gibibyte = 2 ** 30
   const header = (count) =>
@@ -188,7 +188,7 @@ test('the bodies of arrays are passed over', async (t) => {
   file.close()
 })
 
-test('other MessagePack is no file of Flax, unless it is said to be', async (t) => {
+test('other MessagePack is not a Flax file, unless the format is given', async (t) => {
   for (const bytes of [
     map(['name', str('plain')], ['values', Buffer.from([0x93, 1, 2, 3])]),
     map(['name', str('another extension')], ['x', ext(5, Buffer.alloc(20))]),
@@ -202,7 +202,7 @@ test('other MessagePack is no file of Flax, unless it is said to be', async (t) 
   file.close()
 })
 
-test('attributes are bounded, arrays are listed all the same', async (t) => {
+test('limits attributes, and still lists arrays', async (t) => {
   const many = map(
     ['list', Buffer.from([0x98, 1, 2, 3, 4, 5, 6, 7, 8])],
     ['w', ndarray([1], 'uint8', Buffer.from([7]))],

@@ -1,9 +1,9 @@
 // Checkpoints of the Hugging Face hub to GGUF, from their folder to the file. The plans of all architectures are compared with those of
-// llama.cpp's converter in crates/import/tests/all/checkpoint.rs, and their files in `npm run interop`.
-import { readFileSync } from 'node:fs'
+// llama.cpp's converter in crates/gguf/tests/all/checkpoint.rs, and their files in `npm run interop`.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, diff, openSync } from 'ztensor'
+import { convert, diff, openSync, planJob } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { CONFIG, checkpoint, HEADS, SHAPES, TOKENIZER, WORDS } from '../helpers/tiny-checkpoint.mjs'
@@ -24,7 +24,7 @@ const rowsOf = (tensor) => {
   return Array.from({ length: floats.length / width }, (_, at) => floats.slice(at * width, (at + 1) * width))
 }
 
-test('names, order of rows, dtypes, metadata and tokenizer are those of llama.cpp', async (t) => {
+test('names, row order, dtypes, metadata and tokenizer equal those of llama.cpp', async (t) => {
   const { folder, weights: path } = await checkpoint()
   const target = scratchPath('x.gguf')
   const { tensors, skipped } = await convert(folder, target)
@@ -58,13 +58,13 @@ test('names, order of rows, dtypes, metadata and tokenizer are those of llama.cp
   t.deepEqual([...attributes['tokenizer.ggml.merges']], ['a b'])
   source.close()
   file.close()
-  // The same from the file, and with metadata of one's own.
+  // The same from the file, and with explicit metadata.
   const again = scratchPath('y.gguf')
   await convert(path, again, { metadata: { 'general.name': 'other', 'general.url': 'https://example.org' } })
   t.like(openSync(again).attributes, { 'general.name': 'other', 'general.url': 'https://example.org' })
 })
 
-test('a checkpoint is quantized while it is converted: as its GGUF is afterwards', async (t) => {
+test('quantizing a checkpoint during conversion equals quantizing its GGUF afterwards', async (t) => {
   const { folder } = await checkpoint({ dtype: 'float32' })
   const [whole, twice, once] = ['w.gguf', 't.gguf', 'o.gguf'].map((name) => scratchPath(name))
   await convert(folder, whole)
@@ -112,7 +112,7 @@ function toBFloat16(value) {
   return new Float32Array(bits.buffer)[0]
 }
 
-test('weights in float8 are multiplied by the factors of their blocks', async (t) => {
+test('multiplies float8 weights by the factors of their blocks', async (t) => {
   const config = { ...CONFIG, quantization_config: { quant_method: 'fp8', weight_block_size: BLOCK } }
   const { folder, weights: path } = await checkpoint({ config, change: scaled })
   const [half, full, twice, once] = ['h.gguf', 'f.gguf', 't.gguf', 'o.gguf'].map((name) => scratchPath(name))
@@ -147,7 +147,7 @@ test('weights in float8 are multiplied by the factors of their blocks', async (t
   t.is(d.tensor('blk.0.attn_k.weight').dtype, 'float32')
 })
 
-test('factors that do not fit their weights are refused', async (t) => {
+test('rejects factors that do not fit their weights', async (t) => {
   const config = { ...CONFIG, quantization_config: { quant_method: 'fp8', weight_block_size: [8, 8] } }
   const { folder } = await checkpoint({ config, change: scaled })
   const error = await rejectionOf(() => convert(folder, scratchPath('x.gguf')))
@@ -155,7 +155,7 @@ test('factors that do not fit their weights are refused', async (t) => {
   t.regex(error.tensor, /_scale_inv$/)
 })
 
-test('a pre-tokenizer that is not recognized can be given', async (t) => {
+test('accepts an explicit pre-tokenizer if it is not recognized', async (t) => {
   const tokenizer = { ...TOKENIZER, pre_tokenizer: { type: 'Whitespace' } }
   const { folder } = await checkpoint({ tokenizer })
   const target = scratchPath('x.gguf')
@@ -166,7 +166,7 @@ test('a pre-tokenizer that is not recognized can be given', async (t) => {
   t.is(openSync(target).attributes['tokenizer.ggml.pre'], 'bloom')
 })
 
-test('a checkpoint behind a URL gives the same file', async (t) => {
+test('a remote checkpoint makes the same file', async (t) => {
   const { folder, weights: path } = await checkpoint()
   const names = ['model.safetensors', 'config.json', 'tokenizer.json', 'tokenizer_config.json']
   const files = Object.fromEntries(names.map((name) => [`hub/${name}`, readFileSync(join(folder, name))]))
@@ -177,33 +177,44 @@ test('a checkpoint behind a URL gives the same file', async (t) => {
   const { tensors } = await convert(web.url('/hub/model.safetensors?x=1'), remote, { metadata })
   t.is(tensors, 12)
   t.deepEqual(readFileSync(remote), readFileSync(near))
-  // Without a name of one's own, it is that of the folder.
+  // Without an explicit name, it is that of the folder.
   await convert(web.url('/hub/model.safetensors'), remote, { overwrite: true })
   t.is(openSync(remote).attributes['general.name'], 'Hub')
 })
 
-test('without the configuration of a model, or with rename, tensors are copied under their own names', async (t) => {
+test('attributes replace all metadata of a checkpoint, also the name of the model, except for the type', async (t) => {
+  const { folder } = await checkpoint()
+  const target = scratchPath('a.gguf')
+  await convert(folder, target, { attributes: { 'general.architecture': 'other' }, metadata: { 'general.url': 'u' } })
+  t.deepEqual(Object.keys(openSync(target).attributes).sort(), [
+    'general.architecture',
+    'general.file_type',
+    'general.url',
+  ])
+})
+
+test('with checkpoint: false, copies tensors under their names or those of rename', async (t) => {
   const names = Object.keys(SHAPES).sort()
   const keys = (path) => [...openSync(path).keys()].sort()
   const { folder } = await checkpoint()
   const [off, renamed, other] = ['a.gguf', 'b.gguf', 'c.gguf'].map((name) => scratchPath(name))
   await convert(folder, off, { checkpoint: false })
   t.deepEqual(keys(off), names)
-  await convert(folder, renamed, { rename: (name) => `x.${name}` })
+  await convert(folder, renamed, { checkpoint: false, rename: (name) => `x.${name}` })
   t.deepEqual(
     keys(renamed),
     names.map((name) => `x.${name}`),
   )
   const { folder: foreign } = await checkpoint({ config: { port: 8080 } })
-  await convert(foreign, other)
+  await convert(foreign, other, { checkpoint: false })
   t.deepEqual(keys(other), names)
-  // Other targets have nothing to do with it.
+  // The option does not apply to other targets.
   const safetensors = scratchPath('d.safetensors')
   await convert(folder, safetensors)
   t.deepEqual(keys(safetensors), names)
 })
 
-test('what cannot be converted is refused by name', async (t) => {
+test('rejects unsupported checkpoints by name', async (t) => {
   const refused = async (made, options, code, message) => {
     const { folder } = await made
     const error = await rejectionOf(() => convert(folder, scratchPath('x.gguf'), options))
@@ -215,7 +226,7 @@ test('what cannot be converted is refused by name', async (t) => {
     checkpoint({ config: mamba }),
     {},
     'ZT_UNSUPPORTED_ENCODING',
-    /MambaForCausalLM.*option rename.*LlamaForCausalLM/,
+    /MambaForCausalLM.*LlamaForCausalLM.*option rename, and the parameters with option metadata$/,
   )
   await refused(checkpoint({ tokenizer: null }), {}, 'ZT_NOT_FOUND', /tokenizer/)
   await refused(checkpoint({ config: '{"architectures": [' }), {}, 'ZT_BAD_INDEX', /config\.json/)
@@ -225,4 +236,58 @@ test('what cannot be converted is refused by name', async (t) => {
   const { weights: path } = await checkpoint()
   const error = await rejectionOf(() => convert(path, scratchPath('x.zt'), { checkpoint: true }))
   t.regex(error.message, /checkpoint is only supported for GGUF/)
+})
+
+test('a part of a checkpoint is no GGUF model: a shard, a folder or an index without some of its files', async (t) => {
+  const { folder, weights: path } = await checkpoint()
+  const file = (name) => join(folder, name)
+  await convert(path, file('model.safetensors.parts'), { format: 'safetensors', maxShardBytes: 40_000 })
+  const [first, ...others] = readdirSync(folder)
+    .filter((name) => /-of-\d+/.test(name))
+    .sort()
+  t.true(others.length > 0)
+  rmSync(path)
+  const [index] = readdirSync(folder).filter((name) => name.endsWith('.index.json'))
+  const refused = async (source, options, pattern) => {
+    for (const make of [
+      () => convert(source, scratchPath('part.gguf'), options),
+      () => planJob('convert', source, scratchPath('job.gguf'), options),
+    ]) {
+      const error = await rejectionOf(make)
+      t.is(error?.code, 'ZT_INCOMPLETE', source)
+      t.regex(error.message, pattern)
+    }
+  }
+  // The whole is converted.
+  const whole = scratchPath('whole.gguf')
+  t.is((await convert(file(index), whole)).tensors, 12)
+  const names = others.join(', ')
+  await refused(
+    file(first),
+    {},
+    new RegExp(`needs all of its tensors.*not open: ${names}.*folder, the index.*checkpoint: false`),
+  )
+  // Copied all the same.
+  const part = scratchPath('part.gguf')
+  const { tensors, warnings } = await convert(file(first), part, { checkpoint: false })
+  t.true(tensors > 0 && tensors < 12)
+  t.deepEqual(
+    warnings.map(({ code }) => code),
+    ['ZT_WARN_INCOMPLETE_SET'],
+  )
+  // An index that leaves files out, and missing files.
+  const map = JSON.parse(readFileSync(file(index), 'utf8'))
+  const listed = Object.entries(map.weight_map).filter(([, name]) => name === first)
+  writeFileSync(file('some.safetensors.index.json'), JSON.stringify({ weight_map: Object.fromEntries(listed) }))
+  await refused(file('some.safetensors.index.json'), {}, /needs all of its tensors.*1 of which is not open/)
+  rmSync(file('some.safetensors.index.json'))
+  rmSync(file(others[0]))
+  for (const source of [folder, file(index)]) {
+    await refused(source, {}, new RegExp(others[0]))
+    await refused(
+      source,
+      { source: { shards: 'none' } },
+      new RegExp(`needs all of its tensors.*missing.*${others[0]}.*checkpoint: false`),
+    )
+  }
 })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { convert, create, diff, open, openSync, saveFile } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { some } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -29,7 +30,7 @@ async function written(metadata, options = {}) {
   return path
 }
 
-/** The file that `written` should give. */
+/** The expected file of `written`. */
 const expected = (metadata, options = {}) =>
   gguf({
     metadata,
@@ -37,7 +38,7 @@ const expected = (metadata, options = {}) =>
     ...options,
   })
 
-test('values state their types, or have those that llama.cpp expects', async (t) => {
+test('values have explicit types, or those that llama.cpp expects', async (t) => {
   const metadata = {
     'general.architecture': 'llama',
     'llama.block_count': 2,
@@ -140,7 +141,7 @@ const wrong = {
   'there is no type "int" in GGUF; the types are uint8, int8': { k: { type: 'int', value: 1 } },
 }
 for (const [message, metadata] of Object.entries(wrong)) {
-  test(`metadata that GGUF cannot hold is refused: ${message}`, async (t) => {
+  test(`rejects metadata that GGUF cannot store: ${message}`, async (t) => {
     const path = scratchPath('x.gguf')
     const error = await rejectionOf(() => create(path, { metadata }))
     t.is(error.code, 'ZT_INVALID_ARG')
@@ -149,7 +150,7 @@ for (const [message, metadata] of Object.entries(wrong)) {
   })
 }
 
-test('lists of lists are left out of a conversion, and the types of all other values stay', async (t) => {
+test('a conversion omits lists of lists, and keeps the types of all other values', async (t) => {
   const source = scratchPath('s.gguf')
   const nested = gguf({
     metadata: [
@@ -174,7 +175,7 @@ test('lists of lists are left out of a conversion, and the types of all other va
   t.is(error.code, 'ZT_INVALID_ARG')
 })
 
-test('the alignment is stated, and takes precedence over the one of the source', async (t) => {
+test('the given alignment takes precedence over that of the source', async (t) => {
   for (const alignment of [8, 64, 4096]) {
     const path = await written({}, { alignment })
     t.deepEqual(readFileSync(path), expected([['general.alignment', 'u32', alignment]], { alignment }))
@@ -190,7 +191,7 @@ test('the alignment is stated, and takes precedence over the one of the source',
   t.is((await rejectionOf(() => written({}, { alignment: 4 }))).code, 'ZT_INVALID_ARG')
 })
 
-test('tensors that ggml does not read are refused by name', async (t) => {
+test('rejects tensors that ggml does not read by name', async (t) => {
   const writer = await create(scratchPath('x.gguf'))
   const refused = async (name, array, options, code, message) => {
     const error = await rejectionOf(() => writer.add(name, array, options))
@@ -222,27 +223,28 @@ test('tensors that ggml does not read are refused by name', async (t) => {
   t.is(openSync(writer.path).size, 2)
 })
 
-test('blocks pass through every format that holds them, and come back as they were', async (t) => {
+test('blocks pass unchanged through every format that supports them', async (t) => {
   for (const name of ['types.gguf', 'plain.gguf', 'aligned-4096.gguf']) {
     const source = fixturePath(`gguf/${name}`)
     const direct = scratchPath('direct.gguf')
     const { skippedTensors } = await convert(source, direct)
     t.is(skippedTensors, 0)
+    // Version 2 names the types that it supports.
+    const skip = name === 'types.gguf' ? ['*tq1_0*', '*tq2_0*', '*nvfp4*'] : false
     t.true((await diff(source, direct)).same)
     for (const version of ['1.0', '1.2', '2']) {
       const between = scratchPath(`between-${version}.zt`)
-      // Version 2 names the types that it holds.
-      const own = await convert(source, between, { version, skip: ['*tq1_0*', '*tq2_0*', '*nvfp4*'] })
+      const own = await convert(source, between, { version, skip })
       if (own.skippedTensors > 0) t.is(version, '2')
       const back = scratchPath(`back-${version}.gguf`)
-      await convert(between, back)
+      await convert(between, back, { checkpoint: false })
       const { changed, added, removed } = await diff(source, back)
       t.deepEqual([changed, added, removed.length], [[], [], own.skippedTensors], version)
     }
   }
 })
 
-test('a set of files has its position in each, and replaces an older set', async (t) => {
+test('a set of files states the position of each, and replaces an older set', async (t) => {
   const folder = scratchFolder()
   const source = join(folder, 'source.gguf')
   await writeLlama(source, { layers: 2 })
@@ -270,7 +272,7 @@ test('a set of files has its position in each, and replaces an older set', async
   t.deepEqual(Object.keys(second.attributes), ['split.no', 'split.count', 'split.tensors.count'])
   set.close()
   second.close()
-  // One file again, without the keys of the set.
+  // A single file again, without the keys of the set.
   const merged = join(folder, 'merged.gguf')
   await convert(join(folder, after[0]), merged)
   t.deepEqual(readFileSync(merged), readFileSync(source))
@@ -279,13 +281,13 @@ test('a set of files has its position in each, and replaces an older set', async
 })
 
 const GOLDEN = JSON.parse(readFileSync(fixturePath('gguf-quantized.json')))
-for (const [model, options] of Object.entries(MODELS)) {
-  test(`mixtures: whole files are those of llama.cpp: ${model}`, async (t) => {
+for (const [turn, [model, options]] of Object.entries(MODELS).entries()) {
+  test(`mixtures: whole files equal those of llama.cpp: ${model}`, async (t) => {
     const folder = scratchFolder()
     const source = join(folder, 'source.gguf')
     await writeLlama(source, options)
     t.deepEqual(Object.keys(GOLDEN[model]), Object.keys(MIXTURES))
-    for (const quantize of Object.keys(MIXTURES)) {
+    for (const quantize of some(Object.keys(MIXTURES), 4, turn)) {
       const target = join(folder, `${quantize}.gguf`)
       const { quantized } = await convert(source, target, { quantize })
       t.is(sha256(target), GOLDEN[model][quantize], quantize)
@@ -294,7 +296,7 @@ for (const [model, options] of Object.entries(MODELS)) {
   })
 }
 
-test('rows that are not whole blocks get a smaller type, and the result says so', async (t) => {
+test('rows that are not whole blocks get a smaller type, and the result lists them', async (t) => {
   const source = scratchPath('s.gguf')
   await writeLlama(source, { layers: 1, inner: 144 })
   const { quantized } = await convert(source, scratchPath('x.gguf'), { quantize: 'q4_k_m' })
@@ -302,7 +304,7 @@ test('rows that are not whole blocks get a smaller type, and the result says so'
   t.is(quantized.types.float16, 1)
 })
 
-test('rules: the first pattern that matches a name counts, and norms stay', async (t) => {
+test('rules: the first pattern that matches a name applies, and norms are kept', async (t) => {
   const source = scratchPath('s.gguf')
   await writeLlama(source, { layers: 2 })
   const target = scratchPath('x.gguf')
@@ -326,7 +328,7 @@ test('rules: the first pattern that matches a name counts, and norms stay', asyn
   t.deepEqual(renamed.types, { q8_0: 14 })
 })
 
-test('what cannot be quantized is refused before anything is written', async (t) => {
+test('rejects tensors that cannot be quantized before it writes anything', async (t) => {
   const source = scratchPath('s.gguf')
   await writeLlama(source, { layers: 1 })
   const refused = async (from, target, options, message) => {
@@ -359,7 +361,7 @@ test('what cannot be quantized is refused before anything is written', async (t)
   t.is(openSync(target).tensor('token_embd.weight').storageType, 'q4_k')
 })
 
-test('an importance matrix that lacks a tensor is refused where llama.cpp refuses it, and listed elsewhere', async (t) => {
+test('rejects or lists a tensor without importance, like llama.cpp', async (t) => {
   const [source, matrix] = [scratchPath('s.gguf'), scratchPath('m.gguf')]
   const options = { layers: 1 }
   await writeLlama(source, options)
@@ -390,7 +392,7 @@ test('an importance matrix that lacks a tensor is refused where llama.cpp refuse
   t.regex((await rejectionOf(() => quantized('q4_k_m'))).message, /has 1024 weights for the shape \[\d+, \d+\]/)
 })
 
-test('a tensor that has the type already needs a matrix, but no weights in it, as in llama.cpp', async (t) => {
+test('a tensor that has the type already needs a matrix without its weights, like in llama.cpp', async (t) => {
   const [source, matrix, partial, before] = ['s.gguf', 'm.gguf', 'p.gguf', 'b.gguf'].map((name) => scratchPath(name))
   const name = 'blk.0.attn_q.weight'
   await writeLlama(source, { layers: 1 })
@@ -409,7 +411,7 @@ test('a tensor that has the type already needs a matrix, but no weights in it, a
   }
 })
 
-test('an array that is added with a type is what a conversion gives', async (t) => {
+test('an array that is added with a type equals that of a conversion', async (t) => {
   const values = weights(64 * 512, 7)
   for (const type of ['q4_0', 'q8_0', 'q4_k', 'q6_k', 'iq3_s', 'iq4_nl', 'tq2_0', 'mxfp4']) {
     const [plain, added, converted] = ['p.gguf', 'a.gguf', 'c.gguf'].map((name) => scratchPath(name))
@@ -428,7 +430,7 @@ test('an array that is added with a type is what a conversion gives', async (t) 
   }
 })
 
-test('numbers of any dtype are widened, and quantized once', async (t) => {
+test('widens numbers of any dtype, and quantizes them once', async (t) => {
   const floats = weights(4 * 256, 3)
   const direct = await quantizedBlocks({ dtype: 'float32', shape: [4, 256], data: floats })
   for (const [dtype, data] of [
@@ -447,7 +449,7 @@ async function quantizedBlocks(tensor) {
   return readFileSync(path)
 }
 
-test('metadata changes single attributes of any format', async (t) => {
+test('metadata changes single attributes in any format', async (t) => {
   const source = scratchPath('s.safetensors')
   await saveFile(source, { a: Float32Array.of(1) }, { attributes: { format: 'pt', license: 'mit' } })
   const target = scratchPath('x.safetensors')

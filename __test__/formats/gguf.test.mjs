@@ -1,11 +1,11 @@
-// GGUF files of the gguf package (fixtures/gguf-files.py), and what it cannot write, made by hand.
+// GGUF files of the gguf package (fixtures/gguf-files.py), and files that it cannot write, by helpers/gguf-writer.mjs.
 import { Buffer } from 'node:buffer'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync, verify } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
-import { canMap, reasonHere } from '../helpers/data-placement.mjs'
+import { canMap, expectedReason } from '../helpers/data-placement.mjs'
 import { thrownBy } from '../helpers/errors.mjs'
 import { decoded } from '../helpers/gguf-files.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
@@ -18,7 +18,7 @@ const path = (name) => fixturePath(`gguf/${name}`)
 
 const cases = decoded(fixturePath('gguf'))
 
-test('every type that the gguf package decodes: listed, aliased, decoded bit for bit, by rows as well', async (t) => {
+test('every type of the gguf package: listed, aliased, decoded bit for bit, also by rows', async (t) => {
   t.is(cases.length, 23)
   for (const source of [path('types.gguf'), readFileSync(path('types.gguf'))]) {
     const file = await open(source)
@@ -54,7 +54,7 @@ test('every type that the gguf package decodes: listed, aliased, decoded bit for
 const NUMBERS = [...Array(15).keys()].map((n) => n - 7)
 
 for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
-  test(`${name}: plain types and all types of metadata`, async (t) => {
+  test(`${name}: reads plain types and all types of metadata`, async (t) => {
     const file = openSync(path(name))
     const { attributes } = file
     t.is(attributes['general.architecture'], 'llama')
@@ -96,7 +96,7 @@ for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
       const swapped = name.includes('big') && dtype !== 'int8'
       const width = tensor.data.BYTES_PER_ELEMENT
       t.is(tensor.mapped, !swapped && canMap(width))
-      t.is(tensor.copyReason, reasonHere(swapped ? 'byte-order' : undefined, width))
+      t.is(tensor.copyReason, expectedReason(swapped ? 'byte-order' : undefined, width))
     }
     t.is(file.tensor('bf16').dtype, 'bfloat16')
     t.deepEqual([...file.tensor('cube').shape], [2, 3, 4])
@@ -106,7 +106,7 @@ for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
 }
 
 for (const name of ['types', 'plain', 'plain-big-endian', 'aligned-4096', 'split-00002-of-00003']) {
-  test(`${name}.gguf: every way of reading gives the same`, async (t) => {
+  test(`${name}.gguf: all ways of reading agree`, async (t) => {
     const file = await open(path(`${name}.gguf`))
     const { wrong } = await readings(file)
     t.deepEqual(wrong, [])
@@ -114,7 +114,7 @@ for (const name of ['types', 'plain', 'plain-big-endian', 'aligned-4096', 'split
   })
 }
 
-test('a custom alignment', (t) => {
+test('reads a custom alignment', (t) => {
   const file = openSync(path('aligned-4096.gguf'))
   t.deepEqual([...file.tensor('a').data], [0, 1, 2])
   t.deepEqual([...file.tensor('b').data], [0, 1, 2, 3, 4])
@@ -126,7 +126,7 @@ test('a custom alignment', (t) => {
 const SPLIT = [1, 2, 3].map((number) => `split-0000${number}-of-00003.gguf`)
 
 for (const name of SPLIT) {
-  test(`${name} opens the whole set, with the metadata of the first`, async (t) => {
+  test(`${name} opens the whole set, with the metadata of the first file`, async (t) => {
     const file = await open(path(name))
     t.deepEqual([...file.keys()].sort(), [
       'blk.0.weight',
@@ -159,7 +159,7 @@ function setIn(folder, change = {}) {
   return join(folder, SPLIT[0])
 }
 
-test('a folder and a list of the files of a set are the set', async (t) => {
+test('a folder and a list of the files of a set open the set', async (t) => {
   const folder = dirname(setIn(scratchPath('set')))
   for (const source of [folder, SPLIT.map((name) => join(folder, name))]) {
     const file = await open(source)
@@ -183,13 +183,13 @@ const WRONG_SETS = {
   'a tensor of another file': gguf({ metadata: part(1, 3, 5), tensors: [{ name: 'blk.0.weight' }] }),
 }
 for (const [name, bytes] of Object.entries(WRONG_SETS)) {
-  test(`a set is refused whose second file is ${name}`, (t) => {
+  test(`rejects a set whose second file is ${name}`, (t) => {
     const first = setIn(scratchPath('set'), { [SPLIT[1]]: bytes })
     t.is(thrownBy(() => openSync(first))?.code, 'ZT_BAD_INDEX')
   })
 }
 
-test('versions 1 and 2, and both byte orders', (t) => {
+test('reads versions 1 and 2, and both byte orders', (t) => {
   const floats = littleEndian(Float32Array.of(1, 2, 3, 4, 5, 6))
   for (const version of [1, 2, 3]) {
     for (const big of [false, true]) {
@@ -219,14 +219,14 @@ test('versions 1 and 2, and both byte orders', (t) => {
   }
 })
 
-/** A string of two bytes that are no UTF-8. */
+/** A string of two bytes that are not UTF-8. */
 function text(version, big) {
   const length = Buffer.alloc(version === 1 ? 4 : 8)
   length[big ? length.length - 1 : 0] = 2
   return Buffer.concat([length, Buffer.of(0xff, 0xfe)])
 }
 
-test('an unknown type is listed with its bytes, and does not hide the others', (t) => {
+test('lists an unknown type with its bytes, and the other tensors', (t) => {
   const tensors = [
     { name: 'odd', shape: [4], type: 999, data: Buffer.from([1, 2, 3]) },
     { name: 'good', data: littleEndian(Float32Array.of(2)) },
@@ -250,7 +250,7 @@ test('an unknown type is listed with its bytes, and does not hide the others', (
   file.close()
 })
 
-test('blocks of a big-endian file are listed and not decoded wrongly', (t) => {
+test('lists the blocks of a big-endian file, and does not decode them wrongly', (t) => {
   const file = openSync(gguf({ big: true, tensors: [{ name: 'q', shape: [1, 32], type: 8, data: Buffer.alloc(34) }] }))
   t.is(file.tensor('q').layout, 'gguf_be.q8_0/1')
   t.is(thrownBy(() => file.tensor('q').toFloat32())?.code, 'ZT_BAD_LAYOUT')
@@ -258,7 +258,7 @@ test('blocks of a big-endian file are listed and not decoded wrongly', (t) => {
   file.close()
 })
 
-test('attributes beyond the limit are left out with a warning', (t) => {
+test('omits attributes beyond the limit, with a warning', (t) => {
   const metadata = [
     ['before', 'u32', 1],
     ['many', 'array', ['u8', Array(100).fill(1)]],
@@ -270,7 +270,7 @@ test('attributes beyond the limit are left out with a warning', (t) => {
   file.close()
 })
 
-test('tensors that overlap are a warning, tied ones are not', (t) => {
+test('warns about overlapping tensors, not about tied ones', (t) => {
   const data = Buffer.alloc(64)
   const overlapping = openSync(
     gguf({
@@ -294,7 +294,7 @@ test('tensors that overlap are a warning, tied ones are not', (t) => {
   tied.close()
 })
 
-test('every proper prefix of a file is refused', (t) => {
+test('rejects every proper prefix of a file', (t) => {
   const bytes = readFileSync(path('plain.gguf'))
   const file = openSync(bytes)
   const ends = [...file.values()]
@@ -309,20 +309,20 @@ test('every proper prefix of a file is refused', (t) => {
   t.pass()
 })
 
-test('an index of many texts, some longer than a read, is read to its end', (t) => {
-  // The first reads have 64 KiB; the ends of the texts fall on both sides of their borders.
+test('reads an index of many strings, some longer than a read', (t) => {
+  // The first reads have 64 KiB; the strings end on both sides of their borders.
   const tokens = Array.from({ length: 60_000 }, (_, at) => (at % 9000 === 17 ? '▁'.repeat(at * 3) : `▁${at % 101}`))
   for (const big of [false, true]) {
     const metadata = [
       ['tokens', 'array', ['string', tokens]],
       ['scores', 'array', ['f32', tokens.map((_, at) => -at)]],
-      ['behind', 'string', 'the texts'],
+      ['after', 'string', 'the texts'],
     ]
     const bytes = gguf({ big, metadata, tensors: [{ name: 't' }] })
     const file = openSync(bytes)
     t.deepEqual(file.attributes.tokens, tokens)
     t.true(file.attributes.scores.every((score, at) => score === -at))
-    t.is(file.attributes.behind, 'the texts')
+    t.is(file.attributes.after, 'the texts')
     t.deepEqual([...file.keys()], ['t'])
     file.close()
     for (const length of [70_000, 200_000, 500_000])
@@ -330,12 +330,12 @@ test('an index of many texts, some longer than a read, is read to its end', (t) 
   }
 })
 
-test('the index is bounded by maxIndexBytes', (t) => {
+test('maxIndexBytes limits the index', (t) => {
   const bytes = readFileSync(path('plain.gguf'))
   t.is(thrownBy(() => openSync(bytes, { maxIndexBytes: 100 }))?.code, 'ZT_LIMIT')
 })
 
-test('converted into zTensor 2, blocks stay what they are', async (t) => {
+test('converting to zTensor 2 keeps blocks unchanged', async (t) => {
   const out = scratchPath('out.zt')
   const { skipped } = await convert(path('types.gguf'), out, { version: '2', skip: true })
   // It registers no names for these.
@@ -355,7 +355,7 @@ test('converted into zTensor 2, blocks stay what they are', async (t) => {
   t.true((await verify(out)).ok)
 })
 
-test('plain tensors are converted into safetensors', async (t) => {
+test('converts plain tensors to safetensors', async (t) => {
   const out = scratchPath('out.safetensors')
   await convert(path('aligned-4096.gguf'), out, { attributes: {} })
   const file = openSync(out)

@@ -46,7 +46,7 @@ for (const name of [
   'lengths-4.h5',
   'lengths-addresses-4.h5',
 ]) {
-  test(`a truncated file passes: ${name}, shorter than its superblock says`, async (t) => {
+  test(`a truncated file passes: ${name}, shorter than its superblock states`, async (t) => {
     const bytes = fixture(name)
     const elements = await whole(name)
     for (const cut of [1, 2, 7, 300]) {
@@ -63,7 +63,7 @@ for (const name of [
               code === 'ZT_TRUNCATED' && tensor === undefined && message === warning.message,
           ),
         )
-        // What is there is what was there; what is not is refused.
+        // Existing data has its values; missing data is rejected.
         for (const tensor of file.values()) {
           if (!elements.has(tensor.name)) continue
           try {
@@ -88,7 +88,7 @@ for (const name of [
   })
 }
 
-test('a truncated file passes: what was put before a file since it was written does not count', async (t) => {
+test('a truncated file passes: bytes before the superblock do not count', async (t) => {
   for (const name of ['small.h5', 'small-latest.h5']) {
     const file = openSync(new Uint8Array(Buffer.concat([Buffer.alloc(512), fixture(name)])))
     t.deepEqual(file.warnings, [])
@@ -108,7 +108,7 @@ test('a truncated file passes: HDF5 in an archive of Keras', async (t) => {
   }
 })
 
-test('a truncated file passes: of contiguous data the beginning is read, and the rest refused', async (t) => {
+test('a truncated file passes: reads the beginning of contiguous data, and rejects the rest', async (t) => {
   const numbers = Float32Array.from({ length: 40 * 100 }, (_, at) => at)
   const bytes = hdf5({
     dims: [40, 100],
@@ -167,7 +167,7 @@ test('a truncated file passes: a chunk beyond the end hides no other', async (t)
   })
 })
 
-test('elements of 4 GiB that are not there take no memory', (t) => {
+test('missing elements of 4 GiB take no memory', (t) => {
   const own = (nth) =>
     dataset({
       kind: opaque(0xffff_ffff),
@@ -210,7 +210,7 @@ for (const signature of [
   'EAIB',
   'EADB',
 ]) {
-  test(`a damaged ${signature} is reported, and verify() fails`, async (t) => {
+  test(`reports a damaged ${signature}, and verify() fails`, async (t) => {
     let tried = 0
     for (const name of [
       'storage-latest.h5',
@@ -243,7 +243,7 @@ for (const signature of [
           }
           const { ok } = await file.verify()
           const lost = names.filter((name) => !file.has(name))
-          // What nothing leads to any more is no loss.
+          // Unreachable objects are not a loss.
           if (ok) t.deepEqual([lost, file.warnings.length], [[], warnings], `${name}: ${at} + ${behind}`)
           const reported = file.warnings.some(({ code }) => /DAMAGED|TRUNCATED/.test(code))
           if (lost.length > 0) t.true(reported && !ok, `${name}: ${at} + ${behind}: ${lost}`)
@@ -259,7 +259,7 @@ for (const [signature, length, name] of [
   ['FAHD', 24, 'storage-latest.h5'],
   ['EAHD', 68, 'storage-latest.h5'],
 ]) {
-  test(`an item vanishes: ${signature} whose elements have another size, checksum and all`, async (t) => {
+  test(`an item vanishes: ${signature} whose elements have another size, with a valid checksum`, async (t) => {
     const bytes = fixture(name)
     let seen = 0
     for (const at of occurrences(bytes, signature)) {
@@ -267,7 +267,7 @@ for (const [signature, length, name] of [
       damaged[at + 6] += 1
       damaged.writeUInt32LE(lookup3(damaged.subarray(at, at + length)), at + length)
       const original = bytes.readUInt32LE(at + length)
-      // The checksum is where we think it is.
+      // The checksum is at the expected offset.
       t.is(lookup3(bytes.subarray(at, at + length)), original)
       const file = openSync(new Uint8Array(damaged))
       const [{ tensor, code }] = file.warnings
@@ -285,12 +285,12 @@ for (const [signature, length, name] of [
   })
 }
 
-test('one odd attribute refuses the file: those in a heap, of which one is damaged', async (t) => {
+test('one odd attribute rejects the file: attributes in a heap of which one is damaged', async (t) => {
   const bytes = fixture('attributes.h5')
   const before = openSync(new Uint8Array(bytes))
   const attributes = { ...before.tensor('x').attributes }
   before.close()
-  // The texts of any length are in a global heap.
+  // Variable-length strings are in a global heap.
   const at = bytes.indexOf('GCOL')
   t.true(at > 0)
   const damaged = new Uint8Array(bytes)
@@ -311,7 +311,7 @@ test('one odd attribute refuses the file: those in a heap, of which one is damag
   file.close()
 })
 
-test('a source that throws while the texts of attributes are read is no damage', async (t) => {
+test('an error of the source during reads of attribute strings is not damage', async (t) => {
   const bytes = fixture('attributes.h5')
   const heap = bytes.indexOf('GCOL')
   const thrown = new Error('out of reach')
@@ -326,7 +326,7 @@ test('a source that throws while the texts of attributes are read is no damage',
   t.is(error.cause, thrown)
 })
 
-test('a truncated file passes: a verification of many tasks reports it once, and that of a tensor does not', async (t) => {
+test('a truncated file passes: a verification in many tasks reports it once, and one of a tensor does not', async (t) => {
   const bytes = fixture('small.h5')
   const path = scratchFile(bytes.subarray(0, bytes.length - 1), 'cut.h5')
   const job = await planJob('verify', path, { maxTaskBytes: 1 })
@@ -342,7 +342,7 @@ test('a truncated file passes: a verification of many tasks reports it once, and
   file.close()
 })
 
-test('a truncated file passes: one of a list is named', async (t) => {
+test('a truncated file passes: the error names a file of a list', async (t) => {
   const bytes = fixture('small.h5')
   const cut = scratchFile(bytes.subarray(0, bytes.length - 1), 'cut.h5')
   const file = openSync([cut, scratchFile(fixture('nothing.h5'), 'other.h5')])

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { sameBytes } from '../helpers/bytes.mjs'
+import { rejectionOf } from '../helpers/errors.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
@@ -39,7 +40,7 @@ const PLAIN = {
 }
 
 for (const name of ['attributes.h5', 'attributes-latest.h5', 'attributes-ordered.h5', 'shared.h5']) {
-  test(`${name}: attributes of the file, of a group and of a dataset`, (t) => {
+  test(`${name}: reads attributes of the file, of a group and of a dataset`, (t) => {
     const file = opened(t, name)
     t.deepEqual({ ...file.tensor('x').attributes }, PLAIN)
     const group = Object.entries(PLAIN).map(([key, value]) => [`group/${key}`, value])
@@ -51,12 +52,12 @@ for (const name of ['attributes.h5', 'attributes-latest.h5', 'attributes-ordered
   })
 }
 
-test('attributes are in the order of their creation where that is kept', (t) => {
+test('attributes are in creation order if the file stores it', (t) => {
   const keys = Object.keys(opened(t, 'attributes-ordered.h5').attributes)
   t.deepEqual(keys.slice(0, Object.keys(PLAIN).length), Object.keys(PLAIN))
 })
 
-test('what is stored as it is in memory is an alias', (t) => {
+test('aliases data that is stored as in memory', (t) => {
   const file = opened(t, 'dtypes.h5')
   const reason = (name) => file.tensor(name).copyReason
   t.is(reason('int8<'), process.env.ZTENSOR_NO_EXTERNAL === '1' ? reason('int8<') : undefined)
@@ -66,7 +67,7 @@ test('what is stored as it is in memory is an alias', (t) => {
   t.is(storage.tensor('fixed').copyReason, 'encoded')
 })
 
-test('filters have names, and those that cannot be taken back are refused', async (t) => {
+test('names filters, and rejects those that cannot be reversed', async (t) => {
   const file = opened(t, 'filters.h5')
   const encoding = (name) => file.tensor(name).components.get('data').encoding
   t.is(encoding('gzip int16'), 'shuffle+zlib+fletcher32')
@@ -103,7 +104,7 @@ test('a damaged chunk hides no other', async (t) => {
   )
 })
 
-test('links: each name once, and other files never', (t) => {
+test('links: each name once, and never other files', (t) => {
   for (const name of ['links.h5', 'links-latest.h5']) {
     const file = opened(t, name)
     const skipped = file.warnings.filter(({ code }) => code === 'ZT_WARN_SKIPPED').map(({ message }) => message)
@@ -115,14 +116,14 @@ test('links: each name once, and other files never', (t) => {
   }
 })
 
-test('texts and what has no shape are attributes', (t) => {
+test('strings and items without a shape become attributes', (t) => {
   const file = opened(t, 'others.h5')
   t.deepEqual({ ...file.attributes }, { fixed: ['ab', 'c'], null: null, text: 'one text', texts: ['a', 'größe', ''] })
   const untyped = file.warnings.filter(({ code }) => code === 'ZT_WARN_UNKNOWN_TYPE').map(({ tensor }) => tensor)
   t.deepEqual(untyped, ['chunked texts', 'lists', 'longdouble', 'opaque', 'references', 'structure'])
 })
 
-test("Keras' archives have one checksum, which verify() compares", async (t) => {
+test("verify() compares the checksum of Keras' archives", async (t) => {
   const bytes = readFileSync(join(folder, 'model.keras'))
   const file = opened(t, 'model.keras')
   const whole = await file.verify()
@@ -141,7 +142,7 @@ test("Keras' archives have one checksum, which verify() compares", async (t) => 
   t.regex(failures[0].message, /model\.weights\.h5/)
 })
 
-test("Keras' sharded weights open by their index, and by their folder", async (t) => {
+test("opens Keras' sharded weights by their index, and by their folder", async (t) => {
   const parts = ['model_00000.weights.h5', 'model_00001.weights.h5'].map((name) => opened(t, join('../keras', name)))
   const expected = parts.flatMap((file) => [...file.values()].map(({ name, dtype, shape }) => ({ name, dtype, shape })))
   t.is(expected.length, 10)
@@ -166,7 +167,7 @@ test("Keras' sharded weights open by their index, and by their folder", async (t
   t.throws(() => openSync(copy), { code: 'ZT_BAD_INDEX', message: /layers\/none\/vars/ })
 })
 
-test("Keras' archives say what Keras does of its layers", (t) => {
+test("Keras' archives list the layers like Keras", (t) => {
   const file = opened(t, 'model.keras')
   t.is(file.attributes['layers/dense/vars/name'], 'first')
   t.is(JSON.parse(file.attributes['config.json']).config.name, 'small')
@@ -174,4 +175,27 @@ test("Keras' archives say what Keras does of its layers", (t) => {
   const legacy = opened(t, 'legacy.h5')
   t.deepEqual(legacy.attributes['model_weights/layer_names'], ['first', 'batch_normalization', 'second'])
   t.true(legacy.has('model_weights/first/small/first/kernel'))
+})
+
+test('names an unsupported filter, also after a supported one', async (t) => {
+  const file = openSync(fixturePath('hdf5-messages/bzip2.h5'))
+  t.teardown(() => file.close())
+  t.regex(file.warnings[0].message, /the filter "bzip2", which cannot be reversed here/)
+  const tensor = file.tensor('c')
+  for (const load of [() => tensor.load(), () => tensor.load({ slice: [[0, 2]] }), () => tensor.toFloat32()]) {
+    const error = await rejectionOf(async () => load())
+    t.is(error?.code, 'ZT_UNSUPPORTED_ENCODING')
+    t.regex(error.message, /the encoding "bzip2" is not supported/)
+  }
+})
+
+test('an attribute and a dataset with one path both become attributes, with a warning about the new name', (t) => {
+  const file = openSync(fixturePath('hdf5-messages/columns.h5ad'))
+  t.teardown(() => file.close())
+  t.deepEqual({ ...file.attributes }, { 'obs/_index': '_index', 'obs/_index~2': ['a', 'b'] })
+  t.deepEqual(
+    file.warnings.map(({ code }) => code),
+    ['ZT_WARN_RENAMED'],
+  )
+  t.regex(file.warnings[0].message, /"obs\/_index".*"obs\/_index~2"/)
 })

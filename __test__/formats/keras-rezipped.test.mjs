@@ -1,4 +1,4 @@
-// A .keras that somebody edited and zipped again: zip tools deflate, and write what Keras does not.
+// A .keras that was edited and zipped again: zip tools deflate, and write structures that Keras does not.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { deflateRawSync } from 'node:zlib'
@@ -71,7 +71,7 @@ for (const [how, archive] of Object.entries(VARIANTS)) {
   })
 }
 
-test('too strict: a .keras of chunks, texts and every type, zipped again', async (t) => {
+test('too strict: a .keras with chunks, strings and every type, zipped again', async (t) => {
   for (const name of [
     'storage-latest.h5',
     'storage-earliest.h5',
@@ -96,7 +96,7 @@ test('too strict: a .keras of chunks, texts and every type, zipped again', async
   }
 })
 
-test('too strict: a .keras zipped again says that its data is copied, and where it comes from', (t) => {
+test('too strict: a .keras zipped again reports that its data is copied, and why', (t) => {
   const file = openSync(scratchFile(VARIANTS['all deflated'], 'model.keras'))
   t.teardown(() => file.close())
   const tensor = file.tensor('layers/dense/vars/0')
@@ -104,7 +104,7 @@ test('too strict: a .keras zipped again says that its data is copied, and where 
   t.is(tensor.components.get('data').encoding, 'deflate')
 })
 
-test('too strict: a .keras zipped again is converted', async (t) => {
+test('too strict: converts a .keras zipped again', async (t) => {
   const target = scratchPath('out.zt')
   await convert(scratchFile(VARIANTS['all deflated'], 'model.keras'), target)
   const [from, to] = [openSync(WEIGHTS), openSync(target)]
@@ -119,7 +119,7 @@ for (const [how, end] of Object.entries({
   'the directory is smaller': { size: 100 },
 })) {
   for (const deflate of [false, true]) {
-    test(`damage: a .keras, ${deflate ? 'deflated' : 'stored'}, whose end says that ${how}`, async (t) => {
+    test(`damage: a .keras, ${deflate ? 'deflated' : 'stored'}, whose end states that ${how}`, async (t) => {
       const file = openSync(scratchFile(zip(members(WEIGHTS, { deflate }), end), 'model.keras'))
       t.teardown(() => file.close())
       t.deepEqual(
@@ -136,11 +136,11 @@ for (const [how, end] of Object.entries({
 const LOST_TEXTS = {
   'a CRC-32 that is wrong': [{ crc: 1 }, 'ZT_DIGEST_MISMATCH'],
   'another method': [{ method: 12 }, 'ZT_UNSUPPORTED_ENCODING'],
-  'bytes that are no text': [{ data: Buffer.from([0xff, 0xfe]) }, 'ZT_BAD_INDEX'],
+  'bytes that are not text': [{ data: Buffer.from([0xff, 0xfe]) }, 'ZT_BAD_INDEX'],
   'more than 64 MiB': [{ data: Buffer.alloc((64 << 20) + 1, 32), deflate: true }, 'ZT_LIMIT'],
 }
 for (const [how, [change, wanted]] of Object.entries(LOST_TEXTS)) {
-  test(`damage: a text of a .keras with ${how} hides nothing else`, async (t) => {
+  test(`damage: a string of a .keras with ${how} hides nothing else`, async (t) => {
     const changed = members(WEIGHTS).map((one) => (one.name === 'config.json' ? { ...one, ...change } : one))
     const file = openSync(scratchFile(zip(changed), 'model.keras'))
     t.teardown(() => file.close())
@@ -160,7 +160,7 @@ for (const [how, [change, wanted]] of Object.entries(LOST_TEXTS)) {
   })
 }
 
-test('too strict, and still bounded: weights of zeros that are larger than maxDecodedBytes', (t) => {
+test('too strict, and still limited: weights of zeros larger than maxDecodedBytes', (t) => {
   const archive = keras(Buffer.concat([WEIGHTS, Buffer.alloc(8 << 20)]), { deflate: true })
   t.throws(() => openSync(new Uint8Array(archive), { maxDecodedBytes: 1 << 20 }), {
     code: 'ZT_LIMIT',

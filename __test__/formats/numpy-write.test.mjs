@@ -1,10 +1,11 @@
-// NumPy's files as we write them: read back by ourselves here, by numpy.load in `npm run interop`.
-import { readFileSync } from 'node:fs'
+// NumPy's files as we write them: read back by this package here, and by numpy.load in `npm run interop`.
+import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
 import { convert, create, diff, open, openSync } from 'ztensor'
 import { fingerprint, numbersOf, sameBytes } from '../helpers/bytes.mjs'
-import { isMapped, reasonHere } from '../helpers/data-placement.mjs'
+import { scaled } from '../helpers/campaign.mjs'
+import { expectedReason, isMapped } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { readings } from '../helpers/readings.mjs'
 import { DTYPES, noise } from '../helpers/sample-files.mjs'
@@ -42,7 +43,7 @@ async function written(path, options, tensors) {
   return openSync(path)
 }
 
-test('npz: every dtype comes back as it was, aliased', async (t) => {
+test('npz: every dtype reads back unchanged, and is aliased', async (t) => {
   const tensors = Object.fromEntries(HELD.map((dtype, at) => [`folder/${dtype}`, tensorOf(dtype, [3, at + 1])]))
   const file = await written(scratchPath('x.npz'), { format: 'npz' }, { ...tensors, größe: tensorOf('uint8', []) })
   t.is(file.format, 'npz')
@@ -61,7 +62,7 @@ test('npz: every dtype comes back as it was, aliased', async (t) => {
   file.close()
 })
 
-test('npz: nothing, and the same tensors as the same bytes', async (t) => {
+test('npz: writes no tensors, and equal tensors as equal bytes', async (t) => {
   const none = await written(scratchPath('none.npz'), { format: 'npz' }, {})
   t.is(none.size, 0)
   t.is(none.byteLength, 22)
@@ -79,7 +80,7 @@ const few = (length, Class) =>
     noise(length, 5).map((byte) => byte & 3),
   )
 
-test('npz: deflated where that saves space, and the rest is aliased', async (t) => {
+test('npz: deflates members if that saves space, and aliases the rest', async (t) => {
   const tensors = {
     rows: { dtype: 'float32', shape: [100, 50], data: few(20_000, Float32Array) },
     noise: tensorOf('int16', [300, 300]),
@@ -98,7 +99,7 @@ test('npz: deflated where that saves space, and the rest is aliased', async (t) 
       t.deepEqual(fingerprint(await tensor.load()), fingerprint(data), name)
       const { encoding } = tensor.components.get('data')
       t.is(encoding, ['rows', 'größe'].includes(name) ? 'deflate' : 'raw', name)
-      t.is(tensor.copyReason, reasonHere(encoding === 'raw' ? undefined : 'encoded', data.BYTES_PER_ELEMENT), name)
+      t.is(tensor.copyReason, expectedReason(encoding === 'raw' ? undefined : 'encoded', data.BYTES_PER_ELEMENT), name)
     }
     const { ok, undigested } = await file.verify()
     t.deepEqual([ok, undigested], [true, 0])
@@ -109,7 +110,7 @@ test('npz: deflated where that saves space, and the rest is aliased', async (t) 
   t.true(sizes[1] > sizes[0], `${sizes}`)
 })
 
-test('npz: a deflated member in many pieces, and what damage does to it', async (t) => {
+test('npz: reads a deflated member in many pieces, and rejects damage', async (t) => {
   const path = scratchPath('large.npz')
   const data = few((9 << 20) + 8, Float64Array)
   const file = await written(path, { compression: true }, { x: { dtype: 'float64', shape: [data.length], data } })
@@ -131,7 +132,7 @@ test('npz: a deflated member in many pieces, and what damage does to it', async 
   }
 })
 
-test('npy: one tensor, which is called arr_0 when it is read', async (t) => {
+test('npy: writes one tensor, which reads back as arr_0', async (t) => {
   for (const shape of [[], [7], [2, 3, 4], [0, 5]]) {
     const tensor = tensorOf('float64', shape)
     const file = await written(scratchPath(`${shape.length}.npy`), { format: 'npy' }, { any: tensor })
@@ -143,7 +144,7 @@ test('npy: one tensor, which is called arr_0 when it is read', async (t) => {
   }
 })
 
-test('what NumPy cannot hold is refused', async (t) => {
+test('rejects tensors that NumPy cannot store', async (t) => {
   const code = async (options, tensors) => {
     const path = scratchPath(`refused.${options.format}`)
     const error = await rejectionOf(async () => (await written(path, options, tensors)).close())
@@ -158,7 +159,7 @@ test('what NumPy cannot hold is refused', async (t) => {
   t.is(await code({ format: 'npy' }, { x, y: x }), 'ZT_INVALID_ARG')
 })
 
-test('any arrays come back as they were', async (t) => {
+test('any arrays read back unchanged', async (t) => {
   const shapes = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 4 })
   const tensor = fc.record({
     name: fc.string({ unit: 'grapheme', maxLength: 90 }),
@@ -184,11 +185,11 @@ test('any arrays come back as they were', async (t) => {
       }
       file.close()
     }),
-    { numRuns: 30 },
+    { numRuns: scaled(30) },
   )
 })
 
-test('convert goes into npz and out of it', async (t) => {
+test('converts to npz and back', async (t) => {
   const source = vector('zt12-dtypes.zt').path
   const [npz, back] = [scratchPath('from-zt.npz'), scratchPath('back.zt')]
   const { skipped } = await convert(source, npz, { skip: true })
@@ -211,4 +212,56 @@ test('convert goes into npz and out of it', async (t) => {
     t.deepEqual(fingerprint(tensor.data), fingerprint(first.tensor(tensor.name).data), tensor.name)
   first.close()
   last.close()
+})
+
+test('npz: two names that readers take for the same one are refused before anything is written', async (t) => {
+  const x = tensorOf('float32', [2])
+  for (const names of [
+    ['a', 'a.npy'],
+    ['a.npy', 'a'],
+    ['x', 'folder/b.npy.npy', 'folder/b.npy'],
+    ['a/b', 'a\\b'],
+    ['a//b', 'a/b'],
+    ['./a', 'a'],
+    ['/a', 'a'],
+  ]) {
+    const path = scratchPath('double.npz')
+    const [first, second] = names.slice(-2)
+    const message = `take this name and ${JSON.stringify(first)} for the same one`
+    const writer = await create(path, { format: 'npz' })
+    for (const name of names.slice(0, -1)) await writer.add(name, x)
+    const error = await rejectionOf(() => writer.add(second, x))
+    t.like(error, { code: 'ZT_BAD_INDEX', tensor: second })
+    t.true(error.message.includes(message), error.message)
+    await writer.finish()
+    const file = openSync(path)
+    t.deepEqual([...file.keys()], names.slice(0, -1))
+    file.close()
+    const source = scratchPath('double.zt')
+    const all = await create(source)
+    for (const name of names) await all.add(name, x)
+    await all.finish()
+    const target = scratchPath('converted.npz')
+    const failed = await rejectionOf(() => convert(source, target))
+    t.is(failed.code, 'ZT_BAD_INDEX')
+    t.regex(failed.message, /for the same one/)
+    t.false(existsSync(target))
+    const { skipped } = await convert(source, target, { skip: true })
+    t.is(skipped.length, 1)
+    const rest = openSync(target)
+    t.deepEqual([...rest.keys(), ...skipped.map(({ tensor }) => tensor)].sort(), [...names].sort())
+    rest.close()
+  }
+})
+
+test('npz: names that only look alike are read back', async (t) => {
+  const x = tensorOf('float32', [2])
+  const names = ['a', 'a.npy.npy', 'b.npy', 'a.np', 'aa.npy', '.npy']
+  const file = await written(
+    scratchPath('alike.npz'),
+    { format: 'npz' },
+    Object.fromEntries(names.map((name) => [name, x])),
+  )
+  t.deepEqual([...file.keys()], names)
+  file.close()
 })

@@ -1,12 +1,12 @@
 // NumPy's own files, and SciPy's: everything in them, read in every way.
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, diff, openSync } from 'ztensor'
 import { npy, zip } from '../corpus/numpy.mjs'
 import { f32s } from '../corpus/zt.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
-import { canMap, reasonHere } from '../helpers/data-placement.mjs'
+import { canMap, expectedReason } from '../helpers/data-placement.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
@@ -25,7 +25,7 @@ testExpected(folder, {
 })
 
 for (const name of ['coo.npz', 'coo-deflated.npz'])
-  test(`${name}: row and column numbers of two members are the coordinates of one matrix`, async (t) => {
+  test(`${name}: row and column numbers in two members become the coordinates of one matrix`, async (t) => {
     const csr = openSync(join(folder, 'csr.npz'))
     const dense = Array.from(csr.tensor('arr_0').csr().toDense())
     csr.close()
@@ -55,7 +55,7 @@ for (const name of ['coo.npz', 'coo-deflated.npz'])
     }
   })
 
-test('a matrix by coordinates whose members disagree is its arrays', async (t) => {
+test('coordinates whose members disagree are listed as arrays', async (t) => {
   const file = openSync(join(folder, 'coo.npz'))
   file.close()
   const text = (word) =>
@@ -72,7 +72,7 @@ test('a matrix by coordinates whose members disagree is its arrays', async (t) =
   const good = openSync(matrix(ints(0, 1), ints(2, 0)))
   t.deepEqual(Array.from(good.tensor('arr_0').coo().toDense()), [0, 0, 5, 6, 0, 0])
   good.close()
-  // A trailer behind the rows, which the view passes over.
+  // A trailer after the rows, which the view skips.
   const trailed = openSync(matrix(Buffer.concat([ints(0, 1), Buffer.from('more')]), ints(2, 0)))
   t.deepEqual(Array.from(trailed.tensor('arr_0').coo().toDense()), [0, 0, 5, 6, 0, 0])
   trailed.close()
@@ -89,7 +89,105 @@ test('a matrix by coordinates whose members disagree is its arrays', async (t) =
   truncated.close()
 })
 
-test('stored arrays are aliased where they can be', (t) => {
+const word = (text) =>
+  npy(`'<U${text.length}'`, '()', Buffer.from([...text].flatMap((letter) => [letter.charCodeAt(0), 0, 0, 0])))
+const numbers = (descr, array, shape = `(${array.length},)`) => npy(`'${descr}'`, shape, littleEndian(array))
+const doubles = (...values) => numbers('<f8', Float64Array.from(values))
+const longs = (values, shape) => numbers('<i8', BigInt64Array.from(values.map(BigInt)), shape)
+const npzOf = (members) => zip(Object.entries(members).map(([name, data]) => ({ name: `${name}.npy`, data })))
+/** An archive of pydata/sparse. */
+const COORDINATES = {
+  format: word('coo'),
+  shape: longs([2, 2]),
+  data: doubles(1, 2),
+  coords: longs([0, 1, 1, 0], '(2, 2)'),
+}
+/** An archive of SciPy. */
+const ROWS = {
+  format: npy("'|S3'", '()', Buffer.from('csr')),
+  shape: longs([2, 2]),
+  data: doubles(5, 7),
+  indices: longs([1, 0]),
+  indptr: longs([0, 1, 2]),
+}
+
+for (const [what, members, fill] of [
+  ['NaN', COORDINATES, numbers('<f8', Float64Array.of(Number.NaN), '()')],
+  ['1', COORDINATES, longs([1], '()')],
+  ['NaN, of a matrix by rows', ROWS, numbers('<f8', Float64Array.of(Number.NaN), '()')],
+  ['-0', ROWS, numbers('<f8', Float64Array.of(-0), '()')],
+  ['an object', COORDINATES, npy("'|O'", '()', Buffer.from('N.'))],
+])
+  test(`a sparse matrix with the fill value ${what} is listed as arrays, with a warning`, async (t) => {
+    const bytes = npzOf({ ...members, fill_value: fill })
+    const file = openSync(bytes)
+    t.deepEqual([...file.keys()].sort(), [...Object.keys(members), 'fill_value'].sort())
+    t.regex(file.warnings[0].message, /a sparse matrix with a fill value other than 0/)
+    t.is(file.warnings[0].code, 'ZT_WARN_UNKNOWN_LAYOUT')
+    t.deepEqual(
+      [...file.tensor('data').data],
+      [...openSync(npzOf(members)).tensor('arr_0').components.get('values').data],
+    )
+    t.true((await file.verify()).ok)
+    file.close()
+  })
+
+test('a sparse matrix with the fill value 0 is one tensor, and nothing else', async (t) => {
+  for (const fill of [numbers('<f8', Float64Array.of(0), '()'), longs([0], '()'), npy("'|b1'", '()', Buffer.of(0))]) {
+    const file = openSync(npzOf({ ...COORDINATES, fill_value: fill, _is_array: npy("'|b1'", '()', Buffer.of(1)) }))
+    t.deepEqual([...file.keys()], ['arr_0'])
+    t.deepEqual(file.warnings, [])
+    t.deepEqual([...file.tensor('arr_0').coo().toDense()], [0, 1, 2, 0])
+    file.close()
+  }
+})
+
+test('other arrays beside the members of a sparse matrix are separate tensors', async (t) => {
+  const others = {
+    labels: longs([0, 1, 2]),
+    arr_0: doubles(9),
+    row: longs([4]),
+    coords: doubles(8),
+    'folder/x': doubles(3),
+  }
+  const path = scratchPath('others.npz')
+  writeFileSync(path, npzOf({ ...ROWS, ...others }))
+  for (const source of [path, new Uint8Array(readFileSync(path))]) {
+    const file = openSync(source)
+    t.deepEqual([...file.keys()], ['arr_0', 'labels', 'arr_0~2', 'row', 'coords', 'folder/x'])
+    t.deepEqual(
+      file.warnings.map(({ code, tensor }) => [code, tensor]),
+      [['ZT_WARN_RENAMED', 'arr_0~2']],
+    )
+    t.deepEqual([...file.tensor('arr_0').csr().toDense()], [0, 5, 7, 0])
+    t.deepEqual([...file.tensor('labels').data], [0n, 1n, 2n])
+    t.deepEqual([...file.tensor('arr_0~2').data], [9])
+    t.true((await file.verify()).ok)
+    file.close()
+  }
+  const target = scratchPath('others.zt')
+  const result = await convert(path, target)
+  t.deepEqual([result.tensors, result.skipped], [6, []])
+})
+
+test('a csr array of one dimension is one sparse tensor', async (t) => {
+  const vector = { ...ROWS, shape: longs([4]), indices: longs([1, 3]), indptr: longs([0, 2]) }
+  const bytes = npzOf({ ...vector, _is_array: npy("'|b1'", '()', Buffer.of(1)) })
+  const file = openSync(bytes)
+  t.teardown(() => file.close())
+  t.deepEqual([[...file.keys()], file.warnings], [['arr_0'], []])
+  t.deepEqual(file.tensor('arr_0').shape, [4])
+  t.deepEqual([...file.tensor('arr_0').coo().toDense()], [0, 5, 0, 7])
+  t.deepEqual([...(await file.tensor('arr_0').loadCoo()).toDense()], [0, 5, 0, 7])
+  t.true((await file.verify()).ok)
+  for (const indptr of [longs([0, 1]), longs([1, 2]), longs([0, 2, 2]), doubles(0, 2)]) {
+    const odd = openSync(npzOf({ ...vector, indptr }))
+    t.deepEqual([...odd.keys()].sort(), ['data', 'format', 'indices', 'indptr', 'shape'])
+    odd.close()
+  }
+})
+
+test('aliases stored arrays if possible', (t) => {
   const reasons = {
     'c-order.npy': undefined,
     'fortran.npy': 'reordered',
@@ -101,7 +199,7 @@ test('stored arrays are aliased where they can be', (t) => {
     const file = openSync(join(folder, name))
     const { mapped, copyReason, data } = file.tensor('arr_0')
     t.is(mapped, reason === undefined && canMap(data.BYTES_PER_ELEMENT), name)
-    t.is(copyReason, reasonHere(reason, data.BYTES_PER_ELEMENT), name)
+    t.is(copyReason, expectedReason(reason, data.BYTES_PER_ELEMENT), name)
     file.close()
   }
   const deflated = openSync(join(folder, 'dtypes-deflated.npz'))

@@ -40,7 +40,7 @@ const expected = expectedOf(fixturePath('onnx'))
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 for (const name of expected.keys()) {
-  test(`${name}: every value is what the onnx package reads`, async (t) => {
+  test(`${name}: every value equals that of the onnx package`, async (t) => {
     for (const opened of [openSync(path(name)), await open(path(name))]) {
       t.is(opened.format, 'onnx')
       t.deepEqual(await differences(opened, expected.get(name)), [])
@@ -49,7 +49,7 @@ for (const name of expected.keys()) {
     }
   })
 
-  test(`${name}: every way of reading gives the same`, async (t) => {
+  test(`${name}: all ways of reading agree`, async (t) => {
     const file = await open(path(name))
     const { wrong } = await readings(file)
     t.deepEqual(wrong, [])
@@ -57,7 +57,7 @@ for (const name of expected.keys()) {
   })
 }
 
-test('types: in the order of the file, and what has no dtype is named', async (t) => {
+test('types: lists tensors in file order, and names those without a dtype', async (t) => {
   for (const name of ['types-raw.onnx', 'types-typed.onnx']) {
     const file = await open(readFileSync(path(name)))
     const listed = expected.get(name)
@@ -73,7 +73,7 @@ test('types: in the order of the file, and what has no dtype is named', async (t
   }
 })
 
-test('typed lists: fixed numbers are taken as they stand, varints are decoded', (t) => {
+test('typed lists: uses fixed numbers in place, decodes varints', (t) => {
   const file = openSync(path('types-typed.onnx'))
   const encodingOf = (name) => file.tensor(name).components.get('data').encoding
   for (const name of ['float', 'double', 'complex64', 'complex128']) t.is(encodingOf(name), 'raw', name)
@@ -84,7 +84,7 @@ test('typed lists: fixed numbers are taken as they stand, varints are decoded', 
   file.close()
 })
 
-test('bytes that are aligned by chance are aliased', (t) => {
+test('aliases bytes that happen to be aligned', (t) => {
   const file = openSync(path('types-raw.onnx'))
   const tensors = [...file.values()].filter((one) => one.dtype !== undefined && one.size > 0)
   for (const one of tensors) t.is(one.mapped, one.copyReason === undefined, one.name)
@@ -93,7 +93,7 @@ test('bytes that are aligned by chance are aliased', (t) => {
   file.close()
 })
 
-test('a graph: names of constants, attributes, subgraphs, functions, training graphs', async (t) => {
+test('a graph: names constants, attributes, subgraphs, functions, training graphs', async (t) => {
   const file = await open(path('graph.onnx'))
   t.deepEqual(
     [...file.keys()],
@@ -130,7 +130,7 @@ test('a graph: names of constants, attributes, subgraphs, functions, training gr
   file.close()
 })
 
-test('a graph: attributes of the model', (t) => {
+test('a graph: lists attributes of the model', (t) => {
   const file = openSync(path('graph.onnx'))
   t.is(file.version, '14')
   t.deepEqual(structuredClone(file.attributes), {
@@ -152,7 +152,7 @@ test('a graph: attributes of the model', (t) => {
   file.close()
 })
 
-test('attributes: types of all kinds, texts that are no UTF-8, keys that stand twice', (t) => {
+test('attributes: types of all kinds, strings that are not UTF-8, duplicate keys', (t) => {
   const type = (...fields) => bytes(2, fields)
   const ofTensor = bytes(1, [int(1, 1)])
   const input = (name, ...fields) => bytes(11, [bytes(1, name), type(...fields)])
@@ -191,7 +191,7 @@ test('attributes: types of all kinds, texts that are no UTF-8, keys that stand t
   file.close()
 })
 
-test('attributes beyond the limit are left out with a warning', (t) => {
+test('omits attributes beyond the limit, with a warning', (t) => {
   const more = Array.from({ length: 50 }, (_, at) => bytes(14, [bytes(1, `${at}`), bytes(2, '')]))
   const file = openSync(model({}, { more }), { maxAttributeValues: 40 })
   t.is(Object.keys(file.attributes.metadata_props).length, 20)
@@ -202,7 +202,7 @@ test('attributes beyond the limit are left out with a warning', (t) => {
   file.close()
 })
 
-/** A model in a folder of its own, whose tensors are `entries` of external data by their names. */
+/** A model in a new folder, whose tensors are `entries` of external data by name. */
 function modelWith(entries, { dims = [2], type } = {}) {
   const folder = scratchPath('model')
   mkdirSync(join(folder, 'sub'), { recursive: true })
@@ -214,7 +214,7 @@ function modelWith(entries, { dims = [2], type } = {}) {
   return join(folder, 'model.onnx')
 }
 
-test('external data: aliases, offsets, folders below, the rest of a file', async (t) => {
+test('external data: reads aliases, offsets, subfolders, the rest of a file', async (t) => {
   const at = modelWith({
     a: { location: 'w.bin' },
     b: { location: './w.bin', offset: '12' },
@@ -237,7 +237,7 @@ test('external data: aliases, offsets, folders below, the rest of a file', async
   whole.close()
 })
 
-test('external data: what is not there, or leads out of the folder, refuses its data alone', async (t) => {
+test('external data: rejects only the data of a missing file or one outside of the folder', async (t) => {
   const paths = [
     'no.bin',
     '../outside.bin',
@@ -273,7 +273,7 @@ test('external data: what is not there, or leads out of the folder, refuses its 
   file.close()
 })
 
-test('external data: a path that goes up and stays in the folder, and a length of 0, are read', async (t) => {
+test('external data: reads a path that goes up and stays in the folder, and a length of 0', async (t) => {
   const at = modelWith({
     up: { location: 'sub/../w.bin' },
     down: { location: './sub/../sub/w.bin' },
@@ -290,7 +290,7 @@ test('external data: a path that goes up and stays in the folder, and a length o
   file.close()
 })
 
-test('external data: links that stay in the folder are followed', (t) => {
+test('external data: follows links that stay in the folder', (t) => {
   const at = modelWith({ a: { location: 'link.bin' } })
   symlinkSync('sub/w.bin', join(dirname(at), 'link.bin'))
   const file = openSync(at)
@@ -298,7 +298,7 @@ test('external data: links that stay in the folder are followed', (t) => {
   file.close()
 })
 
-test('external data of a model in memory cannot be found', (t) => {
+test('external data: rejects that of a model in memory', (t) => {
   const file = openSync(one({ more: external({ location: 'w.bin' }) }))
   t.is(file.warnings[0].code, 'ZT_WARN_INCOMPLETE_SET')
   t.is(thrownBy(() => file.tensor('w').data)?.code, 'ZT_IO')
@@ -306,13 +306,13 @@ test('external data of a model in memory cannot be found', (t) => {
 })
 
 const BEYOND = {
-  'behind the end': { location: 'w.bin', offset: 20 },
+  'beyond the end': { location: 'w.bin', offset: 20 },
   'that is cut off': { location: 'w.bin', offset: 13 },
-  'far behind the end': { location: 'w.bin', offset: 2 ** 52 },
-  'of which the file has less': { location: 'sub/w.bin', offset: 4, length: 8 },
+  'far beyond the end': { location: 'w.bin', offset: 2 ** 52 },
+  'longer than the file': { location: 'sub/w.bin', offset: 4, length: 8 },
 }
 for (const [name, entry] of Object.entries(BEYOND)) {
-  test(`external data ${name}: a warning, and what is there can be read`, async (t) => {
+  test(`external data ${name}: warns, and reads the existing data`, async (t) => {
     const file = openSync(modelWith({ a: entry }))
     t.like(file.warnings, [{ code: 'ZT_WARN_TRUNCATED', tensor: 'a' }])
     t.is((await rejectionOf(() => file.tensor('a').load()))?.code, 'ZT_TRUNCATED')
@@ -321,7 +321,7 @@ for (const [name, entry] of Object.entries(BEYOND)) {
   })
 }
 
-test('tensors in one range are tied, those that partly overlap are a warning', (t) => {
+test('tensors with the same range are tied, overlapping ones cause a warning', (t) => {
   const tied = openSync(modelWith({ a: { location: 'w.bin' }, b: { location: 'w.bin' } }))
   t.deepEqual(tied.warnings, [])
   tied.close()
@@ -333,13 +333,13 @@ test('tensors in one range are tied, those that partly overlap are a warning', (
   overlapping.close()
 })
 
-test('the folder of a model is opened as the model', async (t) => {
+test('opens the folder of a model as the model', async (t) => {
   const file = await open(dirname(modelWith({ a: { location: 'w.bin' } })))
   t.deepEqual([...file.tensor('a').data], [1, 2])
   file.close()
 })
 
-/** A model in one file whose tensors have gaps as data: its bytes are there and take no disk space. */
+/** A model in one file whose tensors have gaps as data: its bytes exist and take no disk space. */
 function gaps(at, tensors, length) {
   const heads = tensors.map((name) => {
     const own = tensor({ name, dims: [length], type: TYPES.uint8 })
@@ -354,7 +354,7 @@ function gaps(at, tensors, length) {
   closeSync(file)
 }
 
-test('a model of 2 GiB in one file is opened in a few MiB', (t) => {
+test('opens a model of 2 GiB in one file with a few MiB of memory', (t) => {
   const at = scratchPath('large.onnx')
   const names = Array.from({ length: 256 }, (_, nth) => `layer.${nth}.weight`)
   gaps(at, names, 2 ** 23)
@@ -376,7 +376,7 @@ test('a model of 2 GiB in one file is opened in a few MiB', (t) => {
   t.true(grownKiB < 32 * 1024, `${grownKiB} KiB`)
 })
 
-test('external data of more than 4 GiB', async (t) => {
+test('reads external data of more than 4 GiB', async (t) => {
   const at = modelWith({ far: { location: 'far.bin', offset: 5 * 2 ** 30 } })
   const far = openFile(join(dirname(at), 'far.bin'), 'w')
   ftruncateSync(far, 5 * 2 ** 30)
@@ -388,7 +388,7 @@ test('external data of more than 4 GiB', async (t) => {
   file.close()
 })
 
-test('a model is detected by its fields, and nothing else is mistaken for one', (t) => {
+test('detects a model by its fields, and no other file', (t) => {
   const others = {
     'a saved model of TensorFlow': Buffer.concat([int(1, 1), bytes(2, Buffer.alloc(100))]),
     'a model of Core ML': Buffer.concat([int(1, 4), bytes(2, 'description'), bytes(500, Buffer.alloc(100))]),
@@ -405,7 +405,7 @@ test('a model is detected by its fields, and nothing else is mistaken for one', 
   }
 })
 
-test('the same weights compare as the same, in lists and in raw bytes', async (t) => {
+test('the same weights are equal in lists and in raw bytes', async (t) => {
   const raw = openSync(one({ type: TYPES.int8, raw: Buffer.from([1, 255]) }))
   const typed = openSync(one({ type: TYPES.int8, more: [int(5, 1), int(5, -1)] }))
   t.true((await compare(raw.tensor('w'), typed.tensor('w'))).equal)
@@ -413,7 +413,7 @@ test('the same weights compare as the same, in lists and in raw bytes', async (t
   typed.close()
 })
 
-test('converted into zTensor 2 and safetensors, values stay what they are', async (t) => {
+test('converting to zTensor 2 and safetensors keeps values', async (t) => {
   for (const [name, ending, version] of [
     ['types-raw.onnx', 'zt', '2'],
     ['types-typed.onnx', 'zt', '2'],
@@ -435,7 +435,7 @@ test('converted into zTensor 2 and safetensors, values stay what they are', asyn
   }
 })
 
-test('a node between tensors costs nothing but its bytes', (t) => {
+test('a node between tensors costs only its bytes', (t) => {
   const nodes = Array.from({ length: 20_000 }, (_, at) =>
     node({ name: `n${at}`, outputs: [`o${at}`], attributes: [attribute('axis', int(3, at), int(20, 2))] }),
   )

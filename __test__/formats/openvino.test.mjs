@@ -19,7 +19,7 @@ const opened = (t, path, options) => {
   t.teardown(() => file.close())
   return file
 }
-/** A folder of its own with some of the models. */
+/** A new folder with some of the models. */
 function copied(...names) {
   const own = scratchPath('models')
   mkdirSync(own)
@@ -30,7 +30,7 @@ function copied(...names) {
 const codes = (file) => file.warnings.map(({ code }) => code)
 
 for (const [name, tensors] of Object.entries(expected)) {
-  test(`${name}: every constant that OpenVINO reads`, async (t) => {
+  test(`${name}: reads every constant that OpenVINO reads`, async (t) => {
     for (const file of [openSync(at(`${name}.xml`)), await open(at(`${name}.xml`))]) {
       t.is(file.format, 'openvino')
       t.is(file.version, name === 'ten' ? '10' : '11')
@@ -41,7 +41,7 @@ for (const [name, tensors] of Object.entries(expected)) {
     }
   })
 
-  test(`${name}: the same after a conversion`, async (t) => {
+  test(`${name}: constants are equal after a conversion`, async (t) => {
     const out = scratchPath('out.zt')
     const result = await convert(at(`${name}.xml`), out, { version: '2', skip: true })
     const written = opened(t, out)
@@ -52,16 +52,16 @@ for (const [name, tensors] of Object.entries(expected)) {
   })
 }
 
-test('aligned constants are the file of data itself', (t) => {
+test('aligned constants alias the data file', (t) => {
   const file = opened(t, at('network.xml'))
   t.is(file.tensor('quantized').mapped, process.env.ZTENSOR_NO_EXTERNAL !== '1')
 })
 
-test('a type without a dtype is an attribute', (t) => {
+test('a type without a dtype becomes an attribute', (t) => {
   t.deepEqual({ ...opened(t, at('types.xml')).tensor('nf4').attributes }, { element_type: 'nf4' })
 })
 
-test('what a model says of itself is attributes', (t) => {
+test('properties of a model become attributes', (t) => {
   const { attributes } = opened(t, at('network.xml'))
   t.is(attributes.name, 'größe')
   t.deepEqual(structuredClone(attributes.rt_info.nncf), { weight_compression: { mode: 'int8_sym', ratio: '1.0' } })
@@ -87,7 +87,7 @@ test('what a model says of itself is attributes', (t) => {
   t.deepEqual(structuredClone(old), { MO_version: '2021.4', cli_parameters: { data_type: 'FP16' } })
 })
 
-test('keys that stand twice, and elements that hold and say something', (t) => {
+test('reads duplicate keys, and elements with both text and children', (t) => {
   const more = [
     '<rt_info><a value="1"/><a value="2"/><b value="3"><c value="4"/></b><info name="a" value="5"/></rt_info>',
     '<rt_info/>',
@@ -96,7 +96,7 @@ test('keys that stand twice, and elements that hold and say something', (t) => {
   t.deepEqual(structuredClone(attributes.rt_info), { a: '1', b: { c: '4' } })
 })
 
-test('a folder is its model, and data alone names it', async (t) => {
+test('a folder opens as its model, and data alone names the model', async (t) => {
   const own = copied('network')
   t.deepEqual(differences(opened(t, own), expected.network), [])
   for (const other of ['pom.xml', 'readme.md']) writeFileSync(join(own, other), '<project/>')
@@ -111,13 +111,13 @@ test('a folder is its model, and data alone names it', async (t) => {
   t.regex(several.message, /2 tensor files.*"bodies\.xml", "network\.xml"/)
 })
 
-test('data without a model is said to be no model of OpenVINO', (t) => {
+test('rejects data without a model as not an OpenVINO model', (t) => {
   const own = copied('network')
   writeFileSync(join(own, 'network.xml'), '<project/>')
   t.notRegex(thrownBy(() => openSync(join(own, 'network.bin'))).message, /OpenVINO and/)
   rmSync(join(own, 'network.xml'))
   t.notRegex(thrownBy(() => openSync(join(own, 'network.bin'))).message, /OpenVINO and/)
-  // A checkpoint of PyTorch in its folder is one, whatever else is there.
+  // A checkpoint of PyTorch in its folder opens as one, next to any other files.
   copyFileSync(fixturePath('pytorch/alone.pt'), join(own, 'pytorch_model.bin'))
   rmSync(join(own, 'network.bin'))
   writeFileSync(join(own, 'pom.xml'), '<project/>')
@@ -126,7 +126,7 @@ test('data without a model is said to be no model of OpenVINO', (t) => {
   t.is(opened(t, own, { format: 'pytorch' }).format, 'pytorch')
 })
 
-test('data whose file is missing is refused, and the model is read', async (t) => {
+test('rejects data whose file is missing, and reads the model', async (t) => {
   const own = copied('network')
   rmSync(join(own, 'network.bin'))
   const file = opened(t, join(own, 'network.xml'))
@@ -140,12 +140,12 @@ test('data whose file is missing is refused, and the model is read', async (t) =
   t.deepEqual(differences(found, expected.network), [])
 })
 
-test('a truncated data file: reported when the model is opened, and the rest is read', async (t) => {
+test('reports a truncated data file when the model is opened, and reads the rest', async (t) => {
   const own = copied('network')
   truncateSync(join(own, 'network.bin'), 200)
   const file = opened(t, join(own, 'network.xml'))
   const truncated = file.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED')
-  // Elements of some bits each cannot be read in part.
+  // Elements of less than a byte cannot be read partly.
   for (const name of Object.keys(expected.network).filter((name) => !file.has(name)))
     t.true(
       truncated.some(({ message }) => message.startsWith(`${name}: `)),
@@ -161,7 +161,7 @@ test('a truncated data file: reported when the model is opened, and the rest is 
     await t.throwsAsync(() => file.tensor(tensor).load(), { code: 'ZT_TRUNCATED' })
 })
 
-test('data that is linked to another folder is not opened', async (t) => {
+test('does not open data that is linked to another folder', async (t) => {
   const own = copied('network')
   rmSync(join(own, 'network.bin'))
   symlinkSync(at('network.bin'), join(own, 'network.bin'))
@@ -170,20 +170,20 @@ test('data that is linked to another folder is not opened', async (t) => {
   await t.throwsAsync(file.tensor('weights').load(), { code: 'ZT_OUT_OF_BOUNDS' })
 })
 
-test('a model in memory has no data, unless it is said where it is', async (t) => {
+test('a model in memory has no data without the option shards', async (t) => {
   const bytes = readFileSync(at('network.xml'))
   const file = opened(t, bytes)
   t.deepEqual([...file.keys()], Object.keys(expected.network))
   await t.throwsAsync(file.tensor('weights').load(), { code: 'ZT_IO', message: /open the index by its path/ })
 })
 
-test('models in a list each have their own data', (t) => {
+test('models in a list have separate data', (t) => {
   const own = copied('half', 'bodies')
   const file = opened(t, [join(own, 'half.xml'), join(own, 'bodies.xml')])
   t.deepEqual(differences(file, { ...expected.half, ...expected.bodies }), [])
 })
 
-test('other XML is what it was', (t) => {
+test('other XML keeps its format', (t) => {
   for (const text of [
     '<net version="1.20" junctionCornerDetail="5"></net>',
     '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>',
@@ -194,7 +194,7 @@ test('other XML is what it was', (t) => {
   }
 })
 
-test('very many constants of the same bytes open, and are each read', async (t) => {
+test('opens and reads very many constants over the same bytes', async (t) => {
   const own = scratchPath('many')
   mkdirSync(own)
   const layers = Array.from({ length: 20_000 }, (_, index) => constant({ name: `w${index}` }))

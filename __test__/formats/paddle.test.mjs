@@ -1,4 +1,4 @@
-// What PaddlePaddle saves (fixtures/paddle-files.py): every array in it, read in every way.
+// Files of PaddlePaddle (fixtures/paddle-files.py): every array, read in every way.
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
@@ -29,7 +29,7 @@ testExpected(folder, {
     t.is(file.format, 'paddle')
   },
   verified(t, { checked, undigested }, _, file) {
-    // Nothing in a file of Paddle has a digest.
+    // Files of Paddle have no digests.
     t.deepEqual([checked, undigested], [0, file.size])
   },
 })
@@ -42,7 +42,7 @@ for (const name of [
   'split2.pdparams',
   'split3.pdparams',
 ])
-  test(`${name}: converted, every tensor has the same elements`, async (t) => {
+  test(`${name}: every tensor has the same elements after a conversion`, async (t) => {
     const target = scratchPath('2.zt')
     await convert(join(folder, name), target, { version: '2' })
     const [from, to] = [openSync(join(folder, name)), openSync(target)]
@@ -56,13 +56,13 @@ for (const name of [
     to.close()
   })
 
-test('the names of parameters are attributes', (t) => {
+test('the names of parameters become attributes', (t) => {
   using('protocol4.pdparams', ({ attributes }) => {
     const names = attributes['StructuredToParameterName@@']
     t.is(names['embedding.weight'], 'embedding_0.w_0')
     t.is(Object.keys(names).length, 9)
   })
-  // Of tensors in other containers, each its own.
+  // For tensors in other containers, separately for each.
   using('nested.pdparams', (file) => {
     t.is(file.tensor('model.weight').attributes.name, 'linear_0.w_0')
     t.is(file.attributes.epoch, 3)
@@ -73,14 +73,14 @@ test('the names of parameters are attributes', (t) => {
   })
 })
 
-test('an optimizer: the scheduler is an attribute', (t) => {
+test('the scheduler of an optimizer becomes an attribute', (t) => {
   using('adam.pdopt', ({ attributes }) => {
     t.is(attributes.LR_Scheduler.last_lr, 0.1)
     t.is(attributes.LR_Scheduler.last_epoch, 0)
   })
 })
 
-test('uint16 may be bfloat16, and a warning says so', (t) => {
+test('warns that uint16 may be bfloat16', (t) => {
   using('dtypes.pdparams', (file) => {
     t.is(file.tensor('bfloat16').dtype, 'uint16')
     t.deepEqual(
@@ -91,14 +91,14 @@ test('uint16 may be bfloat16, and a warning says so', (t) => {
   })
 })
 
-test('arrays that were divided: whole, and without a trace of their slices', (t) => {
+test('divided arrays are joined, and their slices are not listed', (t) => {
   for (const protocol of [2, 3, 4])
     using(`split${protocol}.pdparams`, (file) => {
       t.deepEqual(file.tensor('large').shape, [50, 70])
       t.deepEqual(file.tensor('half').shape, [30, 31, 4])
       t.is(file.size, 4)
       t.deepEqual(Object.keys(file.attributes), ['StructuredToParameterName@@'])
-      // The arrays of protocol 2 are spelled as texts.
+      // Protocol 2 stores arrays as strings.
       t.is(
         file.tensor('large').copyReason,
         { 2: 'inline', 3: 'reordered' }[protocol] ?? file.tensor('large').copyReason,
@@ -107,7 +107,7 @@ test('arrays that were divided: whole, and without a trace of their slices', (t)
     })
 })
 
-test('eval: what Paddle writes of a tensor is one, anything else is a name', (t) => {
+test('eval: a tensor as Paddle writes it is one, anything else is a name', (t) => {
   using('eval.pdparams', (file) => {
     t.deepEqual([...file.keys()], ['w', 'b'])
     t.deepEqual([...file.tensor('w').data], [0, 1, 2, 3])
@@ -118,7 +118,7 @@ test('eval: what Paddle writes of a tensor is one, anything else is a name', (t)
   })
 })
 
-test('arrays of more than a few bytes are read where they are, and not with the pickle', async (t) => {
+test('reads arrays of more than a few bytes in place, not with the pickle', async (t) => {
   // The pickle without them is within the limit; with them it is far over the limit.
   const large = Buffer.alloc(1 << 20, 7)
   const file = await open(saved(dict([text('w'), ndarray([large.length], 'u1', large)])), {
@@ -130,7 +130,7 @@ test('arrays of more than a few bytes are read where they are, and not with the 
   file.close()
 })
 
-test('long bytes that are no array are left out, with a warning', async (t) => {
+test('omits long bytes that are not an array, with a warning', async (t) => {
   const file = await open(
     saved(
       dict(
@@ -150,7 +150,7 @@ test('long bytes that are no array are left out, with a warning', async (t) => {
 })
 
 for (const [name, tensors] of Object.entries(expectedIn(models))) {
-  test(`${name}: names come from the program in its folder`, async (t) => {
+  test(`${name}: takes names from the program in its folder`, async (t) => {
     for (const file of [openSync(join(models, name)), await open(join(models, name))]) {
       t.is(file.format, 'paddle')
       t.deepEqual(differences(file, tensors), [])
@@ -162,7 +162,7 @@ for (const [name, tensors] of Object.entries(expectedIn(models))) {
   })
 }
 
-test('without a program that fits, parameters are numbered, with a warning', async (t) => {
+test('numbers parameters without a matching program, with a warning', async (t) => {
   const numbers = ['0', '1', '2', '3', '4', '5', '6', '7', '8']
   const numbered = (file, message) => {
     t.deepEqual([...file.keys()], numbers)
@@ -190,7 +190,7 @@ test('without a program that fits, parameters are numbered, with a warning', asy
   }
 })
 
-test('a program that a link leads out of the folder is not read', async (t) => {
+test('does not read a program through a link out of the folder', async (t) => {
   const own = scratchPath('linked')
   mkdirSync(own)
   copyFileSync(join(models, 'pir.pdiparams'), join(own, 'm.pdiparams'))
@@ -200,7 +200,7 @@ test('a program that a link leads out of the folder is not read', async (t) => {
   file.close()
 })
 
-test('a pickle of another kind is no file of Paddle', async (t) => {
+test('another kind of pickle is not a Paddle file', async (t) => {
   const array = ndarray([1], 'u1', Buffer.from([7]))
   for (const other of [
     dict([text('a'), call('collections', 'OrderedDict')], [text('b'), text('no arrays')]),

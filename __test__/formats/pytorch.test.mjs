@@ -1,4 +1,4 @@
-// What PyTorch saves: every tensor in it, read in every way.
+// Files of PyTorch: every tensor, read in every way.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ import {
 } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
 import { littleEndian, sameBytes } from '../helpers/bytes.mjs'
-import { canMap, reasonHere } from '../helpers/data-placement.mjs'
+import { canMap, expectedReason } from '../helpers/data-placement.mjs'
 import { thrownBy } from '../helpers/errors.mjs'
 import { testExpected } from '../helpers/foreign-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -42,7 +42,7 @@ testExpected(folder, {
     t.is(file.version, name === 'legacy.pt' ? '1001' : '3')
   },
   verified(t, { checked }, name) {
-    // Of a legacy file nothing has a digest, nor has what is in a pickle.
+    // Legacy files and tensors in a pickle have no digests.
     if (!/^(legacy|numpy)/.test(name)) t.true(checked > 0)
   },
 })
@@ -56,7 +56,7 @@ for (const [name, expected] of Object.entries(attributes)) {
 }
 
 for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'numpy2.pt', 'legacy.pt'])
-  test(`${name}: converted, every tensor has the same elements`, async (t) => {
+  test(`${name}: every tensor has the same elements after a conversion`, async (t) => {
     for (const [ending, version] of [['zt', '1.2'], ['zt', '2'], ['safetensors']]) {
       // It has no complex128.
       if (ending === 'safetensors' && /dtypes|legacy/.test(name)) continue
@@ -73,7 +73,7 @@ for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'nump
     }
   })
 
-test('what a checkpoint has in addition to its tensors', (t) => {
+test('lists the other content of a checkpoint', (t) => {
   const file = openSync(join(folder, 'checkpoint.ckpt'))
   const found = file.attributes
   t.is(found.epoch, 3)
@@ -92,7 +92,7 @@ test('what a checkpoint has in addition to its tensors', (t) => {
   file.close()
 })
 
-test('tensors without values here are listed, and named in warnings', (t) => {
+test('lists tensors without values here, and names them in warnings', (t) => {
   const found = new Map(warningsOf('layouts.pt').map(([code, tensor]) => [tensor, code]))
   const layouts = ['csc', 'bsr', 'quantized', 'channels']
   for (const name of layouts) t.is(found.get(name), 'ZT_WARN_UNKNOWN_LAYOUT', name)
@@ -101,7 +101,7 @@ test('tensors without values here are listed, and named in warnings', (t) => {
   t.is(found.size, 6)
 })
 
-test('views that are conjugated or negated are copies', (t) => {
+test('copies conjugated and negated views', (t) => {
   const file = openSync(join(folder, 'layouts.pt'))
   for (const name of ['conj', 'neg', 'both']) {
     const { mapped, copyReason } = file.tensor(name)
@@ -113,7 +113,7 @@ test('views that are conjugated or negated are copies', (t) => {
   file.close()
 })
 
-test('sparse tensors have the values that PyTorch gives them', (t) => {
+test('sparse tensors have the values of PyTorch', (t) => {
   const file = openSync(join(folder, 'layouts.pt'))
   const dense = Array.from(file.tensor('dense').data)
   t.deepEqual(Array.from(file.tensor('csr').csr().toDense()), dense)
@@ -121,7 +121,7 @@ test('sparse tensors have the values that PyTorch gives them', (t) => {
   file.close()
 })
 
-test('what is contiguous and aligned is aliased, the rest says why not', (t) => {
+test('aliases contiguous, aligned tensors, and gives the reason for others', (t) => {
   const reasons = {
     base: undefined,
     row: undefined,
@@ -133,12 +133,12 @@ test('what is contiguous and aligned is aliased, the rest says why not', (t) => 
   for (const [name, reason] of Object.entries(reasons)) {
     const { mapped, copyReason, data } = file.tensor(name)
     t.is(mapped, reason === undefined && canMap(data.BYTES_PER_ELEMENT), name)
-    t.is(copyReason, reasonHere(reason, data.BYTES_PER_ELEMENT), name)
+    t.is(copyReason, expectedReason(reason, data.BYTES_PER_ELEMENT), name)
   }
   file.close()
 })
 
-test('repeated elements: an option of open permits more than 16 times the file, in every way of loading', async (t) => {
+test('repeated elements: an option of open permits more than 16 times the file size, in every way of loading', async (t) => {
   const [rows, columns] = [1 << 14, 4]
   const path = scratchPath('expanded.pt')
   const main = pickle(dict([text('w'), tensor('0', [rows, columns], [0, 1])]))
@@ -181,7 +181,7 @@ test('repeated elements: an option of open permits more than 16 times the file, 
   await finishJob(job, results)
 })
 
-test('the index of a sharded checkpoint, its folder, and its files as a list', async (t) => {
+test('opens the index of a sharded checkpoint, its folder, and a list of its files', async (t) => {
   const folder = scratchPath('sharded')
   mkdirSync(folder)
   const shard = (name, start) =>
@@ -206,7 +206,7 @@ test('the index of a sharded checkpoint, its folder, and its files as a list', a
   unread.close()
 })
 
-test('damaged tensors beyond those that are listed are counted, and a long key is shortened', async (t) => {
+test('counts damaged tensors beyond the listed ones, and shortens a long key', async (t) => {
   const bad = call('torch._utils', '_rebuild_tensor_v2')
   const key = 'k'.repeat(1 << 20)
   const main = pickle(dict([text(key), list(...Array(1500).fill(bad))], [text('w'), tensor('0', [4], [1])]))
@@ -226,18 +226,18 @@ const LONG_KEYS = {
   'one text many times': cat(text('k'.repeat(1 << 20)), 'q\x000}(', 'h\x00N'.repeat(200_000), 'u'),
 }
 for (const [name, values] of Object.entries(LONG_KEYS))
-  test(`long keys cost no more than the pickle is long: ${name}`, (t) => {
+  test(`long keys cost no more than the pickle: ${name}`, (t) => {
     const main = pickle(dict([text('w'), tensor('0', [4], [1])], [text('x'), values]))
     const before = process.cpuUsage()
     const file = openSync(archive(main, { 'data/0': f32s(1, 2, 3, 4) }))
     t.deepEqual([...file.keys()], ['w'])
     file.close()
     const { user, system } = process.cpuUsage(before)
-    // Of the processor, as the machine may be busy. Minutes without a bound.
+    // CPU time, because the machine may be busy. It takes minutes without a limit.
     t.true((user + system) / 1e6 < 30, `${(user + system) / 1e6} s`)
   })
 
-test('what takes too many values is looked for in a few attributes alone', (t) => {
+test('searches tensors with too many values only in a few attributes', (t) => {
   const bomb = cat(
     '](',
     NONE,
@@ -254,7 +254,7 @@ test('what takes too many values is looked for in a few attributes alone', (t) =
   file.close()
 })
 
-test('a legacy file names the type of a storage whose length nothing tells', (t) => {
+test('names the type of a storage of unknown length in a legacy file', (t) => {
   const main = pickle(dict([text('x'), tensor('a', [3], [1], { type: 'NewStorage', numel: 3 })]))
   const error = thrownBy(() => openSync(legacy(main, [['a', 3, Buffer.alloc(7)]])))
   t.is(error?.code, 'ZT_BAD_INDEX')
@@ -262,7 +262,7 @@ test('a legacy file names the type of a storage whose length nothing tells', (t)
   t.regex(error.message, /element size of the storage "a" is unknown: "NewStorage" is an unknown type/)
 })
 
-test('the _metadata of a state_dict, versions of its modules, is no attribute; other attributes are', (t) => {
+test('omits the _metadata of a state_dict, versions of its modules, and lists other attributes', (t) => {
   const state = build(
     cat(ordered(), '(', text('w'), tensor('0', [1], [1], { numel: 1 }), text('step'), int(7), 'u'),
     dict([text('_metadata'), build(ordered(), dict([text('version'), int(1)]))], [text('note'), text('mine')]),

@@ -1,4 +1,4 @@
-// One table of formats: the wrapper's copy, the public types and the command's help say what the addon's says.
+// One table of formats: the wrapper's copy, the public types and the command's help equal the addon's.
 import test from 'ava'
 import { source } from '../../scripts/source.mjs'
 import { binding } from '../helpers/binding.mjs'
@@ -12,7 +12,7 @@ const writable = formats.filter(({ writes }) => writes.length > 0)
 const versions = writable.flatMap(({ writes }) => writes).flatMap(({ version }) => version ?? [])
 const plain = (value) => JSON.parse(JSON.stringify(value))
 
-test("the wrapper's table is the addon's (`npm run formats` makes it)", (t) => {
+test("the wrapper's table equals the addon's (`npm run formats` writes it)", (t) => {
   t.true(formats.length >= 3)
   t.deepEqual(plain(FORMATS), plain(formats))
 })

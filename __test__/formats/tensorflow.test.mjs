@@ -1,5 +1,5 @@
-// Checkpoints and SavedModels of TensorFlow (fixtures/tensorflow-files.py), and what TensorFlow does not write: Snappy, the other
-// byte order, files that are missing or damaged.
+// Checkpoints and SavedModels of TensorFlow (fixtures/tensorflow-files.py), and files that TensorFlow does not write: Snappy, the other
+// byte order, missing and damaged files.
 import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
@@ -24,7 +24,7 @@ const opened = (t, path, options) => {
 const warned = (file, code) => file.warnings.filter((one) => one.code === code)
 
 for (const [name, { tensors, skipped }] of Object.entries(expected)) {
-  test(`${name}: everything that TensorFlow lists and reads`, async (t) => {
+  test(`${name}: lists and reads everything that TensorFlow does`, async (t) => {
     for (const file of [openSync(at(`${name}.index`)), await open(at(`${name}.index`))]) {
       t.is(file.format, 'tensorflow')
       t.is(file.version, '1')
@@ -37,13 +37,13 @@ for (const [name, { tensors, skipped }] of Object.entries(expected)) {
       t.deepEqual((await readings(file)).wrong, [])
       const report = await file.verify()
       t.true(report.ok)
-      // Parts that are not put together.
+      // Parts that are not joined.
       t.is(report.undigested, warned(file, 'ZT_WARN_UNKNOWN_ENCODING').length)
       file.close()
     }
   })
 
-  test(`${name}: the same after a conversion`, async (t) => {
+  test(`${name}: tensors are equal after a conversion`, async (t) => {
     const out = scratchPath('out.zt')
     const result = await convert(at(`${name}.index`), out, { version: '2', skip: true })
     const written = opened(t, out)
@@ -55,7 +55,7 @@ for (const [name, { tensors, skipped }] of Object.entries(expected)) {
   })
 }
 
-test('a folder leads to its checkpoint', (t) => {
+test('a folder opens its checkpoint', (t) => {
   for (const [name, prefix] of [
     ['dtypes', 'dtypes/all'],
     ['partitioned', 'partitioned/model-12'],
@@ -68,13 +68,13 @@ test('a folder leads to its checkpoint', (t) => {
   }
 })
 
-test('the prefix of a checkpoint leads to its index', (t) => {
+test('the prefix of a checkpoint opens its index', (t) => {
   const error = thrownBy(() => openSync(at('manager/ckpt-1')))
   t.is(error.code, 'ZT_IO')
   t.regex(error.message, /There is 'ckpt-1\.index': name that/)
 })
 
-test('the first format is named', (t) => {
+test('names the first format', (t) => {
   const error = thrownBy(() => openSync(at('first/model.ckpt')))
   t.is(error.code, 'ZT_UNSUPPORTED_VERSION')
   t.regex(error.message, /SaverDef\.V1/)
@@ -87,7 +87,7 @@ function copied(name) {
   return path
 }
 
-test('a file of data names its index', async (t) => {
+test('a data file names its index', async (t) => {
   const path = copied('sharded')
   const data = join(path, 'model.data-00001-of-00004')
   for (const error of [thrownBy(() => openSync(data)), await rejectionOf(() => open(data))]) {
@@ -102,7 +102,7 @@ test('a file of data names its index', async (t) => {
   t.notRegex(thrownBy(() => openSync(data, { format: 'gguf' })).message, /index/)
 })
 
-test('data whose file is missing is refused, and the rest is read', async (t) => {
+test('rejects data whose file is missing, and reads the rest', async (t) => {
   const path = copied('sharded')
   rmSync(join(path, 'model.data-00003-of-00004'))
   const file = opened(t, path)
@@ -127,7 +127,7 @@ test('data whose file is missing is refused, and the rest is read', async (t) =>
   t.deepEqual(differences(opened(t, path, { shards }), expected['sharded/model'].tensors), [])
 })
 
-test('a truncated data file: reported when the checkpoint is opened, and the rest is read', async (t) => {
+test('reports a truncated data file when the checkpoint is opened, and reads the rest', async (t) => {
   const path = copied('manager')
   const whole = openSync(path)
   const names = [...whole.keys()]
@@ -149,7 +149,7 @@ test('a truncated data file: reported when the checkpoint is opened, and the res
   whole.close()
 })
 
-test('each byte of the data has a checksum', async (t) => {
+test('a checksum covers each byte of the data', async (t) => {
   const path = copied('partitioned')
   for (const [data, names] of [
     ['model-12.data-00000-of-00002', ['embedding/table']],
@@ -176,7 +176,7 @@ test('each byte of the data has a checksum', async (t) => {
   }
 })
 
-/** The path of an index made by hand, with its files of data. */
+/** The path of a custom index, with its data files. */
 function made(index, data) {
   const path = scratchPath('made')
   mkdirSync(path)
@@ -192,7 +192,7 @@ const swapped = (bytes, width) => {
   return { 2: () => of.swap16(), 4: () => of.swap32(), 8: () => of.swap64() }[width]()
 }
 
-test('big-endian data, whose checksums are of what is stored', async (t) => {
+test('reads big-endian data, whose checksums cover the stored bytes', async (t) => {
   const floats = swapped(f32s(1, -2.5), 4)
   const complex = swapped(f32s(1, 2), 4)
   const shorts = swapped(littleEndian(Int16Array.of(1, 2, 3, 4, 5, 6)), 2)
@@ -229,7 +229,7 @@ test('big-endian data, whose checksums are of what is stored', async (t) => {
   t.is((await rejectionOf(() => damaged.tensor('floats').load())).code, 'ZT_DIGEST_MISMATCH')
 })
 
-test('blocks of Snappy, and data in several files', async (t) => {
+test('reads Snappy blocks, and data in several files', async (t) => {
   const packed = (contents) => ({ contents: snappy(contents), kind: 1 })
   const entries = Array.from({ length: 100 }, (_, number) => [
     `w${String(number).padStart(3, '0')}`,
@@ -244,7 +244,7 @@ test('blocks of Snappy, and data in several files', async (t) => {
   t.true((await file.verify()).ok)
 })
 
-test('what a marker leads to', (t) => {
+test('opens the checkpoint that a marker names', (t) => {
   const path = copied('manager')
   const mark = (text) => writeFileSync(join(path, 'checkpoint'), text)
   const isKernel = (options) => [...opened(t, path, options).tensor('model/kernel/.ATTRIBUTES/VARIABLE_VALUE').data]
@@ -272,13 +272,13 @@ test('what a marker leads to', (t) => {
     t.is(error.code, code, String(text))
     t.regex(error.message, part)
   }
-  // The model of another format in the same folder is meant.
+  // This opens the model of another format in the same folder.
   mark('model_checkpoint_path: "ckpt-3"\n')
   cpSync(fixturePath('pytorch/alone.pt'), join(path, 'alone.pt'))
   t.is(opened(t, path).format, 'pytorch')
 })
 
-test('a SavedModel without variables, and one whose variables are linked to another folder', (t) => {
+test('rejects a SavedModel without variables, and one whose variables are linked to another folder', (t) => {
   const path = copied('saved')
   const variables = join(path, 'variables')
   renameSync(variables, `${path}-outside`)
@@ -290,7 +290,7 @@ test('a SavedModel without variables, and one whose variables are linked to anot
   t.regex(error.message, /"saved_model\.pb" leads to "variables\/variables\.index"/)
 })
 
-test('several checkpoints in a list, and one in memory', async (t) => {
+test('opens several checkpoints in a list, and one in memory', async (t) => {
   const file = opened(t, [at('dtypes/all.index'), at('sharded/model.index')])
   t.deepEqual(warned(file, 'ZT_WARN_INCOMPLETE_SET'), [])
   t.deepEqual(differences(file, { ...expected['dtypes/all'].tensors, ...expected['sharded/model'].tensors }), [])
@@ -302,7 +302,7 @@ test('several checkpoints in a list, and one in memory', async (t) => {
   t.regex(error.message, /memory/)
 })
 
-test('parts along several dimensions are listed and refused', async (t) => {
+test('lists and rejects parts along several dimensions', async (t) => {
   const file = opened(t, at('slices/merged.index'))
   const corners = file.tensor('corners')
   t.deepEqual([corners.dtype, corners.shape], ['float32', [4, 4]])

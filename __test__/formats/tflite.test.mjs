@@ -28,7 +28,7 @@ const opened = (t, name) => {
 }
 
 for (const [name, tensors] of Object.entries(dequantized)) {
-  test(`${name}: float32 is what the reference kernels make of it`, async (t) => {
+  test(`${name}: float32 values equal those of the reference kernels`, async (t) => {
     const file = opened(t, name)
     for (const [own, { nbytes, sha256 }] of Object.entries(tensors)) {
       const tensor = file.tensor(own)
@@ -50,7 +50,7 @@ for (const [name, tensors] of Object.entries(dequantized)) {
   })
 }
 
-test('metadata is an attribute, and what is no constant is not listed', (t) => {
+test('metadata becomes an attribute, and only constants are listed', (t) => {
   const file = opened(t, 'plain.tflite')
   t.deepEqual(
     { ...file.attributes.metadata },
@@ -70,14 +70,14 @@ test('metadata is an attribute, and what is no constant is not listed', (t) => {
   )
 })
 
-test('levels of a sparse tensor are attributes', (t) => {
+test('levels of a sparse tensor become attributes', (t) => {
   const { attributes } = opened(t, 'sparse.tflite').tensor('weights')
   t.deepEqual(attributes.traversal_order, [0, 1])
   t.deepEqual(attributes.dim_formats, ['DENSE', 'SPARSE_CSR'])
   t.deepEqual(attributes.dense_sizes, [2, 0])
 })
 
-test('what is quantized by blocks names the tensors of its scales and zero points', (t) => {
+test('block-quantized tensors name the tensors of their scales and zero points', (t) => {
   const details = table({ 0: u32(1), 1: u32(2), 2: u32(32) })
   const codes = tensor({ name: 'codes', type: 17, shape: [16], 4: table({ 4: u8(2), 5: details }) })
   const named = (name) => tensor({ name, type: 9, shape: [8] })
@@ -90,7 +90,7 @@ test('what is quantized by blocks names the tensors of its scales and zero point
   t.true(file.has('tensor2'))
 })
 
-test('signatures are attributes: the names of what goes in and out', (t) => {
+test('signatures become attributes: the names of inputs and outputs', (t) => {
   const argument = (name) => tables(table({ 0: text(name), 1: u32(0) }))
   const signature = table({ 0: argument('x'), 1: argument('y'), 2: text('serving_default') })
   const bytes = model([tensor()], [table({}), buffer(new Array(8).fill(0))], { 7: tables(signature, signature) })
@@ -106,7 +106,7 @@ test('signatures are attributes: the names of what goes in and out', (t) => {
 const interpreter = fixturePath('tflite-interpreter')
 const interpreted = JSON.parse(readFileSync(join(interpreter, 'float32.json'), 'utf8'))
 
-test('float32 is what the interpreter makes of it, bit for bit', async (t) => {
+test('float32 values equal those of the interpreter, bit for bit', async (t) => {
   const file = opened(t, '../tflite-interpreter/quantized.tflite')
   t.deepEqual([...file.keys()], Object.keys(interpreted))
   for (const [name, expected] of Object.entries(interpreted)) {
@@ -116,7 +116,7 @@ test('float32 is what the interpreter makes of it, bit for bit', async (t) => {
 })
 
 for (const version of ['1.2', '2'])
-  test(`what is quantized keeps its values in zTensor ${version}`, async (t) => {
+  test(`quantized tensors keep their values in zTensor ${version}`, async (t) => {
     const target = scratchPath('converted.zt')
     await convert(join(interpreter, 'quantized.tflite'), target, { version })
     const file = openSync(target)
@@ -130,7 +130,7 @@ for (const version of ['1.2', '2'])
     }
   })
 
-test('zTensor 2 holds quantized integers to their rules', async (t) => {
+test('zTensor 2 checks quantized integers by its rules', async (t) => {
   const write = async (scales) => {
     const writer = await create(scratchPath('quantized.zt'), { version: '2' })
     t.teardown(() => writer.abort())

@@ -1,4 +1,4 @@
-// What the package keeps to itself.
+// The internals of the package.
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -8,5 +8,5 @@ import { binaryOf, hostPlatform, packageOf } from '../../scripts/platform.mjs'
 const require = createRequire(import.meta.url)
 const built = join(root, binaryOf(hostPlatform))
 
-/** The addon that the package has loaded: the very same object. */
+/** The addon that the package has loaded: the same object. */
 export const binding = require(existsSync(built) ? built : packageOf(hostPlatform))

@@ -1,4 +1,4 @@
-// Reads BTF by its specification alone, strictly: to hold what we write against something other than our own reader.
+// A strict BTF reader, written from the specification alone, to check our files independently of our own reader.
 import { ok, strictEqual } from 'node:assert/strict'
 import { numbersOf } from './bytes.mjs'
 

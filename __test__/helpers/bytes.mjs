@@ -1,4 +1,4 @@
-// Typed arrays as the bytes that a file would hold.
+// Typed arrays as the bytes of a file.
 import { createHash } from 'node:crypto'
 import { endianness } from 'node:os'
 
@@ -16,7 +16,7 @@ export function littleEndian(view) {
   return BIG_ENDIAN_HOST && width > 1 ? swap(Buffer.from(bytes), width) : bytes
 }
 
-/** The typed array, of a class, whose elements a file would hold as these bytes: a copy. */
+/** A typed array of a class with the elements that a file stores as these bytes: a copy. */
 export function numbersOf(Class, bytes) {
   const copy = Uint8Array.from(bytes)
   const width = Class.BYTES_PER_ELEMENT
@@ -24,20 +24,20 @@ export function numbersOf(Class, bytes) {
   return new Class(copy.buffer)
 }
 
-/** Length and hash of a typed array's little-endian bytes: how the sidecars state a component. */
+/** Length and hash of a typed array's little-endian bytes, as in the sidecars. */
 export function fingerprint(view) {
   const bytes = littleEndian(view)
   return { nbytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
 }
 
-/** An ArrayBuffer that holds these bytes and nothing else. */
+/** An ArrayBuffer with exactly these bytes. */
 export function arrayBufferOf(bytes) {
   const copy = new Uint8Array(bytes.length)
   copy.set(bytes)
   return copy.buffer
 }
 
-/** Asserts that two arrays are of one kind and hold the same bytes. `t.deepEqual` sorts the names of all their indices first: seconds, of a MiB. */
+/** Asserts that two arrays have the same class and bytes. `t.deepEqual` sorts the names of all indices, which takes seconds for 1 MiB. */
 export function sameBytes(t, actual, expected, message = '') {
   t.is(actual.constructor, expected.constructor, message)
   t.is(actual.length, expected.length, message)

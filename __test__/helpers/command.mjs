@@ -1,9 +1,10 @@
-// Runs the built `ztensor` command as a process of its own, and makes the files that its tests look into.
+// Runs the built `ztensor` command in a child process, and creates the files for its tests.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 import { littleEndian } from './bytes.mjs'
 import { turns } from './turns.mjs'
 
@@ -20,10 +21,10 @@ export function write(name, bytes) {
   return path
 }
 
-/** A path in that folder where nothing is. */
+/** A path in that folder without a file. */
 export const missing = () => join(folder, 'not-there.zt')
 
-/** The environment without what decides about colour, but for `env`. */
+/** The environment without variables for color, except those in `env`. */
 function environment(env) {
   const { FORCE_COLOR: _, NO_COLOR: __, ...rest } = process.env
   return { ...rest, ...env }
@@ -34,27 +35,60 @@ export function start(args, { env = {}, cwd, stdio = ['ignore', 'pipe', 'pipe'] 
   return spawn(process.execPath, [main, ...args], { env: environment(env), cwd, stdio })
 }
 
-/** Resolves with what a started `ztensor` said, once it has ended. */
+/** Resolves with the exit code, the signal and the output of a started `ztensor`. */
 export function ended(child) {
   return new Promise((resolve, reject) => {
-    const said = { stdout: '', stderr: '' }
+    const output = { stdout: '', stderr: '' }
     for (const name of ['stdout', 'stderr']) {
       child[name].setEncoding('utf8').on('data', (text) => {
-        said[name] += text
+        output[name] += text
       })
     }
     child.on('error', reject)
-    child.on('close', (code, signal) => resolve({ code, signal, ...said }))
+    child.on('close', (code, signal) => resolve({ code, signal, ...output }))
   })
 }
 
-/** A process that has no processor takes memory, and makes the others slower. */
+/** More processes than processors take memory, and slow each other down. */
 const inTurn = turns(availableParallelism())
 
-/** Runs `ztensor` to its end: { code, signal, stdout, stderr }. */
-export const run = (args, options) => inTurn(() => ended(start(args, options)))
+/**
+ * Runs `ztensor` to its end: { code, signal, stdout, stderr }. In CI each run is a process. Elsewhere a thread runs one after the other,
+ * since starting Node takes more time than most commands.
+ */
+export function run(args, options = {}) {
+  const { env = {}, ...others } = options
+  // Options of Node are for a process.
+  if (process.env.CI || 'NODE_OPTIONS' in env || Object.keys(others).length > 0)
+    return inTurn(() => ended(start(args, options)))
+  return inThread(args, env)
+}
 
-/** Runs `ztensor … --json` and returns the document, having checked that it ended well. */
+/** The thread of this test file. */
+let host
+const inOrder = turns(1)
+
+const inThread = (args, env) =>
+  inOrder(
+    () =>
+      new Promise((resolve, reject) => {
+        host ??= new Worker(new URL('command-host.mjs', import.meta.url), { env: environment({}) })
+        const end = (settle) => (value) => {
+          for (const event of ['message', 'error', 'exit']) host?.removeAllListeners(event)
+          host?.unref()
+          settle(value)
+        }
+        host.ref()
+        host.once('message', end(resolve)).once('error', end(reject))
+        host.once('exit', (code) => {
+          host = undefined
+          reject(new Error(`the thread of the command ended with code ${code}`))
+        })
+        host.postMessage({ args, env })
+      }),
+  )
+
+/** Runs `ztensor … --json`, asserts success, and returns the document. */
 export async function json(t, args) {
   const { code, stdout, stderr } = await run([...args, '--json'])
   t.is(stderr, '')
@@ -81,7 +115,7 @@ const widths = {
 
 /**
  * The bytes of a safetensors file. `tensors`: name -> [dtype, shape, typed array or bytes]; without data, zeros.
- * Names go in as JSON has them, whatever they are.
+ * Names are written as JSON strings without checks.
  */
 export function safetensors(tensors, metadata) {
   const entries = metadata === undefined ? [] : [`"__metadata__":${JSON.stringify(metadata)}`]

@@ -1,6 +1,6 @@
-// The test that every format gets: its files, damaged in each byte and at each length, in a process of their own (mutations.mjs).
-// 60 bytes and 60 lengths of each file are tried, 200 where CI is set, all of them with ZTENSOR_MUTATIONS=each, as in `.ci/run`.
-// ZTENSOR_MUTATIONS=all tries three flips of a byte, and padding too; another number is the most bytes and lengths of a file.
+// The test for every format: its files, damaged in each byte and at each length, in a child process (mutations.mjs).
+// ZTENSOR_MUTATIONS sets how many bytes and lengths of each file are tried: a number, 60 by default and 200 in CI; `each` tries all of them,
+// as `.ci/run` does; `all` also tries three flips of a byte, and padding.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
@@ -12,12 +12,12 @@ import { turns } from './turns.mjs'
 const how = process.env.ZTENSOR_MUTATIONS ?? (process.env.CI ? '200' : '60')
 const program = fileURLToPath(new URL('mutations.mjs', import.meta.url))
 
-/** More processes at once than there are processors would only take memory, and run into their time limit. */
+/** More processes than processors would only take memory, and exceed their time limit. */
 const inTurn = turns(availableParallelism())
 
-/** What came of damaging files, in a process of its own. */
+/** Damages files in a child process, and returns its result. */
 async function damage(paths) {
-  // A hang ends by a signal, before ava would leave the process behind.
+  // A signal ends a process that hangs, before ava would abandon it.
   const child = spawn(process.execPath, ['--expose-gc', program, how, ...paths], {
     timeout: how === 'all' ? 0 : 280_000,
   })
@@ -32,7 +32,7 @@ async function damage(paths) {
 /** `kinds`: { name: paths of files }, one test for each. */
 export function testDamaged(kinds) {
   for (const [kind, paths] of Object.entries(kinds)) {
-    test(`${kind}: damaged files are refused, or say what stands in them`, async (t) => {
+    test(`${kind}: damaged files are rejected, or return their data`, async (t) => {
       const { stdout, stderr, status, signal } = await inTurn(() => damage(paths))
       t.deepEqual({ status, signal, stderr }, { status: 0, signal: null, stderr: '' })
       const { tried, refused, accepted, strangers, wrong, slowest, grownKiB, largest } = JSON.parse(stdout)
@@ -43,7 +43,7 @@ export function testDamaged(kinds) {
       t.deepEqual(wrong, [])
       t.true(tried > 100 && refused > 0)
       t.is(refused + accepted, tried)
-      // Of the processor: that of the machine may be busy.
+      // CPU time, because the machine may be busy.
       t.true(slowest < 1000, `${slowest} ms`)
       t.true(grownKiB <= 64 * 1024 + largest / 1024, `${grownKiB} KiB`)
     })

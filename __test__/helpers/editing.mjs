@@ -1,4 +1,4 @@
-// What the tests of editing share: what a file says and holds, and edits of it.
+// Helpers of the tests of editing: the contents of a file, and edits of it.
 import { readFileSync } from 'node:fs'
 import { append, openSync } from 'ztensor'
 import { littleEndian } from './bytes.mjs'
@@ -16,10 +16,10 @@ export async function edited(path, edit, options) {
   return path
 }
 
-/** The bytes of a component as they are stored. */
+/** The stored bytes of a component. */
 const stored = (bytes, { offset, storedLength }) => bytes.subarray(offset, offset + storedLength).toString('hex')
 
-/** All that a reader can tell of a tensor, but for where its bytes are. */
+/** All properties of a tensor except its offsets. */
 export function facts(file, bytes) {
   const tensors = [...file.values()].map((tensor) => ({
     name: tensor.name,
@@ -40,8 +40,8 @@ export function facts(file, bytes) {
   return { format, version, generator, attributes, tensors, warnings: file.warnings }
 }
 
-/** The facts of the file at a path. */
-export function factsAt(path, options) {
+/** The properties of the file at a path. */
+export function propertiesAt(path, options) {
   const file = openSync(path, options)
   const found = facts(file, readFileSync(path))
   file.close()

@@ -1,5 +1,5 @@
-// Builds for other machines are tested under qemu-user, which runs their programs on the kernel of this one. What it cannot do is named
-// here, and the tests that need it are skipped by name.
+// Builds for other machines are tested under qemu-user, which runs their programs on the kernel of this one. This file lists its limits.
+// The tests that need it are skipped by name.
 import { readlinkSync } from 'node:fs'
 
 /** The emulator's own program, which it hides behind /proc/self but not behind /proc/thread-self. */
@@ -13,9 +13,9 @@ function emulator() {
 
 const EMULATOR = emulator()
 
-/** What the emulator cannot do, and on which machines (all: undefined). */
+/** The limits of the emulator, and the machines that they apply to (all: undefined). */
 const LIMITS = {
-  // The halves of si_addr are swapped in qemu 7.2, so nobody can know which page is gone.
+  // The halves of si_addr are swapped in qemu 7.2, so the lost page is unknown.
   'the address of a SIGBUS': ['s390x'],
   'ptrace()': undefined,
 }
@@ -24,10 +24,10 @@ const LIMITS = {
 export function unsupported(need) {
   const machines = LIMITS[need]
   const isMissing = EMULATOR !== undefined && (machines === undefined || machines.includes(process.arch))
-  return isMissing ? `${EMULATOR} cannot give ${need}` : undefined
+  return isMissing ? `${EMULATOR} does not support ${need}` : undefined
 }
 
-/** `test` of ava, or where the machine cannot run the test one that skips it and says why in the title. */
+/** `test` of ava, or one that skips the test and adds the reason to the title, if the machine cannot run it. */
 export function needing(test, need) {
   const why = unsupported(need)
   return why === undefined ? test : (title, ...rest) => test.skip(`${title} (${why})`, ...rest)

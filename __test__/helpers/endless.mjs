@@ -1,10 +1,10 @@
-// Work that does not end before a test does: on a sparse file of a TiB, some KiB on disk.
+// Work that takes longer than a test: on a sparse file of a TiB that takes some KiB on disk.
 import { closeSync, ftruncateSync, openSync as openFile, writeSync } from 'node:fs'
 import { encode } from '../corpus/cbor.mjs'
 import { MAGIC_10, u64 } from '../corpus/zt.mjs'
 import { scratchPath } from './scratch.mjs'
 
-/** Whether files can have holes of any size: Windows would reserve the disk for them. */
+/** Whether files can have holes of any size: Windows would reserve disk space for them. */
 export const canBeSparse = process.platform !== 'win32'
 
 const AT = 4096
@@ -12,7 +12,7 @@ const AT = 4096
 const DIGEST = `sha256:${'0'.repeat(64)}`
 
 /**
- * The path of a 1.0 file with the tensors `endless` (a TiB of zeros with a digest that one core has to make), `flags` (the same as
+ * The path of a 1.0 file with the tensors `endless` (a TiB of zeros with a digest that one core computes), `flags` (the same as
  * bools), `large` (of 64 MiB) and `small` (of 16 bytes).
  */
 export function endlessFile() {

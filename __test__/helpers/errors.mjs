@@ -1,6 +1,6 @@
-// Errors as values, so that a test can compare all of their fields at once.
+// Errors as values, so that a test can compare all of their fields.
 
-/** What `run` throws, or rejects with. Undefined when it does neither. */
+/** The error that `run` throws or rejects with. Undefined if it succeeds. */
 export function thrownBy(run) {
   try {
     run()

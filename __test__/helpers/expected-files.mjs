@@ -1,4 +1,4 @@
-// The files that fixtures/numpy-files.py and pytorch.py make, and what is said of them in expected.json.
+// The files by fixtures/numpy-files.py and pytorch.py, and their descriptions in expected.json.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fingerprint } from './bytes.mjs'
@@ -6,7 +6,7 @@ import { fingerprint } from './bytes.mjs'
 /** { name: { tensor: { dtype, shape, … } } } of every file of a folder, the tensors in their order. */
 export const expectedIn = (folder) => JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8')).files
 
-/** What of an open file is not as expected. */
+/** The differences between an open file and its description. */
 export function differences(file, tensors) {
   const wrong = []
   const is = (found, expected, what) => {

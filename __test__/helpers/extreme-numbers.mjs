@@ -1,5 +1,5 @@
 // Files whose numbers are at the limits of arithmetic: 2^31, 2^32, 2^53, 2^60, 2^63, 2^64, and next to these. As a program it opens
-// files in the ways that its first argument names, asks all that can be asked of them, and prints how each request ended.
+// files in the ways that its first argument names, calls everything on them, and prints the outcome of each call.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
@@ -16,7 +16,7 @@ export const NUMBERS = [31n, 32n, 53n, 60n, 63n, 64n]
 const PAGE = 4096
 const SHA = `sha256:${'0'.repeat(64)}`
 
-/** A root of version 2 whose shard table claims so many shards of such a size, with a tensor of its own. */
+/** A root of version 2 whose shard table claims many shards of a size, with one tensor in the root. */
 function root(count, size, parts = 1) {
   const shards = Array.from({ length: count }, (_, at) => [`s${at}.zt`, { size, digest: SHA }])
   const there = (at) => dense('f32', [4], PAGE, 16, { shard: `s${at}.zt` })
@@ -43,7 +43,7 @@ const entry = (name, shape, start, end, dtype = 'F32') =>
   `"${name}":{"dtype":"${dtype}","shape":[${shape}],"data_offsets":[${start},${end}]}`
 const data = Buffer.alloc(64, 7)
 
-/** What a number may stand for: name -> bytes of a file in which it does. */
+/** Fields that a number is written to: name -> bytes of a file with the number there. */
 export const FIELDS = {
   0.1: {
     'a dimension': (n) => zt01([square01({ shape: [n] })]),
@@ -125,7 +125,7 @@ export const FIELDS = {
         blobs: { [PAGE]: data },
         manifest: { objects: { w: dense('u8', [n], PAGE, 64, { type: 'f4_e2m1' }) } },
       }),
-    'a layout of its own': (n) =>
+    'a custom layout': (n) =>
       file({ blobs: { [PAGE]: data }, manifest: { objects: { w: object([n], 'x.y/1', { data: part('u8', PAGE, 64), more: part('u8', PAGE, 64, { encoding: 'zstd', decoded_length: n }) }) } } }), // biome-ignore format: one line
     'the offset of the manifest': (n) => file({ manifest: { objects: {} }, offset: n }),
     'the length of the manifest': (n) => file({ manifest: { objects: {} }, length: n }),
@@ -154,10 +154,10 @@ export const FIELDS = {
   },
 }
 
-/** The ending of a file of a table above. */
+/** The extension of a file of a table above. */
 export const endingOf = (format) => (format === 'btf' || format === 'safetensors' ? format : 'zt')
 
-/** How a request ended: `ok`, one of our codes, or anything else, which nobody should get. */
+/** The outcome of a call: `ok`, one of our codes, or anything else, which is a failure. */
 async function ending(outcomes, what, request) {
   try {
     const result = await request()
@@ -188,7 +188,7 @@ async function touchTensor(outcomes, tensor) {
     await ask('shard', () => tensor.shard(shard))
     await ask('load a shard', () => tensor.load({ shard }))
   }
-  // Statistics of a sparse tensor are of its stored values, and its elements may be very many.
+  // Statistics cover only the stored values of a sparse tensor, which may have very many elements.
   if (tensor.size < FEW || tensor.layout.startsWith('sparse')) await ask('stats', () => tensor.stats({ bins: 2 }))
   if (tensor.size < FEW) await ask('toFloat32', () => tensor.toFloat32())
   const sparse = (await ask('csr', () => tensor.csr())) ?? (await ask('coo', () => tensor.coo()))
@@ -197,7 +197,7 @@ async function touchTensor(outcomes, tensor) {
   if (sparse !== undefined) {
     const other = tensor.layout === 'sparse_csr' ? 'toCoo' : 'toCsr'
     for (const to of ['toDense', other, 'toFloat32']) await ask(to, () => sparse[to]())
-    // Gigabytes that this machine may have, and newer runtimes make, are nothing to try.
+    // Not tried: gigabytes that this machine may have, and newer runtimes can allocate.
     if (tensor.size < 2 ** 28 || tensor.size > 2 ** 50)
       await ask('toDense of as much as may be', () => sparse.toDense({ maxBytes: Number.MAX_SAFE_INTEGER }))
   }
@@ -227,7 +227,7 @@ async function touchFile(outcomes, source, options) {
   file.close()
 }
 
-/** The ways to open a file. Where decoding is unbounded, memory is claimed for what nobody has. */
+/** The ways to open a file. With unbounded decoding, memory is requested for sizes that no machine has. */
 const OPENINGS = {
   path: [(path) => path, undefined],
   memory: [(path) => readFileSync(path), undefined],

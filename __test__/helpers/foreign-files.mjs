@@ -1,4 +1,4 @@
-// The tests that files of other tools get, which are in fixtures/ with an expected.json.
+// The tests for files of other tools, which are in fixtures/ with an expected.json.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
@@ -7,18 +7,18 @@ import { differences, expectedIn } from './expected-files.mjs'
 import { readings } from './readings.mjs'
 
 /**
- * Of every file of a folder: what stands in it, and that all ways of reading agree. `same(t, file, name)` looks at what a file says
- * of itself, `verified(t, report, name, file)` at what its `verify()` gives.
+ * Tests the contents of every file of a folder, and that all ways of reading agree. `same(t, file, name)` checks the properties of
+ * the file, `verified(t, report, name, file)` the result of its `verify()`.
  */
 export function testExpected(folder, { same, verified }) {
   const files = expectedIn(folder)
-  test('every file is expected, and every expected file there', (t) => {
+  test('every file has a description, and every description a file', (t) => {
     const names = readdirSync(folder).filter((name) => name !== 'expected.json')
     t.deepEqual(names.sort(), Object.keys(files).sort())
   })
   for (const [name, tensors] of Object.entries(files)) {
     const path = join(folder, name)
-    test(`${name}: what stands in it`, async (t) => {
+    test(`${name}: has the described contents`, async (t) => {
       for (const source of [path, new Uint8Array(readFileSync(path))]) {
         for (const opening of [open, openSync]) {
           const file = await opening(source)

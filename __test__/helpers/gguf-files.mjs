@@ -1,4 +1,4 @@
-// The files of fixtures/gguf-files.py, and what the gguf package reads in them.
+// The files of fixtures/gguf-files.py, and their values as the gguf package reads them.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inflateSync } from 'node:zlib'

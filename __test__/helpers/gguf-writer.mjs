@@ -1,4 +1,4 @@
-// GGUF files made by hand, byte by byte, wrong ones too: what the gguf package will not write.
+// Writes GGUF files byte by byte, including malformed ones that the gguf package does not write.
 import { Buffer } from 'node:buffer'
 
 const KINDS = {
@@ -32,7 +32,7 @@ const WRITES = {
 
 /**
  * metadata: [key, kind, value], where the value of an array is [kind of its items, items, claimed count].
- * tensors: { name, shape (outermost first), type, data, offset, dims (as they are written) }. All but the name have defaults.
+ * tensors: { name, shape (outermost first), type, data, offset, dims (in stored order) }. All but the name have defaults.
  */
 export function gguf({
   magic = 'GGUF',

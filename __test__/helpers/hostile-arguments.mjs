@@ -1,10 +1,10 @@
-// What no function expects as an argument, and whether it says so: an error that names the argument, or one of ours, or the
-// caller's own where the argument throws it; never one of native code.
+// Unexpected arguments for every function. Each must be an error that names the argument, another error of ours, or the
+// caller's error if the argument throws it; never an error of native code.
 import { inspect } from 'node:util'
 import { Component, openSync, Plan, Tensor, TensorFile, ZTensorError } from 'ztensor'
 import { rejectionOf } from './errors.mjs'
 
-/** What an argument throws of its own accord. */
+/** The error that an argument throws. */
 const OWN = new Error('the caller’s own')
 const throwing = () => {
   throw OWN
@@ -102,7 +102,7 @@ const VALUES = {
   'an aborted controller': () => new AbortController(),
   'a class': () => class {},
 }
-/** Where one of our own is expected. */
+/** Values for arguments that expect one of our objects. */
 export const FORGED = Object.fromEntries(
   [TensorFile, Tensor, Component, Plan].flatMap((Class) => [
     [`made from the prototype of ${Class.name}`, () => Object.create(Class.prototype)],
@@ -116,10 +116,10 @@ export const KEYS =
     ' ',
   )
 
-/** Why an outcome is not one that a caller can act on; undefined where it is. */
+/** Why an outcome is wrong; undefined if it is an error that a caller can handle. */
 function fault(error, names) {
   if (error === undefined || error === OWN) return undefined
-  // The runtime's word about the caller's own proxy, or function.
+  // The runtime's error about the caller's proxy or function.
   if (error instanceof TypeError && /revoked|not a typed array|Class constructor/.test(error.message)) return undefined
   if (error instanceof ZTensorError) return error.code === 'ZT_INTERNAL' ? 'a defect' : undefined
   if (!(error instanceof TypeError || error instanceof RangeError)) return 'neither ours nor an error of arguments'
@@ -127,7 +127,7 @@ function fault(error, names) {
   return names.some((name) => new RegExp(`\\b${name}`).test(error.message)) ? undefined : 'names no argument'
 }
 
-/** Has each call tried with every value: [function and argument, the names by which it may be called, the call, 'path' where texts are paths]. */
+/** Tries each call with every value: [function and argument, the names that errors may use, the call, 'path' if strings are paths]. */
 export function tryHostile(test, calls, values = VALUES) {
   for (const [what, names, call, texts] of calls) {
     test(what, async (t) => {
@@ -147,7 +147,7 @@ export function tryHostile(test, calls, values = VALUES) {
   }
 }
 
-/** Calls with the file at `path`, open for as long as they take. */
+/** Calls with the file at `path`, which is open until they end. */
 export const opened = (path) => (call) => async (value) => {
   const file = openSync(path)
   try {

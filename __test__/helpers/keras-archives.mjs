@@ -1,9 +1,9 @@
-// Archives of Keras as other programs write them: the members of a model, zipped again in some way.
+// Archives of Keras as other programs write them: the members of a model, zipped again with other settings.
 import { zip } from '../corpus/numpy.mjs'
 
 const TEXTS = { 'metadata.json': '{"keras_version":"3.8.0"}', 'config.json': '{"class_name":"Functional"}' }
 
-/** The members, the weights among them, with what is wanted of all of them. */
+/** The members, including the weights, with options for all of them. */
 export const members = (weights, how = {}) =>
   [...Object.entries(TEXTS), ['model.weights.h5', weights]].map(([name, data]) => ({
     name,

@@ -1,4 +1,4 @@
-// The files that mutation tests damage, by format: { format: { kind: paths } }. Each kind is damaged in a process of its own.
+// The files that mutation tests damage, by format: { format: { kind: paths } }. Each kind is damaged in a separate process.
 import { readdirSync } from 'node:fs'
 import { fixturePath, vectors } from './vectors.mjs'
 
@@ -7,10 +7,10 @@ const inFolder =
   (folder, ending = '') =>
   (...names) =>
     names.map((name) => fixturePath(`${folder}/${name}${ending}`))
-/** Files of one folder, each a kind of its own. */
+/** Files of one folder, each a separate kind. */
 const each = (folder, ending, ...names) =>
   Object.fromEntries(names.map((name) => [name, inFolder(folder, ending)(name)]))
-/** Vectors whose names begin so, and then with a version. */
+/** Vectors whose names start with this prefix and a version. */
 const ofVectors = (pattern) =>
   vectors.filter(({ name, bytes }) => pattern.test(name) && bytes.length <= LARGEST).map(({ path }) => path)
 

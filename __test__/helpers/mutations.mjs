@@ -1,5 +1,5 @@
-// Damages vectors byte by byte and length by length, in a process of its own: `node --expose-gc mutations.mjs HOW FILE…` prints what
-// came of it. HOW is `each` (every byte with one flip, and every length; of long runs of zeros, which are padding, the ends and
+// Damages vectors byte by byte and length by length, in a separate process: `node --expose-gc mutations.mjs HOW FILE…` prints the
+// result. HOW is `each` (every byte with one flip, and every length; of long runs of zeros, which are padding, the ends and
 // every 512th), `all` (every byte with three flips, and every length) or the most bytes and lengths of a file, spread over all of it.
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -18,8 +18,8 @@ const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byte
 const overDecoded = (file, { digest }) => file.version === '2' || digest.startsWith('crc32:')
 
 /**
- * The ranges of the file that a digest covers, each with the data that it holds where the digest is of what was decoded (zTensor 2,
- * zip archives): a frame may say the same in other bytes.
+ * The ranges of the file that a digest covers, each with its decoded data if the digest covers that (zTensor 2, zip archives): a frame may
+ * encode the same data in other bytes.
  */
 function digested(file) {
   const parts = [...file.values()].flatMap((tensor) => [...tensor.components.values()])
@@ -32,15 +32,15 @@ function digested(file) {
     }))
 }
 
-/** Of those that are accepted, how many are passed over until one is read in every way, which takes a hundred times as long. */
+/** One in so many accepted files is read in every way, which takes a hundred times as long. */
 const EVERY = how === 'all' ? 16 : 64
 
-/** Those to read in every way, once what reading takes has been measured. */
+/** The files to read in every way, after the cost of reading is measured. */
 const sampled = []
 
-/** What is opened of damaged bytes: themselves, or of an index, whose data is in sibling files, a file with those siblings. */
+/** The source for damaged bytes: the bytes, or a file beside its sibling files if they contain the data of an index. */
 function opening(path) {
-  // A part of a set is looked at alone.
+  // A part of a set is opened alone.
   const options = { verify: true, ...(path.endsWith('.gguf') ? { shards: 'none' } : {}) }
   if (!/\.(index|xml)$/.test(path)) return { source: (bytes) => bytes, isWhole: true, options }
   const folder = scratchPath('folder')
@@ -53,7 +53,7 @@ function opening(path) {
   return { source, isWhole: false, options }
 }
 
-/** Reads everything. Says what is wrong with what was accepted; `covered` is the range of a digest over the byte. */
+/** Reads everything. Returns what is wrong with an accepted file; `covered` is the range of a digest over the byte. */
 function read(file, bytes, covered) {
   if (covered !== undefined && covered.holds === undefined) return 'a digest covers the byte, and nothing was noticed'
   for (const tensor of file.values()) {
@@ -73,7 +73,7 @@ function read(file, bytes, covered) {
         part.storedLength === data.byteLength &&
         !same(bytesOf(data), bytes.subarray(part.offset, part.offset + data.byteLength))
       )
-        return `${tensor.name} ${part.role}: not what stands in the file`
+        return `${tensor.name} ${part.role}: differs from the bytes in the file`
     }
   }
   return undefined
@@ -81,7 +81,7 @@ function read(file, bytes, covered) {
 
 async function attempt({ source, isWhole, options }, bytes, what, covered, again) {
   totals.tried += 1
-  // What is looked at is what one file takes, not what the collector and the finalizers, which need a turn, have not come to.
+  // Measures the memory of one file, not garbage that waits for the collector and for finalizers, which need a turn.
   // A full collection costs more than the attempt, and most of this is young.
   if (totals.tried % 4 === 0) {
     globalThis.gc({ type: totals.tried % 64 === 0 ? 'major' : 'minor' })
@@ -117,7 +117,7 @@ function* positions(bytes) {
     return
   }
   const EDGE = 64
-  // Of the bytes that are no zeros: the last one up to here, and the next one.
+  // Among the nonzero bytes: the last one up to here, and the next one.
   let last = -1
   let next = -1
   for (let at = 0; at < bytes.length; at += 1) {
@@ -128,7 +128,7 @@ function* positions(bytes) {
 }
 
 const files = paths.map((path) => ({ path, bytes: readFileSync(path), way: opening(path) }))
-// The caches of a first round are no leak of the second.
+// Caches that the first round fills are not a leak in the second.
 for (const { bytes, way } of files) openSync(way.source(bytes), way.options).close()
 const before = process.resourceUsage().maxRSS
 for (const { path, bytes, way } of files) {

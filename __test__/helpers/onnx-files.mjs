@@ -1,4 +1,4 @@
-// The files of fixtures/onnx-files.py, and what the onnx package reads in them.
+// The files of fixtures/onnx-files.py, and their values as the onnx package reads them.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inflateSync } from 'node:zlib'
@@ -9,7 +9,7 @@ export function expectedOf(folder) {
   const file = readFileSync(join(folder, 'values.bin'))
   const end = file.indexOf('\n')
   const payload = inflateSync(file.subarray(end + 1))
-  // In the order in which they were written there, file after file.
+  // In the order of writing, file after file.
   const { files } = JSON.parse(file.subarray(0, end).toString())
   let at = 0
   const named = Object.entries(files).map(([name, tensors]) => {
@@ -23,17 +23,17 @@ export function expectedOf(folder) {
   return new Map(named)
 }
 
-/** Types of ONNX that have no dtype. */
+/** ONNX types without a dtype. */
 export const UNTYPED = new Set(['int4', 'uint4', 'int2', 'uint2'])
 
-/** What is wrong with the tensors of an open file, apart from those that the onnx package read. */
+/** The differences between the tensors of an open file and those that the onnx package reads. */
 export async function differences(file, expected) {
   const wrong = []
   const same = (found, { data }) => Buffer.compare(littleEndian(found), data) === 0
   for (const one of expected) {
     const tensor = file.get(one.name)
     if (tensor === undefined) {
-      wrong.push(`${one.name} is not there`)
+      wrong.push(`${one.name} is missing`)
       continue
     }
     const dtype = UNTYPED.has(one.dtype) ? undefined : one.dtype
@@ -43,7 +43,7 @@ export async function differences(file, expected) {
     const ways = { component: component.data, 'component.load()': await component.load() }
     if (dtype !== undefined) Object.assign(ways, { data: tensor.data, 'load()': await tensor.load() })
     for (const [way, found] of Object.entries(ways))
-      if (!same(found, one)) wrong.push(`${one.name}: ${way} gives other bytes`)
+      if (!same(found, one)) wrong.push(`${one.name}: ${way} returns other bytes`)
   }
   return wrong
 }

@@ -1,4 +1,4 @@
-// ONNX models made by hand, field by field, wrong ones too: what the onnx package will not write.
+// Writes ONNX models field by field, including malformed ones that the onnx package does not write.
 import { Buffer } from 'node:buffer'
 import { littleEndian } from './bytes.mjs'
 
@@ -15,7 +15,7 @@ export function varint(value) {
 
 const tag = (number, wire) => varint(number * 8 + wire)
 export const int = (number, value) => Buffer.concat([tag(number, 0), varint(value)])
-/** Bytes, text or a message; `length` is what is said of it. */
+/** Bytes, text or a message; `length` is the claimed length. */
 export function bytes(number, value, length) {
   const body = Array.isArray(value) ? Buffer.concat(value) : Buffer.from(value)
   return Buffer.concat([tag(number, 2), varint(length ?? body.length), body])

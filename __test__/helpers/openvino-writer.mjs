@@ -1,4 +1,4 @@
-// Models of OpenVINO as text, wrong ones too.
+// OpenVINO models as text, including malformed ones.
 
 const escaped = (text) => `${text}`.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;')
 const spelled = (attributes) =>
@@ -11,7 +11,7 @@ const spelled = (attributes) =>
 export const element = (name, attributes = {}, ...children) =>
   `<${name}${spelled(attributes)}${children.length === 0 ? '/' : `>${children.join('')}</${name}`}>`
 
-/** A layer of a constant: two float32 at the beginning of the data, but for what is said otherwise. */
+/** A layer of a constant: by default, two float32 at the beginning of the data. */
 export const constant = ({ name = 'w', kind = 'f32', shape = '2', offset = 0, size = 8 } = {}, ...more) =>
   element(
     'layer',

@@ -1,9 +1,9 @@
-// What a program writes on one processor, and on all of them: the bytes must be equal.
+// Compares the output of a program on one processor and on all of them: the bytes must be equal.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { scratchPath } from './scratch.mjs'
 
-/** Runs `source`, which writes a file at `process.argv[1]`, both ways and gives the two files. Linux only. */
+/** Runs `source`, which writes a file at `process.argv[1]`, both ways and returns the two files. Linux only. */
 export function writtenOnProcessors(source) {
   const run = (path, ...command) => {
     const [program, ...args] = [...command, process.execPath, '--input-type=module', '-e', source, path]

@@ -1,4 +1,4 @@
-// The quantized tensors of fixtures/quantized.py, and how to write them.
+// The quantized tensors of fixtures/quantized.py, and functions that write them.
 import { readFileSync } from 'node:fs'
 import { inflateSync } from 'node:zlib'
 import { numbersOf } from './bytes.mjs'
@@ -24,7 +24,7 @@ export function quantizedCases(path) {
   })
 }
 
-/** How many values are not the same bits; any NaN is as good as another. */
+/** The number of values with different bits; all NaN are equal. */
 export function differing(found, expected) {
   const bits = (floats) => new Uint32Array(floats.buffer, floats.byteOffset, floats.length)
   const [a, b] = [bits(found), bits(expected)]

@@ -1,6 +1,6 @@
 // Reads files in every way (readings.mjs) from every source: by path, from memory, without a mapping, over a handle that
-// another thread might have; and what every other format makes of them. As a program, it reads the files that it is given and
-// prints what is wrong and the facts, for environments that a process has from its beginning.
+// another thread might have; and converts them to every other format. As a program, it reads the given files and prints what is
+// wrong and their properties, for environments that are set when a process starts.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, workerData } from 'node:worker_threads'
@@ -15,8 +15,8 @@ const SOURCES = {
   "io: 'read'": (path) => openSync(path, { io: 'read' }),
 }
 
-/** What is wrong with a file at a path, wherever it is read from; and the facts of it. */
-export async function everyPlace(path) {
+/** What is wrong with a file, read from every source; and its properties. */
+export async function readFromEverySource(path) {
   const wrong = []
   let facts
   const read = async (from, file) => {
@@ -40,7 +40,7 @@ export async function everyPlace(path) {
   return { wrong, facts }
 }
 
-/** The formats that can be written, and whether into a stream, which needs no disk. */
+/** The writable formats, and whether each can be written into a stream, which needs no disk. */
 export const TARGETS = [
   { name: '0.1', options: { version: '0.1' } },
   { name: '1.0', options: { version: '1.0', digest: 'crc32c' }, others: true },
@@ -65,11 +65,11 @@ async function converted(path, { options, onDisk }) {
   return { result, source: bytes() }
 }
 
-/** Whether an error says that `skip` would skip everything. */
+/** Whether an error states that `skip` would skip everything. */
 const isOfAll = (error, size) => error.message.startsWith('no tensor is left: ') && error.cause.length >= size
 
-/** What is wrong with a file after it was converted. What the target cannot hold has to be said. */
-export async function everyTarget(path, targets = TARGETS) {
+/** What is wrong with a file after its conversion. Everything that the target cannot store must be listed. */
+export async function convertToEveryFormat(path, targets = TARGETS) {
   const wrong = []
   const source = openSync(path)
   for (const target of targets) {
@@ -106,7 +106,7 @@ export async function everyTarget(path, targets = TARGETS) {
   return wrong
 }
 
-/** What a tensor lost on its way: elements, or additional components. */
+/** The losses of a tensor: elements, or additional components. */
 async function differences(before, after) {
   if (after === undefined) return ['it is missing']
   const found = []

@@ -1,4 +1,4 @@
-// Another thread, or another process, that opens what it is sent and answers questions about it.
+// A thread or process that opens the file that it is sent and answers questions about it.
 import { parentPort } from 'node:worker_threads'
 import { openSync } from 'ztensor'
 

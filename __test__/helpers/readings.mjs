@@ -1,12 +1,12 @@
-// All ways of reading the tensors of an open file, held together: what one gives, the others have to give, and what verify()
-// finds nothing wrong with has to load.
+// Compares all ways of reading the tensors of an open file: all must return the same, and tensors that verify() accepts must
+// load.
 import { createHash } from 'node:crypto'
 import { compare, ZTensorError } from 'ztensor'
 import { littleEndian, numbersOf } from './bytes.mjs'
 import { pick, shardRanges, sliceIndices } from './reference-implementations.mjs'
 import { DTYPES } from './sample-files.mjs'
 
-/** The components that hold the elements; all of them in any other layout. */
+/** The components with the elements; all of them in other layouts. */
 const ROLES = { dense: ['data'], sparse_csr: ['values', 'indices', 'indptr'], sparse_coo: ['values', 'coords'] }
 export const ownRoles = ({ layout, components }) =>
   Object.hasOwn(ROLES, layout) ? ROLES[layout] : Array.from(components.keys())
@@ -21,7 +21,7 @@ const shown = (value) =>
       ? `${value.constructor.name}(${value.length}) [${value.subarray(0, 4)}]`
       : String(value)
 
-/** What `read` gives, or the error of ours that it raises. An error of any other kind is nobody's to expect. */
+/** The result of `read`, or the ZTensorError that it throws. Other errors are thrown on. */
 async function outcome(read) {
   try {
     return await read()
@@ -41,7 +41,7 @@ class Judge {
   is(found, expected, what) {
     if (!Object.is(found, expected)) this.wrong.push(`${this.name}: ${what}: ${shown(found)}, not ${shown(expected)}`)
   }
-  /** The same elements; where one way fails for the data, so does the other. */
+  /** Asserts the same elements; if one way fails because of the data, so must the other. */
   same(found, expected, what) {
     if (isError(found) || isError(expected)) this.is(found?.code, expected?.code, what)
     else if (!equal(found, expected)) this.is(shown(found), `${shown(expected)} bit for bit`, what)
@@ -55,7 +55,7 @@ function sliceOf(elements, shape, ranges, per) {
   return new elements.constructor(picked.buffer)
 }
 
-/** Cuts that take whole rows, other rectangles, single elements and nothing. */
+/** Slices of whole rows, other rectangles, single elements and nothing. */
 function cutsOf(shape) {
   const cuts = [[], shape.map(() => null)]
   shape.forEach((size, dim) => {
@@ -70,7 +70,7 @@ function cutsOf(shape) {
   return cuts
 }
 
-/** Whether float32 holds every value of the type. */
+/** Whether float32 represents every value of the type. */
 const EXACT = /^(float32|float16|bfloat16|u?int8|u?int16|bool|float8)/
 
 async function stats(judge, tensor, floats) {
@@ -83,18 +83,18 @@ async function stats(judge, tensor, floats) {
   judge.is(found.nan, floats.filter(Number.isNaN).length, 'stats().nan')
   judge.is(found.zeros, floats.filter((one) => one === 0).length, 'stats().zeros')
   if (finite.length === 0) return judge.is(Number.isNaN(found.min + found.max), true, 'stats() of no finite elements')
-  // -0 and 0 are one number.
+  // -0 and 0 are equal.
   judge.is(found.min + 0, extremes[0] + 0, 'stats().min')
   return judge.is(found.max + 0, extremes[1] + 0, 'stats().max')
 }
 
-/** What createReadStream() gives, in an array as `loaded` is; the error where that is one. */
+/** The bytes of createReadStream(), in an array like `loaded`; or its error. */
 async function streamed(tensor, loaded) {
   const bytes = Buffer.concat(await tensor.createReadStream({ highWaterMark: 7 }).toArray())
   return numbersOf(isError(loaded) ? Uint8Array : loaded.constructor, bytes)
 }
 
-/** Whole elements, by all ways that give them. `loaded` is what load() gives. */
+/** All elements, in all ways that return them. `loaded` is the result of load(). */
 async function wholes(judge, file, tensor, loaded) {
   const { name, size } = tensor
   const [Class, bits] = DTYPES[tensor.dtype]
@@ -107,7 +107,7 @@ async function wholes(judge, file, tensor, loaded) {
   judge.same(await outcome(async () => streamed(tensor, loaded)), loaded, 'createReadStream()')
   if (!isError(data)) judge.same(numbersOf(Class, tensor.bytes), data, 'bytes')
   judge.same(await outcome(() => component.data), data, 'component.data')
-  // What need not be decoded is not hashed.
+  // Data that needs no decoding is not hashed.
   if (isError(loaded)) return
   judge.is(loaded.constructor, Class, 'the array of load()')
   judge.is(loaded.byteLength, Math.ceil((size * bits) / 8), 'bytes of load()')
@@ -118,7 +118,7 @@ async function wholes(judge, file, tensor, loaded) {
   judge.is(tensor.copyReason, component.copyReason, 'copyReason')
 }
 
-/** Parts of the elements, against what is picked from all of them. */
+/** Parts of the elements, compared with a selection from all of them. */
 async function parts(judge, file, tensor, loaded, cheap) {
   const { shape, dtype, name } = tensor
   const [Class, bits] = DTYPES[dtype]
@@ -163,7 +163,7 @@ async function dense(judge, file, tensor, cheap) {
   await comparable(judge, tensor, tensor.components.get('data'), tensor.size)
 }
 
-/** Whether two things of the same elements are found to be identical. */
+/** Asserts that compare() finds equal tensors identical. */
 async function comparable(judge, a, b, elements) {
   const found = await outcome(() => compare(a, b))
   if (isError(found)) return judge.wrong.push(`${judge.name}: compare: ${found.code}`)
@@ -221,7 +221,7 @@ async function composite(judge, file, tensor, cheap) {
   return judge.same(await outcome(() => tensor.load({ as: 'float32' })), floats, "load({ as: 'float32' })")
 }
 
-/** Elements of a component as its tensor has them, without padding: of dense data, and of sparse values by their indices. */
+/** The number of elements of a component without padding: by the shape for dense data, by the indices for sparse values. */
 function elementCount({ layout, shape, size, components }, role) {
   if (layout === 'dense' && role === 'data') return size
   const indices =
@@ -245,9 +245,8 @@ async function components(judge, tensor, cheap) {
 }
 
 /**
- * Whether verify() of a tensor finds nothing exactly where its elements and all of its components load. A failure that it lists
- * has the code of the load that fails. An encoding that is not known here, or a
- * limit, says nothing of damage.
+ * Asserts that verify() accepts a tensor exactly if its elements and all of its components load. A listed failure has the code of the
+ * load that fails. An unknown encoding or a limit does not mean damage.
  */
 async function verified(judge, file, tensor) {
   const loads = [await outcome(() => file.load({ names: [tensor.name] }))]
@@ -257,10 +256,10 @@ async function verified(judge, file, tensor) {
   const found = await outcome(() => tensor.verify())
   const failures = isError(found) ? [found] : found.failures
   judge.is(failures.length === 0, codes.size === 0, `verify() finds nothing (${failures.join()}; loads: ${[...codes]})`)
-  for (const { code } of failures) judge.is(codes.has(code), true, `a load fails with ${code}, as verify() says`)
+  for (const { code } of failures) judge.is(codes.has(code), true, `a load fails with ${code}, as in verify()`)
 }
 
-/** Where verify() and loading disagree on any tensor of a file. */
+/** The tensors of a file for which verify() and loading disagree. */
 export async function verifiedAsLoaded(file) {
   const wrong = []
   for (const tensor of file.values()) {
@@ -274,11 +273,11 @@ export async function verifiedAsLoaded(file) {
 /** Formats that divide the bytes of a tensor: only the first of its offsets is reported. */
 const REORDERED = ['arrow', 'flax', 'paddle', 'tensorflow']
 const mayBeReordered = (file, tensor) =>
-  // SciPy has the coordinates in two members.
+  // SciPy stores the coordinates in two members.
   (file.format === 'npz' && tensor.layout === 'sparse_coo') ||
   (REORDERED.includes(file.format) && (tensor.dtype === undefined || /reordered|encoded/.test(tensor.copyReason)))
 
-/** The bytes that a plan of whole tensors has to name: those of the elements, and no more. */
+/** The bytes that a plan of whole tensors must name: only those of the elements. */
 function planned(judge, file) {
   const plan = file.plan({ rank: 0, worldSize: 1, rules: { '*': 'replicate' } })
   for (const range of plan.ranges()) {
@@ -287,14 +286,18 @@ function planned(judge, file) {
         .map(({ offset, storedLength }) => ({ offset, end: mayBeReordered(file, tensor) ? Infinity : offset + storedLength })),
     ) // biome-ignore format: one list
     const covered = (at) => inside.some(({ offset, end }) => offset <= at && at < end)
-    judge.is(covered(range.offset) && covered(range.offset + range.length - 1), true, 'a planned range holds elements')
+    judge.is(
+      covered(range.offset) && covered(range.offset + range.length - 1),
+      true,
+      'a planned range contains elements',
+    )
   }
   return plan
 }
 
 /**
- * Reads every tensor in every way. Gives what is wrong: `[]` where all agree; and the facts, by which two openings of the same
- * file can be compared. `cheap` leaves out what takes long.
+ * Reads every tensor in every way. Returns what is wrong: `[]` if all agree; and the properties, to compare two openings of the same
+ * file. `cheap` leaves out slow checks.
  */
 export async function readings(file, { cheap = false } = {}) {
   const wrong = []

@@ -1,4 +1,4 @@
-// Slices and sparse matrices the slow and obvious way, to compare with.
+// Simple reference implementations of slices and sparse matrices.
 
 /** The flat indices of a slice of a row-major tensor. `ranges`: one [start, end) for each dimension, null for all of it. */
 export function sliceIndices(shape, ranges) {
@@ -28,7 +28,7 @@ export function shardRanges(shape, { dim, rank, worldSize }) {
   return shape.map((_, d) => (d === dim ? [rank * each, (rank + 1) * each] : null))
 }
 
-/** A dense matrix as CSR: values are those elements of `dense` that `keep` says. */
+/** A dense matrix as CSR: values are those elements of `dense` that `keep` selects. */
 export function toCsr(dense, [rows, columns], keep) {
   const values = []
   const indices = []

@@ -1,4 +1,4 @@
-// Reads what a report says out of its HTML, as a browser would.
+// Extracts the data of a report from its HTML, as a browser does.
 import { createHash } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 
@@ -8,7 +8,7 @@ export function dataOf(html) {
   return JSON.parse(gunzipSync(Buffer.from(packed, 'base64')).toString('utf8'))
 }
 
-/** The page without its data: what every report weighs. */
+/** The page without its data, which is the same in every report. */
 export const shellOf = (html) => html.replace(/(id="data">)[^<]*/, '$1')
 
 /** The directives of the policy in its head. */
@@ -30,7 +30,7 @@ export function numbersOf(column, rows) {
   })
 }
 
-/** Names that would do something in a page that took them for HTML, or that hide what they are. */
+/** Names that would run code in a page that inserted them as HTML, or that look like others. */
 export const HOSTILE = [
   '</script><script>globalThis.hit = 1</script>',
   '<img src=x onerror="globalThis.hit = 2">',

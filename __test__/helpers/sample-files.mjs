@@ -1,4 +1,4 @@
-// What the tests of writing share: the dialects and their dtypes, bytes to write, and a folder to look for leftovers in.
+// Helpers of the tests of writing: the written formats and their dtypes, bytes to write, and folders.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ const plain = all.slice(0, 13)
 const logical = ['float8_e4m3fn', 'float8_e5m2', 'float8_e4m3fnuz', 'float8_e5m2fnuz', 'complex64', 'complex128']
 
 /** Every container and version that create() offers, and the dtypes that its specification has. */
-export const DIALECTS = [
+export const WRITE_FORMATS = [
   { name: '0.1', options: { version: '0.1' }, dtypes: plain, zt: true },
   { name: '1.0', options: { version: '1.0' }, dtypes: plain, zt: true },
   { name: '1.2', options: { version: '1.2' }, dtypes: [...plain, ...logical], zt: true },
@@ -68,7 +68,7 @@ export function sample(dtype, shape, seed, period) {
   return numbersOf(Class, bytes)
 }
 
-/** Whatever was written under the options, at a path of its own. */
+/** Writes a file with the options, at a new path. Returns the path. */
 export async function written(options, add, path = scratchPath('written.zt')) {
   const writer = await create(path, options)
   await add(writer)
@@ -76,7 +76,7 @@ export async function written(options, add, path = scratchPath('written.zt')) {
   return path
 }
 
-/** A Writable that keeps a copy of what it gets; `each` says when it takes more. */
+/** A Writable that copies its chunks; `each` returns when it accepts more. */
 export function collecting(each = (done) => done()) {
   const chunks = []
   const stream = new Writable({
@@ -88,7 +88,7 @@ export function collecting(each = (done) => done()) {
   return { stream, chunks, bytes: () => Buffer.concat(chunks) }
 }
 
-/** The bytes that a stream gets of whatever is written under the options. */
+/** Writes into a stream with the options. Returns its bytes. */
 export async function bytesWritten(options, add) {
   const { stream, bytes } = collecting()
   await written(options, add, stream)

@@ -8,19 +8,19 @@ process.on('exit', () => {
   try {
     rmSync(root, { recursive: true, force: true })
   } catch (error) {
-    // Windows keeps what is still mapped, until the process has ended.
+    // Windows keeps mapped files until the process ends.
     if (process.platform !== 'win32') throw error
   }
 })
 let made = 0
 
-/** A path that no other test uses, with the name's ending. */
+/** A path that no other test uses, with the name's extension. */
 export function scratchPath(name = 'file.zt') {
   made += 1
   return join(root, `${made}-${name}`)
 }
 
-/** The path of a new file that holds these bytes. */
+/** The path of a new file with these bytes. */
 export function scratchFile(bytes, name) {
   const path = scratchPath(name)
   writeFileSync(path, bytes)

@@ -14,7 +14,7 @@ export function shard(tensors, metadata = { format: 'pt' }) {
     header[name] = { dtype: 'F32', shape: [numbers.length], data_offsets: [start, end] }
   }
   const data = Float32Array.from(Object.values(tensors).flat())
-  // Padded as the reference implementation pads it, so that the data is aligned.
+  // Padded like the reference implementation, so that the data is aligned.
   const text = JSON.stringify(header)
   return safetensors(text.padEnd(Math.ceil(text.length / 8) * 8), littleEndian(data))
 }

@@ -1,4 +1,4 @@
-// A process that shares a file's memory and prints, as JSON, what it saw; with `lost` it truncates the file meanwhile. Needs --expose-gc.
+// A process that shares a file's memory and prints its observations as JSON; with `lost` it truncates the file meanwhile. Needs --expose-gc.
 import { readFileSync, truncateSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
@@ -6,7 +6,7 @@ import { openSync } from 'ztensor'
 
 const [path, lost] = process.argv.slice(2)
 
-/** How often the process maps the file, and the bytes of it that it has in memory. */
+/** The number of mappings of the file in the process, and their resident bytes. */
 function held() {
   if (process.platform !== 'linux') return { maps: 1, resident: 0 }
   const maps = readFileSync('/proc/self/smaps', 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
@@ -17,7 +17,7 @@ function held() {
   }
 }
 
-/** A thread that knows nothing of the package: it sums a byte of each page of what it is sent, then writes into it. */
+/** A thread without the package: it sums a byte of each page of the memory that it is sent, then writes into it. */
 const PLAIN = `
   require('node:worker_threads').parentPort.on('message', ({ bytes, at }) => {
     let sum = 0
@@ -98,7 +98,7 @@ async function run() {
 }
 
 const seen = await run()
-// Garbage goes when the runtime gets to it.
+// The runtime collects garbage later.
 for (let round = 0; round < 100 && held().maps > 0; round++) {
   globalThis.gc?.()
   globalThis.Bun?.gc(true)

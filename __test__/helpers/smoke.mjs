@@ -62,7 +62,7 @@ const cases = {
     if (aliases) assert.equal(data.length, 0)
     assert.throws(() => tensor.data, { code: 'ZT_CLOSED' })
   },
-  'code of the caller, and a web server, give the bytes of a file': async () => {
+  'a ByteSource of the caller, and a web server, supply the bytes of a file': async () => {
     const bytes = readFileSync(ones('far.safetensors'))
     const reason = new Error('lost')
     const source = (fails) => ({
@@ -157,12 +157,12 @@ else if (aliases && process.platform !== 'win32') {
   }
 }
 
-/** What this runtime puts before the path of a program. */
+/** The arguments of this runtime before the path of a program. */
 function runs() {
   return 'Deno' in globalThis ? ['run', '-A'] : []
 }
 
-/** The case that ends a process that does not survive it. */
+/** The case that kills the process if it fails. */
 async function truncated() {
   const path = ones('truncated.safetensors')
   const loss = new Promise((resolve) => {

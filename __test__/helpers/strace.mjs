@@ -1,4 +1,4 @@
-// Runs programs under strace: what they ask of the system, in which order, and what becomes of them where it refuses.
+// Runs programs under strace: checks their system calls, the order of these, and the result if a call fails.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { scratchPath } from './scratch.mjs'
 
 const works = process.platform === 'linux' && spawnSync('strace', ['-o', '/dev/null', 'true']).status === 0
 
-/** A test that needs strace; its title says so where there is none. */
+/** A test that needs strace. Without strace, the title says that it is not run. */
 export const traceTest =
   works || unsupported('ptrace()')
     ? needing(test, 'ptrace()')
@@ -16,7 +16,7 @@ export const traceTest =
 
 /**
  * Runs a module that imports `ztensor` and finds `args` in `process.argv.slice(1)`, with strace's own options. Resolves with its
- * end, what it printed, and strace's lines.
+ * exit status, its output, and strace's lines.
  */
 export async function traced(options, source, args = []) {
   const log = scratchPath('strace.log')
@@ -27,13 +27,13 @@ export async function traced(options, source, args = []) {
     cwd: new URL('.', import.meta.url),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const said = Promise.all([child.stdout, child.stderr].map((stream) => stream.setEncoding('utf8').toArray()))
+  const output = Promise.all([child.stdout, child.stderr].map((stream) => stream.setEncoding('utf8').toArray()))
   const [status, signal] = await once(child, 'close')
-  const [stdout, stderr] = (await said).map((texts) => texts.join(''))
+  const [stdout, stderr] = (await output).map((texts) => texts.join(''))
   return { status, signal, stdout, stderr, lines: readFileSync(log, 'utf8').trimEnd().split('\n') }
 }
 
-/** Calls with where they begin and end among the lines: those of other threads may stand between. */
+/** Calls with the lines where they begin and end: lines of other threads may be between. */
 export function callsOf(lines) {
   const calls = []
   const open = new Map()
@@ -57,10 +57,10 @@ export function callsOf(lines) {
 }
 
 /**
- * What was done to files, by what they are: `{ did: 'write' | 'sync' | 'put' | 'remove', file, to?, begins, ends }`. A file without a
- * name is called by its inode, one that is linked or renamed keeps the name that it was first known by.
+ * The operations on files, in order: `{ did: 'write' | 'sync' | 'put' | 'remove', file, to?, begins, ends }`. A file without a
+ * name is identified by its inode, one that is linked or renamed keeps its first name.
  */
-export function deedsOf(lines) {
+export function operationsOf(lines) {
   const deeds = []
   const first = new Map()
   const known = (path) => first.get(path) ?? path
@@ -86,5 +86,5 @@ export function deedsOf(lines) {
   return deeds
 }
 
-export const DEEDS =
+export const FILE_CALLS =
   'trace=open,openat,write,pwrite64,writev,copy_file_range,ftruncate,fchown,fchmod,fsetxattr,fsync,/^link,/^rename,/^unlink'

@@ -1,14 +1,14 @@
-// The public surface as the types have it, read by the compiler, so that guards miss no function however its types are written.
+// The public surface, read from the types by the compiler, so that guards miss no function.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
-/** As the compiler writes paths, also on Windows. */
+/** The path in the compiler's notation, also on Windows. */
 const PUBLIC = fileURLToPath(new URL('../../index.d.ts', import.meta.url)).replaceAll('\\', '/')
 const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
 
 /**
- * What a declaration file exports. `calls` has an entry for each signature of an exported function, and of each method that an exported
+ * The exports of a declaration file. `calls` has an entry for each signature of an exported function, and of each method that an exported
  * class or interface declares itself, constructors not among them:
  *   { owner, name, promises, parameters: [{ name, optional, properties: [names] }] }
  * `owner` is the class or interface; `promises` says whether the result is a promise; `properties` are those of the objects that a
@@ -35,7 +35,7 @@ export function surfaceOf(text = readFileSync(PUBLIC, 'utf8')) {
   const checker = program.getTypeChecker()
   const surface = { calls: [], literals: {} }
 
-  /** The types that a value can have: those of a union, each by itself. */
+  /** The types that a value can have: the members of a union. */
   const alternatives = (type) => (type.isUnion() ? type.types.flatMap(alternatives) : [type])
   const isPromise = (type) =>
     alternatives(type).some((one) => one.symbol?.name === 'Promise' || one.symbol?.name === 'PromiseLike')
@@ -88,8 +88,8 @@ export const titleOf = ({ owner, name }) => {
 }
 
 /**
- * Names of calls that give a promise and take no `signal` among the properties of a parameter. What a class of `bound` gives is ended by
- * the signal that its maker took; `ends` names what ends something itself.
+ * Names of calls that return a promise and have no parameter with a property `signal`. Calls of a class in `bound` end by the signal that its
+ * creator took; `ends` names calls that end something themselves.
  */
 export const withoutSignal = ({ calls }, { bound = [], ends = [] } = {}) => [
   ...new Set(

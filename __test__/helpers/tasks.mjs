@@ -1,9 +1,9 @@
-// What the tests of divided work share: models, a set of files to compare, and tasks that go through JSON.
+// Helpers of the tests of tasks: models, a set of files to compare, and tasks as JSON.
 import { readFileSync } from 'node:fs'
 import { create, runTask } from 'ztensor'
 import { sample } from './sample-files.mjs'
 
-/** As it arrives on another machine. */
+/** A copy by way of JSON, as another machine receives it. */
 export const sent = (value) => JSON.parse(JSON.stringify(value))
 
 /** Tensors of odd sizes and several dtypes, whose names need care in JSON; the order of the file is not that of the names. */
@@ -21,7 +21,7 @@ export async function model(path, options = {}) {
   return path
 }
 
-/** Every task, in an order that nobody would choose. */
+/** Every task, in an unusual order. */
 export async function runAll({ tasks }, options) {
   const results = []
   for (const task of tasks.toReversed?.() ?? [...tasks].reverse())

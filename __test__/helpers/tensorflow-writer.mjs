@@ -1,4 +1,4 @@
-// Checkpoints of TensorFlow made by hand, block by block, wrong ones too: what TensorFlow will not write.
+// Writes TensorFlow checkpoints block by block, including malformed ones that TensorFlow does not write.
 import { Buffer } from 'node:buffer'
 import { littleEndian } from './bytes.mjs'
 import { bytes, f32s, int, varint } from './onnx-writer.mjs'
@@ -19,7 +19,7 @@ export const TYPES = {
   int4: 29,
 }
 
-/** The checksum of bytes, masked as LevelDB has it. */
+/** The checksum of bytes, masked as in LevelDB. */
 export function masked(of) {
   const crc = crc32c(of)
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0
@@ -38,7 +38,7 @@ export const entry = (key, value, { shared = 0, length } = {}) =>
     value,
   ])
 
-/** The contents of a block of `[key, value]` or entries as they are. */
+/** The contents of a block of `[key, value]` or encoded entries. */
 export function block(entries, { restarts = [0] } = {}) {
   const all = entries.map((one) => (Buffer.isBuffer(one) ? one : entry(...one)))
   return Buffer.concat([...all, ...restarts.map(u32), u32(restarts.length)])
@@ -55,7 +55,7 @@ export function snappy(of) {
 }
 
 /**
- * A table of blocks, each the contents or { contents, kind, crc }. `handles` changes the list of handles, `tail` what stands behind
+ * A table of blocks, each the contents or { contents, kind, crc }. `handles` changes the list of handles, `tail` the bytes after
  * the last block, `index` how the list of blocks is stored.
  */
 export function table(blocks, { handles = (all) => all, index = (contents) => contents, magic = MAGIC } = {}) {
@@ -101,7 +101,7 @@ export const slice = (extents) =>
     extents.map((extent) => bytes(1, extent === null ? [] : [int(1, extent[0]), int(2, extent[1])])),
   )
 
-/** BundleEntryProto. `data` gives the size and the checksum. */
+/** BundleEntryProto. `data` determines the size and the checksum. */
 export const tensor = ({
   type = TYPES.float,
   shape = [2],
@@ -131,6 +131,6 @@ export const part = (name, extents) =>
     ...extents.map((extent) => Buffer.from(extent === null ? [0x80, 0x7f] : extent.map((number) => 0x80 | number))),
   ])
 
-/** An index of entries `{ name: value }` in one block, or as they are. */
+/** An index of entries `{ name: value }` in one block, or of encoded ones. */
 export const checkpoint = (entries, { head = header(), ...of } = {}) =>
   table([block([['', head], ...(Array.isArray(entries) ? entries : Object.entries(entries))])], of)

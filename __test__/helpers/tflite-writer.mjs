@@ -1,9 +1,9 @@
-// Models of TensorFlow Lite as no tool writes them: tables of FlatBuffers, each field as it is given.
+// Writes TensorFlow Lite models that no tool writes: tables of FlatBuffers with any fields.
 import { littleEndian } from './bytes.mjs'
 
-/** A table: { number of a field: a number of bytes, or what is to be led to }. */
+/** A table: { number of a field: bytes, or the target of an offset }. */
 export const table = (fields) => ({ fields })
-/** A vector of tables, or of what stands in `bytes`. */
+/** A vector of tables, or of `bytes`. */
 export const tables = (...items) => ({ items })
 export const vector = (bytes, count = bytes.length) => ({ bytes: Buffer.from(bytes), count })
 export const text = (value) => vector(Buffer.from(`${value}\0`), Buffer.byteLength(value))
@@ -14,7 +14,7 @@ export const u8 = (value) => Buffer.of(value)
 export const u32 = (value) => littleEndian(Uint32Array.of(value))
 export const u64 = (value) => littleEndian(BigUint64Array.of(BigInt(value)))
 
-/** A model of one subgraph: each tensor leads to the buffer of its `buffer`. */
+/** A model of one subgraph: `buffer` is the buffer of each tensor. */
 export const model = (tensors, buffers, more = {}) =>
   file(table({ 0: u32(3), 2: tables(table({ 0: tables(...tensors) })), 4: tables(...buffers), ...more }))
 export const buffer = (...bytes) => table({ 0: vector(Buffer.from(bytes.flat())) })

@@ -79,17 +79,9 @@ export async function checkpoint({
   mkdirSync(folder)
   const tensors = Object.fromEntries(
     Object.entries(SHAPES).map(([name, shape], at) => {
-      return [
-        name,
-        {
-          dtype,
-          shape,
-          data: weights(
-            shape.reduce((a, b) => a * b),
-            at + 1,
-          ),
-        },
-      ]
+      const count = shape.reduce((a, b) => a * b)
+      const data = weights(count, at + 1)
+      return [name, { dtype, shape, data: dtype === 'float64' ? Float64Array.from(data) : data }]
     }),
   )
   await saveFile(join(folder, 'model.safetensors'), change(tensors), { attributes: { format: 'pt' } })

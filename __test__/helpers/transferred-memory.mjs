@@ -1,5 +1,5 @@
-// Memory that one thread moves to another and then ends: it stays what it was, and nobody else is given it. Runs in any runtime,
-// and prints a line of JSON: how many cases there were, which of them the runtime refused, and what went wrong.
+// Memory that one thread moves to another before it ends: it keeps its contents, and is not allocated again. Runs in any runtime,
+// and prints a line of JSON: the number of cases, the cases that the runtime rejected, and the failures.
 import { Buffer } from 'node:buffer'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -15,7 +15,7 @@ const LARGE = 2 ** 18
 const SMALL = 2 ** 10
 const ONES = new Uint8Array(new Float32Array(LARGE).fill(1).buffer)
 
-/** A buffer over memory of ours, whose elements are ones. */
+/** A buffer over memory of the package, whose elements are ones. */
 const sources = {
   load: async (file) => (await file.tensor('w').load()).buffer,
   'load of little': async (file) => (await file.tensor('s').load()).buffer,
@@ -30,7 +30,7 @@ const sources = {
 }
 /** Those of a thousand elements. */
 const LITTLE = new Set(['load of little', 'bytes of attributes'])
-/** Gives another buffer with the memory, and what is to be in the transfer list. */
+/** Returns another buffer with the memory, and the transfer list. */
 const ways = {
   transfer: (buffer) => buffer.transfer(),
   transferToFixedLength: (buffer) => buffer.transferToFixedLength(),
@@ -40,7 +40,7 @@ const ways = {
   post: (buffer) => buffer,
 }
 const ends = {
-  'by itself': () => {},
+  'ends normally': () => {},
   'process.exit': () => process.exit(),
   terminate: () => setInterval(() => {}, 1000),
   /** After the collector has taken the original. */
@@ -61,10 +61,10 @@ async function collect() {
   }
 }
 
-/** What a worker does: posts the memory, or why it was refused, and ends. */
+/** The code of a worker: posts the memory, or the reason of a rejection, and ends. */
 async function work({ path, source, way, end, port, channel }) {
   const file = openSync(path)
-  // What is not moved is given back.
+  // Memory that is not moved is freed.
   const arrays = [file.tensor('w').data, await file.tensor('w').load()]
   let moved
   try {
@@ -96,7 +96,7 @@ const isOne = (array, length = array.length) => {
   return true
 }
 
-/** Takes the memory that is free: loads of all the sizes, and ranges of addresses. */
+/** Allocates the free memory: loads of all sizes, and ranges of addresses. */
 async function disturb(path) {
   const taken = []
   for (let round = 0; round < 2; round++) {
@@ -112,18 +112,18 @@ async function disturb(path) {
   return taken
 }
 
-/** What is wrong with memory that was moved here, if anything. */
+/** What is wrong with memory that was moved here; undefined if nothing. */
 async function judge(path, moved, little) {
   const array = new Float32Array(moved)
   const length = Math.min(array.length, little ? SMALL : LARGE - 2048)
   if (array.length < length) return `it has ${array.length} elements`
-  // Native code looks first: AddressSanitizer sees no reads of JavaScript's.
+  // Native code reads first: AddressSanitizer does not see reads by JavaScript.
   const bytes = new Uint8Array(moved, 0, length * 4)
-  if (Buffer.compare(bytes, ONES.subarray(0, bytes.length)) !== 0) return 'it is not what it was'
+  if (Buffer.compare(bytes, ONES.subarray(0, bytes.length)) !== 0) return 'its contents changed'
   const taken = await disturb(path)
-  if (!isOne(array, length)) return 'somebody else writes into it'
+  if (!isOne(array, length)) return 'other code writes into it'
   array.fill(5)
-  if (!taken.every((other) => other.every((value) => value === 9))) return 'it is memory of somebody else'
+  if (!taken.every((other) => other.every((value) => value === 9))) return 'it is memory of other code'
   const file = openSync(path)
   const whole = isOne(file.tensor('w').data) && isOne(await file.tensor('w').load())
   file.close()
@@ -142,7 +142,7 @@ async function fromWorker(job) {
   return message
 }
 
-/** The same through a port of its own, which nobody reads before the worker has ended. */
+/** The same through a separate port, which is read only after the worker has ended. */
 async function throughPort(job) {
   const { port1, port2 } = new MessageChannel()
   const worker = new Worker(new URL(import.meta.url), { workerData: { ...job, port: port2 }, transferList: [port2] })
@@ -152,7 +152,7 @@ async function throughPort(job) {
   return received?.message ?? 'nothing came'
 }
 
-/** The same through a channel, which leaves the worker's own buffer as it is. */
+/** The same through a channel, which leaves the worker's own buffer unchanged. */
 async function throughChannel(job) {
   const name = 'moved'
   const channel = new BroadcastChannel(name)
@@ -204,7 +204,7 @@ async function main() {
     }
   }
   for (const source of Object.keys(sources)) {
-    const some = source === 'load' || source === 'data' ? Object.keys(ends) : ['by itself']
+    const some = source === 'load' || source === 'data' ? Object.keys(ends) : ['ends normally']
     for (const end of some) {
       const job = { path: pathOf(source), source, way: 'transfer', end }
       await attempt(`${source}, ${end}`, 'transfer', source, () => fromWorker(job))
@@ -212,21 +212,21 @@ async function main() {
   }
   for (const way of Object.keys(ways).slice(1)) {
     for (const source of ['load', 'data']) {
-      const job = { path, source, way, end: 'by itself' }
+      const job = { path, source, way, end: 'ends normally' }
       await attempt(`${source}, ${way}`, way, source, () => fromWorker(job))
     }
   }
   for (const source of ['load', 'data']) {
-    const job = { path, source, way: 'transfer', end: 'by itself' }
+    const job = { path, source, way: 'transfer', end: 'ends normally' }
     await attempt(`${source}, through a port`, 'transfer', source, () => throughPort(job))
   }
   for (const source of ['load', 'data']) {
     for (const way of ['transfer', 'post']) {
-      const job = { path, source, way, end: 'by itself' }
+      const job = { path, source, way, end: 'ends normally' }
       await attempt(`${source}, ${way}, through a channel`, way, source, () => throughChannel(job))
     }
   }
-  // In one thread the moved buffer keeps the memory, whatever becomes of the original and the file.
+  // Within one thread, the moved buffer keeps the memory after the original and the file are gone.
   for (const source of Object.keys(sources)) {
     await attempt(`${source}, in one thread`, 'transfer', source, async () => {
       const file = openSync(pathOf(source))

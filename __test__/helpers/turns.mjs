@@ -1,9 +1,9 @@
-// Work that waits for its turn.
+// Limits concurrent work.
 
-/** Gives a function that runs what it is given, but no more than `most` at once, in the order in which it was asked. */
-export function turns(most) {
+/** Returns a function that runs at most `max` functions concurrently, in the order of the calls. */
+export function turns(max) {
   const waiting = []
-  let free = most
+  let free = max
   return async (work) => {
     if (free > 0) free -= 1
     else await new Promise((go) => waiting.push(go))

@@ -1,5 +1,5 @@
 // node values.mjs: opens every file in ZTENSOR_FIXTURES with the package `ztensor` that is installed in this file's folder, and prints, as
-// one JSON object, what must be the same on every machine: names, dtypes, shapes, digests of the values, and the bytes of a conversion.
+// one JSON object, the values that must be the same on every machine: names, dtypes, shapes, digests of the values, and the bytes of a conversion.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { endianness, tmpdir } from 'node:os'

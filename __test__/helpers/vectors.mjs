@@ -1,4 +1,4 @@
-// The vectors of fixtures/: each file, and what its sidecar says that it means.
+// The vectors of fixtures/: each file, and its contents by the sidecar.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -6,7 +6,7 @@ const directory = new URL('../fixtures/', import.meta.url)
 
 export const fixturePath = (name) => fileURLToPath(new URL(name, directory))
 
-/** [{ name, path, bytes, meaning }] of every vector, in the order of their names. */
+/** [{ name, path, bytes, meaning }] of every vector, in order of name. */
 export const vectors = readdirSync(directory)
   .filter((name) => /\.(zt|btf|safetensors)$/.test(name))
   .sort()

@@ -1,4 +1,4 @@
-// Small files whose tensors come to far more than the file: their total is bounded, too.
+// Small files whose tensors have far more bytes than the file: their total is limited too.
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
@@ -8,7 +8,7 @@ import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const LENGTH = 4096
 
-/** Two hundred tensors of 4 KiB over the same 8 KiB, the first byte of each where `offset` says: 0.8 MB in 30 KB. */
+/** Two hundred tensors of 4 KiB over the same 8 KiB, the first byte of each at `offset`: 0.8 MB in 30 KB. */
 function amplified(offset) {
   const whole = square10({ shape: [2048] }, { bytes: f32s(...new Array(2048).fill(1)) })
   const parts = Array.from({ length: 200 }, (_, at) => [
@@ -33,7 +33,7 @@ for (const [name, bytes] of Object.entries(files)) {
     ['path', scratchFile(bytes, 'amplified.zt')],
     ['memory', bytes],
   ]) {
-    test(`${name}, ${kind}: loads, conversions and verifications of all are refused, of some are not`, async (t) => {
+    test(`${name}, ${kind}: rejects loading, converting and verifying all, not some`, async (t) => {
       const low = { maxDecodedBytes: 2 * LENGTH }
       const file = await open(source, low)
       refused(t, await rejectionOf(() => file.load()), 'load')
@@ -45,7 +45,7 @@ for (const [name, bytes] of Object.entries(files)) {
       const verified = [() => file.verify(), () => openSync(source, { ...low, verify: true })]
       for (const verify of verified) {
         const error = await rejectionOf(verify)
-        // What all share is hashed once.
+        // Shared bytes are hashed once.
         if (name === 'all the same') t.is(error, undefined)
         else refused(t, error, 'verify')
       }
@@ -57,7 +57,7 @@ for (const [name, bytes] of Object.entries(files)) {
   }
 }
 
-test('what is named with many digests is hashed for each of them, which is bounded', async (t) => {
+test('hashes shared data once for each digest, up to a limit', async (t) => {
   const digest = (at) => `crc32c:0x${at.toString(16).padStart(8, '0')}`
   const parts = Array.from({ length: 200 }, (_, at) => [
     `part.${at}`,
@@ -72,7 +72,7 @@ test('what is named with many digests is hashed for each of them, which is bound
   file.close()
 })
 
-test('additional components are not loaded, and do not count towards the limit', async (t) => {
+test('does not load additional components, and does not count them towards the limit', async (t) => {
   const parts = Array.from({ length: 200 }, (_, at) => [`part.${at}`, { offset: 64, length: LENGTH }])
   const w = square10()
   const bytes = zt10({

@@ -1,4 +1,4 @@
-// What a file, or a caller, could make us spend: each case once took the process down or cost far more than its bytes.
+// Resources that a file or a caller can use: each case once crashed the process or cost far more than its bytes.
 import { spawnSync } from 'node:child_process'
 import { closeSync, ftruncateSync, openSync as openFile, writeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const child = (source) =>
   spawnSync(process.execPath, ['--input-type=module', '-e', source], { cwd: root, encoding: 'utf8' })
 
-test('thousands of verifications at once do not overflow a stack', (t) => {
+test('thousands of concurrent verifications do not overflow a stack', (t) => {
   const compressed = { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }
   const tensors = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`t${at}`, square10({}, compressed)]))
   const path = scratchFile(zt10(tensors))
@@ -28,7 +28,7 @@ test('thousands of verifications at once do not overflow a stack', (t) => {
   t.deepEqual({ status, signal, stdout }, { status: 0, signal: null, stdout: 'true\n' }, stderr)
 })
 
-test('data past 4 GiB is given, or refused with ZT_LIMIT, and nothing is freed twice', (t) => {
+test('data past 4 GiB is returned, or rejected with ZT_LIMIT, and nothing is freed twice', (t) => {
   const path = scratchPath('large.safetensors')
   const elements = 1_350_000_000
   const header = safetensors(`{"a":{"dtype":"F32","shape":[${elements}],"data_offsets":[0,${elements * 4}]}}`)
@@ -53,7 +53,7 @@ test('data past 4 GiB is given, or refused with ZT_LIMIT, and nothing is freed t
   t.deepEqual({ status, signal, stdout }, { status: 0, signal: null, stdout: '5\n5\n5\ntrue\nalive\n' }, stderr)
 })
 
-test('warnings do not repeat a long name without end', (t) => {
+test('warnings shorten a long name', (t) => {
   const name = 'n'.repeat(1 << 20)
   const parts = Array.from({ length: 1500 }, (_, at) => [`c${at}`, { bytes: f32s(1), lead: 4 }])
   const tensor = { dtype: 'float32', shape: [1], format: 'own', components: Object.fromEntries(parts) }
@@ -64,7 +64,7 @@ test('warnings do not repeat a long name without end', (t) => {
   file.close()
 })
 
-test('failures are listed up to a thousand, and the rest is counted', async (t) => {
+test('lists up to a thousand failures, and counts the rest', async (t) => {
   const broken = square10({}, { bytes: Buffer.from('no frame'), encoding: 'zstd' })
   const file = openSync(zt10(Object.fromEntries(Array.from({ length: 1200 }, (_, at) => [`t${at}`, broken]))))
   const onDisk = openSync(
@@ -79,13 +79,13 @@ test('failures are listed up to a thousand, and the rest is counted', async (t) 
   onDisk.close()
 })
 
-test('a tensor of very many components is refused', (t) => {
+test('rejects a tensor with too many components', (t) => {
   const parts = Array.from({ length: 5000 }, (_, at) => [`c${at}`, { bytes: Buffer.alloc(0) }])
   const tensor = { dtype: 'float32', shape: [0], format: 'own', components: Object.fromEntries(parts) }
   t.is(thrownBy(() => openSync(zt10({ w: tensor })))?.code, 'ZT_LIMIT')
 })
 
-test('the components of a tensor in memory may lie far apart', async (t) => {
+test('the components of a tensor in memory may be far apart', async (t) => {
   const gap = Buffer.alloc(1 << 20)
   const far = {
     first: { dtype: 'uint8', shape: [2], format: 'own', components: { a: { bytes: Buffer.from([1, 2]) } } },
@@ -100,7 +100,7 @@ test('the components of a tensor in memory may lie far apart', async (t) => {
   file.close()
 })
 
-test('a dimension of 0 makes a size of 0, however large the others', async (t) => {
+test('a dimension of 0 makes a size of 0 with any other dimensions', async (t) => {
   const shape = [...Array(20).fill(2 ** 53 - 1), 0]
   const file = openSync(safetensors(`{"a":{"dtype":"F32","shape":[${shape}],"data_offsets":[0,0]}}`))
   t.is(file.tensor('a').size, 0)
@@ -109,7 +109,7 @@ test('a dimension of 0 makes a size of 0, however large the others', async (t) =
   file.close()
 })
 
-test('toCsr() is bounded as toDense() is', (t) => {
+test('toCsr() has the same limit as toDense()', (t) => {
   const components = { values: { bytes: f32s(1) }, coords: { bytes: u64s(0, 0) } }
   const file = openSync(zt10({ m: { dtype: 'float32', shape: [2 ** 30, 1], format: 'sparse_coo', components } }))
   const coo = file.tensor('m').coo()
@@ -122,14 +122,14 @@ test('toCsr() is bounded as toDense() is', (t) => {
   file.close()
 })
 
-test('a compressed array that no number can size is refused', (t) => {
+test('rejects a compressed array whose size overflows', (t) => {
   const zstd = { bytes: frame(u64s(0)), encoding: 'zstd' }
   const components = { values: { bytes: Buffer.alloc(0) }, indices: { bytes: Buffer.alloc(0) }, indptr: zstd }
   const tensor = { dtype: 'float32', shape: [2 ** 53 - 1, 1], format: 'sparse_csr', components }
   t.is(thrownBy(() => openSync(zt10({ m: tensor })))?.code, 'ZT_LIMIT')
 })
 
-test('whether data is misaligned is known without reading it', (t) => {
+test('misalignment of data is known without reading it', (t) => {
   const file = openSync(zt10({ w: square10({}, { lead: 2 }) }))
   const tensor = file.tensor('w')
   isCopied(t, tensor, 'misaligned')
@@ -140,7 +140,7 @@ test('whether data is misaligned is known without reading it', (t) => {
   file.close()
 })
 
-test('a source that went away is ZT_CLOSED, whichever call finds out', async (t) => {
+test('every call on a closed source throws ZT_CLOSED', async (t) => {
   const source = new Uint8Array(zt10({ w: square10() })).buffer
   const file = openSync(source)
   const tensor = file.tensor('w')
@@ -157,7 +157,7 @@ test('a source that went away is ZT_CLOSED, whichever call finds out', async (t)
   t.is((await rejectionOf(() => tensor.load()))?.code, 'ZT_CLOSED')
 })
 
-test('arguments that only look right are named', async (t) => {
+test('names arguments that only look valid', async (t) => {
   const bytes = zt10({ w: square10() })
   const detached = new ArrayBuffer(8)
   structuredClone(detached, { transfer: [detached] })
@@ -184,7 +184,7 @@ test('arguments that only look right are named', async (t) => {
   file.close()
 })
 
-test('an abort ends the copying of a source in memory', async (t) => {
+test('an abort ends the copy of a source in memory', async (t) => {
   const size = 64 << 20
   const header = Buffer.from(`{"a":{"dtype":"U8","shape":[${size}],"data_offsets":[0,${size}]}}`)
   const bytes = Buffer.concat([u64(header.length), header, Buffer.alloc(size)])

@@ -1,4 +1,4 @@
-// Numbers of a file at the limits of integers: no call ends the process, and errors are ours and show the numbers exactly.
+// Numbers of a file at the limits of integers: no call ends the process, and errors are ZTensorErrors with exact numbers.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { indexText, shard } from '../helpers/sharded.mjs'
 
 const PROGRAM = fileURLToPath(new URL('../helpers/extreme-numbers.mjs', import.meta.url))
 
-/** What becomes of these files in a process of their own: an abort is seen there. */
+/** Reads these files in a separate process, which reveals an abort. */
 async function touched(t, paths, openings = ['path', 'memory', 'unbounded']) {
   const child = spawn(process.execPath, [PROGRAM, openings.join(), ...paths], { timeout: 240_000 })
   const [stdout, stderr, [status, signal]] = await Promise.all([
@@ -25,7 +25,7 @@ async function touched(t, paths, openings = ['path', 'memory', 'unbounded']) {
   return JSON.parse(stdout)
 }
 
-/** Numbers that JavaScript rounded, or made of nothing. */
+/** Numbers that JavaScript rounded, or created from undefined. */
 const INEXACT = /\bNaN\b|\bInfinity\b|\bundefined\b|\d[eE]\+\d/
 
 function look(t, found) {
@@ -72,12 +72,12 @@ test('an index of safetensors: total_size and total_parameters', async (t) => {
   t.true(found.some(({ how, outcomes }) => how === 'path' && outcomes[0][1] === 'ok'))
 })
 
-test('a root whose shards claim 2^60 bytes together: the root’s own tensor can be read', async (t) => {
+test('a root whose shards claim 2^60 bytes together: the root’s tensor can be read', async (t) => {
   // 17.9 kB. V8 aborts if a change of 2^60 bytes is reported to it.
   const path = scratchFile(FIELDS.shards['the sizes of 200 shards'](2n ** 53n - 1n), 'claims.zt')
   const [found] = await touched(t, [path], ['without shards'])
   look(t, [found])
-  // Those that come first are of the file and of `own`, the first tensor.
+  // The first results belong to the file and to `own`, the first tensor.
   const endings = new Map([...found.outcomes].reverse().map(([what, code]) => [what, code]))
   for (const what of ['open', 'data', 'load', 'verify', 'slice', 'stats']) t.is(endings.get(what), 'ok', what)
 })

@@ -1,5 +1,5 @@
-// Sources that somebody made up, converted and quantized to GGUF: each gives what the reference gives, or a refusal that names the place.
-// Damaged configurations and tokenizers are also in crates/import/tests/all/checkpoint.rs, and rows of NaN of every type in
+// Crafted sources, converted and quantized to GGUF: each makes the file of the reference, or an error that names the place.
+// Damaged configurations and tokenizers are also in crates/gguf/tests/all/checkpoint.rs, and rows of NaN of every type in
 // crates/core/tests/all/quantize.rs and `npm run interop`.
 import {
   closeSync,
@@ -12,15 +12,16 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
-import { convert, create, openSync, saveFile } from 'ztensor'
+import { convert, create, openSync, planJob, saveFile } from 'ztensor'
 import { rejectionOf } from '../helpers/errors.mjs'
+import { gguf } from '../helpers/gguf-writer.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { CONFIG, checkpoint, TOKENIZER, WORDS } from '../helpers/tiny-checkpoint.mjs'
 import { weights, writeLlama } from '../helpers/tiny-models.mjs'
 
 const metadata = { 'general.architecture': 'llama', 'llama.block_count': 1 }
 
-test('tensors that ggml does not hold are refused by name, quantized or not, and nothing is written', async (t) => {
+test('rejects tensors that ggml does not support by name, quantized or not, and writes nothing', async (t) => {
   const shapes = {
     'none.weight': [[0, 256], 'ZT_BAD_SHAPE', /has no elements/],
     'five.weight': [[1, 1, 2, 2, 256], 'ZT_BAD_SHAPE', /5 dimensions, more than the 4/],
@@ -48,7 +49,7 @@ test('tensors that ggml does not hold are refused by name, quantized or not, and
   }
 })
 
-test('elements that llama-quantize rejects are rejected, and nothing is written', async (t) => {
+test('rejects elements that llama-quantize rejects, and writes nothing', async (t) => {
   const source = scratchPath('s.safetensors')
   const gguf = scratchPath('s.gguf')
   const target = scratchPath('x.gguf')
@@ -81,7 +82,7 @@ test('elements that llama-quantize rejects are rejected, and nothing is written'
   }
 })
 
-test('finite elements that are very small or large become the blocks of ggml, and a rule stores others as floats', async (t) => {
+test('quantizes very small and large finite elements like ggml, and a rule stores others as floats', async (t) => {
   const rows = new Float32Array(8 * 256)
   for (const [at, value] of [0, -0, 1e-45, -1e-45, 1e4, -1e4, 1e-30, 1].entries())
     rows.fill(value, at * 256, (at + 1) * 256)
@@ -107,7 +108,7 @@ test('finite elements that are very small or large become the blocks of ggml, an
   }
 })
 
-test('metadata of 300,000 strings passes through, also while tensors are quantized', async (t) => {
+test('converts and quantizes with metadata of 300,000 strings', async (t) => {
   const [source, copy, quantized] = ['s.gguf', 'c.gguf', 'q.gguf'].map((name) => scratchPath(name))
   const tokens = Array.from({ length: 300_000 }, (_, at) => `▁${at}`)
   await writeLlama(source, { layers: 1, metadata: { 'tokenizer.ggml.tokens': tokens } })
@@ -119,7 +120,7 @@ test('metadata of 300,000 strings passes through, also while tensors are quantiz
   t.true(found.every((token, at) => token === tokens[at]))
 })
 
-test('files of a checkpoint that end early are refused at every length', async (t) => {
+test('rejects files of a checkpoint truncated at any length', async (t) => {
   const { folder } = await checkpoint()
   for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors']) {
     const path = join(folder, name)
@@ -136,7 +137,7 @@ test('files of a checkpoint that end early are refused at every length', async (
   }
 })
 
-test('numbers of a configuration that are negative, huge or no integers are refused', async (t) => {
+test('rejects numbers of a configuration that are negative, huge or not integers', async (t) => {
   const fields = [
     'vocab_size',
     'hidden_size',
@@ -157,7 +158,7 @@ test('numbers of a configuration that are negative, huge or no integers are refu
   }
 })
 
-test('merges that lead in a circle are written as they are, as the reference does', async (t) => {
+test('writes circular merges unchanged, like the reference', async (t) => {
   const merges = ['a b', 'ab a', 'b a', 'ba b', 'ab ab', 'a b']
   const { folder } = await checkpoint({ tokenizer: { ...TOKENIZER, model: { ...TOKENIZER.model, merges } } })
   const target = scratchPath('x.gguf')
@@ -168,13 +169,13 @@ test('merges that lead in a circle are written as they are, as the reference doe
 })
 
 // Other tests would grow the process.
-test.serial('a tokenizer or a configuration of many GB is refused before it is read', async (t) => {
+test.serial('rejects a tokenizer or a configuration of many GB before it reads it', async (t) => {
   const { folder } = await checkpoint()
   for (const name of ['config.json', 'tokenizer.json']) {
     const path = join(folder, name)
     const text = readFileSync(path)
     const file = openFd(path, 'w')
-    // A hole, of which the disk holds nothing.
+    // A hole, which takes no disk space.
     ftruncateSync(file, 2 ** 36)
     writeSync(file, text, 0, text.length, 0)
     closeSync(file)
@@ -206,4 +207,109 @@ test('errors of an importance matrix name its file', async (t) => {
     t.true(error.message.startsWith(`the importance matrix '${imatrix}' cannot be read: `), error.message)
     t.false(existsSync(target))
   }
+})
+
+/** An importance matrix whose entries, each for 256 columns, all have the same bytes. */
+function sharedMatrix(layers, file = 'shared.gguf') {
+  const parts = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up']
+  const names = Array.from({ length: layers }, (_, at) => parts.map((part) => `blk.${at}.${part}.weight`)).flat()
+  const tensors = names.flatMap((name) => [
+    { name: `${name}.in_sum2`, shape: [1, 256], type: 0, offset: 0, data: Buffer.alloc(0) },
+    { name: `${name}.counts`, shape: [1, 1], type: 0, offset: 0, data: Buffer.alloc(0) },
+  ])
+  const metadata = [
+    ['general.type', 'string', 'imatrix'],
+    ['imatrix.datasets', 'array', ['string', ['a.txt']]],
+    ['imatrix.chunk_count', 'u32', 1],
+    ['imatrix.chunk_size', 'u32', 512],
+  ]
+  const sums = Float32Array.from({ length: 256 }, (_, at) => at + 1)
+  const path = scratchPath(file)
+  writeFileSync(path, Buffer.concat([gguf({ metadata, tensors }), Buffer.from(sums.buffer)]))
+  return { path, entries: names.length }
+}
+
+test('reads only the entries of an importance matrix for quantized tensors, with any number of entries that share bytes', async (t) => {
+  const source = scratchPath('llama.gguf')
+  await writeLlama(source, { layers: 1, inner: 256 })
+  const { path: imatrix, entries } = sharedMatrix(500)
+  const target = scratchPath('x.gguf')
+  const { quantized } = await convert(source, target, { quantize: { '*attn_q*': 'q4_k' }, imatrix })
+  t.deepEqual([quantized.types, quantized.unweighted], [{ q4_k: 1 }, []])
+  // The same weights in a separate entry make the same bytes.
+  const { path: alone } = sharedMatrix(1, 'alone.gguf')
+  const again = scratchPath('y.gguf')
+  await convert(source, again, { quantize: { '*attn_q*': 'q4_k' }, imatrix: alone })
+  const [shared, own] = [target, again].map((path) =>
+    openSync(path).tensor('blk.0.attn_q.weight').components.get('data'),
+  )
+  t.deepEqual(shared.data, own.data)
+  await convert(source, target, { quantize: 'q4_k_m', imatrix, overwrite: true })
+  t.is(openSync(target).attributes['quantize.imatrix.entries_count'], entries)
+})
+
+test('rejects an importance matrix whose entries share bytes before they take more memory than the file', async (t) => {
+  const layers = 40
+  const source = scratchPath('llama.gguf')
+  await writeLlama(source, { layers, inner: 256 })
+  const { path: imatrix } = sharedMatrix(layers)
+  const target = scratchPath('x.gguf')
+  const error = await rejectionOf(() => convert(source, target, { quantize: 'q4_k_m', imatrix }))
+  t.is(error.code, 'ZT_LIMIT')
+  t.regex(error.message, /the importance matrix '.*' cannot be read: .*share bytes/)
+  t.false(existsSync(target))
+})
+
+test('rejects a header that open would reject before it writes anything', async (t) => {
+  const path = scratchPath('long.safetensors')
+  const error = await rejectionOf(() =>
+    create(path, { format: 'safetensors', attributes: { long: 'a'.repeat(100_000_000) } }),
+  )
+  t.is(error.code, 'ZT_LIMIT')
+  t.false(existsSync(path))
+})
+
+/** Names of which so many make a header of safetensors that is too long, although none is. */
+const longNames = (count) => Array.from({ length: count }, (_, at) => `${at}.${'n'.repeat(9_999_000)}`)
+const TOO_LONG = { code: 'ZT_LIMIT', message: /header has more than 100000000 bytes/ }
+
+test('an index that becomes too long through its tensors is refused at the tensor that is too many', async (t) => {
+  const path = scratchPath('names.safetensors')
+  const names = longNames(11)
+  const writer = await create(path, { format: 'safetensors' })
+  for (const name of names.slice(0, 10)) await writer.add(name, Uint8Array.of(1))
+  const error = await t.throwsAsync(writer.add(names[10], Uint8Array.of(2)), TOO_LONG)
+  t.is(error.tensor, names[10])
+  // The file is unchanged, and can be finished.
+  await writer.add('short', Uint8Array.of(3))
+  await writer.finish()
+  t.is(openSync(path).size, 11)
+})
+
+test('an index that would become too long is refused before the first byte where all tensors are known', async (t) => {
+  const names = longNames(11)
+  const path = scratchPath('all.safetensors')
+  let loads = 0
+  const tensor = {
+    dtype: 'uint8',
+    shape: [1],
+    get data() {
+      loads++
+      return Uint8Array.of(1)
+    },
+  }
+  await t.throwsAsync(saveFile(path, Object.fromEntries(names.map((name) => [name, tensor]))), TOO_LONG)
+  await t.throwsAsync(saveFile(path, new Map(names.map((name) => [name, tensor]))), TOO_LONG)
+  t.is(loads, 0)
+  const source = scratchPath('names.zt')
+  await saveFile(source, Object.fromEntries(names.map((name) => [name, Uint8Array.of(1)])))
+  for (const options of [{}, { maxShardBytes: 5 }, { maxShardBytes: 1000 }]) {
+    const converted = convert(source, path, options)
+    // Two tensors a file fit.
+    if (options.maxShardBytes === 5) await converted
+    else await t.throwsAsync(converted, TOO_LONG, JSON.stringify(options))
+  }
+  t.false(existsSync(path))
+  await t.throwsAsync(planJob('convert', source, path, { maxShardBytes: 1000 }), TOO_LONG)
+  t.is((await planJob('convert', source, scratchPath('parts.safetensors'), { maxShardBytes: 5 })).tasks.length, 3)
 })

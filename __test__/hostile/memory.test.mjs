@@ -1,18 +1,18 @@
-// What files claim drives no memory: every file of the tables of malformed files, and some that claim more, in one process that
-// grows by at most 64 MiB over all of them.
+// Claims of files allocate no memory: every file of the tables of malformed files, and some that claim more, in one process that
+// grows by at most 64 MiB in total.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** A module that finds `read(bytes, options)`, which opens and reads all that there is, and `cases`; `grownMiB` is in MiB. */
+/** Source of a module with `read(bytes, options)`, which opens and reads everything, and `cases`; `grownMiB` is in MiB. */
 function child(t, source) {
   const program = `
     import { setImmediate as nextTurn } from 'node:timers/promises'
     import { openSync, ZTensorError } from 'ztensor'
     let tried = 0
-    /** Gives the codes of what was refused. */
+    /** Returns the codes of the rejections. */
     async function read(bytes, options = {}) {
       const met = []
       const attempt = async (run) => {
@@ -35,7 +35,7 @@ function child(t, source) {
       }
       for (const { code } of (await attempt(() => file?.verify()))?.failures ?? []) met.push(code)
       file?.close()
-      // What one file takes is looked at, not what the finalizers, which need a turn, have not come to.
+      // Measures the memory of one file, not garbage that waits for finalizers, which need a turn.
       tried += 1
       if (tried % 8 === 0) {
         globalThis.gc()
@@ -51,7 +51,7 @@ function child(t, source) {
   return JSON.parse(stdout)
 }
 
-test('the tables of malformed files: at most 64 MiB over all of them', (t) => {
+test('the tables of malformed files take at most 64 MiB in total', (t) => {
   const { grownMiB, files, refused } = child(
     t,
     `
@@ -69,7 +69,7 @@ test('the tables of malformed files: at most 64 MiB over all of them', (t) => {
   t.true(grownMiB <= 64, `${grownMiB} MiB`)
 })
 
-test('a gigabyte that a small file unpacks to, or claims, is not claimed', (t) => {
+test('does not allocate a gigabyte that a small file unpacks to, or claims', (t) => {
   const { grownMiB, met } = child(
     t,
     `
@@ -84,12 +84,12 @@ test('a gigabyte that a small file unpacks to, or claims, is not claimed', (t) =
     const coo = (coords) => zt10({ w: { dtype: 'float32', shape: [2, 3], format: 'sparse_coo', components: { values: { bytes: f32s(1, 2) }, coords } } })
     const files = {
       'more than the shape': [dense([4096], packed(bomb(GIB)))],
-      'more than the shape, and says so': [dense([4096], packed(bomb(GIB, 0, { declared: GIB })))],
-      'of an own layout, past what is permitted': [own(packed(bomb(GIB))), { maxDecodedBytes: 1 << 20 }],
-      'of an own layout, says more than is permitted': [own(packed(frame(f32s(1), { declared: GIB }))), { maxDecodedBytes: 1 << 20 }],
-      'a shape of four, of which nothing is there': [dense([4 * GIB], packed(frame(f32s(1))))],
-      'a shape of four, and a frame that says four': [dense([4 * GIB], packed(frame(f32s(1), { declared: 4 * GIB })))],
-      'a shape past what is permitted': [dense([2 ** 50], packed(frame(f32s(1))))],
+      'more than the shape, as declared': [dense([4096], packed(bomb(GIB, 0, { declared: GIB })))],
+      'of a custom layout, beyond the limit': [own(packed(bomb(GIB))), { maxDecodedBytes: 1 << 20 }],
+      'of a custom layout, declares more than permitted': [own(packed(frame(f32s(1), { declared: GIB }))), { maxDecodedBytes: 1 << 20 }],
+      'a shape of four without data': [dense([4 * GIB], packed(frame(f32s(1))))],
+      'a shape of four, and a frame that declares four': [dense([4 * GIB], packed(frame(f32s(1), { declared: 4 * GIB })))],
+      'a shape beyond the limit': [dense([2 ** 50], packed(frame(f32s(1))))],
       'row ends': [csr(packed(bomb(GIB)))],
       'coordinates': [coo(packed(bomb(GIB)))],
       'coordinates that say so': [coo(packed(bomb(GIB, 0, { declared: GIB })))],
@@ -102,10 +102,10 @@ test('a gigabyte that a small file unpacks to, or claims, is not claimed', (t) =
   )
   t.log(`${grownMiB.toFixed(1)} MiB more`)
   const limited = new Set([
-    'of an own layout, past what is permitted',
-    'of an own layout, says more than is permitted',
-    'a shape past what is permitted',
-    'a shape of four, and a frame that says four', // one segment, whose window is all that it says
+    'of a custom layout, beyond the limit',
+    'of a custom layout, declares more than permitted',
+    'a shape beyond the limit',
+    'a shape of four, and a frame that declares four', // one segment, whose window is the claimed size
   ])
   for (const [name, codes] of Object.entries(met)) {
     t.regex(codes, limited.has(name) ? /^ZT_LIMIT$/ : /^ZT_DECODE(,ZT_LIMIT)?$/, name)

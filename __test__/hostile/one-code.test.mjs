@@ -1,4 +1,4 @@
-// A damaged file has one outcome, whatever it is read from: a path, memory, an ArrayBuffer, or a source that code of the caller's reads.
+// A damaged file has the same result from every source: a path, memory, an ArrayBuffer, or a ByteSource of the caller.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
@@ -17,7 +17,7 @@ const FORMATS = {
 const MUTATIONS = 24
 const LARGEST = 16 * 1024
 
-/** Numbers that are the same in each run. */
+/** The same random numbers in each run. */
 function numbers(seed) {
   let state = seed
   return (below) => {
@@ -26,7 +26,7 @@ function numbers(seed) {
   }
 }
 
-/** A file with a bit turned, a byte replaced, a byte too many, or its end cut off; half of them near the ends, where indexes are. */
+/** A file with a flipped bit, a replaced byte, an additional byte, or without its end; half of them near the ends, where indexes are. */
 function mutated(bytes, next) {
   const near = Math.min(bytes.length, 300)
   const at = [next(bytes.length), next(near), bytes.length - 1 - next(near)][next(3)]
@@ -48,7 +48,7 @@ function mutated(bytes, next) {
   }
 }
 
-/** Codes of all that can go wrong: of opening, of each tensor, of verify. */
+/** The codes of opening, of each tensor and of verify. */
 async function outcome(opening) {
   let file
   try {
@@ -75,7 +75,7 @@ async function outcome(opening) {
 }
 
 for (const [format, ending] of Object.entries(FORMATS)) {
-  test(`one code for one fault, whatever the source: ${format}`, async (t) => {
+  test(`a fault has the same code from every source: ${format}`, async (t) => {
     const folder = fixturePath(format)
     const next = numbers(format.length)
     for (const name of readdirSync(folder).filter((name) => ending.test(name))) {

@@ -1,4 +1,4 @@
-// Blobs that share bytes without being the same blob: no specification below version 2 forbids them, and a user should know.
+// Blobs that share bytes without being the same blob: no specification below version 2 forbids them, so a warning reports them.
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { f32s, square10, zt10 } from '../corpus/zt.mjs'
@@ -10,7 +10,7 @@ const warnings = (tensors) => {
   return file.warnings.filter(({ code }) => code === 'ZT_WARN_OVERLAP')
 }
 
-test('partly overlapping blobs: one warning, whatever the order, and the data as it stands', (t) => {
+test('partly overlapping blobs cause one warning in any order, and the data is returned', (t) => {
   for (const tensors of [{ other: at(72) }, { other: at(80), more: at(64), last: at(76) }]) {
     const [warning, ...more] = warnings(tensors)
     t.deepEqual(more, [])
@@ -25,7 +25,7 @@ test('partly overlapping blobs: one warning, whatever the order, and the data as
   t.deepEqual([...file.tensor('other').data], [3, 4, 5, 6])
 })
 
-test('the same blob twice, one behind another, and the vectors: none', (t) => {
+test('equal blobs, adjacent blobs and the vectors cause no warning', (t) => {
   t.deepEqual(warnings({ tied: at(64) }), [])
   t.deepEqual(warnings({ next: at(80) }), [])
   for (const { name, bytes } of vectors) {

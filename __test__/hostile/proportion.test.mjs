@@ -1,5 +1,5 @@
-// Files and calls whose cost could grow faster than their bytes: each of some MiB, and each answered, or refused, in less than a
-// second of the processor.
+// Files and calls whose cost could grow faster than their bytes: each has some MiB, and takes less than a second of
+// CPU time.
 import test from 'ava'
 import { openSync, ZTensorError } from 'ztensor'
 import { btf, dense as record } from '../corpus/btf.mjs'
@@ -83,10 +83,10 @@ const FILES = {
   'zTensor: a text in many chunks': () => text(300_000, 'x'),
   'zTensor: a text in many empty chunks': () => text(2_000_000, ''),
   'zTensor: many values': () => zt10({}, { root: { attributes: { a: many(300_000, (at) => at) } } }),
-  'zTensor: keys of the root that nobody knows': () =>
+  'zTensor: unknown keys of the root': () =>
     zt10({}, { root: Object.fromEntries(many(100_000, (at) => [`u${at}`, 1])) }),
   'zTensor: a warning for each tensor': () => tensors(() => ({ lead: 4 })),
-  'zTensor: labels of its own for each tensor': () =>
+  'zTensor: different labels for each tensor': () =>
     tensors(
       (at) => ({ encoding: `e${at}`, digest: `d${at}:00` }),
       (at) => `own${at}`,
@@ -135,7 +135,7 @@ const FILES = {
     ),
 }
 
-/** Milliseconds of the processor that a step took, and what it threw. */
+/** The CPU time of a step in milliseconds, and its error. */
 async function cost(run) {
   const before = process.cpuUsage()
   const error = await rejectionOf(run)
@@ -155,7 +155,7 @@ for (const [name, make] of Object.entries(FILES)) {
       'open and verify': () => openSync(bytes, { verify: true }).close(),
       verify: () => file?.verify(),
       'look at': () => file && JSON.stringify([file.attributes, file.warnings, ...file.values()].length),
-      'ask for a name that is not there': () => file?.tensor(like(-1)),
+      'look up a missing name': () => file?.tensor(like(-1)),
     }
     for (const [step, run] of Object.entries(steps)) {
       const spent = await cost(run)
@@ -165,7 +165,7 @@ for (const [name, make] of Object.entries(FILES)) {
   })
 }
 
-test.serial('a checkpoint of which no file is there', async (t) => {
+test.serial('a checkpoint without any of its files', async (t) => {
   const { index } = checkpoint(
     {},
     { index: Object.fromEntries(many(9000, (at) => [`t${at}`, `model-${at}.safetensors`])) },

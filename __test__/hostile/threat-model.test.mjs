@@ -1,4 +1,4 @@
-// docs/threat-model.md names what tries each attack: all of that is there, and each attack has something.
+// docs/threat-model.md names the tests of each attack: all of them exist, and each attack has one.
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 
@@ -11,8 +11,8 @@ const rows = read('docs/threat-model.md')
   .map((line) => line.split('|').slice(1, -1))
 const { scripts } = JSON.parse(read('package.json'))
 
-/** Whether what a row names is there: a test file, a fuzz target or all of them, a file of the core, a script, another tool's command. */
-function isThere(name) {
+/** Whether a test of a row exists: a test file, a fuzz target or all of them, a file of the core, a script, another tool's command. */
+function exists(name) {
   const [, script] = /^npm run (\S+)$/.exec(name) ?? []
   if (script !== undefined) return script in scripts
   const elsewhere = { 'cargo deny check': 'cargo-deny-action@', 'npm audit signatures': 'npm audit signatures' }[name]
@@ -28,12 +28,12 @@ for (const [attack, answer, triedBy, ...more] of rows) {
     const names = [...triedBy.matchAll(/`([^`]+)`/g)].map(([, name]) => name)
     t.true(names.length > 0)
     t.deepEqual(
-      names.filter((name) => !isThere(name)),
+      names.filter((name) => !exists(name)),
       [],
     )
   })
 }
 
-test('all attacks were found', (t) => {
+test('finds all attacks', (t) => {
   t.true(rows.length > 20)
 })

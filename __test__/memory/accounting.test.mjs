@@ -1,5 +1,5 @@
-// The external memory that is reported to V8: bounded by what is mapped, whatever files claim, and never so much that V8 collects
-// the heap for each file. In separate processes: V8 aborts if a report makes no sense.
+// The external memory that is reported to V8: at most the mapped bytes, independent of the claims of files, and never so much that
+// V8 collects the heap for each file. In separate processes: V8 aborts on invalid reports.
 import { spawnSync } from 'node:child_process'
 import { ftruncateSync, openSync as openFile, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const MIB = 2 ** 20
 const GIB = 2 ** 30
 
-/** Runs a module that finds `openSync`, and gives what it prints. */
+/** Runs a module with `openSync`, and returns its output. */
 function child(t, source) {
   const program = `
     import { constants, PerformanceObserver } from 'node:perf_hooks'
@@ -25,7 +25,7 @@ function child(t, source) {
   return JSON.parse(stdout)
 }
 
-/** The path of a sparse safetensors file with uint8 tensors of these lengths, or undefined where the file system has no such files. */
+/** The path of a sparse safetensors file with uint8 tensors of these lengths, or undefined if the file system does not support them. */
 function sparse(lengths) {
   let end = 0
   const entries = Object.entries(lengths).map(([name, length]) => {
@@ -47,8 +47,8 @@ function sparse(lengths) {
   }
 }
 
-/** A zTensor 2 root with a tensor of its own, whose table claims so many shards of 2^53 - 1 bytes. */
-function claiming(shards) {
+/** A zTensor 2 root with one tensor, whose table claims `count` shards of 2^53 - 1 bytes. */
+function rootWithShards(shards) {
   const own = Buffer.from([1, 2, 3, 4, 5, 6, 7, 8])
   const claimed = (at) => [
     `s${at}`,
@@ -59,10 +59,10 @@ function claiming(shards) {
   return scratchFile(file({ blobs: { 4096: own }, manifest: { objects, shards: table } }), 'root.zt')
 }
 
-test('a shard table that claims 2^60 bytes, and several that do so together', (t) => {
-  const path = claiming(200)
+test('a shard table that claims 2^60 bytes, and several that claim as much together', (t) => {
+  const path = rootWithShards(200)
   t.true(readFileSync(path).length < 32_768)
-  const several = [100, 120, 127, 127, 127, 127, 127, 127, 127, 127].map(claiming)
+  const several = [100, 120, 127, 127, 127, 127, 127, 127, 127, 127].map(rootWithShards)
   const values = child(
     t,
     `
@@ -74,7 +74,7 @@ test('a shard table that claims 2^60 bytes, and several that do so together', (t
   t.deepEqual(new Set(values), new Set(['1,2,3,4,5,6,7,8']))
 })
 
-test('sparse files that add up to 2^60 bytes and more', (t) => {
+test('sparse files of 2^60 bytes and more in total', (t) => {
   const small = sparse({ a: 1000 })
   const large = [2 ** 52, 2 ** 43, 2 ** 40].map((length) => sparse({ [`w${length}`]: length })).find((path) => path)
   if (large === undefined) return t.pass('no file system with files of a tebibyte')
@@ -82,7 +82,7 @@ test('sparse files that add up to 2^60 bytes and more', (t) => {
     t,
     `
     const [small, large] = ${JSON.stringify([small, large])}
-    // Each list has the large file in it; what is aliased is the small one, and as much of the large one as can be.
+    // Each list contains the large file; the small one is aliased, and as much of the large one as possible.
     const lengths = []
     for (let i = 0; i < 20; i++) {
       const file = openSync([small, large])
@@ -97,7 +97,7 @@ test('sparse files that add up to 2^60 bytes and more', (t) => {
   t.deepEqual(lengths, [1000, GIB, GIB])
 })
 
-/** The major collections in \`cycles\` of opening a file, looking at its data and closing it, next to 4 million objects. */
+/** The major collections in \`cycles\` of opening a file, reading its data and closing it, next to 4 million objects. */
 const collections = (t, path, cycles, look) =>
   child(
     t,
@@ -121,12 +121,15 @@ const collections = (t, path, cycles, look) =>
 
 const mapped = canMap(1) ? test : test.skip
 
-mapped('a hundred cycles of open, alias and close of a file of 2 GiB collect the heap three times at most', (t) => {
-  const path = sparse({ a: 1000, w: 2 * GIB })
-  t.true(collections(t, path, 100, "file.tensor('a').data") <= 3)
-})
+mapped(
+  'a hundred cycles of open, alias and close of a file of 2 GiB cause at most three collections of the heap',
+  (t) => {
+    const path = sparse({ a: 1000, w: 2 * GIB })
+    t.true(collections(t, path, 100, "file.tensor('a').data") <= 3)
+  },
+)
 
-mapped('a checkpoint of many tensors, opened again and again, collects the heap no more often than once', (t) => {
+mapped('opening a checkpoint of many tensors repeatedly causes at most one collection of the heap', (t) => {
   const lengths = Object.fromEntries(Array.from({ length: 120 }, (_, at) => [`t${at}`, 17 * MIB]))
   const path = sparse(lengths)
   const look = 'for (const tensor of file.values()) tensor.data'
@@ -135,6 +138,6 @@ mapped('a checkpoint of many tensors, opened again and again, collects the heap 
   t.log(`${once} in the first cycle, ${often} in twelve`)
   // The credit at most doubles, from 32 MiB on.
   t.true(once <= 7, `${once}`)
-  // V8 begins one or two by itself in either. A credit that did not last would be followed by some in every cycle.
+  // V8 starts one or two itself in either case. If the credit did not last, there would be some in every cycle.
   t.true(often <= once + 2, `${once}, then ${often}`)
 })

@@ -1,5 +1,5 @@
-// Closed files and used buffers leave addresses and memory to everybody else: V8 ends the process where it gets none. Their
-// addresses wait a while, since native code may still be reading there.
+// Closed files and used buffers free addresses and memory: V8 ends the process if it gets none. The addresses are freed after a
+// while, because native code may still read there.
 import { spawnSync } from 'node:child_process'
 import { truncateSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -20,13 +20,13 @@ function sparse() {
   return path
 }
 
-/** Runs a module under a limit of the shell's, which counts in KiB. */
+/** Runs a module under a limit of the shell, in KiB. */
 function limited(limit, source) {
   const program = `
     import { openSync } from 'ztensor'
     const path = ${JSON.stringify(sparse())}
     const garbage = []
-    /** A few MiB of the heap, of which the last 40 stay. */
+    /** A few MiB of the heap, of which the last 40 remain. */
     const fill = (round) => {
       for (let i = 0; i < 50; i++) garbage[(round * 50 + i) % 500] = new Array(10_000).fill(round)
     }
@@ -49,7 +49,7 @@ if (canMap(1) && process.platform === 'linux') {
     ['addresses', '-v 8388608'],
     ['memory that can be written', '-d 4194304'],
   ]) {
-    test(`files are opened and closed in a process with few ${what}`, (t) => {
+    test(`opens and closes files in a process with few ${what}`, (t) => {
       const ended = limited(
         limit,
         `for (let round = 0; round < 24; round++) {

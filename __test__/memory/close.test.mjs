@@ -1,4 +1,4 @@
-// close(): views become empty at once, later calls say ZT_CLOSED, and nothing that is still running crashes.
+// close(): views become empty immediately, later calls throw ZT_CLOSED, and running work does not crash.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
@@ -18,7 +18,7 @@ const BYTES = zt10({
 })
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-test('views of the mapping become empty, at once', (t) => {
+test('close() empties views of the mapping immediately', (t) => {
   const file = openSync(scratchFile(BYTES))
   const data = file.tensor('a').data
   const rows = file.tensor('a').slice([[0, 1], null]).data
@@ -83,7 +83,7 @@ for (const [what, call] of Object.entries(LATER)) {
   })
 }
 
-test('what a tensor said of itself, it still says', (t) => {
+test('a tensor of a closed file keeps its properties', (t) => {
   const file = openSync(scratchFile(BYTES))
   const tensor = file.tensor('a')
   file.close()
@@ -92,7 +92,7 @@ test('what a tensor said of itself, it still says', (t) => {
   t.deepEqual(tensor.shape, [2, 2])
 })
 
-test('a source in memory is never detached', (t) => {
+test('close() never detaches a source in memory', (t) => {
   const source = new Uint8Array(new ArrayBuffer(BYTES.length + 64)).subarray(64)
   source.set(BYTES)
   const file = openSync(source)
@@ -104,7 +104,7 @@ test('a source in memory is never detached', (t) => {
   t.deepEqual([...data], [1, 2, 3, 4])
 })
 
-test('loads that are under way when the file closes end, right or with ZT_CLOSED', async (t) => {
+test('loads in progress when the file closes return the data or ZT_CLOSED', async (t) => {
   for (let round = 0; round < 20; round++) {
     const file = openSync(scratchFile(BYTES))
     const jobs = Array.from({ length: 16 }, (_, i) => file.tensor(i % 2 ? 'a' : 'z').load())
@@ -121,7 +121,7 @@ test('loads that are under way when the file closes end, right or with ZT_CLOSED
 test('small loads into arrays that are detached or resized before their turn: ZT_CLOSED', async (t) => {
   const file = openSync(scratchFile(BYTES))
   const into = (array) => [array, rejectionOf(() => file.tensor('a').load({ into: array, slice: [null, null] }))]
-  // The first calls of a turn are served at once.
+  // The first calls of a turn run immediately.
   const moved = Array.from({ length: 2000 }, () => into(new Float32Array(4)))
   const resized = Array.from({ length: 500 }, () => into(new Float32Array(new ArrayBuffer(16, { maxByteLength: 32 }))))
   for (const [array] of moved) structuredClone(array.buffer, { transfer: [array.buffer] })
@@ -134,7 +134,7 @@ test('small loads into arrays that are detached or resized before their turn: ZT
   file.close()
 })
 
-test('open and close many times over, with views left to the collector', (t) => {
+test('opens and closes many times, and leaves views to the collector', (t) => {
   // More rounds than the 65,530 maps that Linux allows a process: shares must be given back by close(), not by finalizers.
   const cycles = Number(process.env.ZTENSOR_CYCLES ?? (process.platform === 'win32' ? 5_000 : rounds(70_000, 10_000)))
   const path = scratchFile(BYTES)
@@ -146,7 +146,7 @@ test('open and close many times over, with views left to the collector', (t) => 
   t.pass()
 })
 
-/** Runs a module in a process of its own, in the root of the package. */
+/** Runs a module in a separate process, in the root of the package. */
 const child = (source, env = {}, flags = []) =>
   spawnSync(process.execPath, [...flags, '--input-type=module', '-e', source], {
     cwd: root,
@@ -154,12 +154,12 @@ const child = (source, env = {}, flags = []) =>
     env: { ...process.env, ...env },
   })
 
-test('a buffer that was moved away keeps its bytes after close()', (t) => {
+test('a moved buffer keeps its bytes after close()', (t) => {
   const { status, signal, stdout, stderr } = child(`
     import { openSync } from 'ztensor'
     const file = openSync(${JSON.stringify(scratchFile(BYTES))})
     const { data } = file.tensor('a')
-    // Node 20 has no way to move external memory: asked to, it copies
+    // Node 20 cannot move external memory: it copies instead
     const { buffer } = data
     const moved = typeof buffer.transfer === 'function' ? buffer.transfer() : structuredClone(buffer, { transfer: [buffer] })
     file.close()
@@ -172,7 +172,7 @@ test('a buffer that was moved away keeps its bytes after close()', (t) => {
   )
 })
 
-test('a file that nobody closes is collected', (t) => {
+test('an unreferenced file is collected', (t) => {
   const { status, signal, stdout, stderr } = child(
     `
     import { openSync } from 'ztensor'
@@ -190,7 +190,7 @@ test('a file that nobody closes is collected', (t) => {
   )
 })
 
-test('process.exit() with loads under way ends the process', (t) => {
+test('process.exit() with loads in progress ends the process', (t) => {
   const { status, signal, stderr } = child(`
     import { openSync } from 'ztensor'
     const file = openSync(${JSON.stringify(scratchFile(BYTES))})
@@ -201,7 +201,7 @@ test('process.exit() with loads under way ends the process', (t) => {
   t.deepEqual({ status, signal, stderr }, { status: 7, signal: null, stderr: '' })
 })
 
-test('a worker that ends with files open takes nothing down', (t) => {
+test('a worker that ends with files open does not affect the process', (t) => {
   const path = scratchFile(BYTES)
   const { status, signal, stdout, stderr } = child(`
     import { Worker } from 'node:worker_threads'

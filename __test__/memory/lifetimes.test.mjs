@@ -1,5 +1,5 @@
-// Files, views and threads that end in any order: nothing crashes, and nothing is left of them. Each case has a process of its own,
-// since what is looked at (mappings, handles, memory) belongs to a process. ZTENSOR_CYCLES=1000000 makes the long ones long.
+// Files, views and threads that end in any order: nothing crashes, and nothing remains. Each case runs in a separate process,
+// because mappings, handles and memory belong to a process. ZTENSOR_CYCLES=1000000 makes the long cases long.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
@@ -20,7 +20,7 @@ const BYTES = safetensors(header.padEnd(88), ones)
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const CYCLES = Number(process.env.ZTENSOR_CYCLES ?? rounds(20_000, 4_000))
 
-/** Runs a module that finds `path`, `fs`, `ztensor`, `worker(code)`, `leaks()` and `collect()`. */
+/** Runs a module with `path`, `fs`, `ztensor`, `worker(code)`, `leaks()` and `collect()`. */
 async function child(t, source, expected = {}) {
   const path = scratchFile(BYTES)
   const program = `
@@ -57,7 +57,7 @@ async function child(t, source, expected = {}) {
 }
 const NOTHING = 'console.log(JSON.stringify(held()))'
 
-test('open, alias and close over and over, without a turn of the event loop', async (t) => {
+test('opens, aliases and closes repeatedly, without a turn of the event loop', async (t) => {
   const batch = Math.min(CYCLES / 4, 25_000)
   await child(
     t,
@@ -73,16 +73,16 @@ test('open, alias and close over and over, without a turn of the event loop', as
       await collect()
       if (done % ${CYCLES / 4} === 0) console.log('#', done, 'cycles: resident memory grew by', (rss() - before).toFixed(1), 'MiB')
     }
-    // What waits in quarantine has addresses and no pages.
+    // Quarantined memory has addresses and no pages.
     if (rss() > before + 64) console.log('grew by', rss() - before)
-    // Far more at once than the system has mappings for.
+    // Far more than the system's limit of mappings.
     if (${CYCLES} >= 200_000) cycles(200_000)
     await collect()
     ${NOTHING}`,
   )
 })
 
-test('dropped without closing', async (t) => {
+test('files that are dropped without closing', async (t) => {
   await child(
     t,
     `
@@ -93,7 +93,7 @@ test('dropped without closing', async (t) => {
   )
 })
 
-test('files with listeners to losses are collected too', async (t) => {
+test('files with listeners for lost mappings are collected', async (t) => {
   await child(
     t,
     `
@@ -103,7 +103,7 @@ test('files with listeners to losses are collected too', async (t) => {
   )
 })
 
-test('close() while a compression reads a view', async (t) => {
+test('close() during a compression of a view', async (t) => {
   await child(
     t,
     `
@@ -119,8 +119,8 @@ test('close() while a compression reads a view', async (t) => {
   )
 })
 
-// Newer runtimes do not let memory of others be moved: there it is copied.
-test('workers that end with views alive, and one that gives its view away first', async (t) => {
+// Newer runtimes cannot move external memory: they copy it.
+test('workers that end with live views, and one that transfers its view first', async (t) => {
   await child(
     t,
     `
@@ -137,7 +137,7 @@ test('workers that end with views alive, and one that gives its view away first'
   )
 })
 
-test('workers terminated in the middle of loads, verifications and conversions', async (t) => {
+test('workers terminated during loads, verifications and conversions', async (t) => {
   const path = await child(
     t,
     `
@@ -148,14 +148,14 @@ test('workers terminated in the middle of loads, verifications and conversions',
       await running.terminate()
     }
     await collect()
-    // Work that was under way ends between two pieces.
+    // Running work ends between two pieces.
     for (let i = 0; i < 500 && held().handles > 0; i++) await turn()
     ${NOTHING}`,
   )
   t.false(readdirSync(dirname(path)).some((name) => name.endsWith('.tmp')))
 })
 
-/** Work without an end, of each kind, begun by a worker that says so once it runs. */
+/** Endless work of each kind, started by a worker that reports when it runs. */
 const ENDLESS = {
   'a verification': 'ztensor.verify(endless, { onProgress }).catch(() => {})',
   statistics:
@@ -166,7 +166,7 @@ const ENDLESS = {
     "ztensor.convert(endless, folder + '/x.zt', { version: '1.2', compression: { level: 15 }, filter, onProgress }).catch(() => {})",
   'a conversion that is judged':
     "ztensor.convert(endless, folder + '/x.zt', { version: '2', canonical: false, filter: ({ name }) => name === 'flags', onProgress }).catch(() => {})",
-  'a conversion into a stream that nobody reads':
+  'a conversion into an unread stream':
     "ztensor.convert(endless, new (require('stream').Writable)({ write() { parentPort.postMessage(1) } }), { version: '1.2', filter }).catch(() => {})",
   'more conversions than there are cores':
     "for (let i = 0; i <= 2 * require('os').availableParallelism(); i++) ztensor.convert(endless, folder + '/' + i + '.zt', { version: '1.2', compression: { level: 15 }, filter, onProgress }).catch(() => {})",
@@ -175,7 +175,7 @@ const ENDLESS = {
 }
 if (canBeSparse) {
   for (const [what, work] of Object.entries(ENDLESS)) {
-    test(`a worker is terminated in the middle of ${what}: the work ends, and nothing of it is left`, async (t) => {
+    test(`a worker terminated during ${what}: the work ends, and nothing of it remains`, async (t) => {
       const endless = endlessFile()
       const folder = scratchPath('folder')
       mkdirSync(folder)
@@ -191,10 +191,10 @@ if (canBeSparse) {
         await running.terminate()
         const left = () => ({ ...held(endless), files: fs.readdirSync(folder) })
         const isLeft = ({ maps, handles, files }) => maps + handles + files.length > 0
-        // Much longer than the work takes to check its stop flag, much shorter than it takes to end.
+        // Much longer than the interval of checks of the stop flag, much shorter than the work.
         for (let i = 0; i < 10_000 && isLeft(left()); i++) await turn()
         console.log(JSON.stringify(left()))
-        // Nor does its thread go on: another worker's work is done.
+        // Its thread stops too: the work of another worker finishes.
         const next = worker(${JSON.stringify(names)} + "ztensor.openSync(endless).tensor('large').load().then(({ length }) => parentPort.postMessage(length))")
         console.log(await new Promise((resolve, reject) => { next.once('message', resolve); next.once('error', reject) }))`,
         { lines: ['{"maps":0,"handles":0,"files":[]}', String(2 ** 26)] },
@@ -203,7 +203,7 @@ if (canBeSparse) {
   }
 }
 
-test('process.exit() in the middle of a write leaves nothing at the path', async (t) => {
+test('process.exit() during a write leaves nothing at the path', async (t) => {
   const path = await child(
     t,
     `
@@ -218,7 +218,7 @@ test('process.exit() in the middle of a write leaves nothing at the path', async
   )
 })
 
-test('close() while loads run: each has its data or ZT_CLOSED, and nothing of the file is left', async (t) => {
+test('close() during loads: each returns its data or ZT_CLOSED, and nothing of the file remains', async (t) => {
   await child(
     t,
     `
@@ -230,14 +230,14 @@ test('close() while loads run: each has its data or ZT_CLOSED, and nothing of th
       file.close()
       for (const { status, reason, value } of await Promise.allSettled(jobs))
         if (status === 'rejected' && reason.code !== 'ZT_CLOSED') console.log(reason)
-      if (${canMap(4)} && data.length > 0) console.log('the view is there')
+      if (${canMap(4)} && data.length > 0) console.log('the view exists')
     }
     for (let i = 0; i < 500 && held().handles > 0; i++) await turn()
     ${NOTHING}`,
   )
 })
 
-test('the process ends with views, files, loads and writers open', async (t) => {
+test('the process ends with open views, files, loads and writers', async (t) => {
   for (const end of ['', 'process.exit(0)', 'setImmediate(() => process.exit(0))']) {
     await child(
       t,

@@ -1,5 +1,5 @@
 // After a file was truncated under its mapping, every call of every kind on it, its tensors and their components throws
-// ZT_MAPPING_LOST, whichever finds it first, except those that return what is already known, and those that release it.
+// ZT_MAPPING_LOST, whichever detects it first, except those that return known values, and those that release it.
 import { spawnSync } from 'node:child_process'
 import { truncateSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const LARGE = Buffer.alloc(1 << 20, 1)
 const large = { dtype: 'uint8', shape: [LARGE.length], format: 'dense', components: { data: { bytes: LARGE } } }
 const BYTES = zt10({ ...sparse10(), w: large })
 
-/** What says only what was known when the file was opened. */
+/** Members that return values known when the file was opened. */
 const KNOWN = [
   'name',
   'dtype',
@@ -30,11 +30,11 @@ const KNOWN = [
   'Symbol(nodejs.util.inspect.custom)',
   'Symbol(Symbol.toStringTag)',
 ]
-/** What is wrong whatever the file holds: a sparse tensor has no slices, bytes are no float16. */
+/** Calls that fail for any file: a sparse tensor has no slices, bytes are not float16. */
 const MISUSED = ['float16', 'shard', 'slice', 'toFloat32']
 
 if (canMap(1) && process.platform !== 'win32') {
-  test('every call on a lost file, its tensors and their components says so', (t) => {
+  test('every call on a lost file, its tensors and their components reports it', (t) => {
     const program = `
       import { truncateSync } from 'node:fs'
       import { compare, openSync } from 'ztensor'
@@ -44,7 +44,7 @@ if (canMap(1) && process.platform !== 'win32') {
       const components = Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, [...tensor.components.values()][0]]))
       const { data } = tensors.w
       truncateSync(path, 4096)
-      // The first touch of what is gone; everything after it has to know.
+      // The first access to a lost page; all later calls must report it.
       if (data[data.length - 1] !== 0) throw new Error('there')
       const silent = {}
       let tried = 0
@@ -59,7 +59,7 @@ if (canMap(1) && process.platform !== 'win32') {
       }
       const ARGUMENTS = {
         tensor: ['w'], get: ['w'], has: ['w'], forEach: [() => {}], plan: [{ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }],
-        slice: [[[0, 1]]], shard: [{ dim: 0, rank: 0, worldSize: 2 }], take: [[0]],
+        [Symbol.for('ztensor.outline')]: [{ items: 0, units: 0 }], slice: [[[0, 1]]], shard: [{ dim: 0, rank: 0, worldSize: 2 }], take: [[0]],
       }
       const targets = { file, w: tensors.w, m: tensors.m, k: tensors.k, 'w.data': components.w, 'm.values': components.m }
       for (const [name, target] of Object.entries(targets)) {
@@ -95,7 +95,7 @@ if (canMap(1) && process.platform !== 'win32') {
   })
 }
 
-test('a file that is not mapped has nothing to lose: what was made stays, what is read says ZT_TRUNCATED', async (t) => {
+test('a file that is not mapped has no mapping to lose: existing arrays stay, reads throw ZT_TRUNCATED', async (t) => {
   const path = scratchFile(BYTES)
   const file = openSync(path, { io: 'read', onMappingLost: () => t.fail() })
   const tensor = file.tensor('w')

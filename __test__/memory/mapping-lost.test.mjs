@@ -1,5 +1,5 @@
-// A file that is truncated, replaced or removed while it is mapped takes nothing down and passes no zeros for data.
-// Everything that may raise a signal runs in a process of its own.
+// A file that is truncated, replaced or removed while it is mapped crashes nothing and returns no zeros as data.
+// Everything that may raise a signal runs in a separate process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
@@ -16,11 +16,11 @@ const ELEMENTS = 2 ** 20
 const ones = littleEndian(new Float32Array(ELEMENTS).fill(1))
 const header = `{"w":{"dtype":"F32","shape":[${ELEMENTS}],"data_offsets":[0,${ones.length}]}}`
 const BYTES = safetensors(header.padEnd(88), ones)
-/** What is left of the file. */
+/** The remaining length of the file. */
 const LEFT = 65536
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Runs a module that finds `path`, `truncate()` and `sum(array)`, and gives what it printed and how it ended. */
+/** Runs a module with `path`, `truncate()` and `sum(array)`, and returns its output and its exit status. */
 async function child(source, { flags = [], bytes = BYTES } = {}) {
   const path = scratchFile(bytes)
   const program = `
@@ -31,7 +31,7 @@ async function child(source, { flags = [], bytes = BYTES } = {}) {
     const sum = (array) => { let total = 0; for (let i = 0; i < array.length; i++) total += array[i]; return total }
     const raised = (run) => { try { run() } catch (error) { return error.code } }
     const turn = () => new Promise((resolve) => setTimeout(resolve, 5))
-    /** Waits for the word of the loss, which comes from another thread. */
+    /** Waits for the report of the loss, which comes from another thread. */
     const until = async (done) => { while (!done()) await turn() }
     ${source}`
   const { NODE_OPTIONS: _, ...env } = process.env
@@ -45,12 +45,12 @@ async function child(source, { flags = [], bytes = BYTES } = {}) {
 const ends = (t, { status, signal, lines, stderr }, expected) =>
   t.deepEqual({ status, signal, lines, stderr }, { status: 0, signal: null, stderr: '', ...expected })
 
-/** What can be read of the file before the truncate: whole elements. */
+/** The readable part of the file before the truncation: whole elements. */
 const REMAINING = (LEFT - (BYTES.length - ones.length)) / 4
 
 if (canMap(4) && process.platform !== 'win32') {
   for (const [code, flags] of Object.entries({ interpreted: ['--no-opt', '--no-sparkplug'], compiled: [] })) {
-    test(`${code} code that reads what is gone gets zeros; the listener is called once, every call throws`, async (t) => {
+    test(`${code} code that reads a lost page gets zeros; the listener is called once, every call throws`, async (t) => {
       const ended = await child(
         `
         let calls = 0
@@ -86,7 +86,7 @@ if (canMap(4) && process.platform !== 'win32') {
     })
   }
 
-  test('without a listener it is an uncaught error on the event loop', async (t) => {
+  test('without a listener, it is an uncaught error on the event loop', async (t) => {
     const ended = await child(
       `
       const { data } = openSync(path).tensor('w')
@@ -98,7 +98,7 @@ if (canMap(4) && process.platform !== 'win32') {
     ends(t, ended, { lines: ['ZTensorError ZT_MAPPING_LOST'] })
   })
 
-  test('… which ends a process that does not listen to those, even where it never comes back to its event loop', async (t) => {
+  test('… which ends a process without a handler for those, even if it never returns to its event loop', async (t) => {
     for (const after of ['setInterval(() => {}, 1000)', '', 'process.exit(0)']) {
       const ended = await child(
         `const { data } = openSync(path).tensor('w'); truncate(); console.log(sum(data)); ${after}`,
@@ -133,7 +133,7 @@ if (canMap(4) && process.platform !== 'win32') {
     ends(t, ended, { lines: [`${REMAINING} ZT_MAPPING_LOST ${ELEMENTS} ${ELEMENTS}`, String(ELEMENTS)] })
   })
 
-  test('threads of others that read a view are survived too: a compression under way', async (t) => {
+  test('survives native threads of others that read a view: a running compression', async (t) => {
     const ended = await child(
       `
       import { gzip, gunzipSync } from 'node:zlib'
@@ -164,7 +164,7 @@ if (canMap(4) && process.platform !== 'win32') {
         const worker = new Worker(code(options), { eval: true, execArgv: [] })
         worker.on('message', (text) => { heard.push(text); if (heard.length === 2) worker.terminate() })
         worker.on('error', (error) => { heard.push(error.code); worker.terminate() })
-        // A message and the end of a worker come on ways of their own.
+        // A message and the end of a worker arrive independently.
         worker.on('exit', () => resolve(heard.sort()))
       })
       const whole = (await import('node:fs')).readFileSync(path)
@@ -176,7 +176,7 @@ if (canMap(4) && process.platform !== 'win32') {
     ends(t, ended, { lines: [`${REMAINING},ZT_MAPPING_LOST`, `${REMAINING},ZT_MAPPING_LOST`, 'alive'] })
   })
 
-  test('a buffer that outlives its file speaks for itself', async (t) => {
+  test('a buffer that outlives its file reports the loss', async (t) => {
     const ended = await child(
       `
       let heard
@@ -193,12 +193,12 @@ if (canMap(4) && process.platform !== 'win32') {
   })
 
   const LISTENING = {
-    'that was there before': ["process.on('SIGBUS', heard)", ''],
-    'that came after the view': ['', "process.on('SIGBUS', heard)"],
-    'that came and went': ["process.on('SIGBUS', heard)", "process.off('SIGBUS', heard)"],
+    'added before': ["process.on('SIGBUS', heard)", ''],
+    'added after the view': ['', "process.on('SIGBUS', heard)"],
+    'added and removed': ["process.on('SIGBUS', heard)", "process.off('SIGBUS', heard)"],
   }
   for (const [when, [before, after]] of Object.entries(LISTENING)) {
-    test(`a listener of the host to SIGBUS ${when}`, async (t) => {
+    test(`a listener of the host for SIGBUS ${when}`, async (t) => {
       const gone = after.includes('off')
       const ended = await child(
         `
@@ -221,14 +221,14 @@ if (canMap(4) && process.platform !== 'win32') {
     })
   }
 
-  test('a SIGBUS that somebody sends ends the process, as it always does', async (t) => {
+  test('a SIGBUS that another process sends ends the process, as usual', async (t) => {
     const ended = await child(
       `const { data } = openSync(path).tensor('w'); console.log(sum(data)); process.kill(process.pid, 'SIGBUS'); await new Promise((r) => setTimeout(r, 60_000))`,
     )
     t.deepEqual([ended.signal, ended.lines], ['SIGBUS', [String(ELEMENTS)]])
   })
 
-  test('a truncation inside the last page, which raises no signal, is detected at the next read and the next view', async (t) => {
+  test('detects a truncation inside the last page, which raises no signal, at the next read and the next view', async (t) => {
     const header =
       '{"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}'
     const bytes = safetensors(header, littleEndian(new Float32Array(6).fill(1)))
@@ -249,7 +249,7 @@ if (canMap(4) && process.platform !== 'win32') {
     }
   })
 
-  test('a hundred files lost at once, from several threads', async (t) => {
+  test('a hundred files lost together, from several threads', async (t) => {
     const ended = await child(
       `
       import { copyFileSync } from 'node:fs'
@@ -264,7 +264,7 @@ if (canMap(4) && process.platform !== 'win32') {
   })
 }
 
-test('truncated before it is mapped: ZT_TRUNCATED, of data and of every reading call', async (t) => {
+test('truncated before it is mapped: data and every reading call throw ZT_TRUNCATED', async (t) => {
   const path = scratchFile(BYTES)
   const file = openSync(path)
   const tensor = file.tensor('w')
@@ -287,7 +287,7 @@ test('truncated before it is mapped: ZT_TRUNCATED, of data and of every reading 
   file.close()
 })
 
-test('loads under way while the file shrinks: the data, or ZT_TRUNCATED', async (t) => {
+test('loads while the file shrinks return the data or ZT_TRUNCATED', async (t) => {
   for (let round = 0; round < 20; round++) {
     const path = scratchFile(BYTES)
     const file = openSync(path)
@@ -304,27 +304,24 @@ test('loads under way while the file shrinks: the data, or ZT_TRUNCATED', async 
 })
 
 for (const io of ['mmap', 'read']) {
-  // Windows keeps the name of a file that is open.
+  // Windows keeps the name of an open file.
   const replaceable = process.platform === 'win32' ? test.skip : test
-  replaceable(
-    `removed, or replaced by another file of the name: the open one stays what it was, io: ${io}`,
-    async (t) => {
-      const path = scratchFile(BYTES)
-      const file = openSync(path, { io })
-      const { data } = file.tensor('w')
-      const other = scratchFile(Buffer.alloc(100))
-      renameSync(other, path)
-      t.is(data[ELEMENTS - 1], 1)
-      t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
-      rmSync(path)
-      t.is(data[ELEMENTS - 2], 1)
-      t.true((await file.verify()).ok)
-      t.is((await file.load()).get('w').data[5], 1)
-      file.close()
-    },
-  )
+  replaceable(`removed, or replaced by another file with its name: the open one is unchanged, io: ${io}`, async (t) => {
+    const path = scratchFile(BYTES)
+    const file = openSync(path, { io })
+    const { data } = file.tensor('w')
+    const other = scratchFile(Buffer.alloc(100))
+    renameSync(other, path)
+    t.is(data[ELEMENTS - 1], 1)
+    t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
+    rmSync(path)
+    t.is(data[ELEMENTS - 2], 1)
+    t.true((await file.verify()).ok)
+    t.is((await file.load()).get('w').data[5], 1)
+    file.close()
+  })
 
-  test(`overwritten in place: nothing breaks, and a digest tells, io: ${io}`, async (t) => {
+  test(`overwritten in place: nothing breaks, and a digest detects it, io: ${io}`, async (t) => {
     const path = scratchFile(BYTES)
     const out = scratchPath('digested.zt')
     await convert(path, out)

@@ -1,4 +1,4 @@
-// Memory that JavaScript moves out of its thread with transfer(). In processes of their own, which a mistake would crash.
+// Memory that JavaScript moves out of its thread with transfer(). In separate processes, because a bug would crash them.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
@@ -16,17 +16,17 @@ function child(t, args) {
   return JSON.parse(stdout)
 }
 
-test('memory that was moved to another thread stays what it was when its own thread ends, and nobody is given it', (t) => {
+test('memory that was moved to another thread keeps its contents when its first thread ends, and is not reused', (t) => {
   const { cases, refused, faults } = child(t, [
     fileURLToPath(new URL('../helpers/transferred-memory.mjs', import.meta.url)),
   ])
-  for (const line of refused) t.log('refused:', line)
+  for (const line of refused) t.log('rejected:', line)
   t.deepEqual(faults, [])
-  // Before Node 22 nothing can move memory of others: it is copied.
+  // Before Node 22, external memory cannot be moved: it is copied.
   t.true(cases >= (moves ? 36 : 6), `${cases} cases`)
 })
 
-/** Runs workers that end one way with files open, aliases in use and loads done, and says what is left of them. */
+/** Runs workers that end in a given way with open files, aliases and finished loads, and reports what remains. */
 const left = (t, end) =>
   child(t, [
     '--input-type=module',
@@ -66,13 +66,13 @@ const left = (t, end) =>
   ])
 
 const ends = {
-  'by itself': '',
+  normally: '',
   'by process.exit()': 'process.exit()',
   'by terminate()': "setInterval(() => parentPort.postMessage('ready'), 1)",
 }
 for (const [name, end] of Object.entries(ends)) {
   const there = process.platform === 'linux' && canMap(1) ? test : test.skip
-  there(`what was not moved goes with its thread, which ends ${name}`, (t) => {
+  there(`memory that was not moved is freed with its thread, which ends ${name}`, (t) => {
     const { maps, grownMiB } = left(t, end)
     t.is(maps, 0)
     // Each worker loads 32 MiB.

@@ -9,13 +9,13 @@ import { scratchFile } from '../helpers/scratch.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const hasLimits = process.platform === 'linux' && spawnSync('prlimit', ['--version']).error === undefined
-// Root has as many threads as it likes.
+// The limit of threads does not apply to root.
 const USER = process.getuid?.() || 65534
 const x = { dtype: 'uint8', shape: [4], format: 'dense', components: { data: { bytes: Buffer.from('abcd') } } }
 
 const BYTES = zt10({ x })
 
-/** Runs a module that finds `bytes` of a file and `limit(resource, most)`, and gives what it printed and how it ended. */
+/** Runs a module with `bytes` of a file and `limit(resource, max)`, and returns its output and its exit status. */
 async function child(source, user = USER) {
   const program = `
     import { once } from 'node:events'
@@ -62,7 +62,7 @@ if (hasLimits) {
     ends(t, ended, ['ZT_LIMIT', '97,98,99,100'])
   })
 
-  test('a copy into a stream that gets no thread fails with an error, leaves nothing running, and works later', async (t) => {
+  test('a copy into a stream without a free thread fails with an error, leaves nothing running, and works later', async (t) => {
     const ended = await child(`
       const copy = () => {
         let length = 0
@@ -91,7 +91,7 @@ if (hasLimits) {
         console.log(files[0].tensor('x').data.join())
         await limit('nofile', 1000)
         const { data } = files[1].tensor('x')
-        // The word comes from another thread, for which nothing waits.
+        // The report comes from another thread, and nothing waits for it.
         const waiting = setTimeout(() => {}, 60_000)
         truncateSync(second, 0)
         console.log(data[0], (await loss).code)

@@ -1,4 +1,4 @@
-// file.share(): one open file in several threads, and what becomes of it when some of them close it.
+// file.share(): one open file in several threads, some of which close it.
 import { fork } from 'node:child_process'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ async function written(bytes = 4 * MIB, value = 7) {
   return path
 }
 
-/** A thread that opens what it is given; `ask` has it do something with its file and gives the answer. */
+/** A thread that opens the file that it receives; `ask` runs an operation on its file and returns the result. */
 class Thread {
   #worker = new Worker(ELSEWHERE)
   ask(what, shared) {
@@ -36,7 +36,7 @@ class Thread {
   }
 }
 
-/** Bytes of a file that this process has in its maps, and how often it is mapped; only Linux tells. */
+/** The mapped bytes of a file in this process, and the number of mappings; only Linux reports them. */
 function mapped(path) {
   const maps = readFileSync('/proc/self/smaps', 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
   const own = maps.filter((map) => map.split('\n')[0].endsWith(path))
@@ -67,7 +67,7 @@ test('threads read one mapping, whose pages are in memory once', async (t) => {
   file.close()
 })
 
-test('close() empties the views of its own thread only', async (t) => {
+test('close() empties only the views of its thread', async (t) => {
   const path = await written()
   const file = openSync(path)
   const view = file.tensor('a').data
@@ -86,7 +86,7 @@ test('close() empties the views of its own thread only', async (t) => {
   await Promise.all([one.end(), other.end()])
 })
 
-test('the same thread can open it, too, by open and openSync', async (t) => {
+test('the same thread can open a ticket, with open and openSync', async (t) => {
   const file = openSync(await written())
   const shared = file.share()
   t.deepEqual(structuredClone(shared), shared)
@@ -110,14 +110,14 @@ test('a ticket outlives its file: the file is opened again, with the same option
   }
 })
 
-// Windows keeps the name of a file that is open.
+// Windows keeps the name of an open file.
 const replaceable = process.platform === 'win32' ? test.skip : test
 replaceable('a file that was replaced meanwhile is not opened again: ZT_IO', async (t) => {
   const path = await written()
   const file = openSync(path)
   const shared = file.share()
   renameSync(await written(4 * MIB, 9), path)
-  const same = openSync(shared) // the very file that is open still
+  const same = openSync(shared) // the file that is still open
   t.is(same.tensor('a').data[0], 7)
   same.close()
   file.close()
@@ -125,7 +125,7 @@ replaceable('a file that was replaced meanwhile is not opened again: ZT_IO', asy
   t.is((await rejectionOf(() => open(shared))).code, 'ZT_IO')
 })
 
-test('a list of files is shared as one name space', async (t) => {
+test('shares a list of files as one namespace', async (t) => {
   const [one, two] = [scratchPath('one.safetensors'), scratchPath('two.safetensors')]
   for (const [path, name] of [
     [one, 'x'],
@@ -162,7 +162,7 @@ test('another process opens the path', async (t) => {
   file.close()
 })
 
-test('what cannot be shared, and what is no shared file', async (t) => {
+test('rejects files that cannot be shared, and invalid tickets', async (t) => {
   const path = await written()
   const memory = openSync(readFileSync(path))
   isArgumentError(

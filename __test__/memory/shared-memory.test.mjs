@@ -1,5 +1,5 @@
-// file.share({ memory: true }): SharedArrayBuffers over the mapping where the runtime can make them, the handle alone elsewhere. Tried
-// under this runtime and under those that `npm run test:runtimes` has installed.
+// file.share({ memory: true }): SharedArrayBuffers over the mapping if the runtime supports them, otherwise only the handle. Tested
+// under this runtime and those that `npm run test:runtimes` has installed.
 import { execFile, execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -50,7 +50,7 @@ for (const program of new Set([process.execPath, ...installed])) {
     t.true(lengths.length === 1 && lengths[0] > BYTES)
     t.is(reading.maps, 1)
     if (process.platform === 'linux') {
-      // Three threads and two handles read it, and its pages are there once; the system may take some back at any time.
+      // Three threads and two handles read it, and its pages are in memory once; the system may reclaim some at any time.
       t.true(reading.resident > BYTES / 2 && reading.resident < BYTES + MIB, `${reading.resident} bytes resident`)
     }
     const { sums, ...others } = seen
@@ -69,7 +69,7 @@ for (const program of new Set([process.execPath, ...installed])) {
     })
   })
 
-  if (process.platform === 'win32') continue // which lets nobody truncate a mapped file
+  if (process.platform === 'win32') continue // where a mapped file cannot be truncated
   if (!canMap(1) || !hasSharedMemory(version)) continue
   test(`a file that is truncated, under ${process.execPath === program ? 'this runtime' : `Node ${version}`}`, async (t) => {
     const { stdout } = await promisify(execFile)(program, ['--expose-gc', CHILD, await written(), 'lost'], { env })
@@ -78,7 +78,7 @@ for (const program of new Set([process.execPath, ...installed])) {
   })
 }
 
-test('memory is given where it is asked for only', async (t) => {
+test('shares memory only on request', async (t) => {
   const file = openSync(await written())
   for (const options of [undefined, {}, { memory: false }, { memory: undefined }]) {
     t.false('memory' in file.share(options), JSON.stringify(options))
@@ -106,7 +106,7 @@ test('a file that is not mapped has no memory to share', async (t) => {
   file.close()
 })
 
-test('memory that is none, or of another size, is refused', async (t) => {
+test('rejects invalid memory, and memory of another size', async (t) => {
   const file = openSync(await written())
   const shared = file.share()
   for (const memory of [7, {}, [], [new ArrayBuffer(8)], [new SharedArrayBuffer(8)], [undefined]]) {
@@ -116,7 +116,7 @@ test('memory that is none, or of another size, is refused', async (t) => {
       'source.memory',
     )
   }
-  // If its size is right it is trusted: the sender could post any other bytes as well.
+  // Memory of the right size is trusted: the sender could post any other bytes.
   const memory = [new SharedArrayBuffer(file.byteLength)]
   const other = openSync({ ...shared, memory })
   t.is(other.tensor('a').data.buffer, memory[0])

@@ -1,5 +1,5 @@
-// A file that is truncated while long work reads it, mapped or not, with and without views of it: the work ends with what stood
-// there, or says that the file is shorter now. In a process of its own, since a signal may be raised.
+// A file that is truncated while long work reads it, mapped or not, with and without views of it: the work returns the original
+// data, or reports that the file is shorter now. In a separate process, because it may raise a signal.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -25,7 +25,7 @@ await writer.addCsr('sparse', {
 await writer.finish()
 const BYTES = readFileSync(path)
 
-/** What works long, and what it gives where the file was whole until the end. */
+/** Long work, and its result if the file stays complete. */
 const WORK = {
   'verify()': '(await file.verify()).failures.length === 0',
   'load()':
@@ -38,13 +38,13 @@ const WORK = {
   'stats()': "(await file.tensor('large').stats()).mean === 1",
   'compare()': "(await compare(file.tensor('large'), file.tensor('large'))).identical",
   'convert()':
-    "(await convert(path, path + '.out', { overwrite: true })) !== undefined && (await verify(path + '.out')).ok",
+    "(await convert(path, path + '.out.zt', { overwrite: true })) !== undefined && (await verify(path + '.out.zt')).ok",
 }
 
 // Windows does not let a mapped file be truncated.
 for (const io of process.platform === 'win32' ? ['read'] : ['mmap', 'read']) {
   for (const [what, work] of Object.entries(WORK)) {
-    test(`${what} of a file that shrinks meanwhile, io: ${io}`, (t) => {
+    test(`${what} of a file that shrinks during the call, io: ${io}`, (t) => {
       const program = `
         import { copyFileSync, truncateSync } from 'node:fs'
         import { setImmediate as turn } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// Arrays of load() that cannot be moved to another thread: with transferable they can, each without the others.
+// Arrays of load() cannot be moved to another thread; with transferable they can, each separately.
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { create, loadFile, open, openSync } from 'ztensor'
@@ -29,10 +29,10 @@ async function model(options = {}) {
   return path
 }
 
-/** Moves an array away, as postMessage does, and gives what arrives. */
+/** Moves an array like postMessage, and returns the received one. */
 function moved(t, array, what) {
   const before = Array.from(array.subarray(0, 10))
-  t.is(array.buffer.byteLength, array.byteLength, `${what}: a buffer of its own`)
+  t.is(array.buffer.byteLength, array.byteLength, `${what}: a separate buffer`)
   const there = structuredClone(array, { transfer: [array.buffer] })
   t.is(array.byteLength, 0, `${what} was copied, not moved`)
   t.deepEqual(Array.from(there.subarray(0, 10)), before, what)
@@ -61,7 +61,7 @@ for (const [kind, options] of [
     }
   })
 
-  test(`arrays from file.load({ transferable }) move one by one, ${kind}`, async (t) => {
+  test(`arrays from file.load({ transferable }) move separately, ${kind}`, async (t) => {
     const path = await model(options)
     const file = await open(path)
     const twice = [
@@ -71,7 +71,7 @@ for (const [kind, options] of [
     ]
     for (const loaded of await Promise.all(twice)) {
       moved(t, loaded.get('small').data, 'small')
-      // What was in one block of native memory is whole still.
+      // The rest of the block of native memory is intact.
       t.deepEqual([...loaded.get('other').data.subarray(0, 3)], [0, 1, 2])
       t.is(loaded.get('other').data.length, 12)
       moved(t, loaded.get('large').data, 'large')
@@ -82,7 +82,7 @@ for (const [kind, options] of [
   })
 }
 
-test('arrays of quantized tensors, and of memory, move', async (t) => {
+test('arrays of quantized tensors, and of files in memory, move', async (t) => {
   const bytes = gguf({ tensors: [{ name: 'q', shape: [2, 32], type: 8, data: Buffer.alloc(68, 1) }] })
   for (const source of [bytes, scratchFile(bytes, 'q.gguf')]) {
     const file = await open(source)
@@ -93,7 +93,7 @@ test('arrays of quantized tensors, and of memory, move', async (t) => {
   }
 })
 
-test('a worker takes the memory of a tensor', async (t) => {
+test('a worker receives the memory of a tensor', async (t) => {
   const file = await open(await model())
   const array = await file.tensor('large').load({ transferable: true })
   const worker = new Worker(
@@ -101,15 +101,15 @@ test('a worker takes the memory of a tensor', async (t) => {
     { eval: true },
   )
   const sum = array.reduce((x, y) => x + y, 0)
-  const said = new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
+  const answer = new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
   worker.postMessage(array, [array.buffer])
   t.is(array.length, 0)
-  t.is(await said, sum)
+  t.is(await answer, sum)
   await worker.terminate()
   file.close()
 })
 
-test('transferable is a boolean, and not given with into', async (t) => {
+test('transferable is a boolean, and is rejected with into', async (t) => {
   const file = await open(await model())
   const tensor = file.tensor('small')
   for (const call of [

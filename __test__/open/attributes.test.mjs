@@ -1,13 +1,14 @@
-// Attributes: free-form values of the file, as JS values that lose nothing and carry no prototype.
+// Attributes: free-form values of the file, as lossless JS values without a prototype.
 import test from 'ava'
 import fc from 'fast-check'
 import { openSync } from 'ztensor'
 import { encode, float16, float32, float64, openArray, openBytes, openMap, openText, pairs } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { square12, zt10, zt12 } from '../corpus/zt.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { vector } from '../helpers/vectors.mjs'
 
-/** The attributes of a 1.0 file that holds these, in JS. */
+/** The attributes of a 1.0 file with these values, in JS. */
 function read(attributes) {
   const file = openSync(zt10({}, { root: { attributes } }))
   const value = file.attributes
@@ -15,7 +16,7 @@ function read(attributes) {
   return value
 }
 
-test('none: an empty object without a prototype', (t) => {
+test('none: returns an empty object without a prototype', (t) => {
   for (const attributes of [{}, undefined]) {
     const value = read(attributes)
     t.is(Object.getPrototypeOf(value), null)
@@ -26,7 +27,7 @@ test('none: an empty object without a prototype', (t) => {
   file.close()
 })
 
-test('keys like properties of every object are keys like any other', (t) => {
+test('keys of Object.prototype are ordinary keys', (t) => {
   const attributes = read(
     pairs([
       ['__proto__', 'x'],
@@ -43,7 +44,7 @@ test('keys like properties of every object are keys like any other', (t) => {
   t.is({}.polluted, undefined)
 })
 
-test('every type of value', (t) => {
+test('reads every type of value', (t) => {
   const attributes = read({
     text: 'déscription 層 \u{1f600}\0',
     empty: '',
@@ -86,7 +87,7 @@ test('every type of value', (t) => {
   t.is(attributes.nan, Number.NaN)
 })
 
-test('integers are numbers as far as those are exact, then bigints', (t) => {
+test('integers are numbers if these are exact, otherwise bigints', (t) => {
   const attributes = read({
     largest: 2 ** 53 - 1,
     above: (1n << 53n) + 1n,
@@ -103,7 +104,7 @@ test('integers are numbers as far as those are exact, then bigints', (t) => {
   t.is(attributes.lowest, -(1n << 64n))
 })
 
-test('a map whose keys are not all text is a Map', (t) => {
+test('a map with keys other than text is a Map', (t) => {
   const { labels, mixed, nested } = read({
     labels: pairs([
       [0, 'cat'],
@@ -138,7 +139,7 @@ test('a map whose keys are not all text is a Map', (t) => {
   t.is(nested[0].get(7).get(8), 9)
 })
 
-test('attributes whose own keys are not all text are a Map', (t) => {
+test('attributes with keys other than text are a Map', (t) => {
   const attributes = read(
     pairs([
       [1, 'one'],
@@ -168,7 +169,7 @@ test('keys keep their order, and may look like numbers', (t) => {
   )
 })
 
-test('indefinite lengths mean the same', (t) => {
+test('indefinite lengths read the same', (t) => {
   const attributes = read(
     openMap({
       list: openArray([1, openArray([])]),
@@ -181,14 +182,14 @@ test('indefinite lengths mean the same', (t) => {
   t.deepEqual([...attributes.bytes], [1, 2, 3])
 })
 
-test('the same object at each access', (t) => {
+test('returns the same object at each access', (t) => {
   const file = openSync(zt10({}, { root: { attributes: { a: [1] } } }))
   t.is(file.attributes, file.attributes)
   t.is(file.attributes.a, file.attributes.a)
   file.close()
 })
 
-test('attributes of a file of 1.2, and of its objects', (t) => {
+test('reads attributes of a file of 1.2, and of its objects', (t) => {
   const file = openSync(
     zt12(
       { w: square12({ attributes: { axis: 1, __note: 'x' } }), v: square12() },
@@ -202,7 +203,7 @@ test('attributes of a file of 1.2, and of its objects', (t) => {
   file.close()
 })
 
-test('metadata of safetensors', (t) => {
+test('reads metadata of safetensors', (t) => {
   const file = openSync(vector('st-metadata.safetensors').path)
   t.is(Object.getPrototypeOf(file.attributes), null)
   t.is(file.attributes.__proto__, 'x')
@@ -214,7 +215,7 @@ test('metadata of safetensors', (t) => {
   escaped.close()
 })
 
-/** What comes back for a JS value that was encoded: objects without a prototype, otherwise the same. */
+/** The decoded form of an encoded JS value: objects without a prototype, otherwise the same. */
 const value = fc.letrec((tie) => ({
   any: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
@@ -229,14 +230,14 @@ const value = fc.letrec((tie) => ({
   ),
 })).any
 
-test('any attribute value comes back as it was', (t) => {
+test('any attribute value reads back unchanged', (t) => {
   fc.assert(
     fc.property(value, (given) => {
-      // encode() writes own keys, __proto__ among them, where an assignment would not
+      // encode() writes own keys including __proto__, which an assignment would not
       t.deepEqual(plain(read(pairs([['value', given]])).value), plain(given))
       t.true(encode(given).length > 0)
     }),
-    { numRuns: 500 },
+    { numRuns: scaled(500) },
   )
 })
 
@@ -251,7 +252,7 @@ function plain(given) {
   )
 }
 
-test('very many texts and numbers cross as they are, over the borders of the strings that they cross in', (t) => {
+test('many strings and numbers stay unchanged across the borders of their transfer buffers', (t) => {
   const count = 100_000
   const tokens = Array.from({ length: count }, (_, at) => ['', 'a', `Ġtoken ${at}`, `😀${'x'.repeat(at % 40)}`][at % 4])
   const scores = Array.from({ length: count }, (_, at) => (at % 3 === 0 ? -1 - at : at / 7))
@@ -267,7 +268,7 @@ test('very many texts and numbers cross as they are, over the borders of the str
   t.true(Object.isFrozen(value.tokens) && Object.isFrozen(value.scores))
 })
 
-test('attributes are made once, and again after each opening', (t) => {
+test('creates attributes once, and again after each opening', (t) => {
   const bytes = zt10({}, { root: { attributes: { list: [1, { two: [] }] } } })
   const [one, other] = [openSync(bytes), openSync(bytes)]
   t.is(one.attributes, one.attributes)
@@ -276,4 +277,25 @@ test('attributes are made once, and again after each opening', (t) => {
   one.close()
   t.throws(() => one.attributes, { code: 'ZT_CLOSED' })
   other.close()
+})
+
+test('byte strings share one buffer, and empty ones are one array', (t) => {
+  const [a, b] = [Buffer.from([1, 2, 3]), Buffer.from([4])]
+  const { list, one, mixed } = read({ list: [a, b, Buffer.alloc(0)], one: b, mixed: [1, a, 'x', b] })
+  t.deepEqual(list, [new Uint8Array(a), new Uint8Array(b), new Uint8Array(0)])
+  t.deepEqual(one, new Uint8Array(b))
+  t.deepEqual(mixed, [1, new Uint8Array(a), 'x', new Uint8Array(b)])
+  t.is(list[0].buffer, list[1].buffer)
+  t.is(list[0].buffer, one.buffer)
+  const many = read({ list: Array.from({ length: 10_000 }, () => Buffer.alloc(0)) }).list
+  t.is(new Set(many).size, 1)
+})
+
+test('byte strings count by their size for maxAttributeValues', (t) => {
+  const open = (list) => openSync(zt10({}, { root: { attributes: { list } } }), { maxAttributeValues: 40 }).close()
+  const strings = (count, length) => Array.from({ length: count }, () => Buffer.alloc(length))
+  open(strings(36, 0))
+  open(strings(9, 1))
+  t.throws(() => open(strings(10, 1)), { code: 'ZT_LIMIT' })
+  t.throws(() => open(strings(38, 0)), { code: 'ZT_LIMIT' })
 })

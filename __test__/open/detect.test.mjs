@@ -1,4 +1,4 @@
-// Which format a file is taken for: by its bytes, never by its name.
+// The format of a file is detected by its bytes, never by its name.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
@@ -6,6 +6,7 @@ import { openSync, ZTensorError } from 'ztensor'
 import { btf, dense, INT8 } from '../corpus/btf.mjs'
 import { entry, safetensors } from '../corpus/safetensors.mjs'
 import { SQUARE, square01, square10, square12, u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { thrownBy } from '../helpers/errors.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
 import { vectors } from '../helpers/vectors.mjs'
@@ -19,7 +20,7 @@ const FILES = {
 }
 
 for (const [what, [format, bytes]] of Object.entries(FILES)) {
-  test(`${what} is detected by its bytes, under any name`, (t) => {
+  test(`detects ${what} by its bytes, under any name`, (t) => {
     for (const name of ['a.zt', 'a.safetensors', 'a.btf', 'a.bin', 'a']) {
       const file = openSync(scratchFile(bytes, name))
       t.is(file.format, format)
@@ -27,7 +28,7 @@ for (const [what, [format, bytes]] of Object.entries(FILES)) {
     }
   })
 
-  test(`${what} asked for as itself opens, as anything else does not`, (t) => {
+  test(`${what} opens with its format, and fails with any other`, (t) => {
     openSync(bytes, { format }).close()
     for (const other of ['zt', 'safetensors', 'btf'].filter((one) => one !== format)) {
       const error = thrownBy(() => openSync(bytes, { format: other }).close())
@@ -37,7 +38,7 @@ for (const [what, [format, bytes]] of Object.entries(FILES)) {
   })
 }
 
-test('asked for as zt, without its magic: ZT_BAD_MAGIC', (t) => {
+test('the format zt without its magic: ZT_BAD_MAGIC', (t) => {
   for (const bytes of [FILES.safetensors[1], FILES.btf[1], Buffer.alloc(64)])
     t.is(thrownBy(() => openSync(bytes, { format: 'zt' }))?.code, 'ZT_BAD_MAGIC')
 })
@@ -45,7 +46,7 @@ test('asked for as zt, without its magic: ZT_BAD_MAGIC', (t) => {
 const OTHERS = {
   'zero bytes': Buffer.alloc(256),
   'all ones': Buffer.alloc(256, 0xff),
-  'a text': Buffer.from('This is no tensor file, but a text that goes on for a while.'),
+  'a text': Buffer.from('This is not a tensor file, but a text with a few more words.'),
   JSON: Buffer.from('{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'),
   gzip: Buffer.from(`1f8b0800${'00'.repeat(60)}`, 'hex'),
   zip: Buffer.concat([Buffer.from('PK\x03\x04'), Buffer.alloc(60)]),
@@ -62,7 +63,7 @@ for (const [what, bytes] of Object.entries(OTHERS)) {
   })
 }
 
-test('a BTF file is one only if every byte is accounted for', (t) => {
+test('detects a BTF file only if every byte is accounted for', (t) => {
   const record = dense({ dtype: INT8, dims: [3], data: Buffer.from([1, 2, 3]) })
   const whole = btf([record])
   t.is(openSync(whole).format, 'btf')
@@ -77,7 +78,7 @@ test('a BTF file is one only if every byte is accounted for', (t) => {
   }
 })
 
-test('a BTF file of so many tensors that its first bytes could be a header length is a BTF file', (t) => {
+test('detects a BTF file whose number of tensors could be a header length', (t) => {
   const many = btf(
     Array.from({ length: 300 }, (_, i) => dense({ dtype: INT8, dims: [1], data: Buffer.from([i & 127]) })),
   )
@@ -88,7 +89,7 @@ test('a BTF file of so many tensors that its first bytes could be a header lengt
   file.close()
 })
 
-test('random bytes are an error of ours, or a file', (t) => {
+test('random bytes are a ZTensorError, or a file', (t) => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 200 }),
@@ -98,11 +99,11 @@ test('random bytes are an error of ours, or a file', (t) => {
         t.true(error === undefined || (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL'), String(error))
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: scaled(2000) },
   )
 })
 
-test('random bytes after a right beginning are an error of ours, or a file', (t) => {
+test('random bytes after a valid beginning are a ZTensorError, or a file', (t) => {
   const starts = vectors.filter(({ bytes }) => bytes.length < 6000)
   fc.assert(
     fc.property(
@@ -124,7 +125,7 @@ test('random bytes after a right beginning are an error of ours, or a file', (t)
         )
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: scaled(2000) },
   )
 })
 

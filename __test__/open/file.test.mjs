@@ -1,4 +1,4 @@
-// TensorFile: what it says about the file, and how it behaves as a ReadonlyMap of tensors.
+// TensorFile: the properties of the file, and its behavior as a ReadonlyMap of tensors.
 import { createRequire } from 'node:module'
 import { inspect } from 'node:util'
 import test from 'ava'
@@ -13,7 +13,7 @@ const shapes = vector('zt101-shapes.zt')
 const THREE = zt10({ 'layer1.weight': square10(), 'layer1.bias': square10(), head: square10() })
 const NAMES = ['layer1.weight', 'layer1.bias', 'head']
 
-test('a file says what it is', async (t) => {
+test('a file has its properties', async (t) => {
   for (const file of [openSync(shapes.path), await open(shapes.path)]) {
     t.true(file instanceof TensorFile)
     t.is(file.format, 'zt')
@@ -29,7 +29,7 @@ test('a file says what it is', async (t) => {
   }
 })
 
-test('what a format does not have is undefined', (t) => {
+test('properties that a format lacks are undefined', (t) => {
   const file = openSync(vector('st-dtypes.safetensors').bytes)
   t.is(file.format, 'safetensors')
   t.is(file.version, undefined)
@@ -38,7 +38,7 @@ test('what a format does not have is undefined', (t) => {
   file.close()
 })
 
-test('a tensor says what it is', (t) => {
+test('a tensor has its properties', (t) => {
   const file = openSync(shapes.path)
   const tensor = file.tensor('r6')
   t.true(tensor instanceof Tensor)
@@ -60,7 +60,7 @@ test('a tensor says what it is', (t) => {
   file.close()
 })
 
-test('a compressed component says so', (t) => {
+test('a compressed component reports its encoding', (t) => {
   const file = openSync(vector('zt12-zstd.zt').path)
   const { encoding, storedLength, byteLength, offset } = file.tensor('lvl9').components.get('data')
   t.deepEqual(
@@ -71,7 +71,7 @@ test('a compressed component says so', (t) => {
   file.close()
 })
 
-test('dtype: of the values where sparse, the declared one of an unknown layout, undefined where nothing says it', (t) => {
+test('dtype: of the values of sparse tensors, the declared one of an unknown layout, otherwise undefined', (t) => {
   const q8 = { dtype: 'u8', bytes: Buffer.from([1, 2]) }
   const newer = openSync(
     zt12({
@@ -97,13 +97,13 @@ test('dtype: of the values where sparse, the declared one of an unknown layout, 
   sparse.close()
 })
 
-test('a digest is reported as the file spells it', (t) => {
+test('reports a digest as the file spells it', (t) => {
   const file = openSync(vector('zt12-crc32c.zt').path)
   t.is(file.tensor('t_bfloat16').components.get('data').digest, 'crc32c:0x28F9C073')
   file.close()
 })
 
-test('shapes and warnings cannot be changed', (t) => {
+test('shapes and warnings are frozen', (t) => {
   const file = openSync(zt10({ w: square10({}, { lead: 4 }) }))
   t.throws(() => file.tensor('w').shape.push(1), { instanceOf: TypeError })
   t.throws(() => file.warnings.push({}), { instanceOf: TypeError })
@@ -111,7 +111,7 @@ test('shapes and warnings cannot be changed', (t) => {
   file.close()
 })
 
-test('it is a map of its tensors, in the order of the index', (t) => {
+test('a file is a map of its tensors, in index order', (t) => {
   const file = openSync(THREE)
   t.is(file.size, 3)
   t.deepEqual([...file.keys()], NAMES)
@@ -140,7 +140,7 @@ test('it is a map of its tensors, in the order of the index', (t) => {
   file.close()
 })
 
-test('forEach gives value, name, file, and the this that is asked for', (t) => {
+test('forEach passes value, name, file, and the given this', (t) => {
   const file = openSync(THREE)
   const seen = []
   const self = {}
@@ -155,7 +155,7 @@ test('forEach gives value, name, file, and the this that is asked for', (t) => {
   file.close()
 })
 
-test('its iterators are iterators: next, done, iterable again', (t) => {
+test('iterators have next, done, and are iterable', (t) => {
   const file = openSync(THREE)
   for (const iterator of [file.keys(), file.values(), file.entries(), file[Symbol.iterator]()]) {
     t.is(iterator[Symbol.iterator](), iterator)
@@ -166,13 +166,13 @@ test('its iterators are iterators: next, done, iterable again', (t) => {
   file.close()
 })
 
-test('it cannot be written as a map', (t) => {
+test('rejects map writes', (t) => {
   const file = openSync(THREE)
   for (const method of ['set', 'delete', 'clear']) t.is(file[method], undefined)
   file.close()
 })
 
-test('components are a map, too', (t) => {
+test('components are a map', (t) => {
   const file = openSync(vector('zt101-sparse.zt').path)
   const { components } = file.tensor('csr_float32')
   t.is(components.size, 3)
@@ -187,7 +187,7 @@ test('components are a map, too', (t) => {
   file.close()
 })
 
-test('a name that is not there: ZT_NOT_FOUND, with the names that come close', (t) => {
+test('a missing name: ZT_NOT_FOUND, with similar names', (t) => {
   const file = openSync(THREE)
   for (const [asked, close] of [
     ['layer1.wieght', 'layer1.weight'],
@@ -206,14 +206,14 @@ test('a name that is not there: ZT_NOT_FOUND, with the names that come close', (
   file.close()
 })
 
-test('a name that is not there in a file of none', (t) => {
+test('a missing name in a file without tensors', (t) => {
   const file = openSync(zt10({}))
   t.is(thrownBy(() => file.tensor('w'))?.code, 'ZT_NOT_FOUND')
   t.deepEqual([...file], [])
   file.close()
 })
 
-test('a name must be a text', (t) => {
+test('rejects a name that is not a string', (t) => {
   const file = openSync(THREE)
   for (const name of [undefined, null, 7, {}, ['head'], Symbol.iterator])
     isArgumentError(
@@ -224,7 +224,7 @@ test('a name must be a text', (t) => {
   file.close()
 })
 
-test('tensor() with a dtype gives that dtype or ZT_BAD_DTYPE', (t) => {
+test('tensor() with a dtype returns a tensor of that dtype, or throws ZT_BAD_DTYPE', (t) => {
   const file = openSync(THREE)
   t.is(file.tensor('head', { dtype: 'float32' }).dtype, 'float32')
   const error = thrownBy(() => file.tensor('head', { dtype: 'float16' }))
@@ -247,7 +247,7 @@ test('tensor() with a dtype gives that dtype or ZT_BAD_DTYPE', (t) => {
   file.close()
 })
 
-test('names are found whatever they are', (t) => {
+test('finds any names', (t) => {
   const names = [
     '',
     ' ',
@@ -276,8 +276,8 @@ test('names are found whatever they are', (t) => {
   file.close()
 })
 
-test('inspect, toJSON and JSON.stringify say much and touch no data', (t) => {
-  // Reading any of this data is an error, so anything that touched it would throw.
+test('inspect, toJSON and JSON.stringify show properties and read no data', (t) => {
+  // Reading any of this data is an error, so any access would throw.
   const bytes = zt10(
     {
       broken: square10({}, { encoding: 'zstd' }),
@@ -309,7 +309,7 @@ test('inspect, toJSON and JSON.stringify say much and touch no data', (t) => {
   t.notThrows(() => JSON.stringify(file))
 })
 
-test('import and require give the same classes', (t) => {
+test('import and require return the same classes', (t) => {
   const cjs = createRequire(import.meta.url)('ztensor')
   for (const name of ['TensorFile', 'Tensor', 'CsrTensor', 'CooTensor', 'ZTensorError', 'open', 'openSync', 'verify']) {
     t.is(typeof cjs[name], 'function', name)
@@ -325,7 +325,7 @@ test('import and require give the same classes', (t) => {
   )
 })
 
-test('errors are Errors, with a name, a stack and fields that show', (t) => {
+test('errors are Errors, with a name, a stack and enumerable fields', (t) => {
   const error = thrownBy(() => openSync(zt10({ w: square10({ shape: [5] }) })))
   t.true(error instanceof Error)
   t.is(error?.name, 'ZTensorError')
@@ -335,13 +335,13 @@ test('errors are Errors, with a name, a stack and fields that show', (t) => {
   t.regex(inspect(error), /ZT_BAD_SHAPE/)
 })
 
-test('errors of the promise know who called', async (t) => {
+test('errors of the promise have the stack of the caller', async (t) => {
   const error = await open(zt10({ w: square10({ shape: [5] }) })).catch((e) => e)
   t.is(error.code, 'ZT_BAD_SHAPE')
   t.true(error.stack.includes(error.message))
 })
 
-test('a hundred thousand tensors are listed', (t) => {
+test('lists a hundred thousand tensors', (t) => {
   const count = 100_000
   const entries = Array.from(
     { length: count },

@@ -1,4 +1,4 @@
-// A file that is no tensor file says what it is and what to do.
+// The error for a file that is not a tensor file names its type and what to do.
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -8,8 +8,8 @@ import { open, openSync, ZTensorError } from 'ztensor'
 import { rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
-const latin = (text) => Buffer.from(text, 'latin1')
-const padded = (start, length = 600, fill = 0) => Buffer.concat([latin(start), Buffer.alloc(length, fill)])
+const latin1Bytes = (text) => Buffer.from(text, 'latin1')
+const padded = (start, length = 600, fill = 0) => Buffer.concat([latin1Bytes(start), Buffer.alloc(length, fill)])
 const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 123\n`
 const zip = (...names) => padded(`PK\x03\x04${'\0'.repeat(26)}${names.join('\0'.repeat(40))}`)
 const tar = Buffer.alloc(1024)
@@ -20,9 +20,9 @@ torchTar.write('sys_info\0')
 
 const KINDS = {
   'a git-lfs pointer': [POINTER, /git-lfs pointer.*git lfs pull/],
-  'what the hub answers': ['Entry not found', /Hugging Face hub.*download it again/],
+  'a response of the hub': ['Entry not found', /Hugging Face hub.*download it again/],
   'a web page': ['<!DOCTYPE html>\n<html><head><title>{{ model }}</title></head></html>', /web page.*resolve/],
-  'a web page behind white space': ['\n\n <HTML lang="en"><body>no</body></HTML>', /web page/],
+  'a web page after white space': ['\n\n <HTML lang="en"><body>no</body></HTML>', /web page/],
   'an answer of S3': ['<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', /XML.*download/],
   'a JSON error': ['{"error":"Repository not found"}', /JSON error.*download/],
   'another JSON': ['{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}', /JSON file/],
@@ -40,19 +40,19 @@ const KINDS = {
     zip('serialized_exported_program.json', 'serialized_state_dict.pt'),
     /torch\.export.*state_dict/,
   ],
-  pickle: [latin('\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s.'), /pickle.*trust/],
+  pickle: [latin1Bytes('\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s.'), /pickle.*trust/],
   Parquet: [padded('PAR1'), /Parquet/],
-  'a text': ['This is no tensor file, but a text that goes on for a while.', /a text/],
+  'a text': ['This is not a tensor file, but a text with a few more words.', /a text/],
   zeros: [Buffer.alloc(300), /zeros.*fetch the file again/],
 }
 
 for (const [what, [content, pattern]] of Object.entries(KINDS)) {
-  test(`${what} is named`, async (t) => {
+  test(`names ${what}`, async (t) => {
     const bytes = Buffer.from(content)
     const path = scratchFile(bytes, 'model.safetensors')
     for (const error of [
       thrownBy(() => openSync(path)),
-      // A header of no bytes is what the format itself refuses.
+      // The format itself rejects an empty header.
       ...(what === 'zeros' ? [] : [thrownBy(() => openSync(path, { format: 'safetensors' }))]),
       await rejectionOf(() => open(path)),
       thrownBy(() => openSync(bytes)),
@@ -66,7 +66,7 @@ for (const [what, [content, pattern]] of Object.entries(KINDS)) {
   })
 }
 
-test('a file of another format than the one asked for is named', (t) => {
+test('names a file of another format than the given one', (t) => {
   for (const [bytes, title] of [
     [padded('GGUF\x03\0\0\0'), 'GGUF'],
     [padded('\x93NUMPY\x01\0'), 'NumPy npy'],
@@ -78,13 +78,13 @@ test('a file of another format than the one asked for is named', (t) => {
   }
 })
 
-test('files in memory that are read in stages get the same messages', async (t) => {
+test('files in memory that are read in stages have the same messages', async (t) => {
   const error = await rejectionOf(() => open(Buffer.concat([Buffer.from(POINTER), Buffer.alloc(2 ** 20, ' ')])))
   t.is(error.code, 'ZT_BAD_MAGIC')
   t.regex(error.message, /git-lfs/)
 })
 
-test('an empty file and one of a few bytes', (t) => {
+test('rejects an empty file and one of a few bytes', (t) => {
   for (const [bytes, pattern] of [
     [[], /empty/],
     [[1, 2, 3], /3 bytes are too few/],
@@ -95,7 +95,7 @@ test('an empty file and one of a few bytes', (t) => {
   }
 })
 
-test('no message has a limit raised beyond the file', (t) => {
+test('no message suggests a limit beyond the file size', (t) => {
   const header = Buffer.alloc(8)
   header.writeBigUInt64LE(2n ** 40n)
   const error = thrownBy(() => openSync(Buffer.concat([header, Buffer.from('{"w":\x01\x02')])))
@@ -103,7 +103,7 @@ test('no message has a limit raised beyond the file', (t) => {
   t.notRegex(error.message, /maxIndexBytes/)
 })
 
-test('a folder of other files lists them', (t) => {
+test('lists the files of a folder of other files', (t) => {
   const folder = scratchPath('folder')
   mkdirSync(folder)
   t.regex(thrownBy(() => openSync(folder)).message, /empty/)
@@ -132,7 +132,7 @@ for (const [path, pattern] of [
   })
 }
 
-test('a file whose name only looks so is opened', (t) => {
+test('opens a file whose name only looks like a pattern', (t) => {
   if (process.platform === 'win32') return t.pass()
   const path = scratchFile(readFileSync(new URL('../fixtures/zt100-dtypes.zt', import.meta.url)), 'a*b?.zt')
   openSync(path).close()
@@ -148,7 +148,7 @@ function checkpoint(weightMap, files) {
   return { folder, index }
 }
 
-test('a missing shard names the index that asked for it, however that was found', (t) => {
+test('a missing shard names the index that refers to it', (t) => {
   const { folder, index } = checkpoint({ a: 'm-1.safetensors' }, {})
   for (const path of [folder, index]) {
     const error = thrownBy(() => openSync(path))
@@ -159,7 +159,7 @@ test('a missing shard names the index that asked for it, however that was found'
   }
 })
 
-test('a shard that is a pointer of git-lfs says so, and several problems are a list', (t) => {
+test('names a shard that is a pointer of git-lfs, and lists several problems', (t) => {
   const pointer = checkpoint({ a: 'm-1.safetensors' }, { 'm-1.safetensors': POINTER })
   const error = thrownBy(() => openSync(pointer.folder))
   t.is(error.code, 'ZT_BAD_MAGIC')
@@ -177,7 +177,7 @@ test('a shard that is a pointer of git-lfs says so, and several problems are a l
   t.is(all.cause[1].cause.code, 'ENOENT')
 })
 
-test('an index that is none says what it is', (t) => {
+test('the error of an invalid index names its content', (t) => {
   for (const [text, pattern] of [
     [POINTER, /git-lfs pointer/],
     ['<html></html>', /web page/],
@@ -190,7 +190,7 @@ test('an index that is none says what it is', (t) => {
 })
 
 if (process.platform === 'linux') {
-  test('names that are no UTF-8 are seen in a folder, and opened by a URL', async (t) => {
+  test('finds names that are not UTF-8 in a folder, and opens them by URL', async (t) => {
     const folder = scratchPath('bytes')
     mkdirSync(folder)
     const model = readFileSync(new URL('../fixtures/zt100-dtypes.zt', import.meta.url))
@@ -217,7 +217,7 @@ if (process.platform === 'linux') {
   })
 }
 
-test('a link to nothing is not there', (t) => {
+test('a link to nothing is missing', (t) => {
   if (process.platform === 'win32') return t.pass()
   const path = scratchPath('link.zt')
   symlinkSync('nowhere', path)

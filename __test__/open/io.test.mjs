@@ -1,4 +1,4 @@
-// open({ io }), prefetch() and evict(): how bytes come into memory, and that they are the same however they do.
+// open({ io }), prefetch() and evict(): how bytes come into memory, and that they are always the same.
 import test from 'ava'
 import { create, open, openSync } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
@@ -17,8 +17,8 @@ async function written() {
   return path
 }
 
-/** Every way of reading gives the bytes that were written. */
-async function readsRight(t, file) {
+/** Asserts that every way of reading returns the written bytes. */
+async function assertSameBytes(t, file) {
   t.true(littleEndian(WORDS).equals(littleEndian(await file.tensor('words').load())))
   t.deepEqual([...(await file.load()).get('odd').data], [1, 2, 3])
   t.true(littleEndian(WORDS).equals(littleEndian(file.tensor('words').data)))
@@ -39,20 +39,20 @@ async function readsRight(t, file) {
 for (const io of ['auto', 'mmap', 'direct']) {
   test(`io: ${io} aliases, and loads the same bytes`, async (t) => {
     for (const file of [openSync(await written(), { io }), await open(await written(), { io })]) {
-      await readsRight(t, file)
+      await assertSameBytes(t, file)
       isMapped(t, file.tensor('words'), 4)
       file.evict()
-      await readsRight(t, file)
+      await assertSameBytes(t, file)
       file.close()
     }
   })
 }
 
-test('io: read copies and says so', async (t) => {
+test('io: read copies, with the reason', async (t) => {
   const path = await written()
   for (const file of [openSync(path, { io: 'read' }), await open(path, { io: 'read' })]) {
     const words = file.tensor('words')
-    await readsRight(t, file)
+    await assertSameBytes(t, file)
     t.false(words.mapped)
     t.true(['io', 'runtime', 'byte-order'].includes(words.copyReason), words.copyReason)
     const rows = words.slice([[1, 2]])
@@ -68,7 +68,7 @@ test('io: read copies and says so', async (t) => {
 })
 
 for (const io of ['dma', '', 7, null]) {
-  test(`io: ${JSON.stringify(io)} is refused`, async (t) => {
+  test(`rejects io: ${JSON.stringify(io)}`, async (t) => {
     isArgumentError(
       t,
       thrownBy(() => openSync('nowhere.zt', { io })),
@@ -79,7 +79,7 @@ for (const io of ['dma', '', 7, null]) {
 }
 
 for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
-  test(`prefetch with ${maxBytes} bytes under way brings everything, and counts it`, async (t) => {
+  test(`prefetch with at most ${maxBytes} bytes in progress fetches everything, and counts it`, async (t) => {
     const file = openSync(await written())
     file.evict()
     const events = []
@@ -87,12 +87,12 @@ for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
     const all = WORDS.byteLength + 3
     t.deepEqual(events.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
     await file.prefetch(['odd'], { maxBytes })
-    await readsRight(t, file)
+    await assertSameBytes(t, file)
     file.close()
   })
 }
 
-test('prefetch: a bound that is none is refused', async (t) => {
+test('prefetch: rejects an invalid limit', async (t) => {
   const file = openSync(await written())
   for (const maxBytes of [0, -1, 1.5, '1', Number.NaN]) {
     isArgumentError(t, await rejectionOf(() => file.prefetch(undefined, { maxBytes })), 'maxBytes')
@@ -100,7 +100,7 @@ test('prefetch: a bound that is none is refused', async (t) => {
   file.close()
 })
 
-test('what JavaScript wrote into an alias survives evict()', async (t) => {
+test('JavaScript writes to an alias survive evict()', async (t) => {
   const file = openSync(await written(), { io: 'mmap' })
   const { data } = file.tensor('words')
   data[5] = 123

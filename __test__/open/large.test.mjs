@@ -34,7 +34,7 @@ const tensor = (dtype, shape, offset, length) => ({
   components: { data: { offset, length } },
 })
 
-test('a tensor behind 4 GiB reads right', async (t) => {
+test('reads a tensor beyond 4 GiB', async (t) => {
   const far = 5 * GIB
   const { path, length } = sparseFile(
     { far: tensor('float32', [2, 2], far, 16), near: tensor('float32', [4], 64, 16) },
@@ -55,7 +55,7 @@ test('a tensor behind 4 GiB reads right', async (t) => {
   }
 })
 
-test('a tensor of 3 GiB is listed, mapped and sliced without being read', async (t) => {
+test('lists, maps and slices a tensor of 3 GiB without reading it', async (t) => {
   const rows = 3 * 1024
   const columns = 1024 * 1024
   const last = 64 + rows * columns - 4
@@ -95,7 +95,7 @@ test('a tensor of 3 GiB is listed, mapped and sliced without being read', async 
   file.close()
 })
 
-test('an index that fits the file but passes 1 GiB is refused before it is read', async (t) => {
+test('rejects an index that fits the file but exceeds 1 GiB before it reads it', async (t) => {
   const size = GIB + 1
   const path = scratchPath('index.zt')
   const descriptor = openFile(path, 'w')

@@ -1,4 +1,4 @@
-// What objects say of themselves, to people, JSON and test runners: what they are, never their data.
+// How objects print themselves for users, JSON and test runners: their properties, never their data.
 import { inspect, isDeepStrictEqual } from 'node:util'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
@@ -15,7 +15,7 @@ const filled = (value) =>
     await w.addCoo('k', { shape: [1000], values, coords: indices })
   })
 
-test('objects of two files are not the same, those of one are', async (t) => {
+test('objects of different files are not equal, those of one are', async (t) => {
   const [one, other] = [openSync(await filled(7)), openSync(await filled(8))]
   const plan = (file, dim) => file.plan({ rank: 0, worldSize: 2, rules: { a: { dim: 0 }, '*': dim } })
   const KINDS = {
@@ -37,7 +37,7 @@ test('objects of two files are not the same, those of one are', async (t) => {
   other.close()
 })
 
-test('what they show is short, and has no data', async (t) => {
+test('their inspected form is short, and has no data', async (t) => {
   const file = openSync(await filled(777))
   const writer = await create(scratchPath('shown'))
   const loaded = await file.load()
@@ -64,7 +64,7 @@ test('what they show is short, and has no data', async (t) => {
   file.close()
 })
 
-test('metadata is the attributes that are text', async (t) => {
+test('metadata is the attributes with string values', async (t) => {
   const file = openSync(await filled(1))
   t.is(file.metadata.license, 'MIT')
   t.deepEqual(Object.keys(file.metadata), ['license'])

@@ -8,7 +8,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 const path = scratchPath('source.safetensors')
 test.before(() => saveFile(path, { a: Float32Array.of(1, 2, 3), b: Int8Array.of(4) }))
 
-test('convert, verify, diff and report take an open file, and leave it open', async (t) => {
+test('convert, verify, diff and report accept an open file, and leave it open', async (t) => {
   for (const file of [openSync(path), openSync(readFileSync(path)), await open(path, { io: 'read' })]) {
     const [ours, theirs] = [scratchPath('ours.zt'), scratchPath('theirs.zt')]
     const result = await convert(file, ours, { cast: { float32: 'bfloat16' } })
@@ -21,17 +21,17 @@ test('convert, verify, diff and report take an open file, and leave it open', as
     t.false(file.closed)
     t.deepEqual(file.tensor('a').data, Float32Array.of(1, 2, 3))
     file.close()
-    for (const call of [() => convert(file, scratchPath('never')), () => verify(file)])
+    for (const call of [() => convert(file, scratchPath('never.zt')), () => verify(file)])
       t.is((await rejectionOf(call)).code, 'ZT_CLOSED')
   }
 })
 
-test('options for opening are refused for an open file', async (t) => {
+test('rejects options for opening with an open file', async (t) => {
   const file = openSync(path)
   const reason = new Error('enough')
   for (const [call, pattern] of [
     [() => verify(file, { format: 'safetensors' }), /format is an option for opening/],
-    [() => convert(file, scratchPath('never'), { source: { io: 'read' } }), /io is an option for opening/],
+    [() => convert(file, scratchPath('never.zt'), { source: { io: 'read' } }), /io is an option for opening/],
   ]) {
     const error = await rejectionOf(call)
     t.is(error.code, 'ZT_INVALID_ARG')
@@ -39,7 +39,7 @@ test('options for opening are refused for an open file', async (t) => {
   }
   for (const call of [
     () => verify(file, { signal: AbortSignal.abort(reason) }),
-    () => convert(file, scratchPath('never'), { signal: AbortSignal.abort(reason) }),
+    () => convert(file, scratchPath('never.zt'), { signal: AbortSignal.abort(reason) }),
   ])
     t.is(await rejectionOf(call), reason)
   t.false(file.closed)

@@ -1,4 +1,4 @@
-// Options that nobody knows: each call refuses them and names what is close.
+// Unknown options: each call rejects them and suggests similar ones.
 import { PassThrough } from 'node:stream'
 import test from 'ava'
 import {
@@ -42,7 +42,7 @@ const writing = async (call) => {
   }
 }
 
-/** What to call with an option, and options that it has. */
+/** Calls that take options, and the options of each. */
 const CALLS = {
   openSync: [(o) => openSync(path, o), 'verify'],
   open: [(o) => open(path, o), 'verify'],
@@ -54,7 +54,7 @@ const CALLS = {
   'create compression': [(o) => create(scratchPath('unknown'), { compression: o }), 'level'],
   'create in a stream': [(o) => create(new PassThrough(), o), 'version'],
   saveFile: [(o) => saveFile(scratchPath('unknown'), {}, o), 'version'],
-  convert: [(o) => convert(path, scratchPath('unknown'), o), 'filter'],
+  convert: [(o) => convert(path, scratchPath('unknown.zt'), o), 'filter'],
   append: [(o) => append(path, o), 'inPlace'],
   compact: [(o) => compact(path, o), 'maxRank'],
   toFloat32: [(o) => toFloat32(F, 'float32', o), 'into'],
@@ -85,7 +85,7 @@ const CALLS = {
 }
 
 for (const [name, [call, option, refusesArrays = true]] of Object.entries(CALLS)) {
-  test(`${name} refuses an option that it does not have`, async (t) => {
+  test(`${name} rejects an unknown option`, async (t) => {
     const wrong = `${option.slice(0, -1)}x`
     const error = await rejectionOf(async () => call({ [wrong]: undefined }))
     isArgumentError(t, error, wrong)
@@ -97,7 +97,7 @@ for (const [name, [call, option, refusesArrays = true]] of Object.entries(CALLS)
   })
 }
 
-test('a transposed letter is close', (t) => {
+test('suggests an option for a transposed letter', (t) => {
   t.throws(() => openSync(path, { verfiy: true }), { message: /did you mean verify\?/ })
 })
 

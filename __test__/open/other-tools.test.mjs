@@ -1,4 +1,4 @@
-// Checkpoints of other tools, and sources that are none: one line that says what it is and what to do.
+// Checkpoints of other tools, and invalid sources: one line that names them and what to do.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { open, saveFile } from 'ztensor'
@@ -36,7 +36,7 @@ for (const [what, files, name, pattern] of [
   ['Orbax', { _METADATA: '{}', 'manifest.ocdbt': '', 'd/1': '' }, '', /orbax\.checkpoint\..*safetensors\.flax/],
   ['DeepSpeed', { 'zero_to_fp32.py': '', latest: 'global_step1' }, '', /python zero_to_fp32\.py/],
 ]) {
-  test(`${what} is named, with what to do`, async (t) => {
+  test(`names ${what}, with advice`, async (t) => {
     const { path } = scratchFolder()
     for (const [file, bytes] of Object.entries(files)) {
       if (file.includes('/')) mkdirSync(path(file.split('/')[0]))
@@ -49,13 +49,13 @@ for (const [what, files, name, pattern] of [
   })
 }
 
-test('a folder with several tensor files counts all of them', async (t) => {
+test('a folder with several tensor files reports their number', async (t) => {
   const { path } = scratchFolder()
   for (const name of ['a.safetensors', 'b.safetensors', 'c.bin', 'd.pt', 'e.index']) writeFileSync(path(name), '')
   await t.throwsAsync(() => open(path('')), { message: /holds 5 tensor files and no index.*"c\.bin".*"e\.index"/ })
 })
 
-test('the name of a model on the hub is answered with its URL', async (t) => {
+test('the error for a model name of the hub contains its URL', async (t) => {
   await t.throwsAsync(() => open('no-such-owner/some-model'), {
     message: /hub, name 'hf:\/\/no-such-owner\/some-model'$/,
   })
@@ -63,7 +63,7 @@ test('the name of a model on the hub is answered with its URL', async (t) => {
     await t.throwsAsync(() => open(path), { message: /^(?!.*hf:).*ENOENT/s })
 })
 
-test('a source of the wrong type is answered with the types', async (t) => {
+test('the error for a source of the wrong type lists the types', async (t) => {
   for (const source of [3, null, {}])
     await t.throwsAsync(() => open(source), {
       message: /source must be a path, a URL, .* or a ByteSource \(\{ byteLength, read \}\), got/,

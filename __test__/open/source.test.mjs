@@ -1,4 +1,4 @@
-// What open() takes, what it refuses, and how the refusal reads.
+// The sources of open(), its rejections, and their messages.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { relative } from 'node:path'
@@ -59,7 +59,7 @@ for (const [what, make] of Object.entries(SOURCES)) {
   })
 }
 
-test('data of a source in memory aliases it, where it is aligned', (t) => {
+test('data of an aligned source in memory is an alias', (t) => {
   const source = viewAt(64)
   const file = openSync(source)
   const { data } = file.tensor('w')
@@ -75,7 +75,7 @@ test('data of a source in memory aliases it, where it is aligned', (t) => {
   odd.close()
 })
 
-test('the index of a source in memory is read before open() returns', async (t) => {
+test('reads the index of a source in memory before open() returns', async (t) => {
   for (const opening of [openSync, open]) {
     const source = viewAt(0)
     const file = await opening(source)
@@ -100,14 +100,14 @@ test('bytes that change while open() reads them never crash it', async (t) => {
   }
 })
 
-test('path and URL open the same file, and path says which', (t) => {
+test('a path and a URL open the same file, and path is its path', (t) => {
   const path = scratchFile(BYTES)
   const file = openSync(pathToFileURL(path))
   t.is(file.path, path)
   file.close()
 })
 
-test('a file that is not there: ZT_IO, with Node’s error as its cause', async (t) => {
+test('a missing file: ZT_IO, with Node’s error as its cause', async (t) => {
   const path = scratchPath('absent.zt')
   for (const source of [path, pathToFileURL(path)]) {
     for (const error of await both(source)) {
@@ -175,7 +175,7 @@ const NO_SOURCES = {
   'an ftp: URL': new URL('ftp://example.com/a.zt'),
 }
 for (const [what, source] of Object.entries(NO_SOURCES)) {
-  test(`${what} is no source`, async (t) => {
+  test(`rejects ${what} as a source`, async (t) => {
     for (const error of await both(source)) isArgumentError(t, error, 'source')
   })
 }
@@ -190,7 +190,7 @@ const NO_OPTIONS = {
   maxAttributeValues: [-1, 0.1, Number.NaN, '1', null],
 }
 for (const [name, values] of Object.entries(NO_OPTIONS)) {
-  test(`options: ${name} that is none`, async (t) => {
+  test(`options: rejects an invalid ${name}`, async (t) => {
     for (const value of values) {
       for (const error of await both(BYTES, name === 'options' ? value : { [name]: value }))
         isArgumentError(t, error, name)
@@ -198,14 +198,14 @@ for (const [name, values] of Object.entries(NO_OPTIONS)) {
   })
 }
 
-test('options: signal and onProgress of open()', async (t) => {
+test('options: accepts signal and onProgress of open()', async (t) => {
   for (const signal of [{}, 7, 'x', null])
     isArgumentError(t, await rejectionOf(() => open(BYTES, { signal })), 'signal')
   for (const onProgress of [{}, 7, 'x', null])
     isArgumentError(t, await rejectionOf(() => open(BYTES, { onProgress })), 'onProgress')
 })
 
-test('options: undefined is as good as absent', (t) => {
+test('options: undefined is the same as absent', (t) => {
   const file = openSync(BYTES, {
     format: undefined,
     verify: undefined,
@@ -219,7 +219,7 @@ test('options: undefined is as good as absent', (t) => {
   openSync(BYTES, undefined).close()
 })
 
-test('options: the limits may be raised', async (t) => {
+test('options: raises the limits', async (t) => {
   const deep = zt10({ w: square10({ shape: [2, 2, ...Array(80).fill(1)] }) })
   t.is(thrownBy(() => openSync(deep))?.code, 'ZT_LIMIT')
   const file = openSync(deep, { maxRank: 100 })

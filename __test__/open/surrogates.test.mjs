@@ -1,5 +1,5 @@
-// Half a surrogate pair has no UTF-8, and what would stand in its place is U+FFFD. It finds nothing that is called so, and
-// is written nowhere.
+// A lone surrogate has no UTF-8, and its usual replacement is U+FFFD. It finds nothing with that name, and is never
+// written.
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, convert, create, open, openSync, verify } from 'ztensor'
@@ -10,7 +10,7 @@ const HALF = '\ud800'
 const OTHER = '\ufffd'
 const x = Uint8Array.of(1, 2, 3)
 
-/** A file called U+FFFD with a tensor called U+FFFD. */
+/** A file named U+FFFD with a tensor named U+FFFD. */
 async function written(options = { version: '1.2' }) {
   const path = scratchPath(`${OTHER}.zt`)
   const writer = await create(path, options)
@@ -20,7 +20,7 @@ async function written(options = { version: '1.2' }) {
   return path
 }
 
-test('no tensor is found by it', async (t) => {
+test('finds no tensor by a lone surrogate', async (t) => {
   for (const options of [{ version: '1.2' }, { format: 'safetensors' }]) {
     const file = openSync(await written(options))
     for (const name of [HALF, '\udc00', `${HALF}x`, `x${HALF}`]) {
@@ -39,7 +39,7 @@ test('no tensor is found by it', async (t) => {
   }
 })
 
-test('no rule of a plan matches by it, and each character is still one', async (t) => {
+test('no rule of a plan matches by a lone surrogate, and each character still counts once', async (t) => {
   const file = openSync(await written())
   const plan = (pattern) =>
     file.plan({
@@ -54,7 +54,7 @@ test('no rule of a plan matches by it, and each character is still one', async (
   t.is(plan(OTHER).tensors.size, 2)
 })
 
-test('no path is found by it, and none is made', async (t) => {
+test('finds and creates no path with a lone surrogate', async (t) => {
   const path = await written()
   const half = path.replace(OTHER, HALF)
   t.true(existsSync(path))
@@ -78,7 +78,7 @@ test('no path is found by it, and none is made', async (t) => {
   )
 })
 
-test('nothing is written as it', async (t) => {
+test('writes no text with a lone surrogate', async (t) => {
   const path = await written({ version: '2', canonical: false })
   const rename = () => convert(path, scratchPath('to.zt'), { rename: (name) => name.replace(OTHER, HALF) })
   isArgumentError(t, await rejectionOf(rename), 'rename')

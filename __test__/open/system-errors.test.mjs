@@ -1,4 +1,4 @@
-// ZT_IO: whatever the system refuses, `cause` is Node's own error, with its code, syscall and path.
+// ZT_IO: for every system error, `cause` is Node's own error, with its code, syscall and path.
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,14 +15,14 @@ const posix = process.platform === 'win32' ? test.skip : test
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const ONE = { a: Float32Array.of(1) }
 
-/** A fresh folder to make trouble in. */
+/** A new folder for failures. */
 function folder() {
   const path = scratchPath('trouble')
   mkdirSync(path, { recursive: true })
   return path
 }
 
-/** Asserts that the error is ZT_IO and its cause such as Node's fs throws. */
+/** Asserts that the error is ZT_IO and its cause is like an error of Node's fs. */
 function isSystemError(t, error, code, path, what) {
   t.true(error instanceof ZTensorError, `${what}: ${error?.stack ?? 'nothing thrown'}`)
   const { cause } = error
@@ -37,7 +37,7 @@ function isSystemError(t, error, code, path, what) {
 const TO_READ = {
   open: (path) => rejectionOf(() => open(path)),
   openSync: async (path) => thrownBy(() => openSync(path)),
-  // Several errors at once are listed in `cause`, each with its own.
+  // Several errors are listed in `cause`, each with its own.
   'open a list': async (path) => (await rejectionOf(() => open([path, path])))?.cause[1],
   verify: (path) => rejectionOf(() => verify(path)),
   loadFile: (path) => rejectionOf(() => loadFile(path)),
@@ -53,7 +53,7 @@ const TO_WRITE = {
 }
 
 for (const [what, call] of Object.entries({ ...TO_READ, ...TO_WRITE })) {
-  posix(`${what}: a file or folder that is not there is ENOENT`, async (t) => {
+  posix(`${what}: a missing file or folder is ENOENT`, async (t) => {
     const path = join(folder(), 'no folder', 'x.zt')
     isSystemError(t, await call(path), 'ENOENT', path, what)
   })
@@ -73,12 +73,12 @@ for (const [what, call] of Object.entries({ ...TO_READ, ...TO_WRITE })) {
   })
 
   posix(`${what}: a name that is too long is ENAMETOOLONG`, async (t) => {
-    const path = join(folder(), 'x'.repeat(300))
+    const path = join(folder(), `${'x'.repeat(300)}.zt`)
     isSystemError(t, await call(path), 'ENAMETOOLONG', path, what)
   })
 }
 
-// What a process of its own meets: `begin` makes the trouble, and the error comes back by its fields.
+// Failures in a separate process: `begin` causes the failure, and the fields of the error are returned.
 const CHILD = `
 import { openSync as openFile } from 'node:fs'
 import * as ztensor from 'ztensor'
@@ -90,7 +90,7 @@ const calls = {
   open: () => ztensor.open(path),
   openSync: () => ztensor.openSync(path),
   verify: () => ztensor.verify(path),
-  create: async () => (await ztensor.create(path + '.new')).finish(),
+  create: async () => (await ztensor.create(path + '.new.zt')).finish(),
   append: () => ztensor.append(path),
 }
 try {

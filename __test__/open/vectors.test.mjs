@@ -18,7 +18,7 @@ const VERSIONS = {
 const oneOf = (value) => [value].flat()
 const only = ({ sha256, nbytes }) => ({ sha256, nbytes })
 
-/** The sidecar's tensors under the names that we give them: BTF's, which have none, are '0', '1', … */
+/** The sidecar's tensors by our names: those of BTF, which have none, are '0', '1', … */
 const expectedTensors = (meaning) => meaning.tensors.map((tensor, i) => ({ ...tensor, name: tensor.name ?? String(i) }))
 
 /** Asserts that the components, given by role, are one of the variants that the sidecar allows. */
@@ -32,7 +32,7 @@ function areComponents(t, actual, tensor, where) {
         ([role, c]) => prints[role]?.sha256 === c.sha256 && prints[role]?.nbytes === c.nbytes,
       ),
   )
-  t.true(matches, `${where}: ${JSON.stringify(prints)} is none of ${JSON.stringify(variants)}`)
+  t.true(matches, `${where}: ${JSON.stringify(prints)} is not in ${JSON.stringify(variants)}`)
 }
 
 const csrParts = ({ values, indices, indptr }) => ({ values, indices, indptr })
@@ -109,10 +109,10 @@ const SOURCES = {
   path: ({ path }) => path,
   Uint8Array: ({ bytes }) => new Uint8Array(bytes),
   ArrayBuffer: ({ bytes }) => arrayBufferOf(bytes),
-  'Uint8Array at an odd offset': ({ bytes }) => oddly(bytes),
+  'Uint8Array at an odd offset': ({ bytes }) => atOddOffset(bytes),
 }
 /** The bytes in the middle of a larger buffer, where no element wider than a byte is aligned. */
-function oddly(bytes) {
+function atOddOffset(bytes) {
   const buffer = new Uint8Array(bytes.length + 13)
   buffer.set(bytes, 5)
   return buffer.subarray(5, 5 + bytes.length)
@@ -161,7 +161,7 @@ for (const one of vectors) {
   })
 }
 
-test('there are vectors of every format', (t) => {
+test('every format has vectors', (t) => {
   t.deepEqual([...new Set(vectors.map((v) => v.meaning.group))].sort(), [
     'btf',
     'safetensors',

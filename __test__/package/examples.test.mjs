@@ -1,4 +1,4 @@
-// Every example runs, from a shell as a user would run it.
+// Every example runs from a shell, as a user runs it.
 import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -14,7 +14,7 @@ const model = `${folder}model.safetensors`
 const start = (name, ...args) => spawn(process.execPath, [`${folder}${name}.mjs`, ...args], { stdio: 'pipe' })
 const run = (...args) => ended(start(...args))
 
-test('open: lists, aliases and describes', async (t) => {
+test('open: lists, aliases and prints tensors', async (t) => {
   const { code, stdout, stderr } = await run('open')
   t.is(code, 0, stderr)
   t.regex(stdout, /^safetensors .*tensors, \d+ bytes\n/)
@@ -22,17 +22,17 @@ test('open: lists, aliases and describes', async (t) => {
   t.regex(stdout, /min: -?[\d.]+/)
 })
 
-test('serve: gives the rows of a matrix', async (t) => {
+test('serve: returns the rows of a matrix', async (t) => {
   const file = openSync(model)
   const matrix = [...file.values()].find(({ shape }) => shape.length === 2)
   const server = start('serve', model, matrix.name)
   t.teardown(() => server.kill())
   const over = ended(server)
   const url = await new Promise((resolve, reject) => {
-    let said = ''
+    let output = ''
     server.stdout.on('data', (text) => {
-      said += text
-      const found = /http:\S+/.exec(said)
+      output += text
+      const found = /http:\S+/.exec(output)
       if (found !== null) resolve(found[0])
     })
     over.then(({ stderr }) => reject(new Error(`ended early: ${stderr}`)))
@@ -45,7 +45,7 @@ test('serve: gives the rows of a matrix', async (t) => {
   file.close()
 })
 
-test('convert: writes a sound file', async (t) => {
+test('convert: writes a valid file', async (t) => {
   const target = scratchPath('model.zt')
   const { code, stdout, stderr } = await run('convert', model, target)
   t.is(code, 0, stderr)
@@ -60,7 +60,7 @@ test('append: adds two tensors', async (t) => {
   t.deepEqual(stdout.trim().split(' ').sort(), ['lora.a', 'step', 'wte'])
 })
 
-test('no example is left untried', (t) => {
+test('every example has a test', (t) => {
   const names = readdirSync(folder).filter((name) => name.endsWith('.mjs'))
   t.deepEqual(names.sort(), ['append.mjs', 'convert.mjs', 'open.mjs', 'serve.mjs'])
 })

@@ -1,4 +1,4 @@
-// What is published: a manifest that says where the package comes from and nothing of how it is made; a loader that names each platform.
+// The published package: a manifest with the origin and without development settings; a loader that names each platform.
 import { readdirSync, readFileSync } from 'node:fs'
 import { parseTriple } from '@napi-rs/cli'
 import test from 'ava'
@@ -8,7 +8,7 @@ import { platformPackages } from '../../scripts/platform-packages.mjs'
 const read = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8').replaceAll('\r\n', '\n')
 const manifest = JSON.parse(read('package.json'))
 
-test('each platform package stands in the loader as a literal, and no other', (t) => {
+test('the loader contains each platform package as a literal, and no other', (t) => {
   const loader = read('lib/native/addon.ts')
   const named = [...loader.matchAll(/require\('(@ztensor\/[\w-]+)'\)/g)].map(([, name]) => name)
   const targets = manifest.napi.targets.map((target) => `@ztensor/${parseTriple(target).platformArchABI}`)
@@ -16,7 +16,7 @@ test('each platform package stands in the loader as a literal, and no other', (t
   for (const name of named) t.true(loader.includes(`case '${name.slice('@ztensor/'.length)}':`), name)
 })
 
-test('the manifest says where the package comes from', (t) => {
+test('the manifest names the origin of the package', (t) => {
   t.regex(manifest.homepage, /^https:/)
   t.regex(manifest.bugs, /^https:.*issues$/)
   for (const { title } of [{ title: 'zTensor' }, { title: 'safetensors' }, { title: 'BTF' }]) {
@@ -24,14 +24,14 @@ test('the manifest says where the package comes from', (t) => {
   }
 })
 
-test('the workflow builds each target, those of Linux with zig', (t) => {
+test('the workflow builds each target, and those of Linux with zig', (t) => {
   const matrix = /\n {2}build:\n[\s\S]*?\n {4}runs-on:/.exec(read('.github/workflows/ci.yml'))[0]
   const rows = [...matrix.matchAll(/- \{ target: ([\w-]+), [^}]*\}/g)]
   t.deepEqual(rows.map(([, target]) => target).sort(), [...manifest.napi.targets].sort())
   for (const [row, target] of rows) t.is(row.includes('options: --zig'), target.includes('-linux-'), target)
 })
 
-test('licenses are checked of what is built for each platform', (t) => {
+test('checks the licenses of the builds for each platform', (t) => {
   const [, listed] = /^targets = \[([^\]]*)\]/m.exec(read('deny.toml'))
   t.deepEqual(
     [...listed.matchAll(/"([^"]+)"/g)].map(([, target]) => target),
@@ -52,7 +52,7 @@ test('the campaigns run every fuzz target', (t) => {
 
 const DEVELOPMENT = ['scripts', 'devDependencies', 'overrides', 'ava', 'napi']
 
-test('nothing of our development is published', (t) => {
+test('publishes no development files', (t) => {
   const published = publishedManifest()
   t.deepEqual(
     DEVELOPMENT.filter((key) => key in published),
@@ -66,7 +66,7 @@ test('nothing of our development is published', (t) => {
   )
 })
 
-test('what is published asks for each platform package, at exactly its version', (t) => {
+test('the published manifest requires each platform package at exactly its version', (t) => {
   t.is(manifest.optionalDependencies, undefined)
   const expected = manifest.napi.targets.map((target) => [
     `@ztensor/${parseTriple(target).platformArchABI}`,
@@ -85,7 +85,7 @@ test('npm/ has a folder for each platform, as `npm run packages` writes it, and 
       t.is(read(`npm/${platform}/${name}`), text, `npm/${platform}/${name}`)
 })
 
-test('a platform package is limited to its platform, and runs nothing at installation', (t) => {
+test('a platform package is limited to its platform, and has no install scripts', (t) => {
   for (const { platform, os, cpu, libc, files } of platformPackages) {
     const made = JSON.parse(files['package.json'])
     t.is(made.name, `@ztensor/${platform}`)
@@ -95,7 +95,7 @@ test('a platform package is limited to its platform, and runs nothing at install
   }
 })
 
-test('one version is in package.json, Cargo.toml and every lock file', (t) => {
+test('package.json, Cargo.toml and every lock file have one version', (t) => {
   const [, version] = /^\[workspace\.package\]\nversion = "(.*)"/m.exec(read('Cargo.toml'))
   t.is(version, manifest.version)
   t.is(JSON.parse(read('package-lock.json')).version, manifest.version)

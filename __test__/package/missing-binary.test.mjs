@@ -1,4 +1,4 @@
-// What a program and the command say where the native binary is missing, is damaged, or does not exist for the platform.
+// The messages of the package and the command if the native binary is missing or damaged, or does not exist for the platform.
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ function failureIn(folder, ...options) {
   return JSON.parse(stdout)
 }
 
-test('a missing binary is named, with the command that installs it and the usual reasons', (t) => {
+test('names a missing binary, the command that installs it and common reasons', (t) => {
   const { code, message, cause } = failureIn(bare())
   t.is(code, 'ZT_NO_BINARY')
   t.is(cause, 'MODULE_NOT_FOUND')
@@ -43,7 +43,7 @@ test('a missing binary is named, with the command that installs it and the usual
     t.is(remedies.filter((line) => line.includes(word)).length, 1, word)
 })
 
-test('a file that is not a binary does not load, and the message names the package to install again', (t) => {
+test('a file that is not a binary does not load, and the message names the package to reinstall', (t) => {
   const folder = bare()
   writeFileSync(join(folder, binaryOf(hostPlatform)), 'a web page of a proxy')
   const { code, message } = failureIn(folder)
@@ -52,7 +52,7 @@ test('a file that is not a binary does not load, and the message names the packa
   t.true(message.includes(`delete node_modules/${name} and run "npm install ${name}@${version}"`), message)
 })
 
-test('a platform without a package is named', (t) => {
+test('names a platform without a package', (t) => {
   const folder = bare()
   const preload = join(folder, 'other.cjs')
   writeFileSync(preload, `Object.defineProperty(process, 'arch', { value: 'riscv64' })`)
@@ -69,4 +69,13 @@ test('the command prints the same, and does not call it a bug', (t) => {
   t.true(stderr.includes(`npm install ${name}@${version}`), stderr)
   t.true(stderr.includes('(ZT_NO_BINARY)'), stderr)
   t.notRegex(stderr, /bug|ZT_INTERNAL/)
+})
+
+test('names Node without addons, not a damaged file', (t) => {
+  const folder = bare()
+  cpSync(new URL(binaryOf(hostPlatform), root), join(folder, binaryOf(hostPlatform)))
+  const { code, message, cause } = failureIn(folder, '--no-addons')
+  t.deepEqual([code, cause], ['ZT_NO_BINARY', 'ERR_DLOPEN_DISABLED'])
+  t.regex(message, /--no-addons.*run it without that option\.$/)
+  t.notRegex(message, /damaged|older|npm install/)
 })

@@ -1,4 +1,4 @@
-// What must hold before anything is published. crates/binaries/tests has the faults of single binaries.
+// Checks before a release is published. crates/binaries/tests covers faults of single binaries.
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ withRust(`text files named .node are not published${note}`, (t) => {
   }
 })
 
-withRust(`an addon for another machine, and half an addon, are refused${note}`, (t) => {
+withRust(`rejects an addon for another machine, and a truncated addon${note}`, (t) => {
   const built = join(root, binaryOf(hostPlatform))
   if (!existsSync(built)) return t.pass('there is only the published addon')
   const folder = addons('')
@@ -54,7 +54,7 @@ withRust(`an addon for another machine, and half an addon, are refused${note}`, 
   t.regex(stderr, new RegExp(`${hostPlatform}: .*(not a library that can be read|damaged)`))
 })
 
-test('a missing addon, another tag and a registry of others stop a release', (t) => {
+test('a missing addon, another tag and another registry stop a release', (t) => {
   const folder = scratchPath('empty')
   mkdirSync(folder)
   t.regex(run('publish.mjs', folder, '--dry-run').stderr, /no addon in .* for linux-x64-gnu, linux-arm64-gnu/)

@@ -1,9 +1,9 @@
-// `npm run new -- format NAME` finds everything that a format changes.
+// `npm run new` finds everything that a format, a codec and an architecture change.
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import test from 'ava'
-import { addFormat } from '../../scripts/new.mjs'
+import { add } from '../../scripts/new.mjs'
 
 const CHANGED = [
   'crates/import/src/lib.rs',
@@ -15,17 +15,24 @@ const CHANGED = [
   'README.md',
   'package.json',
 ]
+const OTHERS = [
+  'crates/core/src/codecs.rs',
+  'crates/gguf/src/checkpoint.rs',
+  'docs/guide/gguf.md',
+  'interop/checkpoints.py',
+]
 const root = new URL('../../', import.meta.url)
+const addFormat = (...args) => add(args[0], 'format', ...args.slice(1)).paths
 
 function copied(t) {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-scaffold-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  for (const path of [...CHANGED, 'lib/values/format-table.ts', 'fuzz/fuzz_targets'])
+  for (const path of [...CHANGED, ...OTHERS, 'lib/values/format-table.ts', 'fuzz/fuzz_targets'])
     cpSync(new URL(path, root), join(folder, path), { recursive: true })
   return folder
 }
 
-test('a format gets its files, and a mention in all files that list formats', (t) => {
+test('creates the files of a format, and adds it to all files that list formats', (t) => {
   const folder = copied(t)
   const paths = addFormat(folder, 'scaffolded', 'Scaffolded')
   for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /scaffold/i, path)
@@ -41,18 +48,19 @@ test('a format gets its files, and a mention in all files that list formats', (t
       '__test__/formats',
       '__test__/fixtures/scaffolded',
       'fuzz/fuzz_targets',
+      'docs/formats',
     ]),
   )
   t.notThrows(() => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')))
   t.throws(() => addFormat(folder, 'scaffolded'), { message: /scaffolded\.rs exists/ })
 })
 
-test('nothing is written if a list of formats is not found, or the name cannot be used', (t) => {
+test('writes nothing if a list of formats is not found, or the name cannot be used', (t) => {
   const folder = copied(t)
   for (const [name, message, title] of [
     ...['Toy', '', 'a', 'a-b', '../x', 'x'.repeat(17)].map((name) => [name, /^a format is named like "gguf"/]),
     ...['match', 'type', 'self', 'core'].map((name) => [name, /^\w+ cannot name a module: Rust reserves it/]),
-    ...['gguf', 'pth', 'zt'].map((name) => [name, /^\w+ is the name or a file extension of a format/]),
+    ...['gguf', 'pth', 'zt'].map((name) => [name, /^\w+ is the name or a file extension of an existing format/]),
     ['zstd', /^fuzz\/fuzz_targets\/zstd\.rs exists/],
     ['scaffolded', /^a title is like "NumPy npy"/, 'a "title"'],
   ])
@@ -60,4 +68,29 @@ test('nothing is written if a list of formats is not found, or the name cannot b
   rmSync(join(folder, 'README.md'))
   t.throws(() => addFormat(folder, 'scaffolded'), { code: 'ENOENT' })
   t.notRegex(readFileSync(join(folder, 'package.json'), 'utf8'), /scaffolded/)
+})
+
+test('creates a codec with its row', (t) => {
+  const folder = copied(t)
+  const module = 'crates/core/src/codecs/scaffolded.rs'
+  t.deepEqual(add(folder, 'codec', 'scaffolded').paths, ['crates/core/src/codecs.rs', module])
+  t.regex(
+    readFileSync(join(folder, 'crates/core/src/codecs.rs'), 'utf8'),
+    /pub mod scaffolded;[\s\S]*name: "scaffolded"/,
+  )
+  t.throws(() => add(folder, 'codec', 'scaffolded'), { message: /scaffolded\.rs exists/ })
+  for (const name of ['Toy', 'match', ''])
+    t.throws(() => add(folder, 'codec', name), { message: /named like|reserves/ })
+})
+
+test('creates an architecture with its row, its page and its checkpoint', (t) => {
+  const folder = copied(t)
+  const { paths } = add(folder, 'architecture', 'scaffolded', 'ScaffoldedForCausalLM')
+  const module = 'crates/gguf/src/checkpoint/scaffolded.rs'
+  t.deepEqual(paths, [...OTHERS.slice(1), module])
+  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /scaffolded/i, path)
+  for (const names of [['Toy', 'ToyModel'], ['toy', 'toy'], ['toy']])
+    t.throws(() => add(folder, 'architecture', ...names), {
+      message: /is named as in llama\.cpp|is that of "architectures"/,
+    })
 })

@@ -1,5 +1,5 @@
-// Every program and every command of the README and the guides runs as it is pasted: page by page in an empty folder, from the first
-// block to the last, and then once more. Programs that need packages that are not installed here are excerpts of examples/integrations.
+// Every program and every command of the README and the guides runs as pasted: page by page in an empty folder, from the first
+// block to the last, and in CI once more. Programs that need packages that are not installed here are excerpts of examples/integrations.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -7,20 +7,22 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
+import { rounds } from '../helpers/campaign.mjs'
 import { main } from '../helpers/command.mjs'
 import { blocksOf, packagesOf, pages } from '../helpers/guides.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
+import { CONFIG, checkpoint, HEADS } from '../helpers/tiny-checkpoint.mjs'
 import { bucket } from '../remote/bucket.mjs'
-import { serveFiles } from '../remote/web.mjs'
+import { part, serve, serveFiles } from '../remote/web.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** The page whose files come from Python: `npm run interop` runs it. */
 const ELSEWHERE = 'docs/guide/python.md'
-const ROUNDS = 2
+const ROUNDS = rounds(2, 1)
 const run = promisify(execFile)
 const { path: at } = scratchFolder()
 
-/** What shell lines start in place of the programs of this name: our command, and an installation from this folder. */
+/** Replacements for programs in shell lines: our command, and an installation from this folder. */
 const SHELL = `
 npx() { case "$1" in ztensor) shift; "$NODE" "$MAIN" "$@" ;; esbuild) ;; *) return 1 ;; esac; }
 npm() {
@@ -42,7 +44,7 @@ for (const name of ['package.json', 'package-lock.json']) writeFileSync(name, '{
 `,
 )
 
-/** Runs a server's program, asks it for a row and ends it. */
+/** Runs the program of a server, requests a row and ends it. */
 async function asked(t, program, options) {
   const child = spawn(
     process.execPath,
@@ -57,7 +59,7 @@ async function asked(t, program, options) {
   child.kill()
   await exited
 }
-/** The server in pages that read by a URL, which a server of this machine replaces. */
+/** The server in pages that read a URL, which a local server replaces. */
 const HOST = 'https://host/'
 const LISTEN = ".listen(0, '127.0.0.1', function () { console.log(this.address().port) })"
 
@@ -66,6 +68,30 @@ async function bucketOf(t) {
   const { endpoint } = (await bucket(t)).remote.store
   const keys = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
   return { AWS_ENDPOINT_URL: endpoint, AWS_ALLOW_HTTP: 'true', ...keys }
+}
+
+/** The variables that lead to a Hugging Face Hub of this machine, where every model is a tiny Qwen3. */
+async function hubOf(t) {
+  const { hidden_size: width, num_hidden_layers: layers } = CONFIG
+  const head = width / HEADS
+  const norm = { dtype: 'bfloat16', shape: [head], data: new Float32Array(head).fill(1) }
+  const norms = Array.from({ length: layers }, (_, at) => ['q', 'k'].map((name) => [`model.layers.${at}.self_attn.${name}_norm.weight`, norm])).flat() // biome-ignore format: one list
+  const { folder } = await checkpoint({
+    config: { ...CONFIG, architectures: ['Qwen3ForCausalLM'], model_type: 'qwen3', head_dim: head },
+    change: (tensors) => ({ ...tensors, ...Object.fromEntries(norms) }),
+  })
+  const files = new Map(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))]))
+  const hub = await serve(t, (request, response) => {
+    const { pathname } = new URL(request.url, 'http://hub')
+    if (pathname.includes('/revision/')) {
+      const siblings = [...files].map(([rfilename, { length: size }]) => ({ rfilename, size }))
+      return response.end(JSON.stringify({ sha: '0123456789abcdef0123456789abcdef01234567', siblings }))
+    }
+    const bytes = files.get(pathname.split('/').at(-1))
+    if (bytes !== undefined) return part(request, response, bytes, { etag: '"1"' })
+    return response.writeHead(404).end()
+  })
+  return { HF_ENDPOINT: hub.url(''), HF_HUB_CACHE: at('no-cache') }
 }
 
 const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter(Boolean) // biome-ignore format: one chain
@@ -90,7 +116,7 @@ function isExcerpt(lines, program) {
   })
 }
 
-/** The lines of a program but imports, comments, what it prints, and the port of a server. */
+/** The lines of a program except imports, comments, prints, and the port of a server. */
 const own = (text) =>
   linesOf(text.replaceAll(/^import [^']*'[^']*'$/gm, '')).filter(
     (line) => !/^(\/\/|console\.log|await app\.listen)/.test(line),
@@ -102,6 +128,7 @@ for (const page of pages.filter((name) => name !== ELSEWHERE)) {
     mkdirSync(cwd)
     const env = { ...process.env, NODE: process.execPath, MAIN: main, INSTALL: install }
     if (page.endsWith('/remote.md')) Object.assign(env, await bucketOf(t))
+    if (page === 'README.md') Object.assign(env, await hubOf(t))
     let ran = 0
     for (const round of Array.from({ length: ROUNDS }, (_, index) => index + 1)) {
       for (const { number, language, text } of blocksOf(page)) {

@@ -17,8 +17,8 @@ const etag = (bytes) => `"${createHash('md5').update(bytes).digest('hex')}"`
 /**
  * Serves a bucket until the test ends: `files` are its objects (name -> bytes), `uploads` those that are not complete (id -> { name,
  * parts }), `asked` its requests, in order. `answer(what, request, response)` may take a request over before it is done; `what` is
- * `begin`, `part`, `complete`, `abort`, `head`, `get`, `list` or `delete`. One that gives 'after' has it done, and is not answered; one
- * that gives a function has it done, and is answered by that.
+ * `begin`, `part`, `complete`, `abort`, `head`, `get`, `list` or `delete`. If it returns 'after', the request is executed without a response; if
+ * it returns a function, the request is executed and the function responds.
  */
 export async function bucket(t, { scheme = 's3', files = {}, answer = () => false } = {}) {
   const uploads = {}

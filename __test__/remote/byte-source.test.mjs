@@ -1,11 +1,11 @@
-// Files whose bytes code of the caller's reads: the same as by path, and nothing waits on the JavaScript thread.
+// Files whose bytes a ByteSource of the caller reads: the same as by path, and nothing blocks the JavaScript thread.
 import { readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { compare, convert, diff, loadFile, open, openSync, verify } from 'ztensor'
 import { sameBytes } from '../helpers/bytes.mjs'
-import { factsAt } from '../helpers/editing.mjs'
+import { propertiesAt } from '../helpers/editing.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { external, model as onnx, tensor as onnxTensor } from '../helpers/onnx-writer.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -13,7 +13,7 @@ import { checkpoint, shard } from '../helpers/sharded.mjs'
 import { fixturePath, vectors } from '../helpers/vectors.mjs'
 import { serveFiles } from './web.mjs'
 
-/** A source over bytes, which takes down what it is asked for. */
+/** A source over bytes, which records its reads. */
 function over(bytes, { name, sibling, read = (offset, length) => bytes.subarray(offset, offset + length) } = {}) {
   const asked = []
   const source = {
@@ -44,7 +44,7 @@ const IMPORTED = [
 ]
 
 for (const path of [...vectors.map(({ path }) => path), ...IMPORTED.map(fixturePath)]) {
-  test(`${basename(path)}: what a source gives is what the file holds`, async (t) => {
+  test(`${basename(path)}: a source has the contents of the file`, async (t) => {
     const local = openSync(path)
     const file = await open(ofFile(path))
     t.deepEqual([...file.keys()], [...local.keys()])
@@ -98,7 +98,7 @@ test('convert, loadFile, verify and stats read a source', async (t) => {
   t.true((await compare(file.tensor(name), local.tensor(name))).identical)
 })
 
-test('an index is two reads, rows of a tensor are one more of no more than they have', async (t) => {
+test('reads an index in two reads, and rows of a tensor in one more of only their bytes', async (t) => {
   const numbers = Array.from({ length: 1 << 20 }, (_, at) => at)
   const source = over(shard({ a: numbers, b: [1, 2] }))
   const file = await open(source)
@@ -112,7 +112,7 @@ test('an index is two reads, rows of a tensor are one more of no more than they 
   t.true(source.asked.every(([offset, length]) => length <= 8 << 20 && offset + length <= source.byteLength))
 })
 
-test('siblings make up a sharded checkpoint', async (t) => {
+test('siblings form a sharded checkpoint', async (t) => {
   const made = checkpoint({ 'a.safetensors': { one: [1, 2] }, 'b.safetensors': { two: [3] } })
   const index = made.path('model.safetensors.index.json')
   const names = []
@@ -131,7 +131,7 @@ test('siblings make up a sharded checkpoint', async (t) => {
   t.regex(incomplete.message, /no sibling with that name: return it from sibling\(name\)/)
 })
 
-test('no name that leads out of the folder reaches sibling()', async (t) => {
+test('sibling() never gets a name that leads out of the folder', async (t) => {
   const text = JSON.stringify({ metadata: {}, weight_map: { one: '../secret.safetensors', two: '/etc/passwd' } })
   const asked = []
   const source = over(Buffer.from(text), { name: 'm.safetensors.index.json', sibling: (name) => void asked.push(name) })
@@ -140,7 +140,7 @@ test('no name that leads out of the folder reaches sibling()', async (t) => {
   t.deepEqual(asked, [])
 })
 
-test('no name that reads as another path reaches sibling(): backslashes, tabs and line breaks', async (t) => {
+test('sibling() never gets a name that reads as another path: backslashes, tabs and line breaks', async (t) => {
   for (const name of [
     '..\\..\\w.data',
     '\\\\evil\\w.data',
@@ -170,7 +170,7 @@ test('no name that reads as another path reaches sibling(): backslashes, tabs an
 
 const file = shard({ a: Array.from({ length: 1 << 18 }, (_, at) => at) })
 
-/** A file whose index was read rightly, and whose reads are `read` from then on. */
+/** A file whose index was read correctly, and whose later reads call `read`. */
 async function broken(read) {
   let opened = false
   const right = (offset, length) => file.subarray(offset, offset + length)
@@ -180,7 +180,7 @@ async function broken(read) {
   return found
 }
 
-test('what read() throws is the cause of ZT_IO', async (t) => {
+test('an error of read() is the cause of ZT_IO', async (t) => {
   const reason = new RangeError('no such bucket')
   const now = () => {
     throw reason
@@ -198,7 +198,7 @@ test('what read() throws is the cause of ZT_IO', async (t) => {
   t.is(thrown.code, 'ZT_IO')
 })
 
-test('answers of another length or kind are refused', async (t) => {
+test('rejects results of another length or type', async (t) => {
   const wrong = [
     [(_, length) => new Uint8Array(length - 1), 'ZT_IO', /returned \d+ bytes instead of \d+/],
     [(_, length) => new Uint8Array(length + 1), 'ZT_IO', /returned \d+ bytes instead of \d+/],
@@ -235,14 +235,14 @@ test('a read that never settles ends at the abort signal or when the file closes
   t.is(await rejectionOf(() => never), reason)
 })
 
-test('a source is no file of this thread', async (t) => {
+test('openSync rejects a source', async (t) => {
   t.is(thrownBy(() => openSync(over(file))).code, 'ZT_NOT_LOCAL')
   const opened = await open(over(file))
   const error = thrownBy(() => opened.share())
   isArgumentError(t, error, 'cannot be shared')
 })
 
-test('what is no source is refused by name', async (t) => {
+test('rejects invalid sources by name', async (t) => {
   const read = () => new Uint8Array()
   for (const [source, named] of [
     [{ byteLength: -1, read }, 'source.byteLength'],
@@ -267,5 +267,5 @@ test('the end of a worker ends its reads', async (t) => {
   const worker = new Worker(code, { eval: true })
   await new Promise((resolve) => worker.once('message', resolve))
   t.is(await worker.terminate(), 1)
-  t.deepEqual(await factsAt(fixturePath('zt2-dtypes.zt')), await factsAt(fixturePath('zt2-dtypes.zt')))
+  t.deepEqual(await propertiesAt(fixturePath('zt2-dtypes.zt')), await propertiesAt(fixturePath('zt2-dtypes.zt')))
 })

@@ -1,4 +1,4 @@
-// Cached copies of remote files: what is there is not fetched again, and whatever happens to a copy, the bytes are right.
+// Cached copies of remote files: cached blocks are not fetched again, and the bytes are right after any damage to a copy.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -34,7 +34,7 @@ const MIB = 2 ** 20
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const unix = process.platform !== 'win32'
 
-/** Tensors t0, t1, … of 1.25 MiB each, of numbers that repeat nowhere. */
+/** Tensors t0, t1, … of 1.25 MiB each, of numbers that do not repeat. */
 function model(count, seed = 1) {
   const length = (5 * MIB) / 16
   const numbers = Float32Array.from({ length: count * length }, (_, at) => at + seed * 0.5)
@@ -52,14 +52,14 @@ const NAMES = [...local.keys()]
 const bytesOf = (array) => littleEndian(array)
 const isRight = (name, array, of = local) => bytesOf(array).equals(bytesOf(of.tensor(name).data))
 
-/** Serves files by their names: name -> bytes, or a function of none. Counts the bytes that were asked for. */
+/** Serves files by their names: name -> bytes, or a function of none. Counts the requested bytes. */
 async function serving(t, files, { headers = (bytes) => ({ etag: `"${bytes.length}"` }), onRequest } = {}) {
   const server = await serve(t, (request, response) => {
     const bytes = files[new URL(request.url, 'http://host').pathname.slice(1)]
     if (onRequest?.(request, response, server.asked.length) === true) return undefined
     return part(request, response, bytes, headers(bytes))
   })
-  /** Bytes that were asked for since the last call. */
+  /** Bytes requested since the last call. */
   const fetched = () => {
     const ranges = server.asked
       .splice(0)
@@ -69,7 +69,7 @@ async function serving(t, files, { headers = (bytes) => ({ etag: `"${bytes.lengt
   return { ...server, fetched }
 }
 
-/** Opening a file asks for its beginning and for its end. */
+/** Opening a file requests its beginning and its end. */
 const OPENING = { requests: 2, bytes: (512 + 256) * 1024 }
 /** Blocks that are fetched before the server stops. */
 const WHOLE = 4
@@ -111,13 +111,13 @@ test('prefetch fills the cache, data aliases it, and nothing is fetched twice', 
   file.close()
 })
 
-test('the next to open the file finds what prefetch or load has cached', async (t) => {
+test('a later open uses the blocks that prefetch or load has cached', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES })
   const cache = scratchPath('cache')
   const first = await open(server.url('/m.safetensors'), remoteOf(cache))
   await first.prefetch(['t3', 't4'])
   const { data } = first.tensor('t3')
-  data[0] = 7 // In this process alone.
+  data[0] = 7 // Only in this process.
   await first.tensor('t7').load()
   first.close()
   t.is(data.length, 0)
@@ -127,7 +127,7 @@ test('the next to open the file finds what prefetch or load has cached', async (
   t.is(second.tensor('t3').copyReason, 'remote')
   await second.prefetch(['t3', 't4'])
   t.is(server.fetched(), 0)
-  // A load keeps the blocks that it read whole: of the three that this tensor touches the one in the middle.
+  // A load keeps the blocks that it read completely: the middle one of the three that this tensor touches.
   await second.prefetch(['t7'])
   t.is(server.fetched(), 2 * MIB)
   for (const name of ['t3', 't4', 't7']) t.true(isRight(name, second.tensor(name).data), name)
@@ -142,7 +142,7 @@ test('the next to open the file finds what prefetch or load has cached', async (
   second.close()
 })
 
-test('prefetch takes patterns, and names that look like one', async (t) => {
+test('prefetch takes patterns, and names that look like patterns', async (t) => {
   const numbers = [1, 2, 3, 4]
   const bytes = Object.fromEntries(['h.0.a', 'h.0.b', 'h.1.a', 'h.*'].map((name) => [name, numbers]))
   const server = await serving(t, { 'm.safetensors': shard(bytes) })
@@ -157,7 +157,7 @@ test('prefetch takes patterns, and names that look like one', async (t) => {
   isArgumentError(t, await rejectionOf(() => file.prefetch([7])), 'name')
 })
 
-test('encoded, quantized and sliced data is decoded from the copy', async (t) => {
+test('decodes encoded, quantized and sliced data from the copy', async (t) => {
   const names = ['zt2-zstd.zt', 'zt12-dtypes.zt', 'gguf/types.gguf', 'zt101-sparse.zt']
   const server = await serving(t, Object.fromEntries(names.map((name) => [name, readFileSync(fixturePath(name))])))
   for (const name of names) {
@@ -192,7 +192,7 @@ test('encoded, quantized and sliced data is decoded from the copy', async (t) =>
   }
 })
 
-test('without a cache, or a version that is sure, prefetch is refused and load is not', async (t) => {
+test('without a cache or a reliable version, rejects prefetch but not load', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES }, { headers: () => ({ etag: 'W/"1"' }) })
   const plain = await open(server.url('/m.safetensors'))
   const error = await rejectionOf(() => plain.prefetch(['t0']))
@@ -207,7 +207,7 @@ test('without a cache, or a version that is sure, prefetch is refused and load i
   t.false(existsSync(cache))
 })
 
-test('another version is another copy', async (t) => {
+test('another version gets a separate copy', async (t) => {
   const other = model(10, 2)
   const content = { bytes: BYTES, etag: '"a"' }
   const served = {
@@ -229,7 +229,7 @@ test('another version is another copy', async (t) => {
   t.is(files(cache, '.data').length, 2)
 })
 
-test('a date will do for a version', async (t) => {
+test('a date serves as a version', async (t) => {
   const server = await serving(
     t,
     { 'm.safetensors': BYTES },
@@ -245,7 +245,7 @@ test('a date will do for a version', async (t) => {
   }
 })
 
-test('a signature of a URL makes no other copy, any other query does', async (t) => {
+test('a signature in the query of a URL makes no separate copy, any other query does', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES })
   const cache = scratchPath('cache')
   const copies = []
@@ -257,7 +257,7 @@ test('a signature of a URL makes no other copy, any other query does', async (t)
   t.deepEqual(copies, [1, 1, 1, 2, 3])
 })
 
-test('nothing secret is in the cache, and nobody else may read it', async (t) => {
+test('the cache contains no secrets, and only its owner can read it', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES }, { headers: () => ({ etag: '"ETAGSECRET"' }) })
   const cache = scratchPath('cache')
   const remote = { cache, headers: { authorization: 'Bearer HEADERSECRET', 'x-key': 'HEADERSECRET' } }
@@ -286,7 +286,7 @@ const PREFETCH = (url, cache, names) => `
     console.log(name, createHash('sha256').update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)).digest('hex'))
   }`
 
-test('a process that is killed in the middle leaves whole blocks, and what it did not write is fetched', async (t) => {
+test('a killed process leaves whole blocks, and missing ones are fetched', async (t) => {
   const connection = {}
   // Some blocks are sent, then half of one, and then nothing.
   const onRequest = (request, response, count) => {
@@ -323,8 +323,8 @@ test('a process that is killed in the middle leaves whole blocks, and what it di
   for (const name of NAMES) t.true(isRight(name, file.tensor(name).data), name)
 })
 
-test('two processes fill one copy at once', async (t) => {
-  // Neither gets data before both have asked for some.
+test('two processes fill one copy concurrently', async (t) => {
+  // Neither gets data before both have requested some.
   const agents = new Set()
   const waiting = []
   const server = await serve(t, (request, response) => {
@@ -415,7 +415,7 @@ const HARM = {
 }
 
 for (const [what, harm] of Object.entries(HARM)) {
-  test(`${what}: fetched again`, async (t) => {
+  test(`${what}: fetches again`, async (t) => {
     const server = await serving(t, { 'm.safetensors': BYTES })
     const cache = scratchPath('cache')
     const before = await open(server.url('/m.safetensors'), remoteOf(cache))
@@ -442,8 +442,8 @@ for (const [what, harm] of Object.entries(HARM)) {
   })
 }
 
-test('a copy that is given the name of another is not taken for it', async (t) => {
-  // Two files of one length: what differs is in their bytes alone.
+test('does not use a copy that was renamed to another', async (t) => {
+  // Two files of one length: only their bytes differ.
   const other = model(10, 2)
   const server = await serving(t, { a: BYTES, b: other })
   const near = { a: local, b: openSync(other) }
@@ -468,7 +468,7 @@ test('a copy that is given the name of another is not taken for it', async (t) =
     },
     'the table': () => swap(names.a, names.b),
     'the data': () => swap(data('a'), data('b')),
-    // The header is right, and the records are those of the other.
+    // The header is valid, and the records are those of the other file.
     'the records': () => {
       const [a, b] = [readFileSync(names.a), readFileSync(names.b)]
       change(names.a, HEADER, b.subarray(HEADER))
@@ -491,7 +491,7 @@ test('a copy that is given the name of another is not taken for it', async (t) =
 })
 
 if (unix && canMap(4)) {
-  test('a cached copy that is truncated while it is mapped is reported as a lost mapping, and load still works', async (t) => {
+  test('reports a cached copy that is truncated while mapped as a lost mapping, and load still works', async (t) => {
     const server = await serving(t, { 'm.safetensors': BYTES })
     const cache = scratchPath('cache')
     const program = `
@@ -528,7 +528,7 @@ if (unix && canMap(4)) {
 const blocks = (cache) => readdirSync(cache).reduce((sum, name) => sum + statSync(join(cache, name)).blocks * 512, 0)
 
 if (unix) {
-  test('the copies used least recently go at maxCacheBytes', async (t) => {
+  test('evicts the least recently used copies at maxCacheBytes', async (t) => {
     const names = ['a', 'b', 'c', 'd']
     const server = await serving(t, Object.fromEntries(names.map((name) => [name, model(4)])))
     const cache = scratchPath('cache')
@@ -552,11 +552,11 @@ if (unix) {
     t.true((await use('b'))[1], 'a goes')
     t.false((await use('c'))[1])
     t.true((await use('a'))[1], 'b goes')
-    // What was removed serves those who had it open.
+    // A removed copy still serves files that have it open.
     t.true(bytesOf(data).equals(bytesOf(openSync(model(4)).tensor('t1').data)))
   })
 
-  test('what nobody can take for a copy stays, and what was never named goes', async (t) => {
+  test('keeps foreign files, and removes copies that were never named', async (t) => {
     const server = await serving(t, { a: model(2), b: model(2) })
     const cache = scratchPath('cache')
     mkdirSync(cache, { mode: 0o700 })
@@ -571,7 +571,7 @@ if (unix) {
   })
 }
 
-test('more than the cache may hold is refused by its option, and load goes on', async (t) => {
+test("rejects more than maxCacheBytes by the option's name, and load works", async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES })
   const cache = scratchPath('cache')
   const file = await open(server.url('/m.safetensors'), remoteOf(cache, { maxCacheBytes: 2 * MIB }))
@@ -581,7 +581,7 @@ test('more than the cache may hold is refused by its option, and load goes on', 
   for (const name of NAMES) t.true(isRight(name, await file.tensor(name).load()), name)
 })
 
-test('a folder that cannot be used fails prefetch by its name, and load goes on', async (t) => {
+test('an unusable folder rejects prefetch with its name, and load works', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES })
   const file = scratchFile(Buffer.from('a file'))
   const bad = [file, join(file, 'in-it')]
@@ -591,7 +591,7 @@ test('a folder that cannot be used fails prefetch by its name, and load goes on'
       mkdirSync(open)
       chmodSync(open, mode)
       bad.push(open)
-      // The way to it that a link is makes no difference.
+      // A link to the folder makes no difference.
       const link = scratchPath('link')
       symlinkSync(open, link)
       bad.push(link)
@@ -621,7 +621,7 @@ test('a folder that cannot be used fails prefetch by its name, and load goes on'
   }
 })
 
-test('the files of a set have a copy each', async (t) => {
+test('each file of a set has a separate copy', async (t) => {
   const numbers = (from) => Array.from({ length: 400_000 }, (_, at) => from + at)
   const made = checkpoint({ 'a.safetensors': { one: numbers(1) }, 'b.safetensors': { two: numbers(2) } })
   const names = readdirSync(made.path('.'))
@@ -637,7 +637,7 @@ test('the files of a set have a copy each', async (t) => {
   t.is(files(cache, '.data').length, 2)
 })
 
-test('other threads have the file and its copy, and its URL is opened again once nobody has it', async (t) => {
+test('other threads share the file and its copy, and its URL is opened again after all have closed it', async (t) => {
   const server = await serving(t, { 'm.safetensors': BYTES })
   const url = server.url('/m.safetensors?signature=SECRET')
   const file = await open(url, { remote: { cache: scratchPath('cache'), headers: { authorization: 'SECRET' } } })
@@ -671,7 +671,7 @@ test("io: 'read' copies from the cache", async (t) => {
   t.true(isRight('t1', file.tensor('t1').data))
 })
 
-test('options that cannot be meant are refused by name', async (t) => {
+test('rejects invalid options by name', async (t) => {
   const url = 'https://localhost/x'
   for (const [remote, name] of [
     [{ cache: 7 }, 'remote.cache'],

@@ -1,4 +1,4 @@
-// What a remote file takes from the environment that opens it, and what its threads and URLs have in common.
+// How a remote file uses the environment that opens it, and what its threads and URLs share.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
@@ -13,7 +13,7 @@ import { part, serve, serveFiles } from './web.mjs'
 const BYTES = vectors.find(({ name }) => name === 'zt2-dtypes.zt').bytes
 const COMMIT = '0123456789abcdef0123456789abcdef01234567'
 
-/** What a worker with its own environment gets when it opens a URL: the names of the tensors, or the code of an error. */
+/** The result of opening a URL in a worker with its own environment: the names of the tensors, or the code of an error. */
 async function inWorker(env, url, options = {}) {
   const program = `
     const { parentPort, workerData: [url, options] } = require('node:worker_threads')
@@ -27,7 +27,7 @@ async function inWorker(env, url, options = {}) {
   return reply
 }
 
-test.serial('a worker asks the hub by its own variables, and not by those of the process', async (t) => {
+test.serial('a worker uses its own variables for the hub, not those of the process', async (t) => {
   const server = await serve(t, (request, response) => part(request, response, BYTES, { etag: '"1"' }))
   const url = `hf://o/r@${COMMIT}/x.zt`
   const names = [...openSync(BYTES).keys()]
@@ -48,7 +48,7 @@ test.serial('a worker asks the hub by its own variables, and not by those of the
   t.is(server.asked[0].headers.authorization, 'Bearer of-the-process')
 })
 
-test.serial('a worker signs for a store by its own variables', async (t) => {
+test.serial('a worker signs requests with its own variables', async (t) => {
   const server = await serve(t, (request, response) => part(request, response, BYTES, { etag: '"1"' }))
   const keys = { AWS_ACCESS_KEY_ID: 'WORKER', AWS_SECRET_ACCESS_KEY: 'SECRET', AWS_REGION: 'eu-west-9' }
   const env = { ...keys, AWS_ENDPOINT_URL: server.url('').replace(/\/$/, ''), AWS_ALLOW_HTTP: 'true' }
@@ -57,7 +57,7 @@ test.serial('a worker signs for a store by its own variables', async (t) => {
   t.regex(server.asked[0].headers.authorization, /Credential=WORKER\/\d+\/eu-west-9\/s3\//)
 })
 
-test.serial('a worker goes by its own proxy', async (t) => {
+test.serial('a worker uses its own proxy', async (t) => {
   const proxy = await serve(t, (request, response) => part(request, response, BYTES, { etag: '"1"' }))
   const reply = await inWorker({ HTTP_PROXY: proxy.url('') }, 'http://models.invalid/x.zt')
   t.deepEqual(reply, [...openSync(BYTES).keys()])
@@ -66,7 +66,7 @@ test.serial('a worker goes by its own proxy', async (t) => {
   t.regex(without, /^ZT_IO.*models\.invalid could not be resolved/)
 })
 
-test('files that are open share the connections to their server', async (t) => {
+test('open files share the connections to their server', async (t) => {
   const files = Object.fromEntries(
     Array.from({ length: 12 }, (_, at) => [`${at}.safetensors`, shard({ [`t${at}`]: [at] })]),
   )
@@ -85,7 +85,7 @@ test('files that are open share the connections to their server', async (t) => {
   for (const file of [...opened, together]) file.close()
 })
 
-test('a thread reads a shared remote file by its own requests', async (t) => {
+test('a thread reads a shared remote file with its own requests', async (t) => {
   const numbers = Array.from({ length: 1 << 19 }, (_, at) => at)
   const server = await serveFiles(t, { 'm.safetensors': shard({ a: numbers, b: [7] }) })
   const file = await open(server.url('/m.safetensors?signature=SECRET'))
@@ -102,13 +102,13 @@ test('a thread reads a shared remote file by its own requests', async (t) => {
   const ended = once(worker, 'exit')
   const [rows] = await once(worker, 'message')
   t.deepEqual(rows, [300_000, 300_001, 300_002])
-  t.is(server.asked.length, before + 1, 'the index is not asked for again')
+  t.is(server.asked.length, before + 1, 'the index is not requested again')
   await ended
   t.deepEqual([...(await file.tensor('b').load())], [7])
   file.close()
 })
 
-test('the query of a URL is in no path, no text and no error', async (t) => {
+test('no path, text or error contains the query of a URL', async (t) => {
   const made = checkpoint({ 'a.safetensors': { one: [1, 2] }, 'b.safetensors': { two: [3] } })
   const files = Object.fromEntries(
     ['model.safetensors.index.json', 'a.safetensors', 'b.safetensors'].map((name) => [

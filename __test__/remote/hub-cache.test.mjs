@@ -1,4 +1,4 @@
-// Files of the hub that its own clients have downloaded: opened where they are, as local files, in the layout that
+// Files of the hub that its clients have downloaded: opened in the cache, as local files, in the layout that
 // https://huggingface.co/docs/huggingface_hub/guides/manage-cache describes.
 import { mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -26,7 +26,7 @@ async function withVariables(variables, work) {
   }
 }
 
-/** A sharded model in a cache, and a hub that has it. */
+/** A sharded model in a cache, and a hub with that model. */
 async function cached(t) {
   const { path: at } = scratchFolder()
   const whole = at('whole.safetensors')
@@ -108,7 +108,7 @@ test.serial(
   },
 )
 
-test.serial('a shard that is not cached is read from the hub, the others where they are', async (t) => {
+test.serial('reads a shard that is not cached from the hub, and the others from the cache', async (t) => {
   const { files, names, keep, hub, variables } = await cached(t)
   for (const name of names.slice(0, 2)) keep(COMMIT, name, files[name])
   await withVariables(variables, async () => {
@@ -123,7 +123,7 @@ test.serial('a shard that is not cached is read from the hub, the others where t
   })
 })
 
-test.serial('a damaged blob is not taken: the hub has the file, and without it the error says so', async (t) => {
+test.serial('does not use a damaged blob: reads it from the hub, or names it in the error', async (t) => {
   const { files, names, write, keep, variables } = await cached(t)
   write('refs/main', COMMIT)
   const blobs = names.map((name) => keep(COMMIT, name, files[name]))
@@ -140,12 +140,12 @@ test.serial('a damaged blob is not taken: the hub has the file, and without it t
   })
 })
 
-test.serial('another commit, no commit and options that are none', async (t) => {
+test.serial('another commit, no commit and invalid options', async (t) => {
   const { files, names, write, keep, hub, variables } = await cached(t)
   write('refs/main', OTHER)
   for (const name of names) keep(OTHER, name, files[name])
   await withVariables(variables, async () => {
-    // The branch has moved on: what is cached is an older commit.
+    // The branch has a new commit: the cache contains an older one.
     const file = await open('hf://o/r/model-00001-of-00002.safetensors')
     t.true(hub.asked.some(({ url }) => url.endsWith(names[1])))
     file.close()
@@ -157,31 +157,34 @@ test.serial('another commit, no commit and options that are none', async (t) => 
   })
 })
 
-test.serial('a folder by its commit: all files that the hub lists, or those in the cache with a warning', async (t) => {
-  const { files, names, keep, hub, variables } = await cached(t)
-  // The index is not cached: without the list there are only two shards, which look like a set.
-  for (const name of names.slice(1)) keep(COMMIT, name, files[name])
-  const url = `hf://o/r@${COMMIT}`
-  await withVariables(variables, async () => {
-    const file = await open(url)
-    t.is(file.path, `hf://o/r@${COMMIT}`)
-    t.deepEqual([file.warnings, [...file.keys()].sort()], [[], ['a', 'b']])
-    t.true(
-      hub.asked.some(({ url }) => url.endsWith(names[0])),
-      'the index is read from the hub',
-    )
-    file.close()
-  })
-  await withVariables({ ...variables, HF_ENDPOINT: 'http://127.0.0.1:9' }, async () => {
-    const file = await open(url, { remote: { retries: 0 } })
-    t.deepEqual([...file.keys()].sort(), ['a', 'b'])
-    t.like(file.warnings[0], { code: 'ZT_WARN_INCOMPLETE_SET' })
-    t.regex(file.warnings[0].message, /the hub did not list the files of this commit: .*may not have all files/)
-    file.close()
-  })
-})
+test.serial(
+  'opens a folder by its commit: all files that the hub lists, or the cached ones with a warning',
+  async (t) => {
+    const { files, names, keep, hub, variables } = await cached(t)
+    // The index is not cached: without the list there are only two shards, which look like a set.
+    for (const name of names.slice(1)) keep(COMMIT, name, files[name])
+    const url = `hf://o/r@${COMMIT}`
+    await withVariables(variables, async () => {
+      const file = await open(url)
+      t.is(file.path, `hf://o/r@${COMMIT}`)
+      t.deepEqual([file.warnings, [...file.keys()].sort()], [[], ['a', 'b']])
+      t.true(
+        hub.asked.some(({ url }) => url.endsWith(names[0])),
+        'the index is read from the hub',
+      )
+      file.close()
+    })
+    await withVariables({ ...variables, HF_ENDPOINT: 'http://127.0.0.1:9' }, async () => {
+      const file = await open(url, { remote: { retries: 0 } })
+      t.deepEqual([...file.keys()].sort(), ['a', 'b'])
+      t.like(file.warnings[0], { code: 'ZT_WARN_INCOMPLETE_SET' })
+      t.regex(file.warnings[0].message, /the hub did not list the files of this commit: .*may not have all files/)
+      file.close()
+    })
+  },
+)
 
-test.serial('the cache is found by variables in its path', async (t) => {
+test.serial('variables select the path of the cache', async (t) => {
   const { files, names, keep, variables } = await cached(t)
   for (const name of names) keep(COMMIT, name, files[name])
   const [folder, last] = [dirname(variables.HF_HUB_CACHE), 'cache']

@@ -1,5 +1,5 @@
-// Servers that lie, for every client of crates/remote and everything that it asks for: files of servers and of the hub, objects of S3, Google
-// Cloud Storage and Azure; opened, read, listed and written. Each lie is an error that says what happened, after so many requests and bytes.
+// Servers with wrong responses, for every client of crates/remote and each of its requests: files of servers and of the hub, objects of S3, Google
+// Cloud Storage and Azure; opened, read, listed and written. Each wrong response is an error that describes it, after a limited number of requests and bytes.
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import test from 'ava'
@@ -9,7 +9,7 @@ import { scratchFolder } from '../helpers/sample-files.mjs'
 import { shard } from '../helpers/sharded.mjs'
 import { turns } from '../helpers/turns.mjs'
 import { bucket } from './bucket.mjs'
-import { CHUNK, part, pour, serve } from './web.mjs'
+import { CHUNK, part, sendUntil, serve } from './web.mjs'
 
 const MIB = 2 ** 20
 const BYTES = shard({ a: Array.from({ length: MIB }, (_, at) => at) })
@@ -17,17 +17,17 @@ const TAG = `"${createHash('md5').update(BYTES).digest('hex')}"`
 const COMMIT = '0123456789abcdef0123456789abcdef01234567'
 const SECRETS = { accessKeyId: 'SECRET-ID', secretAccessKey: 'SECRET-KEY', sessionToken: 'SECRET-TOKEN' }
 
-/** Writes a byte now and then, for ever. */
-function drip(stream, byte = ' ') {
+/** Writes single bytes slowly, forever. */
+function sendSlowly(stream, byte = ' ') {
   const timer = setInterval(() => stream.write(byte), 40)
   stream.once('close', () => clearInterval(timer))
 }
 
-/** All that a client of a store asks for, and what is slow enough to be asked for less. */
+/** All requests of a client of a store, and slow ones that are tried less often. */
 const EVERYTHING = ['open', 'read', 'list', 'head', 'begin', 'part', 'complete']
 const SLOW = /(error|server) that drips/
 
-/** Without a body: what the answer to a head may be. */
+/** Responses without a body, to a HEAD request. */
 const BODILESS = /silence|head that drips|redirect/
 
 const range = (request) => /bytes=(\d+)-(\d+)/.exec(request.headers.range).slice(1).map(Number)
@@ -37,41 +37,41 @@ const partial = (first, last, total = BYTES.length) => ({
   'last-modified': 'Mon, 23 Nov 2026 12:00:00 GMT',
 })
 
-/** What any request may be answered with. `sent` counts bytes, `other` is another server. */
+/** Responses to any request. `sent` counts bytes, `other` is another server. */
 const ANY = {
   'an error without an end': [
     (_, response, { sent }) => {
       response.writeHead(403, { 'content-type': 'text/html' })
-      pour(response, sent)
+      sendUntil(response, sent)
     },
     /denies access|answered 403|access is denied/,
   ],
-  'an error that says that it has no end': [
+  'an error with an endless body': [
     (_, response, { sent }) => {
       response.writeHead(400, { 'content-length': 2 ** 40 })
-      pour(response, sent)
+      sendUntil(response, sent)
     },
     /answered 400|400/,
   ],
-  'an error of bytes that are no text': [
+  'an error of bytes that are not text': [
     (_, response) => response.writeHead(403).end(Buffer.alloc(100_000, 0xff)),
     /denies access|answered 403|access is denied/,
   ],
   'an error that drips': [
     (_, response) => {
       response.writeHead(403)
-      drip(response)
+      sendSlowly(response)
     },
     /denies access|answered 403|access is denied/,
   ],
   'a broken server that drips': [
     (_, response) => {
       response.writeHead(500)
-      drip(response)
+      sendSlowly(response)
     },
     /500/,
   ],
-  'an error that repeats what was sent': [
+  'an error that repeats the request': [
     (_, response) =>
       response
         .writeHead(400)
@@ -82,13 +82,13 @@ const ANY = {
   'a head that drips': [
     (_, response) => {
       response.socket.write('HTTP/1.1 200 OK\r\nX-Long: ')
-      drip(response.socket, 'x')
+      sendSlowly(response.socket, 'x')
     },
     /sent nothing for [\d.]+m?s/,
   ],
 }
 
-/** What a store may not do, and a web server may. */
+/** Responses that are invalid for a store, and valid for a web server. */
 const REDIRECTS = Object.fromEntries(
   [301, 302, 303, 307, 308].map((status) => [
     `a redirect (${status}) to another server`,
@@ -111,23 +111,23 @@ REDIRECTS['a redirect to another region'] = [
   /the bucket is in the region eu-west-1: set .*AWS_REGION/,
 ]
 
-/** What a range may be answered with. */
+/** Responses to a range request. */
 const DATA = {
-  'more than was asked for': [
+  'more than was requested': [
     (request, response, { sent }) => {
       response.writeHead(206, partial(...range(request)))
-      pour(response, sent)
+      sendUntil(response, sent)
     },
     /more (bytes )?than/,
   ],
   'data that drips': [
     (request, response) => {
       response.writeHead(206, partial(...range(request)))
-      drip(response)
+      sendSlowly(response)
     },
     /sent \d+ bytes in [\d.]+m?s|sent nothing/,
   ],
-  'fewer bytes than it says': [
+  'fewer bytes than declared': [
     (request, response) => {
       const [first, last] = range(request)
       response.writeHead(206, { ...partial(first, last), 'content-length': last - first + 1 })
@@ -135,7 +135,7 @@ const DATA = {
     },
     /interrupted|early|reset|HTTP error|error/i,
   ],
-  'fewer bytes than were asked for': [
+  'fewer bytes than were requested': [
     (request, response) => {
       const [first, last] = range(request)
       response.writeHead(206, partial(first, last)).end(BYTES.subarray(first, first + 1000))
@@ -153,12 +153,12 @@ const DATA = {
     },
     /asked for|range|Requested/i,
   ],
-  'a range that ends behind all numbers': [
+  'a range that ends beyond all numbers': [
     (request, response) =>
       response.writeHead(206, partial(range(request)[0], '18446744073709551615', '18446744073709551615')).end(CHUNK),
     /range/i,
   ],
-  'a range that no number names': [
+  'a range that is not a number': [
     (request, response) => response.writeHead(206, partial(...range(request), '9'.repeat(30))).end(CHUNK),
     /range/i,
   ],
@@ -181,19 +181,19 @@ const listed = (scheme, token) => (_, response, context) => {
   return response.writeHead(200, { 'content-type': 'application/xml' }).end(TOKENS[scheme](token(pages)))
 }
 
-/** What a list may be answered with. */
+/** Responses to a list request. */
 const lists = (scheme) => ({
   'a list without an end': [
     (_, response, { sent }) => {
       response.writeHead(200, { 'content-type': 'application/xml' })
-      pour(response, sent)
+      sendUntil(response, sent)
     },
     /(exceeds|of more than) 16777216 bytes/,
   ],
   'a list that drips': [
     (_, response) => {
       response.writeHead(200, { 'content-type': 'application/xml' })
-      drip(response)
+      sendSlowly(response)
     },
     /sent \d+ bytes in|sent nothing/,
   ],
@@ -207,35 +207,35 @@ const lists = (scheme) => ({
       }),
 })
 
-/** What a store may answer where something is written. */
+/** Responses of a store to writes. */
 const WRITES = {
   'an answer without an end': [
     (_, response, { sent }) => {
       response.writeHead(200, { etag: TAG })
-      pour(response, sent)
+      sendUntil(response, sent)
     },
     /more than \d+ bytes/,
   ],
   'an answer that drips': [
     (_, response) => {
       response.writeHead(200, { etag: TAG })
-      drip(response)
+      sendSlowly(response)
     },
     /sent \d+ bytes in|sent nothing|did not complete/,
   ],
 }
 
 /**
- * How long a server is waited for: as long as it needs, but where it is slow. Uploads wait ten times as long. A status that comes before the
- * slow part has to have the time to come on a busy machine.
+ * The time limit: none, except for slow servers. Uploads wait ten times as long. A status before the slow part needs enough time on a busy
+ * machine.
  */
-function patience(name, at) {
+function timeLimitOf(name, at) {
   if (SLOW.test(name)) return 800
   if (!/drip|silence/.test(name)) return 20_000
   return /part|complete/.test(at) ? 150 : 400
 }
 
-/** Asserts that `run` fails as it should, and that no server saw or sent too much. */
+/** Asserts that `run` fails as expected, and that no server received or sent too much. */
 async function refused(t, { run, says, context, other, most = 64 * MIB }) {
   const before = process.memoryUsage().rss
   const error = await rejectionOf(run)
@@ -248,7 +248,7 @@ async function refused(t, { run, says, context, other, most = 64 * MIB }) {
   t.true(growth < 256 * MIB, `${growth} bytes of memory`)
 }
 
-/** Cases that wait for a time limit run concurrently, but no more at once than a busy machine answers in time. */
+/** Cases that wait for a time limit run concurrently, but only as many as a busy machine can serve in time. */
 const inTurn = turns(8)
 const declare = (name) =>
   /drip|silence/.test(name) ? (title, run) => test(title, (t) => inTurn(() => run(t))) : test.serial
@@ -265,9 +265,9 @@ for (const scheme of ['s3', 'gs', 'az']) {
     ...Object.entries(WRITES).flatMap(([name, lie]) => ['begin', 'part', 'complete'].map((at) => [at, name, lie])),
   ]
   for (const [at, name, [answer, says]] of cases) {
-    // Azure's uploads have no beginning, and the answer to a head has no body.
+    // Azure's uploads have no first request, and the response to HEAD has no body.
     if ((scheme === 'az' && at === 'begin') || (at === 'head' && !BODILESS.test(name))) continue
-    declare(name)(`${scheme}: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
+    declare(name)(`${scheme}: a client that wants to ${at} rejects ${name} within limits`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       const KIND = { open: ['get'], read: ['get'], list: ['list'] }
@@ -285,7 +285,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
       const remote = {
         ...store.remote,
         retries: 0,
-        timeout: patience(name, at),
+        timeout: timeLimitOf(name, at),
         store: { ...store.remote.store, ...keys },
       }
       const run = async () => {
@@ -300,7 +300,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
         await writer.add('a', new Float32Array([1, 2, 3]))
         return writer.finish()
       }
-      // A store that refuses to list says no more of a folder than that no object has its name.
+      // If a store denies listing, the only error for a folder is that no object has its name.
       const none = at === 'list' && /denies/.test(String(says))
       await refused(t, { run, says: none ? /no such object/ : says, context, other })
     })
@@ -312,7 +312,7 @@ for (const [at, table] of [
   ['read', { ...ANY, ...DATA }],
 ]) {
   for (const [name, [answer, says]] of Object.entries(table)) {
-    declare(name)(`http: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
+    declare(name)(`http: a client that wants to ${at} rejects ${name} within limits`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       let lies = at !== 'read'
@@ -323,7 +323,7 @@ for (const [at, table] of [
       })
       const remote = {
         retries: 0,
-        timeout: patience(name, at),
+        timeout: timeLimitOf(name, at),
         maxWholeBytes: 1024,
         headers: { 'x-key': 'SECRET-KEY' },
       }
@@ -339,18 +339,18 @@ for (const [at, table] of [
 }
 
 for (const [at, table] of [
-  ['ask for a revision', ANY],
+  ['request a revision', ANY],
   ['open', { ...ANY, ...DATA }],
   ['list', { ...ANY, ...lists('hf') }],
 ]) {
   for (const [name, [answer, says]] of Object.entries(table)) {
-    declare(name)(`hf: ${name}, where a client wants to ${at}, is refused within bounds`, async (t) => {
+    declare(name)(`hf: a client that wants to ${at} rejects ${name} within limits`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       const server = await serve(t, (request, response) => {
         response.on('error', () => {})
         const { pathname } = new URL(request.url, 'http://host')
-        const kind = /\/revision\//.test(pathname) ? 'ask for a revision' : /\/tree\//.test(pathname) ? 'list' : 'open'
+        const kind = /\/revision\//.test(pathname) ? 'request a revision' : /\/tree\//.test(pathname) ? 'list' : 'open'
         if (kind === at) return answer(request, response, context)
         if (kind === 'list') return response.writeHead(200).end('[]')
         if (kind === 'open') return response.writeHead(404, { 'x-error-code': 'EntryNotFound' }).end()
@@ -358,9 +358,9 @@ for (const [at, table] of [
       })
       process.env.HF_ENDPOINT = server.url('')
       process.env.HF_TOKEN = 'SECRET-TOKEN'
-      const remote = { retries: 0, timeout: patience(name, at), maxWholeBytes: 1024 }
+      const remote = { retries: 0, timeout: timeLimitOf(name, at), maxWholeBytes: 1024 }
       const run = () => open(at === 'open' ? 'hf://o/r/m.safetensors' : 'hf://o/r/folder', { remote })
-      // A hub that refuses to list says no more than that there is no such file.
+      // If a hub denies listing, the only error is that there is no such file.
       const refuses = at === 'list' && /400|denies|500/.test(String(says))
       const what = name === 'the whole for a range' ? /maxWholeBytes|whole file/ : refuses ? /./ : says
       await refused(t, {
@@ -375,12 +375,12 @@ for (const [at, table] of [
 
 for (const scheme of ['s3', 'gs', 'az']) {
   for (const retries of [0, 1, 3]) {
-    test.serial(`${scheme}: ${retries} retries are as many requests more, whatever fails`, async (t) => {
+    test.serial(`${scheme}: ${retries} retries make as many requests more, with any failure`, async (t) => {
       const FAILURES = {
         busy: (_, response) => response.writeHead(503, { 'retry-after': '0' }).end(),
         'often asked': (_, response) => response.writeHead(429, { 'retry-after': '0' }).end(),
         'a reset': (request) => request.socket.resetAndDestroy(),
-        'a body that breaks off at once': (request, response) => {
+        'a body that breaks off immediately': (request, response) => {
           const [first, last] = range(request)
           response.writeHead(206, partial(first, last))
           response.write(BYTES.subarray(first, first + 10), () => response.destroy())
@@ -408,7 +408,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
     })
   }
 
-  test(`${scheme}: a body that breaks off goes on from the byte that is missing`, async (t) => {
+  test(`${scheme}: resumes an interrupted body at the missing byte`, async (t) => {
     let breaks = false
     const asked = []
     const store = await bucket(t, {
@@ -437,7 +437,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
     file.close()
   })
 
-  test(`${scheme}: an empty object, and a body without a length, are read`, async (t) => {
+  test(`${scheme}: reads an empty object, and a body without a length`, async (t) => {
     const store = await bucket(t, {
       scheme,
       files: { 'empty.safetensors': Buffer.alloc(0), 'm.safetensors': BYTES },
@@ -456,7 +456,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
     file.close()
   })
 
-  test(`${scheme}: a folder of many pages, empty ones too, is listed whole`, async (t) => {
+  test(`${scheme}: lists all pages of a folder, including empty ones`, async (t) => {
     const files = { 'm/a.safetensors': shard({ one: [1, 2] }), 'm/b.safetensors': shard({ two: [3] }) }
     const row = {
       s3: (name) =>
@@ -488,7 +488,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
   })
 }
 
-/** Services that give credentials, by the variables that name them. */
+/** Services for credentials, by the variables that name them. */
 const SERVICES = {
   "a machine's own service": ['s3', (url) => ({ AWS_METADATA_ENDPOINT: url })],
   'a web identity': [
@@ -501,7 +501,7 @@ const SERVICES = {
 for (const [service, [scheme, variables]] of Object.entries(SERVICES)) {
   const table = { ...ANY, ...REDIRECTS, 'an answer without an end': WRITES['an answer without an end'] }
   for (const [name, [answer, says]] of Object.entries(table)) {
-    declare(name)(`credentials of ${service}: ${name} is refused within bounds`, async (t) => {
+    declare(name)(`credentials of ${service}: rejects ${name} within limits`, async (t) => {
       const other = await outside(t)
       const context = { sent: { bytes: 0 }, other: other.url('') }
       const server = await serve(t, (request, response) => {
@@ -512,7 +512,7 @@ for (const [service, [scheme, variables]] of Object.entries(SERVICES)) {
       writeFileSync(folder.path('token'), 'SECRET-TOKEN')
       const store = await bucket(t, { scheme, files: { 'm.safetensors': BYTES } })
       const { endpoint, allowHttp, account, region } = store.remote.store
-      const remote = { retries: 0, timeout: patience(name, 'open'), store: { endpoint, allowHttp, account, region } }
+      const remote = { retries: 0, timeout: timeLimitOf(name, 'open'), store: { endpoint, allowHttp, account, region } }
       const wanted = variables(server.url('').replace(/\/$/, ''), folder.path('token'))
       const before = Object.fromEntries(Object.keys(wanted).map((key) => [key, process.env[key]]))
       Object.assign(process.env, wanted)
@@ -523,7 +523,7 @@ for (const [service, [scheme, variables]] of Object.entries(SERVICES)) {
       }
       await refused(t, { run: () => opening, says: REDIRECTS[name] === undefined ? /./ : says, context, other })
       t.true(server.asked.length > 0, 'the service is asked')
-      t.deepEqual(store.asked, [], 'nothing is asked for without credentials')
+      t.deepEqual(store.asked, [], 'sends no request without credentials')
     })
   }
 }

@@ -1,4 +1,4 @@
-// Objects of S3, Google Cloud Storage and Azure, from a server of this machine that speaks as they do. Real servers are interop's.
+// Objects of S3, Google Cloud Storage and Azure, from a local server with the same protocol. `npm run interop` tests real servers.
 import { inspect } from 'node:util'
 import test from 'ava'
 import { diff, open, openSync } from 'ztensor'
@@ -16,7 +16,7 @@ const XML = {
     `<?xml version="1.0"?><EnumerationResults><Blobs>${names.map((name) => `<Blob><Name>${name}</Name><Properties><Last-Modified>${DATE}</Last-Modified><Content-Length>1</Content-Length><Content-Type>x</Content-Type><Etag>1</Etag></Properties></Blob>`).join('')}</Blobs><NextMarker /></EnumerationResults>`,
 }
 
-/** A store with one bucket, `models`. `answer` may take a request over. */
+/** A store with one bucket, `models`. `answer` may handle a request instead. */
 async function stored(t, scheme, files, answer = () => false) {
   const server = await serve(t, (request, response) => {
     if (answer(request, response)) return undefined
@@ -41,7 +41,7 @@ async function stored(t, scheme, files, answer = () => false) {
 }
 
 for (const scheme of ['s3', 'gs', 'az']) {
-  test(`${scheme}: every file is the same as by its path`, async (t) => {
+  test(`${scheme}: every file equals that of its path`, async (t) => {
     const { remote, url } = await stored(t, scheme, FILES)
     for (const name of Object.keys(FILES)) {
       const [remoteFile, localFile] = [await open(url(name), { remote }), openSync(fixturePath(name))]
@@ -56,7 +56,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
     t.regex(absent.message, /no such object/)
   })
 
-  test(`${scheme}: a folder opens as one of a disk does`, async (t) => {
+  test(`${scheme}: a folder opens like one on disk`, async (t) => {
     const files = {
       'm/a.safetensors': shard({ one: [1, 2] }),
       'other.txt': Buffer.from('x'),
@@ -69,7 +69,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
   })
 }
 
-test('an object that changes is never mixed with what it was', async (t) => {
+test('never mixes a changed object with its old bytes', async (t) => {
   const files = { 'x.safetensors': shard({ a: Array.from({ length: 1 << 19 }, (_, at) => at) }) }
   const { remote, url } = await stored(t, 's3', files)
   const file = await open(url('x.safetensors'), { remote })
@@ -79,7 +79,7 @@ test('an object that changes is never mixed with what it was', async (t) => {
   t.regex(error.message, /changed since it was opened/)
 })
 
-test('a busy store is asked again, one that denies is not', async (t) => {
+test('retries a busy store, not one that denies access', async (t) => {
   const files = { 'x.zt': FILES['zt2-dtypes.zt'] }
   let busy = 1
   const store = await stored(
@@ -98,7 +98,7 @@ test('a busy store is asked again, one that denies is not', async (t) => {
   t.like(error.cause, { status: 403, url: denied.url('x.zt') })
 })
 
-/** Services that give credentials, by the variables that name them: what they answer. */
+/** Services for credentials, by the variables that name them, and their responses. */
 const SERVICES = {
   "a machine's own service": [
     's3',
@@ -119,7 +119,7 @@ const KEYS = JSON.stringify({
 })
 
 for (const [name, [scheme, variables, answer]] of Object.entries(SERVICES))
-  test.serial(`credentials of ${name} are asked for again where it is busy`, async (t) => {
+  test.serial(`requests credentials of ${name} again if it is busy`, async (t) => {
     const store = await stored(t, scheme, { 'x.zt': FILES['zt2-dtypes.zt'] })
     const { anonymous: _, ...options } = store.remote.store
     const opened = async (times, retries) => {
@@ -157,7 +157,7 @@ test('keys sign requests and are never shown', async (t) => {
   t.notRegex(inspect(file, { depth: 9, showHidden: true }), /SECRET|TOKEN/)
 })
 
-test('an abort ends a request that no store answers', async (t) => {
+test('an abort ends a request without a response', async (t) => {
   const reason = new Error('enough')
   const abort = new AbortController()
   const store = await stored(t, 's3', {}, () => {
@@ -167,7 +167,7 @@ test('an abort ends a request that no store answers', async (t) => {
   t.is(await rejectionOf(() => open(store.url('x.zt'), { remote: store.remote, signal: abort.signal })), reason)
 })
 
-test('what names no object, and options that say nothing, are refused', async (t) => {
+test('rejects URLs without an object, and options without effect', async (t) => {
   t.is(thrownBy(() => openSync('s3://models/x.zt')).code, 'ZT_NOT_LOCAL')
   isArgumentError(t, await rejectionOf(() => open('s3:///x.zt')), 'bucket')
   for (const [store, named] of [
@@ -177,4 +177,49 @@ test('what names no object, and options that say nothing, are refused', async (t
     [{ key: 'x' }, 'remote.store has an unknown key'],
   ])
     isArgumentError(t, await rejectionOf(() => open('s3://models/x.zt', { remote: { store } })), named)
+})
+
+for (const scheme of ['s3', 'gs', 'az'])
+  test(`${scheme}: reads ranges that do not state the length of the object`, async (t) => {
+    const long = new Float32Array(2 ** 19).map((_, at) => at)
+    const files = { 'short.safetensors': shard({ a: [1, 2] }), 'long.safetensors': shard({ a: Array.from(long) }) }
+    const { remote, url } = await stored(t, scheme, files, (request, response) => {
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
+      const bytes = files[request.url.split('/').at(-1)]
+      if (first === undefined || bytes === undefined) return false
+      const body = bytes.subarray(Number(first), Number(last) + 1)
+      const range = `bytes ${first}-${Number(first) + body.length - 1}/*`
+      response.writeHead(206, { 'content-range': range, etag: `"${bytes.length}"`, 'last-modified': DATE }).end(body)
+      return true
+    })
+    for (const [name, values] of [
+      ['short.safetensors', Float32Array.of(1, 2)],
+      ['long.safetensors', long],
+    ]) {
+      const file = await open(url(name), { remote })
+      t.deepEqual(await file.tensor('a').load(), values)
+      t.is(file.byteLength, files[name].length)
+      t.deepEqual(await file.tensor('a').load({ slice: [[-2, null]] }), values.slice(-2))
+      file.close()
+    }
+  })
+
+test('rejects a range without an end', async (t) => {
+  const { remote, url } = await stored(t, 's3', {}, (_, response) => {
+    response.writeHead(206, { 'content-range': 'bytes 0-18446744073709551615/*' }).end('x')
+    return true
+  })
+  const error = await rejectionOf(() => open(url('x.zt'), { remote }))
+  t.is(error?.code, 'ZT_IO')
+  t.regex(error.message, /an invalid range/)
+})
+
+test('a key with an empty part is an error with advice, and never another object', async (t) => {
+  const files = { 'x.safetensors': shard({ a: [1] }), 'a/x.safetensors': shard({ b: [1] }) }
+  const { remote, url } = await stored(t, 's3', files)
+  for (const key of ['/x.safetensors', 'a//x.safetensors']) {
+    const error = await rejectionOf(() => open(url(key), { remote }))
+    t.is(error?.code, 'ZT_INVALID_ARG', key)
+    t.regex(error.message, /a key with an empty part.*sign an https: URL/)
+  }
 })

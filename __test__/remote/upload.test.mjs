@@ -1,4 +1,4 @@
-// Files that are written into a store of objects: create, convert and tasks, against a store of this machine. Real servers are interop's.
+// Writing into an object store: create, convert and tasks, with a local store. `npm run interop` tests real servers.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { bucket } from './bucket.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const MIB = 2 ** 20
-/** The least that a part has. */
+/** The minimum size of a part. */
 const PART = 5 * MIB
 const parted = (remote) => ({ ...remote, pieceBytes: 65536 })
 
@@ -26,7 +26,7 @@ async function write(url, options, tensors = small) {
   await writer.finish()
 }
 
-const DIALECTS = [
+const WRITE_FORMATS = [
   ['m.zt', {}],
   ['m.zt', { version: '0.1' }],
   ['m.zt', { version: '1.2', compression: true }],
@@ -38,11 +38,11 @@ const DIALECTS = [
 ]
 
 for (const scheme of ['s3', 'gs', 'az']) {
-  test(`${scheme}: every format is byte for byte what it is in a folder`, async (t) => {
+  test(`${scheme}: every format has the same bytes as in a folder`, async (t) => {
     const store = await bucket(t, { scheme })
-    // BTF has numbers for names, and no bytes without a sign.
+    // BTF has numbers as names, and no unsigned bytes.
     const tensors = [new Float32Array(noise(400_000, 1).buffer), new Int8Array(noise(70_000, 2)), new Int8Array(70_000)]
-    for (const [at, [name, options]] of DIALECTS.entries()) {
+    for (const [at, [name, options]] of WRITE_FORMATS.entries()) {
       const folder = scratchFolder()
       const key = `folder/${at}/${name}`
       await write(folder.path(name), options, tensors)
@@ -56,7 +56,7 @@ for (const scheme of ['s3', 'gs', 'az']) {
   })
 }
 
-test('what is larger than a part goes in parts of one size', async (t) => {
+test('uploads large files in parts of one size', async (t) => {
   const store = await bucket(t)
   const source = scratchFolder()
   const tensors = { a: noise(7 * MIB, 1), b: noise(6 * MIB, 2) }
@@ -74,7 +74,7 @@ test('what is larger than a part goes in parts of one size', async (t) => {
   t.is(parts.filter((length) => length === PART).length, 4)
 })
 
-test('nothing is there before finish(), nor after abort() or an error', async (t) => {
+test('nothing exists before finish(), or after abort() or an error', async (t) => {
   const store = await bucket(t)
   const remote = parted(store.remote)
   const writer = await create(store.url('m.zt'), { remote })
@@ -95,7 +95,7 @@ test('nothing is there before finish(), nor after abort() or an error', async (t
   t.deepEqual([store.files, store.uploads], [{}, {}])
 })
 
-test('an abort of the signal gives the upload up, whatever the store does', async (t) => {
+test('an abort ends the upload, with any response of the store', async (t) => {
   const reason = new Error('enough')
   const source = scratchFolder()
   await write(source.path('s.zt'), {}, { a: noise(12 * MIB, 1) })
@@ -105,7 +105,7 @@ test('an abort of the signal gives the upload up, whatever the store does', asyn
       answer: (what) => {
         if (what !== at) return false
         abort.abort(reason)
-        // The store hangs with a part, and answers late that an upload has begun.
+        // The store hangs at a part, and responds late to the start of an upload.
         return what === 'part'
       },
     })
@@ -115,7 +115,7 @@ test('an abort of the signal gives the upload up, whatever the store does', asyn
   }
 })
 
-test('parts that fail for the moment are sent again', async (t) => {
+test('sends parts again after temporary failures', async (t) => {
   const failures = ['503', 'reset', 'after']
   const store = await bucket(t, {
     answer: (what, request, response) => {
@@ -141,7 +141,7 @@ test('parts that fail for the moment are sent again', async (t) => {
   file.close()
 })
 
-test('a store that denies, or fails for good, is an error that says so, and nothing stays', async (t) => {
+test('a store that denies access, or fails permanently, is an error with the reason, and nothing remains', async (t) => {
   for (const [status, code, what, expected] of [
     [403, 'AccessDenied', 'begin', /denies access: check the credentials, and that they may write/],
     [403, 'AccessDenied', 'part', /denies access/],
@@ -168,7 +168,7 @@ test('a store that denies, or fails for good, is an error that says so, and noth
   }
 })
 
-test('what is there stays, unless it may be replaced', async (t) => {
+test('keeps an existing object, unless overwrite is set', async (t) => {
   const old = Buffer.from('old')
   for (const scheme of ['s3', 'gs', 'az']) {
     const store = await bucket(t, { scheme, files: { 'm.zt': old } })
@@ -179,7 +179,7 @@ test('what is there stays, unless it may be replaced', async (t) => {
     t.false(store.kinds().includes('begin'), 'nothing is sent')
     await write(store.url('m.zt'), { remote, overwrite: true })
     t.not(store.files['m.zt'], old)
-    // Taken while it was written.
+    // The name was taken during the upload.
     for (const options of [{}, { version: '2' }, { format: 'safetensors' }]) {
       const writer = await create(store.url('late'), { ...options, remote })
       await writer.add('a', small.a)
@@ -188,12 +188,12 @@ test('what is there stays, unless it may be replaced', async (t) => {
       t.is(store.files.late, old)
       delete store.files.late
     }
-    // Azure forgets blocks that nobody committed.
+    // Azure drops uncommitted blocks.
     if (scheme !== 'az') t.deepEqual(store.uploads, {})
   }
 })
 
-test('S3 itself refuses what was taken at the last moment', async (t) => {
+test('S3 itself rejects a name that was taken at the last moment', async (t) => {
   const old = Buffer.from('old')
   const store = await bucket(t, {
     answer: (what) => {
@@ -208,7 +208,7 @@ test('S3 itself refuses what was taken at the last moment', async (t) => {
   t.not(store.files['m.zt'], old)
 })
 
-test('an end whose answer is lost is no failure', async (t) => {
+test('a lost response at the end is not a failure', async (t) => {
   for (const overwrite of [false, true]) {
     let lost = 1
     const store = await bucket(t, { answer: (what) => (what === 'complete' && lost-- > 0 ? 'after' : false) })
@@ -220,7 +220,7 @@ test('an end whose answer is lost is no failure', async (t) => {
   }
 })
 
-test('spaces that S3 sends until the parts are together are no answer', async (t) => {
+test('ignores the spaces that S3 sends until the parts are joined', async (t) => {
   const slow = async (response, text) => {
     response.writeHead(200, { 'content-type': 'application/xml' })
     for (let spaces = 0; spaces < 4; spaces++) await new Promise((done) => response.write(' ', done))
@@ -234,7 +234,7 @@ test('spaces that S3 sends until the parts are together are no answer', async (t
   file.close()
 })
 
-test('the shards of a set are there before what names them', async (t) => {
+test('the shards of a set exist before the object that names them', async (t) => {
   const folder = scratchFolder()
   const source = await model(folder.path('s.safetensors'), { format: 'safetensors' })
   for (const [ending, last, options] of [
@@ -247,10 +247,7 @@ test('the shards of a set are there before what names them', async (t) => {
     const done = store.asked.filter(({ what }) => what === 'complete').map(({ name }) => name)
     t.true(done.length > 3)
     t.is(done.at(-1), last)
-    t.true(
-      store.kinds().lastIndexOf('part') < store.kinds().indexOf('complete'),
-      'all bytes are there before the first is',
-    )
+    t.true(store.kinds().lastIndexOf('part') < store.kinds().indexOf('complete'), 'all bytes exist before the root')
     const local = scratchFolder()
     await convert(source, local.path(`m.${ending}`), options)
     t.deepEqual(Object.keys(store.files).sort(), Object.keys(filesOf(local)).sort())
@@ -264,7 +261,7 @@ test('the shards of a set are there before what names them', async (t) => {
       t.is(error.code, 'ZT_EXISTS')
       t.regex(error.message, /no set of files is replaced as a whole/)
     }
-    // A shard that somebody has is not replaced, and those before it go again.
+    // An existing shard is not replaced, and the shards uploaded before it are removed.
     delete store.files[last]
     const before = Object.keys(store.files).sort()
     const [first, ...others] = before
@@ -278,7 +275,7 @@ test('the shards of a set are there before what names them', async (t) => {
   }
 })
 
-test('a folder stands for model.zt in it, or the like', async (t) => {
+test('a folder means model.zt in it, or the like', async (t) => {
   const store = await bucket(t)
   await write(store.url('one/'), { remote: store.remote })
   await write(store.url('two/'), { remote: store.remote, format: 'safetensors' })
@@ -289,7 +286,7 @@ for (const [ending, maxShardBytes] of [
   ['safetensors', 2500],
   ['zt', 300_000],
 ]) {
-  test(`tasks write into a store what they write into a folder: ${ending}`, async (t) => {
+  test(`tasks write the same into a store as into a folder: ${ending}`, async (t) => {
     const store = await bucket(t)
     const { remote } = store
     const [folder, local] = [scratchFolder(), scratchFolder()]
@@ -309,7 +306,7 @@ for (const [ending, maxShardBytes] of [
     )
     for (const name of names) t.true(store.files[`to/${name}`].equals(readFileSync(local.path(name))), name)
     t.is(done.path, store.url(`to/${ending === 'zt' ? 'm.zt' : 'm.safetensors.index.json'}`))
-    // Late tasks change nothing; another job for the same target is refused.
+    // Late tasks change nothing; another job for the same target is rejected.
     t.deepEqual(await runTask(job.tasks[0], { remote }), results[0])
     t.is(
       (await rejectionOf(() => planJob('convert', source, store.url(`to/m.${ending}`), { maxShardBytes, remote })))
@@ -345,7 +342,7 @@ test('the command converts and splits into a store', async (t) => {
   t.true('x/m.safetensors.index.json' in store.files)
 })
 
-test('of a process that is killed nothing is seen, and an unfinished upload stays', async (t) => {
+test('a killed process leaves no object, only an unfinished upload', async (t) => {
   let killed = false
   const store = await bucket(t, {
     answer: (what) => {
@@ -372,7 +369,7 @@ test('of a process that is killed nothing is seen, and an unfinished upload stay
   t.true('m.zt' in store.files)
 })
 
-test('memory is bounded: no more parts are under way than 64 MiB hold', async (t) => {
+test('limits memory: at most 64 MiB of parts are in progress', async (t) => {
   let [now, most] = [0, 0]
   const store = await bucket(t, {
     answer: async (what, request, response) => {
@@ -390,7 +387,7 @@ test('memory is bounded: no more parts are under way than 64 MiB hold', async (t
   t.is(Object.keys(store.files).length, 1)
 })
 
-test('what cannot be written to is refused, and says what to do', async (t) => {
+test('rejects targets that cannot be written, with advice', async (t) => {
   const { url } = await bucket(t)
   for (const [target, named] of [
     ['https://host/m.zt', 'https: URLs cannot be written, only s3:, gs: and az: URLs'],

@@ -1,4 +1,4 @@
-// Files by their URLs: the same as by path, by few requests, and nothing secret in what is shown.
+// Files by URL: the same as by path, in few requests, and without secrets in messages.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -33,7 +33,7 @@ const NAMES = [
   ...Object.keys(FILES).filter((name) => /\.(gguf|onnx|npy|npz)$/.test(name) && !/-0000[23]-/.test(name)),
 ]
 
-test('every file is the same by its URL and by its path', async (t) => {
+test('every file equals that of its path', async (t) => {
   const server = await serveFiles(t, FILES)
   for (const name of NAMES) {
     const local = thrownBy(() => openSync(fixturePath(name)).close())
@@ -67,7 +67,7 @@ test('convert and loadFile take URLs, of one file and of several', async (t) => 
   isArgumentError(t, await rejectionOf(() => open([server.url('/x.zt'), 'here.zt'])), 'source')
 })
 
-test('the shards of an index are read from its folder, without the query of the index', async (t) => {
+test('reads the shards of an index from its folder, without the query of the index', async (t) => {
   const made = checkpoint({ 'a b.safetensors': { one: [1, 2] }, 'b#1.safetensors': { two: [3] } })
   const files = Object.fromEntries(
     readdirSync(made.path('.')).map((name) => [`m/${name}`, readFileSync(made.path(name))]),
@@ -82,7 +82,7 @@ test('the shards of an index are read from its folder, without the query of the 
   t.false(inspect(file, { depth: 9 }).includes('SECRET'))
 })
 
-test('an index is one or two requests, rows of a tensor one more', async (t) => {
+test('reads an index in one or two requests, and rows of a tensor in one more', async (t) => {
   const numbers = Array.from({ length: 1 << 20 }, (_, at) => at)
   const server = await serveFiles(t, { 'x.safetensors': shard({ a: numbers }) })
   const file = await open(server.url('/x.safetensors'))
@@ -92,7 +92,7 @@ test('an index is one or two requests, rows of a tensor one more', async (t) => 
   t.is(server.asked.length, before + 1)
 })
 
-test('headers go to the server, and are never shown', async (t) => {
+test('sends headers to the server, and never shows them', async (t) => {
   const bytes = FILES['zt2-dtypes.zt']
   const server = await serve(t, (request, response) => {
     if (request.headers.authorization === 'Bearer SECRET') return part(request, response, bytes)
@@ -110,7 +110,7 @@ test('headers go to the server, and are never shown', async (t) => {
   t.false(inspect(refused, { depth: 9 }).includes('SECRET'))
 })
 
-test('what a server answers wrongly is an error that says so', async (t) => {
+test('a wrong response of a server is an error that describes it', async (t) => {
   const bytes = shard({ a: Array.from({ length: 1 << 18 }, (_, at) => at) })
   let etag = 1
   const ways = {
@@ -139,7 +139,7 @@ test('what a server answers wrongly is an error that says so', async (t) => {
   }
 })
 
-test('an abort ends a request that nobody answers', async (t) => {
+test('an abort ends a request without a response', async (t) => {
   const reason = new Error('enough')
   const abort = new AbortController()
   const server = await serve(t, () => abort.abort(reason))
@@ -176,7 +176,7 @@ test('the end of a worker, and of a process, ends its requests', async (t) => {
   await ended
 })
 
-test('URLs are refused where nothing may wait, and options where they say nothing', async (t) => {
+test('rejects URLs in synchronous calls, and options without effect', async (t) => {
   t.is(thrownBy(() => openSync('https://localhost/x.zt')).code, 'ZT_NOT_LOCAL')
   const remotes = [
     [{ concurrency: 0 }, 'remote.concurrency'],

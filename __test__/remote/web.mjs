@@ -1,13 +1,13 @@
-// A web server of this machine that sends parts of files, and takes down what it was asked for.
+// A local web server that sends parts of files, and records requests.
 import { createServer } from 'node:http'
 
 /** 64 KiB of spaces. */
 export const CHUNK = Buffer.alloc(64 * 1024, 0x20)
 
-/** Writes spaces until the other side has gone, or `most` bytes are sent; adds to `sent.bytes`. */
-export function pour(response, sent, most = 2 ** 30) {
+/** Writes spaces until the other side has gone, or `limit` bytes are sent; adds to `sent.bytes`. */
+export function sendUntil(response, sent, limit = 2 ** 30) {
   const more = () => {
-    while (sent.bytes < most && !response.destroyed) {
+    while (sent.bytes < limit && !response.destroyed) {
       sent.bytes += CHUNK.length
       if (!response.write(CHUNK)) return response.once('drain', more)
     }
@@ -16,7 +16,7 @@ export function pour(response, sent, most = 2 ** 30) {
   more()
 }
 
-/** The part of `bytes` that a request asks for, as a server sends it. */
+/** The response of a server with the part of `bytes` that a request names. */
 export function part(request, response, bytes, headers = {}) {
   const asked = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '')
   if (asked === null) {

@@ -1,4 +1,4 @@
-// What a report says of a file, and what hostile files cannot make of it.
+// The content of a report, also for hostile files.
 import test from 'ava'
 import { create, diff, open, report } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
@@ -8,10 +8,10 @@ import { scratchPath } from '../helpers/scratch.mjs'
 
 const floats = (...values) => Float32Array.from(values)
 
-test('weighs less than 400 KB without its data, and asks nobody for anything', async (t) => {
+test('is smaller than 400 KB without its data, and makes no network requests', async (t) => {
   const shell = shellOf(await report('examples/model.safetensors'))
   t.true(Buffer.byteLength(shell) < 400_000)
-  // Names of XML vocabularies and licenses are no requests.
+  // Names of XML namespaces and licenses are not requests.
   const addresses = Array.from(shell.matchAll(/https?:\/\/[^\s"'`)]+/g), ([address]) => address)
   const known = /^http:\/\/www\.w3\.org\/|^https:\/\/www\.apache\.org\/licenses\//
   t.deepEqual(
@@ -21,7 +21,7 @@ test('weighs less than 400 KB without its data, and asks nobody for anything', a
   t.notRegex(shell, /<link(?! rel="icon" href="data:,")|<iframe|<img|\bimport\(|@import|url\(/)
 })
 
-test('has a policy that allows its own script and style alone', async (t) => {
+test('has a policy that allows only its own script and style', async (t) => {
   const html = await report('examples/model.safetensors')
   const policy = policyOf(html)
   const [, style] = /<style>([\s\S]*?)<\/style>/.exec(html)
@@ -39,7 +39,7 @@ test('is the same for the same file', async (t) => {
   t.is(await report('examples/model.safetensors'), await report('examples/model.safetensors'))
 })
 
-test('lists every tensor as the file does', async (t) => {
+test('lists every tensor like the file', async (t) => {
   const path = fixture('zt12-dtypes.zt')
   const data = dataOf(await report(path))
   const file = await open(path)
@@ -90,7 +90,7 @@ test('counts NaN and infinities of each tensor', async (t) => {
   t.is(found.max[listed.names.indexOf('nan')], 1)
 })
 
-test('has the statistics that the library gives', async (t) => {
+test('has the statistics of the library', async (t) => {
   const path = write('values.safetensors', safetensors({ w: ['F32', [6], floats(1, 2, 2, Number.NaN, Infinity, 0)] }))
   const { found } = dataOf(await report(path))
   t.like(found, { min: [0], max: [2], mean: [1.25], failed: [] })
@@ -109,7 +109,7 @@ test('statistics: false reads no values', async (t) => {
   t.is(data.live, false)
 })
 
-test('says why a tensor has no statistics, and shows the others', async (t) => {
+test('shows why a tensor has no statistics, and shows the others', async (t) => {
   const path = write('complex.safetensors', safetensors({ c: ['C64', [2]], f: ['F32', [2], floats(3, 4)] }))
   const { found, tensors } = dataOf(await report(path))
   t.deepEqual(
@@ -119,7 +119,7 @@ test('says why a tensor has no statistics, and shows the others', async (t) => {
   t.is(found.max[tensors.names.indexOf('f')], 4)
 })
 
-test('hostile names are data, and nothing else', async (t) => {
+test('hostile names are only data', async (t) => {
   const tensors = Object.fromEntries(HOSTILE.map((name) => [name, ['F32', [1], floats(1)]]))
   Object.defineProperty(tensors, '__proto__', { value: ['F32', [1], floats(1)], enumerable: true })
   const metadata = Object.fromEntries(HOSTILE.map((name) => [name, name]))
@@ -128,7 +128,7 @@ test('hostile names are data, and nothing else', async (t) => {
   const data = dataOf(html)
   t.deepEqual(new Set(data.tensors.names), new Set(HOSTILE))
   t.true(data.file.attributes.some(({ key }) => key === HOSTILE[0]))
-  // One script of data and one of the page, whatever the names are.
+  // One script of data and one of the page, with any names.
   t.is(html.match(/<script/g).length, 2)
   t.is(html.match(/<\/script/g).length, 2)
 })
@@ -141,7 +141,7 @@ onPosix('the name of the file is text in the title', async (t) => {
   t.regex(await report(path), /<title>&lt;∕title&gt;&lt;script&gt;&quot;&amp;\.safetensors · ztensor<\/title>/)
 })
 
-test('what is no text in the name of the file does not reach the page', async (t) => {
+test('the page contains no invalid text from the file name', async (t) => {
   const file = await open(safetensors({ w: ['F32', [1]] }))
   t.regex(await report(file), /<title>a file in memory · ztensor<\/title>/)
   file.close()
@@ -149,7 +149,7 @@ test('what is no text in the name of the file does not reach the page', async (t
   t.regex(await report(path), /<title>a\ufffdb\.safetensors · ztensor<\/title>/)
 })
 
-test('cuts what is long, and says how much more there is', async (t) => {
+test('shortens long values, and shows how much is omitted', async (t) => {
   const many = Object.fromEntries(
     Array.from({ length: 2500 }, (_, at) => [`key ${at}`, 'x'.repeat(at === 0 ? 9000 : 1)]),
   )
@@ -182,7 +182,7 @@ async function pair() {
   return { base, tuned }
 }
 
-test('against another file: what was added, removed and changed, and how far', async (t) => {
+test('compared with another file: lists added, removed and changed tensors, and the differences', async (t) => {
   const { base, tuned } = await pair()
   const data = dataOf(await report(tuned, { against: base }))
   const name = (at) => data.tensors.names[at]
@@ -202,7 +202,7 @@ test('against another file: what was added, removed and changed, and how far', a
   t.false('values' in cast)
 })
 
-test('sums leave out what is not finite, and go over tensors of several pieces', async (t) => {
+test('sums omit values that are not finite, and cover tensors in several pieces', async (t) => {
   const size = 2 ** 20 + 7
   const values = new Float32Array(size).fill(2)
   const changed = values.slice()
@@ -224,7 +224,7 @@ test('sums leave out what is not finite, and go over tensors of several pieces',
   t.is(compared.unmatchedNaN, 1)
 })
 
-test('says of two files what diff says', async (t) => {
+test('compares two files like diff', async (t) => {
   const { base, tuned } = await pair()
   const { changed, unchanged } = await diff(base, tuned)
   const shown = dataOf(await report(tuned, { against: base })).diff
@@ -232,7 +232,7 @@ test('says of two files what diff says', async (t) => {
   t.is(shown.unchanged, unchanged)
 })
 
-test('files that are given open stay open, and may be of any format', async (t) => {
+test('leaves given open files open, of any format', async (t) => {
   for (const name of ['examples/model.safetensors', fixture('zt12-dtypes.zt')]) {
     const file = await open(name)
     const data = dataOf(await report(file, { against: file }))
@@ -242,7 +242,7 @@ test('files that are given open stay open, and may be of any format', async (t) 
   }
 })
 
-test('tells how far it is, and ends at its signal', async (t) => {
+test('reports progress, and ends at its signal', async (t) => {
   const seen = []
   await report('examples/model.safetensors', { onProgress: (progress) => seen.push(progress) })
   const last = seen.at(-1)
@@ -257,13 +257,13 @@ test('tells how far it is, and ends at its signal', async (t) => {
   t.is(await t.throwsAsync(report('examples/model.safetensors', { signal: AbortSignal.abort(reason) })), reason)
 })
 
-test('refuses options that it does not have', async (t) => {
+test('rejects unknown options', async (t) => {
   for (const options of [{ stats: true }, { statistics: 1 }, { onProgress: 1 }, { against: 7 }]) {
     await t.throwsAsync(report('examples/model.safetensors', options), { code: 'ZT_INVALID_ARG' })
   }
 })
 
-test('a filter: only these tensors, everywhere, and the page says so', async (t) => {
+test('a filter: shows only these tensors everywhere, and the page states it', async (t) => {
   const { base, tuned } = await pair()
   const data = dataOf(await report(tuned, { against: base, filter: ['*o*', '!new'] }))
   t.deepEqual(data.tensors.names, ['moved'])
@@ -284,7 +284,7 @@ test('a filter: only these tensors, everywhere, and the page says so', async (t)
   t.false('filter' in dataOf(await report(tuned)).file)
 })
 
-test('a filter leaves out the warnings of other tensors, and progress ends at its tensors', async (t) => {
+test('a filter omits the warnings of other tensors, and progress covers its tensors', async (t) => {
   const path = write('many.safetensors', safetensors({ a: ['F32', [2], floats(1, 2)], b: ['F32', [2], floats(3, 4)] }))
   const seen = []
   await report(path, { filter: 'b', onProgress: (progress) => seen.push(progress) })

@@ -1,4 +1,4 @@
-// What the server of a report answers, and what it refuses.
+// The responses and rejections of the server of a report.
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
@@ -10,7 +10,7 @@ import { dataOf, policyOf } from '../helpers/report-page.mjs'
 
 const MODEL = 'examples/model.safetensors'
 
-/** Asks with exactly these headers: fetch would set Host and Origin by itself. */
+/** Sends exactly these headers: fetch would set Host and Origin itself. */
 function ask(url, { method = 'GET', headers = {}, path } = {}) {
   const { hostname, port, pathname, search } = new URL(url)
   return new Promise((resolve, reject) => {
@@ -35,7 +35,7 @@ async function served(t, source = MODEL, options = {}) {
   return server
 }
 
-test('gives the page of the report, live and without values', async (t) => {
+test('serves the page of the report, live and without values', async (t) => {
   const { url, port } = await served(t)
   t.regex(url, new RegExp(`^http://127\\.0\\.0\\.1:${port}/[A-Za-z0-9_-]{24}/$`))
   const { status, headers, body } = await ask(url)
@@ -67,7 +67,7 @@ test('with a filter, a request names a tensor of the report', async (t) => {
   t.is((await ask(new URL('stats?tensor=2', url))).status, 404)
 })
 
-test('each server has a token of its own', async (t) => {
+test('each server has a separate token', async (t) => {
   const [one, other] = [await served(t), await served(t)]
   t.not(new URL(one.url).pathname, new URL(other.url).pathname)
 })
@@ -88,7 +88,7 @@ const FORBIDDEN = {
 }
 
 for (const [title, given] of Object.entries(FORBIDDEN)) {
-  test(`refuses ${title}`, async (t) => {
+  test(`rejects ${title}`, async (t) => {
     const { url, port } = await served(t)
     const headers = typeof given === 'function' ? given(port) : given
     for (const path of ['', 'stats?tensor=0', 'slice?tensor=0']) {
@@ -99,7 +99,7 @@ for (const [title, given] of Object.entries(FORBIDDEN)) {
   })
 }
 
-test('a request without Host is refused', async (t) => {
+test('rejects a request without Host', async (t) => {
   const { url, port } = await served(t)
   const socket = connect(port, '127.0.0.1')
   socket.end(`GET ${new URL(url).pathname} HTTP/1.0\r\n\r\n`)
@@ -111,7 +111,7 @@ test('a request without Host is refused', async (t) => {
   t.regex(answer, /^HTTP\/1\.1 403 /)
 })
 
-test('takes its own origin, and its other name', async (t) => {
+test('accepts its origin, and its other name', async (t) => {
   const { url, port } = await served(t)
   const stats = new URL('stats?tensor=0', url)
   for (const headers of [
@@ -123,7 +123,7 @@ test('takes its own origin, and its other name', async (t) => {
   }
 })
 
-test('refuses every method that is no reading', async (t) => {
+test('rejects every method except reads', async (t) => {
   const { url } = await served(t)
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']) {
     const { status, headers } = await ask(url, { method })
@@ -136,7 +136,7 @@ test('refuses every method that is no reading', async (t) => {
   t.is(body, '')
 })
 
-test('a wrong token and a wrong path get the same answer', async (t) => {
+test('a wrong token and a wrong path get the same response', async (t) => {
   const { url } = await served(t)
   const { pathname } = new URL(url)
   const token = pathname.slice(1, -1)
@@ -167,7 +167,7 @@ test('a wrong token and a wrong path get the same answer', async (t) => {
   t.is(new Set(answers).size, 1)
 })
 
-test('makes statistics of the tensor that is looked at', async (t) => {
+test('computes statistics of the shown tensor', async (t) => {
   const { url } = await served(t)
   const file = await open(MODEL)
   const names = [...file.keys()]
@@ -181,7 +181,7 @@ test('makes statistics of the tensor that is looked at', async (t) => {
   file.close()
 })
 
-test('there is no tensor of a number that is none', async (t) => {
+test('rejects invalid tensor numbers', async (t) => {
   const { url } = await served(t)
   for (const tensor of ['', '-1', '1e1', '0x1', '99999', '9'.repeat(40), 'wte', '0;1']) {
     const { status } = await ask(new URL(`stats?tensor=${encodeURIComponent(tensor)}`, url))
@@ -194,7 +194,7 @@ function cells(body) {
   return { ...rest, cells: [...numbersOf(Float32Array, Buffer.from(values, 'base64'))] }
 }
 
-test('gives the last two dimensions of a tensor as cells', async (t) => {
+test('returns the last two dimensions of a tensor as cells', async (t) => {
   const cube = Float32Array.from({ length: 2 * 3 * 4 }, (_, at) => at)
   const wide = Float32Array.from({ length: 600 }, (_, at) => at)
   const path = write(
@@ -216,7 +216,7 @@ test('gives the last two dimensions of a tensor as cells', async (t) => {
   file.close()
 })
 
-test('an index outside of the tensor is refused', async (t) => {
+test('rejects an index outside of the tensor', async (t) => {
   const path = write('cube.safetensors', safetensors({ cube: ['F32', [2, 2, 2]] }))
   const { url } = await served(t, path)
   for (const index of ['', '2', '0,0', '-1', '1.5', 'x', '9'.repeat(15), '0,'.repeat(100)]) {
@@ -226,7 +226,7 @@ test('an index outside of the tensor is refused', async (t) => {
   }
 })
 
-test('says why a tensor has no cells, and goes on', async (t) => {
+test('returns why a tensor has no cells, and continues', async (t) => {
   const path = write('complex.safetensors', safetensors({ c: ['C64', [2, 2]] }))
   const { url } = await served(t, path)
   const { status, body } = await ask(new URL('slice?tensor=0', url))
@@ -235,7 +235,7 @@ test('says why a tensor has no cells, and goes on', async (t) => {
   t.is((await ask(new URL('stats?tensor=0', url))).status, 200)
 })
 
-test('close() ends it, twice too, and leaves a file open that was given open', async (t) => {
+test('close() ends it, also twice, and leaves a given open file open', async (t) => {
   const file = await open(MODEL)
   const server = await serveReport(file)
   t.is((await ask(server.url)).status, 200)
@@ -246,7 +246,7 @@ test('close() ends it, twice too, and leaves a file open that was given open', a
   file.close()
 })
 
-test('refuses options that it does not have, and a port that is taken', async (t) => {
+test('rejects unknown options, and a port in use', async (t) => {
   for (const options of [{ port: -1 }, { port: 65_536 }, { port: '80' }, { host: 1 }, { token: 'x' }]) {
     await t.throwsAsync(serveReport(MODEL, options), { code: 'ZT_INVALID_ARG' })
   }
@@ -254,7 +254,7 @@ test('refuses options that it does not have, and a port that is taken', async (t
   await t.throwsAsync(serveReport(MODEL, { port }), { code: 'ZT_IO', message: new RegExp(`port ${port}`) })
 })
 
-test('on any address it takes addresses, and no names', async (t) => {
+test('on any address, accepts addresses, not names', async (t) => {
   const { port, url } = await served(t, MODEL, { host: '0.0.0.0' })
   const local = url.replace('0.0.0.0', '127.0.0.1')
   t.is((await ask(local)).status, 200)
@@ -262,10 +262,10 @@ test('on any address it takes addresses, and no names', async (t) => {
   t.is((await ask(local, { headers: { Host: `rebound.example:${port}` } })).status, 403)
 })
 
-// Windows has no signals: what is killed there ends at once.
+// Windows has no signals: a killed process ends immediately.
 const onPosix = process.platform === 'win32' ? test.skip : test
 
-onPosix('ztensor serve prints its URL, answers there, and ends at Ctrl-C', async (t) => {
+onPosix('ztensor serve prints its URL, responds there, and ends at Ctrl-C', async (t) => {
   const child = start(['serve', MODEL])
   const [line] = await once(child.stdout.setEncoding('utf8'), 'data')
   t.is((await ask(line.trim())).status, 200)

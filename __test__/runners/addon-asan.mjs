@@ -25,11 +25,11 @@ const FILES = [
 const files = process.argv.length > 2 ? process.argv.slice(2) : FILES.map((name) => `__test__/${name}.test.mjs`)
 const target = process.env.CARGO_TARGET_DIR ?? 'target/asan'
 
-// A library does not bring the runtime along. gcc's knows what LLVM's code asks for, and comes before Node's own malloc.
+// A library does not include the runtime. gcc's runtime supports LLVM's code, and must be loaded before Node's malloc.
 const { stdout } = await capture('gcc', ['-print-file-name=libasan.so'])
 const runtime = stdout.trim()
 process.env.RUSTFLAGS = '-Zsanitizer=address'
-// gcc makes constant local arrays of zstd's static, and yet reports a thread that reads one after another thread has left its scope.
+// gcc makes constant local arrays of zstd static, but reports a thread that reads one after another thread has left its scope.
 process.env.CFLAGS = '-fno-sanitize-address-use-after-scope'
 runOrExit('cargo', ['+nightly', 'build', '--quiet', '--target', TARGET, '--target-dir', target])
 
@@ -41,8 +41,8 @@ for (const part of ['package.json', 'dist', '__test__', 'index.d.ts']) {
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
 cpSync(join(root, target, TARGET, 'debug/libztensor_node.so'), join(folder, `ztensor.${hostPlatform}.node`))
 
-// V8 keeps its heap to the end, which is no leak; faults of lost pages are ours to handle. Some tests look at resident memory, so
-// that what was freed waits in a smaller quarantine than by default. libdeflate compiles one template several times, whose static
+// V8 keeps its heap to the end, which is not a leak; the addon handles faults of lost pages. Some tests measure resident memory, so
+// the quarantine of freed memory is smaller than by default. libdeflate compiles one template several times, whose static
 // tables all have the same names.
 const env = {
   ...process.env,

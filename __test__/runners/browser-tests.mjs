@@ -1,4 +1,4 @@
-// `npm run test:browser`: looks at reports in a real browser. Needs `npm run build` first, and a chromium.
+// `npm run test:browser`: checks reports in a real browser. Needs `npm run build` first, and a chromium.
 //   NAME...   only the checks with one of these in their titles
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

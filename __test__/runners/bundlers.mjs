@@ -1,5 +1,5 @@
-// `npm run test:bundlers`: what bundlers and tracers make of the package as it is published, run where only their output is. They come
-// from npm into build/bundlers. docs/guide/bundlers.md has the same settings as recipes. Needs `npm run build` first.
+// `npm run test:bundlers`: bundles and traces the published package, and runs the output in a folder that has nothing else. The bundlers
+// come from npm into build/bundlers. docs/guide/bundlers.md has the same settings as recipes. Needs `npm run build` first.
 import assert from 'node:assert/strict'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -26,7 +26,7 @@ writeFileSync(join(tools, 'package.json'), manifest)
 const installed = await capture(...npm(['install', '--prefer-offline', '--no-audit', '--no-fund']), { cwd: tools })
 assert.equal(installed.status, 0, installed.output)
 const require = createRequire(join(tools, 'package.json'))
-/** A tool as an ES module, whatever it is. */
+/** Imports a tool, ES module or CommonJS. */
 const tool = async (name) => {
   const found = await import(pathToFileURL(require.resolve(name)))
   return found.default?.default ?? found.default ?? found
@@ -56,7 +56,7 @@ function folder(...packages) {
   return path
 }
 
-/** Runs what was made, somewhere else than in the application. */
+/** Runs the output outside of the application. */
 async function works(script) {
   const { status, output } = await capture(process.execPath, [script, model], { cwd: dirname(script) })
   assert.equal(status, 0, output)

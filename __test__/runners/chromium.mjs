@@ -1,10 +1,10 @@
-// A chromium for tests and pictures: the system's own.
+// The chromium of the system, for tests and pictures.
 import { chromium } from 'playwright-core'
 import { capture } from '../../scripts/command.mjs'
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
 
-/** The path of the browser: of CHROMIUM, or one that is installed; undefined where there is none. */
+/** The path of the browser: from CHROMIUM, or an installed one; undefined if neither exists. */
 export async function findChromium() {
   if (process.env.CHROMIUM) return process.env.CHROMIUM
   for (const name of NAMES) {
@@ -14,13 +14,13 @@ export async function findChromium() {
   return undefined
 }
 
-/** Starts it. Ends the process where there is none, and says what to do. */
+/** Starts it. If there is none, prints what to do and ends the process. */
 export async function startChromium() {
   const executablePath = await findChromium()
   if (executablePath === undefined) {
-    console.error('there is no chromium: install it (apt-get install chromium), or name one in CHROMIUM')
+    console.error('no chromium was found: install it (apt-get install chromium), or name one in CHROMIUM')
     process.exit(1)
   }
-  // Containers have no namespaces to make a sandbox of; the pages are ours.
+  // Containers have no namespaces for a sandbox, and the pages are our own.
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--force-color-profile=srgb'] })
 }

@@ -1,4 +1,4 @@
-// The applications in the folders of examples/integrations, built by their own tools and run where only what was built is. The tools come
+// The applications in the folders of examples/integrations, built by their tools and run in folders with only the output. The tools come
 // from npm and PyPI into build/deployments. A part of `npm run test:integrations`. Needs `npm run build` first.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -49,7 +49,7 @@ function installTools() {
   return tools
 }
 
-/** An example in a folder of its own, with the package installed and the tools in reach. */
+/** An example in a separate folder, with the package and the tools installed. */
 async function application(name) {
   const app = join(work, name)
   cpSync(join(examples, name), app, { recursive: true })
@@ -57,7 +57,7 @@ async function application(name) {
   return app
 }
 
-/** Row 7 of the model, as every application answers it. */
+/** Row 7 of the model, the response of every application. */
 async function expectedRow() {
   const { openSync } = await import('ztensor')
   const file = openSync(model)
@@ -87,7 +87,7 @@ async function electron() {
   const scripts = readdirSync(join(app, 'out/main')).filter((name) => name.endsWith('.js'))
   assert.deepEqual(scripts.sort(), ['index.js', 'model.js'])
 
-  // What electron-builder puts into the archive: `files` and the dependencies.
+  // The contents of electron-builder's archive: `files` and the dependencies.
   const packed = join(work, 'packed')
   for (const name of ['package.json', 'out', 'models', 'node_modules/ztensor', `node_modules/${addonPackage}`])
     cpSync(join(app, name), join(packed, name), { recursive: true })
@@ -186,7 +186,7 @@ async function docker() {
     hadolint,
     files.map((name) => join(examples, 'docker', name)),
   )
-  // The linter refuses something at all.
+  // The linter is not a no-op.
   const bad = join(work, 'bad.Dockerfile')
   writeFileSync(bad, 'FROM node\nRUN cd /app\n')
   assert.notEqual((await capture(hadolint, [bad])).status, 0)
@@ -196,7 +196,7 @@ async function docker() {
 const CHECKS = { electron, next, docker, lambda }
 export const applications = Object.keys(CHECKS)
 
-/** Runs the check of a name. Returns { status, text }: the status of a program, as integrations.mjs has it, and what to say. */
+/** Runs the check of a name. Returns { status, text }: the status of a program, as in integrations.mjs, and the text to print. */
 export async function deploy(name) {
   try {
     return { status: 0, text: `${name}: ${await CHECKS[name]()}` }

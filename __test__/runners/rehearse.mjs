@@ -1,9 +1,9 @@
 // `npm run rehearse [-- [--built] [--quick] PLATFORM...]`: a release, up to the registry. Builds the addons of these platforms, packs,
 // publishes to a registry on this machine, and installs from there into empty folders, where the package must work without Rust: by npm,
-// pnpm, yarn and bun, for every platform, and where an installation goes wrong. Addons for other platforms of Linux run under qemu.
-//   --built   the addons that are there (ztensor.<platform>.node): of this machine by default
+// pnpm, yarn and bun, for every platform, and with broken installations. Addons for other platforms of Linux run under qemu.
+//   --built   the existing addons (ztensor.<platform>.node): of this machine by default
 //   --quick   unoptimized addons, whose size is not checked
-// Without platforms: this machine's, and on Linux the one for musl. `all` is all that this machine can run.
+// Without platforms: this machine's, and on Linux the one for musl. `all` names all that this machine can run.
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ const names = positionals.includes('all') ? runnable : positionals.length > 0 ? 
 const platforms = names.map((name) => {
   const found = platformPackages.find(({ platform, target }) => [platform, target].includes(name))
   if (found === undefined || !runnable.includes(found.platform))
-    throw new Error(`${name} cannot be rehearsed on this machine: choose of ${runnable.join(', ')}`)
+    throw new Error(`${name} cannot be rehearsed on this machine: choose from ${runnable.join(', ')}`)
   return found
 })
 
@@ -63,9 +63,9 @@ mkdirSync(addons, { recursive: true })
 
 /** An unoptimized addon is small enough to publish if it has no debug information. */
 const QUICK = { CARGO_PROFILE_DEV_STRIP: 'symbols', CARGO_PROFILE_DEV_DEBUG: 'none' }
-/** The platforms whose addon is not built as a release builds it. */
+/** The platforms whose addon is not a release build. */
 const quick = new Set()
-/** Builds the addon of a platform, or takes the one that is there, into `addons`. */
+/** Builds the addon of a platform, or copies the existing one, into `addons`. */
 async function buildAddon({ platform, target }) {
   const built = join(root, binaryOf(platform))
   const isBuilt = values.built && existsSync(built)
@@ -91,8 +91,8 @@ const host = platforms.find(({ platform }) => platform === hostPlatform)
 // The build of the wrapper loads this machine's addon.
 if (host !== undefined && !(values.built && existsSync(join(root, 'dist'))))
   await succeed(process.execPath, ['scripts/build.mjs', '--wrapper'])
-if (!existsSync(join(root, 'dist'))) throw new Error('there is no dist/: run `npm run build`')
-// What is published for the other platforms is never loaded.
+if (!existsSync(join(root, 'dist'))) throw new Error('dist/ is missing: run `npm run build`')
+// The packages of the other platforms are never loaded.
 for (const { platform } of platformPackages)
   if (!platforms.some((one) => one.platform === platform)) writeFileSync(join(addons, binaryOf(platform)), 'a stand-in')
 console.log()
@@ -115,7 +115,7 @@ const publish = () => {
 }
 const firstPackages = () => capture(process.execPath, ['scripts/first-packages.mjs', '--registry', registry.url])
 
-await check('before the first release, an owner learns what to publish by hand', async () => {
+await check('before the first release, prints the packages that an owner must publish manually', async () => {
   const { status, output } = await firstPackages()
   assert.equal(status, 1, output)
   for (const { platform } of platformPackages)
@@ -134,7 +134,7 @@ await check('then all first packages exist', async () => {
   const { status, output } = await firstPackages()
   assert.equal(status, 0, output)
 })
-await check('there is no Rust on the PATH of what follows', async () => {
+await check('the PATH of the next checks has no Rust', async () => {
   for (const name of ['cargo', 'rustc']) assert.equal((await capture(name, ['--version'], { env })).status, 127)
 })
 
@@ -168,7 +168,7 @@ for (const { platform, name, os, cpu, libc } of platforms) {
     const { stdout } = await app.succeed(node, ['-p', 'process.version + " " + process.arch'])
     return `smoke: ${await app.smoke(node)} passed, Node ${stdout.trim()}`
   })
-  await check(`${name} gives the values and writes the bytes of ${hostPlatform}`, async () => {
+  await check(`${name} returns the values and writes the bytes of ${hostPlatform}`, async () => {
     const found = await app.values(node)
     if (expected === undefined) return 'not compared: this machine is not rehearsed'
     const different = Object.keys(expected).filter(

@@ -1,6 +1,6 @@
-// `npm run test:runtimes`: what is built, under other runtimes, which come from npm into build/runtimes. Without names all of them:
+// `npm run test:runtimes`: the current build under other runtimes, which come from npm into build/runtimes. Without names all of them:
 //   node-20 node-22 node-24 node-26   the whole suite (the smoke suite with --smoke)
-//   no-external                       the whole suite, as where the runtime forbids arrays over foreign memory
+//   no-external                       the whole suite without external buffers
 //   bun deno                          the smoke suite
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
 const smoke = join(root, '__test__/helpers/smoke.mjs')
 const folder = join(root, 'build/runtimes')
 
-/** Installs a runtime's package by itself. Gives the folder of its modules, or what npm said. */
+/** Installs only a runtime's package. Returns the folder of its modules. Throws npm's output if that fails. */
 async function install(name, spec) {
   const target = join(folder, name)
   if (!existsSync(join(target, 'node_modules'))) {
@@ -42,7 +42,7 @@ const runtimes = {
 const names = positionals.length > 0 ? positionals : Object.keys(runtimes)
 for (const name of names)
   if (!(name in runtimes)) throw new Error(`no such runtime: ${name}; there are ${Object.keys(runtimes).join(', ')}`)
-/** All of them are installed while the first are tried. */
+/** All of them are installed while the first ones run. */
 const installing = Object.fromEntries(names.map((name) => [name, runtimes[name]()]))
 for (const one of Object.values(installing)) one.catch(() => {})
 
@@ -54,7 +54,7 @@ for (const name of names) {
     const { status, output } = await capture(program, args, { echo: true, env: { ...process.env, ...env } })
     const passed = [...output.matchAll(/^ *[✔√] /gm)].length
     const failed = [...output.matchAll(/^ *[✘✖×] /gm)].length
-    // A runtime that died without a word, or that ran nothing, has failed too.
+    // A runtime that died without output, or that ran no test, has failed too.
     rows.push({ name, passed, failed: status !== 0 || passed === 0 ? Math.max(failed, 1) : failed })
   } catch (error) {
     console.error(error.message)

@@ -1,5 +1,5 @@
-// An incomplete set never passes as whole: split GGUF, numbered files and checkpoints, by every way of opening them.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+// An incomplete set is never accepted as complete: split GGUF, numbered files and checkpoints, in every way of opening.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync, verify } from 'ztensor'
@@ -21,7 +21,7 @@ const file = (no, count, total, name) =>
   gguf({ metadata: part(no, count, total), tensors: [{ name, shape: [2], data: FLOATS }] })
 const nameOf = (number, count) => `m-0000${number}-of-0000${count}.gguf`
 
-/** A folder of files by their names. */
+/** A folder of files, by name. */
 function folderOf(files) {
   const folder = scratchPath('set')
   mkdirSync(folder)
@@ -29,7 +29,7 @@ function folderOf(files) {
   return folder
 }
 
-/** Every way of opening files, by what it is called; each gives the source and its options. */
+/** Every way of opening files, by name; each returns the source and its options. */
 async function ways(t, files) {
   const folder = folderOf(files)
   const names = Object.keys(files)
@@ -100,7 +100,7 @@ test('an incomplete set of split GGUF in memory: an error, and opened alone with
   }
 })
 
-test('an incomplete set of split GGUF under other names: an error that says why', async (t) => {
+test('an incomplete set of split GGUF under other names: an error with the reason', async (t) => {
   const folder = folderOf({ 'renamed.gguf': file(0, 2, 2, 'a') })
   const error = await rejectionOf(() => open(join(folder, 'renamed.gguf')))
   t.is(error?.code, 'ZT_INCOMPLETE')
@@ -112,7 +112,7 @@ test('an incomplete set of split GGUF under other names: an error that says why'
   list.close()
 })
 
-test('split GGUF with numbers of another width, and from 0 on: the same by every way of opening', async (t) => {
+test('split GGUF with numbers of another width, and from 0 on: equal in every way of opening', async (t) => {
   for (const names of [
     ['m-1-of-2.gguf', 'm-2-of-2.gguf'],
     ['m-00000-of-00002.gguf', 'm-00001-of-00002.gguf'],
@@ -128,7 +128,7 @@ test('split GGUF with numbers of another width, and from 0 on: the same by every
   }
 })
 
-test('one file whose keys are of a set that it is no part of any more: read, with a warning', async (t) => {
+test('reads a single file whose keys belong to a former set, with a warning', async (t) => {
   for (const [metadata, says] of [
     [part(0, 1, 5), 'split.tensors.count is 5, but the only file has 1 tensors'],
     [part(1, 1, 1), 'split.no is 1, but split.count states a single file'],
@@ -150,7 +150,7 @@ test('one file whose keys are of a set that it is no part of any more: read, wit
   whole.close()
 })
 
-test('a file of a set of very many is opened alone with shards: none', async (t) => {
+test('opens a file of a very large set alone with shards: none', async (t) => {
   const name = 'm-00001-of-65535.gguf'
   const folder = folderOf({ [name]: file(0, 65535, 65535, 'a') })
   t.is((await rejectionOf(() => open(join(folder, name))))?.code, 'ZT_LIMIT')
@@ -171,14 +171,14 @@ for (const [what, [first, second]] of Object.entries(CONTRADICTING)) {
     const files = { [nameOf(1, 2)]: first, [nameOf(2, 2)]: second }
     for (const [way, source] of await ways(t, files)) {
       const error = await rejectionOf(async () => (await open(source)).close())
-      // A file that says nothing of a set is whole.
+      // A file without keys of a set is complete.
       if (what === 'a file of no set' && /by the (file|URL|ByteSource).*00002-of/.test(way)) t.is(error, undefined, way)
       else t.is(error?.code, 'ZT_BAD_INDEX', `${way}: ${error?.stack}`)
     }
   })
 }
 
-test('a numbered file that is opened alone: a warning, by path, URL and ByteSource, of any format', async (t) => {
+test('a numbered file opened alone: a warning, by path, URL and ByteSource, in any format', async (t) => {
   const safetensors = shard({ a: [1] })
   const files = { 'model-00001-of-00002.safetensors': safetensors, 'model.safetensors': safetensors }
   for (const [way, source] of await ways(t, files)) {
@@ -213,7 +213,7 @@ test('a numbered file that is opened alone: a warning, by path, URL and ByteSour
   list.close()
 })
 
-test('a checkpoint whose index names files that are not there: ZT_INCOMPLETE', async (t) => {
+test('a checkpoint whose index names missing files: ZT_INCOMPLETE', async (t) => {
   const made = checkpoint(TWO)
   const [first, second] = Object.keys(TWO)
   rmSync(made.path(second))
@@ -230,8 +230,8 @@ test('a checkpoint whose index names files that are not there: ZT_INCOMPLETE', a
     both.cause.map(({ code }) => code),
     ['ZT_IO', 'ZT_IO'],
   )
-  // Anything else that is wrong with a file is no missing file.
-  writeFileSync(made.path(first), 'no tensor file at all, but text')
+  // Another fault of a file is not a missing file.
+  writeFileSync(made.path(first), 'not a tensor file, but text')
   t.not((await rejectionOf(() => open(made.index))).code, 'ZT_INCOMPLETE')
 })
 
@@ -262,4 +262,95 @@ test('the command names missing files, and prints warnings on standard error', a
     ])
     t.regex(again.stdout, /"warnings":\[\{"code":"ZT_WARN_INCOMPLETE_SET"/)
   }
+})
+
+const VARIANTS = ['x-00001-of-00002.fp16.safetensors', 'x-00002-of-00002.fp16.safetensors']
+test('one file of a variant of a model is not a whole model in any way of opening, and both are a set', async (t) => {
+  const [first, second] = VARIANTS
+  const half = { [first]: shard({ a: [1] }) }
+  for (const [way, source] of await ways(t, half)) {
+    if (way === 'by the folder') {
+      const error = await rejectionOf(() => open(source))
+      t.is(error?.code, 'ZT_INCOMPLETE', way)
+      t.true(error.message.includes(second), error.message)
+      continue
+    }
+    const opened = await open(source)
+    t.deepEqual(
+      opened.warnings.map(({ code }) => code),
+      ['ZT_WARN_INCOMPLETE_SET'],
+      way,
+    )
+    t.true(opened.warnings[0].message.includes(second), way)
+    t.is((await verify(source)).warnings[0]?.code, 'ZT_WARN_INCOMPLETE_SET', way)
+    t.is((await convert(source, scratchPath('out.zt'))).warnings[0]?.code, 'ZT_WARN_INCOMPLETE_SET', way)
+    opened.close()
+  }
+  const both = folderOf({ ...half, [second]: shard({ b: [2] }) })
+  for (const source of [both, VARIANTS.map((name) => join(both, name))]) {
+    const whole = await open(source)
+    t.deepEqual([[...whole.keys()], whole.warnings], [['a', 'b'], []])
+    whole.close()
+  }
+  // The model itself takes precedence over its variant.
+  for (const number of [1, 2])
+    writeFileSync(join(both, `x-0000${number}-of-00002.safetensors`), shard({ [`plain${number}`]: [number] }))
+  const plain = await open(both)
+  t.deepEqual([...plain.keys()], ['plain1', 'plain2'])
+  plain.close()
+})
+
+test('a GGUF file that states no set is whole under any name, in every way of opening', async (t) => {
+  const whole = gguf({ tensors: [{ name: 'a', shape: [2], data: FLOATS }] })
+  for (const [way, source] of await ways(t, { 'x-00001-of-00013.gguf': whole })) {
+    const opened = await open(source)
+    t.deepEqual([[...opened.keys()], opened.warnings], [['a'], []], way)
+    opened.close()
+    t.deepEqual((await verify(source)).warnings, [], way)
+  }
+  // Names that state fewer files than the bytes do not hide missing ones, and vice versa.
+  const three = folderOf({ 'm-00001-of-00002.gguf': file(0, 3, 3, 'a'), 'm-00002-of-00002.gguf': file(1, 3, 3, 'b') })
+  t.is((await rejectionOf(() => open(three)))?.code, 'ZT_INCOMPLETE')
+  const two = folderOf({ 'm-00001-of-00003.gguf': file(0, 2, 2, 'a'), 'm-00002-of-00003.gguf': file(1, 2, 2, 'b') })
+  const opened = await open(two)
+  t.deepEqual([[...opened.keys()], opened.warnings], [['a', 'b'], []])
+  opened.close()
+})
+
+test("an incomplete index with shards: 'none': opens the existing tensors, with a warning that names the others", async (t) => {
+  const made = checkpoint(TWO)
+  const [first, second] = Object.keys(TWO)
+  rmSync(made.path(second))
+  for (const source of [made.index, made.folder]) {
+    for (const opened of [await open(source, { shards: 'none' }), openSync(source, { shards: 'none' })]) {
+      t.deepEqual([...opened.keys()], ['z.first', 'a.second'])
+      t.deepEqual([...opened.tensor('z.first').data], [1, 2])
+      t.is((await opened.load()).size, 2)
+      t.deepEqual(
+        opened.warnings.map(({ code }) => code),
+        ['ZT_WARN_INCOMPLETE_SET'],
+      )
+      t.true(opened.warnings[0].message.includes(second))
+      const { ok, warnings } = await opened.verify()
+      t.deepEqual([ok, warnings], [true, opened.warnings])
+      opened.close()
+    }
+    const result = await convert(source, scratchPath('present.zt'), { source: { shards: 'none' } })
+    t.deepEqual([result.tensors, result.warnings.length], [2, 1])
+  }
+  writeFileSync(made.path(second), 'no safetensors')
+  t.not((await rejectionOf(() => open(made.index, { shards: 'none' })))?.code, undefined)
+  writeFileSync(made.path(second), shard(TWO[second]))
+  const whole = await open(made.index, { shards: 'none' })
+  t.deepEqual([whole.size, whole.warnings], [3, []])
+  t.deepEqual([...whole.tensor('b.third').data], [4, 5, 6])
+  whole.close()
+  rmSync(made.path(first))
+  const remote = await serveFiles(t, {
+    'model.safetensors.index.json': readFileSync(made.index),
+    [second]: readFileSync(made.path(second)),
+  })
+  const far = await open(remote.url('/model.safetensors.index.json'), { shards: 'none' })
+  t.deepEqual([[...far.keys()], far.warnings.length], [['b.third'], 1])
+  far.close()
 })

@@ -1,5 +1,5 @@
-// Shards that are links into other folders, as DVC, git-annex and Bazel lay files out: files that say themselves what they are follow
-// them, equally in all ways of opening. Raw data does not, unless followLinks says so.
+// Shards that are links into other folders, like those of DVC, git-annex and Bazel: links to files with a detectable format are
+// followed, in all ways of opening. Links to raw data are followed only with followLinks.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
@@ -13,9 +13,9 @@ import { scratchFolder } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { indexText, shard } from '../helpers/sharded.mjs'
 
-const linked = process.platform === 'win32' ? test.skip : test
+const posixTest = process.platform === 'win32' ? test.skip : test
 
-/** A folder of links, each to a file in a folder of its own. */
+/** A folder of links, each to a file in a separate folder. */
 function links(files) {
   const root = scratchPath('linked')
   const repository = join(root, 'repository')
@@ -65,7 +65,7 @@ const SETS = {
   'zTensor 2': async () => [await zt2(), 'm.zt'],
 }
 for (const [what, make] of Object.entries(SETS)) {
-  linked(`parts that are links into several folders, ${what}: the same by file, folder and list`, async (t) => {
+  posixTest(`parts that are links into several folders, ${what}: equal by file, folder and list`, async (t) => {
     const [files, first] = await make()
     const { folder, path } = links(files)
     const parts = Object.keys(files).filter((name) => /00[12]-of-|-\d{5}\.zt$/.test(name) && what !== 'zTensor 2')
@@ -82,7 +82,7 @@ for (const [what, make] of Object.entries(SETS)) {
   })
 }
 
-linked('raw data that is a link out of its folder: refused, and read with followLinks', async (t) => {
+posixTest('rejects raw data that is a link out of its folder, and reads it with followLinks', async (t) => {
   const raw = littleEndian(Float32Array.of(1, 2))
   const bytes = onnx({
     tensors: [onnxTensor({ name: 'w', more: [...external({ location: 'w.data', offset: '0', length: '8' })] })],
@@ -117,7 +117,7 @@ linked('raw data that is a link out of its folder: refused, and read with follow
   t.deepEqual(JSON.parse(result.stdout).data, [1, 2])
 })
 
-linked('raw data in a store of blobs that the model is linked into as well: read', async (t) => {
+posixTest('reads raw data in a store of blobs that the model also links into', async (t) => {
   const root = scratchPath('cache')
   const [snapshot, blobs] = [join(root, 'snapshots/1'), join(root, 'blobs')]
   for (const folder of [snapshot, blobs]) mkdirSync(folder, { recursive: true })

@@ -1,4 +1,4 @@
-// A model in memory, or a list of models, whose index names other files: the option shards gives them.
+// A model in memory, or a list of models, whose index names other files: the option shards supplies them.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join, sep } from 'node:path'
 import test from 'ava'
@@ -41,7 +41,7 @@ const sets = {
     rootOf(await written('model.safetensors', { maxShardBytes: 400 }), '.index.json'),
 }
 
-/** What stands in all tensors. */
+/** The contents of all tensors. */
 async function contents(file) {
   const found = {}
   for (const tensor of file.values()) {
@@ -56,7 +56,7 @@ async function contents(file) {
 }
 
 for (const [title, root] of Object.entries(sets)) {
-  test(`shards of a model in memory are asked for: ${title}`, async (t) => {
+  test(`requests the shards of a model in memory: ${title}`, async (t) => {
     const path = await root()
     const whole = openSync(path)
     const expected = await contents(whole)
@@ -97,9 +97,9 @@ for (const [title, root] of Object.entries(sets)) {
     }
   })
 
-  test(`shards of a model in memory that the caller does not have: ${title}`, async (t) => {
+  test(`rejects missing shards of a model in memory: ${title}`, async (t) => {
     const path = await root()
-    // A file of that name in the working folder is not taken.
+    // A file of that name in the working directory is not used.
     const opened = await Promise.resolve()
       .then(() => open(readFileSync(path), { shards: () => undefined }))
       .catch((error) => error)
@@ -111,7 +111,7 @@ for (const [title, root] of Object.entries(sets)) {
     opened.close()
   })
 
-  test(`shards of a list of models are asked for: ${title}`, async (t) => {
+  test(`requests the shards of a list of models: ${title}`, async (t) => {
     const path = await root()
     if (path.endsWith('.json')) return t.pass('a list is of tensor files')
     const other = scratchPath('other.zt')
@@ -133,7 +133,7 @@ for (const [title, root] of Object.entries(sets)) {
   })
 }
 
-test('a model in memory without other files is read where it is, also with the option shards', (t) => {
+test('reads a model in memory without other files in place, also with the option shards', (t) => {
   const bytes = readFileSync(fixturePath('onnx/graph.onnx'))
   const asked = []
   const file = openSync(bytes, { shards: (name) => asked.push(name) })

@@ -1,4 +1,4 @@
-// Tensor parallelism: what a rank needs, and that all ranks together have what the rules say.
+// Tensor parallelism: the parts of each rank, and that all ranks together match the rules.
 import { statSync } from 'node:fs'
 import test from 'ava'
 import { openSync, Plan } from 'ztensor'
@@ -33,7 +33,7 @@ const DIMS = {
   'layers.0.experts': 0,
 }
 
-function closedAtEnd(t, file) {
+function closeAfterTest(t, file) {
   t.teardown(() => file.close())
   return file
 }
@@ -51,8 +51,8 @@ for (const [what, options] of Object.entries({
   safetensors: { format: 'safetensors' },
   'zTensor 2': { version: '2' },
 })) {
-  test(`ranks have each divided byte once and each replicated one every time (${what})`, async (t) => {
-    const file = closedAtEnd(t, openSync(await parallel(options)))
+  test(`ranks together have each divided byte once and each replicated one every time (${what})`, async (t) => {
+    const file = closeAfterTest(t, openSync(await parallel(options)))
     for (const worldSize of [1, 3]) {
       const counts = new Uint8Array(file.byteLength)
       let total = 0
@@ -95,9 +95,9 @@ for (const [what, options] of Object.entries({
   })
 }
 
-test('load({ plan }) gives the parts that shard() gives', async (t) => {
+test('load({ plan }) returns the parts of shard()', async (t) => {
   for (const options of [{}, { compression: { level: 3, minSavings: 0 } }]) {
-    const file = closedAtEnd(t, openSync(await parallel(options)))
+    const file = closeAfterTest(t, openSync(await parallel(options)))
     for (let rank = 0; rank < 3; rank++) {
       const plan = file.plan({ rank, worldSize: 3, rules: RULES })
       const seen = []
@@ -122,23 +122,23 @@ test('load({ plan }) gives the parts that shard() gives', async (t) => {
   }
 })
 
-test('a part of data that is stored encoded needs all of it', async (t) => {
+test('a part of encoded data needs all of it', async (t) => {
   const path = await written({ version: '1.0', compression: { level: 3, minSavings: 0 } }, (w) =>
     w.add('w', { dtype: 'float32', shape: [256, 16], data: new Float32Array(4096) }),
   )
-  const file = closedAtEnd(t, openSync(path))
+  const file = closeAfterTest(t, openSync(path))
   const { offset, storedLength, encoding } = file.tensor('w').components.get('data')
   t.is(encoding, 'zstd')
   const [range, ...more] = file.plan({ rank: 1, worldSize: 2, rules: { '*': 'column' } }).ranges()
   t.deepEqual([range, more], [{ file: 0, path, offset, length: storedLength }, []])
 })
 
-test('neighbouring parts are one range, over the files of a checkpoint in their order', (t) => {
+test('neighboring parts are one range, over the files of a checkpoint in order', (t) => {
   const made = checkpoint({
     'm-1-of-2.safetensors': { a: [1, 2], b: [3, 4] },
     'm-2-of-2.safetensors': { c: [5, 6] },
   })
-  const file = closedAtEnd(t, openSync(made.index))
+  const file = closeAfterTest(t, openSync(made.index))
   const ranges = (rules, rank = 0) =>
     [...file.plan({ rank, worldSize: 2, rules }).ranges()].map(({ file, path, offset, length }) => {
       t.is(path, made.path(`m-${file + 1}-of-2.safetensors`))
@@ -159,8 +159,8 @@ test('neighbouring parts are one range, over the files of a checkpoint in their 
   ])
 })
 
-test('the first rule that matches counts, in a list as well', async (t) => {
-  const file = closedAtEnd(t, openSync(await parallel()))
+test('the first matching rule applies, also in a list', async (t) => {
+  const file = closeAfterTest(t, openSync(await parallel()))
   const rules = [
     ['*.bias', 'replicate'],
     ['layers.?.q.*', 'column'],
@@ -175,8 +175,8 @@ test('the first rule that matches counts, in a list as well', async (t) => {
   ])
 })
 
-test('tensors that cannot be divided so, and those without a rule, are named', async (t) => {
-  const file = closedAtEnd(t, openSync(await parallel()))
+test('names tensors that cannot be divided, and those without a rule', async (t) => {
+  const file = closeAfterTest(t, openSync(await parallel()))
   const plan = (rules, more) => thrownBy(() => file.plan({ rank: 0, worldSize: 3, rules, ...more }))
   isArgumentError(t, plan({ '*': 'column' }), '"norm"')
   isArgumentError(t, plan({ norm: 'replicate', '*': 'column' }), '"scale" is a scalar')
@@ -189,13 +189,13 @@ test('tensors that cannot be divided so, and those without a rule, are named', a
   isArgumentError(t, plan(undefined), 'rules')
   isArgumentError(t, plan({ '*': 'replicate' }, { rank: 3 }), 'rank')
   isArgumentError(t, plan({ '*': 'replicate' }, { worldSize: 0 }), 'worldSize')
-  const other = closedAtEnd(t, openSync(await parallel()))
+  const other = closeAfterTest(t, openSync(await parallel()))
   const foreign = other.plan({ rank: 0, worldSize: 1, rules: { '*': 'replicate' } })
   isArgumentError(t, await rejectionOf(() => file.load({ plan: foreign })), 'plan')
   isArgumentError(t, await rejectionOf(() => file.load({ plan: {} })), 'plan')
 })
 
-test('only dense tensors are divided', async (t) => {
+test('divides only dense tensors', async (t) => {
   const path = await written(
     {},
     (w) =>
@@ -207,7 +207,7 @@ test('only dense tensors are divided', async (t) => {
       }),
     scratchPath('sparse.zt'),
   )
-  const file = closedAtEnd(t, openSync(path))
+  const file = closeAfterTest(t, openSync(path))
   t.like(
     thrownBy(() => file.plan({ rank: 0, worldSize: 2, rules: { '*': 'column' } })),
     { code: 'ZT_BAD_LAYOUT', tensor: 'm' },

@@ -29,7 +29,7 @@ const replacing = `
   for (const name of ${JSON.stringify(NAMES)}) await writer.add(name, new Float32Array(${LENGTH}).fill(${NEW}))
   await writer.finish().then(() => console.log('done'), (error) => console.log(error.code))`
 
-/** The one value that all tensors have, the code of the error, or 'mixture'. */
+/** The common value of all tensors, the code of the error, or 'mixture'. */
 async function found(source) {
   let file
   try {
@@ -52,7 +52,7 @@ async function found(source) {
 const isError = (what) => typeof what === 'string' && what.startsWith('ZT_')
 const leftovers = (names) => names.filter((name) => name.startsWith('.ztensor-'))
 
-/** An old set, and what becomes of it where strace does something. */
+/** An old set, and its state after a fault that strace injects. */
 async function broken(t, { target, index, options }, inject) {
   const { folder, names, path } = scratchFolder()
   await write(path(target), options, OLD)
@@ -67,12 +67,12 @@ async function broken(t, { target, index, options }, inject) {
   )
   const warned = /\[ZT_WARN_(NOT_SYNCED|LEFT_OVER)\]/.test(stderr)
   const ways = { index: await found(path(index)), folder: await found(folder) }
-  // The parts as a list: of zTensor 2 they have no tensors of their own.
+  // The parts as a list: parts of zTensor 2 have no tensors.
   if (index !== target) ways.parts = await found(set)
-  const where = `${inject}: ${JSON.stringify({ ways, said: stdout.trim(), signal, names: names() })}`
+  const where = `${inject}: ${JSON.stringify({ ways, output: stdout.trim(), signal, names: names() })}`
   for (const what of Object.values(ways)) t.true(what === OLD || what === NEW || isError(what), where)
   if (signal === null && stdout.trim() !== 'done') {
-    // An error, of which nothing is to be seen.
+    // An error without any effect on the files.
     t.true(isError(stdout.trim()), where)
     t.deepEqual(Object.values(ways), Object.values(ways).fill(OLD), where)
     t.deepEqual(names(), before, where)
@@ -100,7 +100,7 @@ for (const [kind, set] of Object.entries(KINDS)) {
     ['openat', ['error=EMFILE']],
   ]) {
     for (const way of ways) {
-      traceTest(`${kind}: ${call} with ${way}, whichever of them`, async (t) => {
+      traceTest(`${kind}: ${call} with ${way}, at any of these calls`, async (t) => {
         t.timeout(300_000)
         let when = 1
         while (when < TIMES && (await broken(t, set, `${call}:${way}:when=${when}`))) when += 1

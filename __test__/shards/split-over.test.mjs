@@ -1,4 +1,4 @@
-// A set of files that replaces another one: what the old one leaves behind goes, and nothing that somebody else may need.
+// A set of files that replaces another one: leftovers of the old set are removed, and nothing that another file may need.
 import { copyFileSync, existsSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
@@ -27,7 +27,7 @@ async function holds(t, source, value) {
   file.close()
 }
 
-test('shards have names that the old root does not use, and the old ones go', async (t) => {
+test('new shards have other names than the old ones, which are removed', async (t) => {
   const { names, path } = scratchFolder()
   await split2(path('m.zt'), 1)
   t.deepEqual(names(), [...parts(3), 'm.zt'])
@@ -46,10 +46,10 @@ test('shards have names that the old root does not use, and the old ones go', as
   await holds(t, path('m.zt'), 5)
 })
 
-test('a shard that another root may need stays', async (t) => {
+test('keeps a shard that another root may need', async (t) => {
   const { names, path } = scratchFolder()
   await split2(path('m.zt'), 1)
-  // It finds the shards by what they are.
+  // It finds the shards by their digests.
   copyFileSync(path('m.zt'), path('n.zt'))
   await split2(path('m.zt'), 2)
   t.deepEqual(names(), [...parts(3), ...parts(3, '2-'), 'm.zt', 'n.zt'].sort())
@@ -57,7 +57,7 @@ test('a shard that another root may need stays', async (t) => {
   await holds(t, path('m.zt'), 2)
 })
 
-test('a model that the old root is linked to stays', async (t) => {
+test('keeps a model that the old root links to', async (t) => {
   const { names, path } = scratchFolder()
   const base = await written(
     { version: '2' },
@@ -75,7 +75,7 @@ test('a model that the old root is linked to stays', async (t) => {
   t.deepEqual(names(), ['m-00001-of-00001.zt', ...parts(3, '2-'), 'm.zt'].sort())
 })
 
-test('only files of our own names go, and none that is not what the old root says', async (t) => {
+test('removes only files with names of our own sets that match the old root', async (t) => {
   const { names, path } = scratchFolder()
   await split2(path('m.zt'), 1)
   renameSync(path('m-00002-of-00003.zt'), path('elsewhere.zt'))
@@ -85,7 +85,7 @@ test('only files of our own names go, and none that is not what the old root say
   t.deepEqual(names(), [...parts(3, '2-'), 'elsewhere.zt', 'm-00002-of-00003.zt', 'm-00004-of-00003.zt', 'm.zt'].sort())
 })
 
-test('of safetensors the parts of the old index go, and nothing else', async (t) => {
+test('safetensors: removes only the parts of the old index', async (t) => {
   const { names, path } = scratchFolder()
   await split(path('m.safetensors'), 1)
   t.deepEqual(names(), [...numbered(3), INDEX].sort())
@@ -100,7 +100,7 @@ test('of safetensors the parts of the old index go, and nothing else', async (t)
   await holds(t, path('m.safetensors'), 3)
 })
 
-test('an old index names no files but numbered ones of its own stem, in its own folder', async (t) => {
+test('an old index names only numbered files of its stem, in its folder', async (t) => {
   const { names, path } = scratchFolder()
   const mine = ['weights.safetensors', 'm-last.safetensors', 'n-00001-of-00001.safetensors']
   for (const name of mine) writeFileSync(path(name), 'mine')
@@ -114,7 +114,7 @@ test('an old index names no files but numbered ones of its own stem, in its own 
 })
 
 if (process.platform !== 'win32') {
-  test('of parts that are links, the links go', async (t) => {
+  test('removes links to parts, not the parts', async (t) => {
     const { names, path } = scratchFolder()
     await split(path('m.safetensors'), 1)
     renameSync(path(numbered(3)[0]), path('blob'))
@@ -126,7 +126,7 @@ if (process.platform !== 'win32') {
   })
 }
 
-test('of sets that are written to one path at the same time, one is there, complete', async (t) => {
+test('concurrent writers of sets at one path leave one complete set', async (t) => {
   for (const options of [SAFETENSORS, TWO]) {
     const { names, path } = scratchFolder()
     const target = options === TWO ? 'm.zt' : 'm.safetensors'

@@ -8,25 +8,25 @@ import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 
 const NAMES = ['b', 'a', 'd', 'c', 'e']
-const kilo = (fill) => new Float32Array(250).fill(fill)
+const kilobyte = (fill) => new Float32Array(250).fill(fill)
 
 async function checkpoint(target, options = {}) {
   const writer = await create(target, { format: 'safetensors', maxShardBytes: 2500, ...options })
-  for (const [at, name] of NAMES.entries()) await writer.add(name, kilo(at))
+  for (const [at, name] of NAMES.entries()) await writer.add(name, kilobyte(at))
   return writer
 }
 
 const parts = (total) => Array.from({ length: total }, (_, at) => `m-0000${at + 1}-of-0000${total}.safetensors`)
 const INDEX = 'm.safetensors.index.json'
 
-function holdsAll(t, source) {
+function assertSameTensors(t, source) {
   const file = openSync(source)
   t.deepEqual([...file.keys()].sort(), [...NAMES].sort())
-  for (const [at, name] of NAMES.entries()) t.deepEqual(file.tensor(name).data, kilo(at))
+  for (const [at, name] of NAMES.entries()) t.deepEqual(file.tensor(name).data, kilobyte(at))
   file.close()
 }
 
-test('tensors go into the next file when one is full, and the index says where they are', async (t) => {
+test('tensors go into the next file when one is full, and the index contains their files', async (t) => {
   const { path, names } = scratchFolder()
   const writer = await checkpoint(path('m.safetensors'), { attributes: { format: 'pt' } })
   t.false(
@@ -46,40 +46,40 @@ test('tensors go into the next file when one is full, and the index says where t
     t.deepEqual({ ...file.attributes }, { format: 'pt' })
     file.close()
   }
-  holdsAll(t, path(INDEX))
-  holdsAll(t, path('.'))
+  assertSameTensors(t, path(INDEX))
+  assertSameTensors(t, path('.'))
 })
 
-test('what fits into one file is one file', async (t) => {
+test('writes one file if everything fits', async (t) => {
   const { path, names } = scratchFolder()
   await (await checkpoint(path('m.safetensors'), { maxShardBytes: 5000 })).finish()
   t.deepEqual(names(), ['m.safetensors'])
-  holdsAll(t, path('m.safetensors'))
+  assertSameTensors(t, path('m.safetensors'))
 })
 
-test('a tensor that is larger than any file may be has its own', async (t) => {
+test('a tensor larger than the maximum gets a separate file', async (t) => {
   const { path, names } = scratchFolder()
   await (await checkpoint(path('m.safetensors'), { maxShardBytes: 1 })).finish()
   t.deepEqual(names(), [...parts(5), INDEX].sort())
-  holdsAll(t, path(INDEX))
+  assertSameTensors(t, path(INDEX))
 })
 
-test('a name that stands in a complete file is refused', async (t) => {
+test('rejects a name that exists in a complete file', async (t) => {
   const { path } = scratchFolder()
   const writer = await checkpoint(path('m.safetensors'))
-  const error = await rejectionOf(() => writer.add('b', kilo(9)))
+  const error = await rejectionOf(() => writer.add('b', kilobyte(9)))
   t.is(error.code, 'ZT_BAD_INDEX')
   await writer.abort()
 })
 
-test('an abort leaves nothing behind', async (t) => {
+test('an abort leaves no files', async (t) => {
   const { path, names } = scratchFolder()
   await (await checkpoint(path('m.safetensors'))).abort()
   t.deepEqual(names(), [])
 })
 
 for (const taken of [parts(3)[2], INDEX]) {
-  test(`${taken} that is there is kept, and nothing else appears`, async (t) => {
+  test(`keeps an existing ${taken}, and creates no other file`, async (t) => {
     const { path, names } = scratchFolder()
     const writer = await checkpoint(path('m.safetensors'))
     writeFileSync(path(taken), 'theirs')
@@ -89,22 +89,22 @@ for (const taken of [parts(3)[2], INDEX]) {
     t.is(readFileSync(path(taken), 'utf8'), 'theirs')
   })
 
-  test(`${taken} is replaced where that is asked for`, async (t) => {
+  test(`replaces ${taken} with overwrite`, async (t) => {
     const { path } = scratchFolder()
     writeFileSync(path(taken), 'theirs')
     await (await checkpoint(path('m.safetensors'), { overwrite: true })).finish()
-    holdsAll(t, path(INDEX))
+    assertSameTensors(t, path(INDEX))
   })
 }
 
-test('BTF is not written in shards', async (t) => {
+test('rejects shards of BTF', async (t) => {
   const { path } = scratchFolder()
   const error = await rejectionOf(() => create(path('m.btf'), { format: 'btf', maxShardBytes: 1 }))
   t.is(error.code, 'ZT_INVALID_ARG')
   t.regex(error.message, /zTensor 2, safetensors and GGUF/)
 })
 
-test('a file is converted into shards and back', async (t) => {
+test('converts a file into shards and back', async (t) => {
   const { path, names } = scratchFolder()
   await (await checkpoint(path('one.safetensors'), { maxShardBytes: undefined })).finish()
   const { tensors } = await convert(path('one.safetensors'), path('m.safetensors'), { maxShardBytes: 2500 })
@@ -114,27 +114,27 @@ test('a file is converted into shards and back', async (t) => {
   sameBytes(t, readFileSync(path('again.safetensors')), readFileSync(path('one.safetensors')))
 })
 
-test('ztensor split writes safetensors and zTensor 2 by the name of the target', async (t) => {
+test('ztensor split selects safetensors or zTensor 2 by the name of the target', async (t) => {
   const { path, names } = scratchFolder()
   await (await checkpoint(path('one.safetensors'), { maxShardBytes: undefined })).finish()
   const safetensors = await run(['split', path('one.safetensors'), path('m.safetensors'), '--max-shard-size', '2.5kB'])
   t.is(safetensors.code, 0, safetensors.stderr)
-  holdsAll(t, path(INDEX))
+  assertSameTensors(t, path(INDEX))
   for (const name of [...parts(3), INDEX]) rmSync(path(name))
   const two = await run(['split', path('one.safetensors'), path('m.zt'), '--max-shard-size', '150kB'])
   t.is(two.code, 0, two.stderr)
   t.deepEqual(names(), ['m-00001-of-00003.zt', 'm-00002-of-00003.zt', 'm-00003-of-00003.zt', 'm.zt', 'one.safetensors'])
-  holdsAll(t, path('m.zt'))
+  assertSameTensors(t, path('m.zt'))
 })
 
 for (const size of ['0', 'many', '-1', '1e3', '5XB']) {
-  test(`ztensor refuses the size ${size}`, async (t) => {
+  test(`ztensor rejects the size ${size}`, async (t) => {
     const { path, names } = scratchFolder()
     await (await checkpoint(path('one.safetensors'), { maxShardBytes: undefined })).finish()
     const target = path('m.safetensors')
-    const said = await run(['convert', path('one.safetensors'), target, `--max-shard-size=${size}`])
-    t.is(said.code, 2)
-    t.regex(said.stderr, /5GB/)
+    const result = await run(['convert', path('one.safetensors'), target, `--max-shard-size=${size}`])
+    t.is(result.code, 2)
+    t.regex(result.stderr, /5GB/)
     t.deepEqual(names(), ['one.safetensors'])
   })
 }

@@ -42,7 +42,7 @@ test('tensors go into the next shard when one is full', async (t) => {
   t.is(next, tensors.length)
 })
 
-test('what fits into one file is one file', async (t) => {
+test('writes one file if everything fits', async (t) => {
   const { path, names } = scratchFolder()
   await sharded(path('m.zt'), { maxShardBytes: 2 ** 30 })
   t.deepEqual(names(), ['m.zt'])
@@ -52,13 +52,13 @@ test('what fits into one file is one file', async (t) => {
   file.close()
 })
 
-test('a tensor that is larger than a shard has one of its own', async (t) => {
+test('a tensor larger than a shard gets a separate one', async (t) => {
   const { path, names } = scratchFolder()
   await sharded(path('m.zt'), { maxShardBytes: 1 })
   t.is(names().length, tensors.length + 1)
 })
 
-test('a shard that is there is not overwritten, and nothing is left of the others', async (t) => {
+test('does not overwrite an existing shard, and leaves none of the others', async (t) => {
   const { path, names } = scratchFolder()
   writeFileSync(path('m-00002-of-00003.zt'), 'mine')
   const error = await rejectionOf(() => sharded(path('m.zt')))
@@ -69,7 +69,7 @@ test('a shard that is there is not overwritten, and nothing is left of the other
   t.is(names().length, 4)
 })
 
-test('aborting leaves nothing', async (t) => {
+test('an abort leaves no files', async (t) => {
   const { path, names } = scratchFolder()
   const writer = await create(path('m.zt'), { version: '2', maxShardBytes: KIB64 })
   for (const [name, data] of tensors) await writer.add(name, data)
@@ -94,7 +94,7 @@ async function base(path, options) {
   )
 }
 
-test('linked tensors stay where they are', async (t) => {
+test('linked tensors stay in their files', async (t) => {
   const { path } = scratchFolder()
   await base(path('m-base.zt'))
   const file = openSync(path('m-base.zt'))
@@ -130,7 +130,7 @@ test('linked tensors stay where they are', async (t) => {
   file.close()
 })
 
-test('what cannot be linked', async (t) => {
+test('rejects links to other files', async (t) => {
   const { path, names } = scratchFolder()
   const two = openSync(await base(path('two.zt')))
   const one = openSync(await written({ version: '1.2' }, (w) => w.add('w', Float32Array.of(1)), path('one.zt')))

@@ -1,4 +1,4 @@
-// zTensor 2 models in several files: the shard table, where shards are looked for, and overlays.
+// zTensor 2 models in several files: the shard table, the search for shards, and overlays.
 import { createHash } from 'node:crypto'
 import { copyFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import test from 'ava'
@@ -21,7 +21,7 @@ function dataShard(blob) {
   return Buffer.concat([body, footer()])
 }
 
-/** A root `<stem>.zt` with one tensor of its own and one in each of two shards. */
+/** A root `<stem>.zt` with one tensor in the root and one in each of two shards. */
 function model({ stem = 'model', names = ['00001', '00002'], digest = sha256, table = (entry) => entry } = {}) {
   const made = scratchFolder()
   const blobs = [floats(1, 2), floats(3, 4, 5)]
@@ -85,7 +85,7 @@ test('shards keep the names of a numbered set', (t) => {
   }
 })
 
-test('a shard of another name is found by its size and digest', async (t) => {
+test('finds a shard with another name by its size and digest', async (t) => {
   for (const digest of [sha256, digestOf]) {
     const made = model({ digest })
     renameSync(made.shard('00001'), made.path('blob-a'))
@@ -97,7 +97,7 @@ test('a shard of another name is found by its size and digest', async (t) => {
   }
 })
 
-test('shards are found where the caller says, and nowhere else', async (t) => {
+test('searches shards only in the folder of the caller', async (t) => {
   const made = model()
   const other = scratchFolder()
   renameSync(made.shard('00001'), other.path('elsewhere'))
@@ -143,7 +143,7 @@ test('a shard of the right size must be a zTensor 2 file', async (t) => {
   }
 })
 
-test('verify() hashes shards whole: a byte that no tensor has counts', async (t) => {
+test('verify() hashes whole shards, including bytes outside of tensors', async (t) => {
   const made = model()
   const bytes = readFileSync(made.shard('00002'))
   bytes[PAGE + 100] ^= 1 // padding
@@ -158,14 +158,14 @@ test('verify() hashes shards whole: a byte that no tensor has counts', async (t)
   file.close()
 })
 
-test('a digest of an unknown algorithm counts as none', async (t) => {
+test('ignores a digest of an unknown algorithm', async (t) => {
   const made = model({ digest: () => 'blake9:00' })
   const file = await open(made.root)
   t.like(await file.verify(), { ok: true, checked: 3, undigested: 2 })
   file.close()
 })
 
-test("shards: 'none' opens a root alone", async (t) => {
+test("shards: 'none' opens only a root", async (t) => {
   const made = model()
   rmSync(made.shard('00001'))
   rmSync(made.shard('00002'))
@@ -178,7 +178,7 @@ test("shards: 'none' opens a root alone", async (t) => {
     t.is(away.components.get('data').digest, digestOf(floats(3, 4, 5)))
     t.is(thrownBy(() => away.data)?.code, 'ZT_IO')
     t.is((await rejectionOf(() => away.load()))?.code, 'ZT_IO')
-    // Memory has nothing to bring in.
+    // Memory has no files to read.
     const unfetched = await rejectionOf(() => file.prefetch(['in.00002']))
     t.is(unfetched?.code, source === made.root ? 'ZT_IO' : undefined)
     t.is(await file.prefetch(['own']), undefined)

@@ -1,5 +1,5 @@
-// Large sparse tensors into and out of zTensor 2: rows are sorted, cells compared, indices keep their type, and little of it is
-// held.
+// Large sparse tensors into and out of zTensor 2: rows are sorted, cells compared, indices keep their type, and memory
+// stays small.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -14,8 +14,8 @@ const same = (one, other) => one.constructor === other.constructor && bytesOf(on
 const TWO = { version: '2', canonical: false }
 
 /**
- * A matrix of rows of such lengths: in each row every third column from some on, in falling order where `falls` says so.
- * A value tells its column.
+ * A matrix of rows with these lengths: in each row every third column from some column on, in descending order if `falls`.
+ * The value contains the column.
  */
 function matrix(lengths, columns, falls, Index = Uint32Array) {
   const nnz = lengths.reduce((sum, length) => sum + length, 0)
@@ -36,7 +36,7 @@ function matrix(lengths, columns, falls, Index = Uint32Array) {
   return { shape, values, indices: Index.from(indices, BigInt), indptr: Index.from(indptr, BigInt) }
 }
 
-// Many rows, none, empty ones, and one longer than what is sorted at a time.
+// Many rows, none, empty ones, and one longer than the buffer for sorting.
 const LENGTHS = [...Array.from({ length: 900 }, (_, row) => (row % 7 === 0 ? 0 : 400 + (row % 50))), 1_300_000, 0, 3, 0]
 const WIDTH = 4_000_000
 const row = (at) => at === 900
@@ -49,7 +49,7 @@ for (const [name, Index, falls] of [
   const given = matrix(LENGTHS, WIDTH, falls, Index)
   const rising = matrix(LENGTHS, WIDTH, () => false, BigUint64Array)
 
-  test(`CSR, ${name}: into version 2 its rows rise, and back it is the same`, async (t) => {
+  test(`CSR, ${name}: version 2 has ascending rows, and the way back is lossless`, async (t) => {
     const source = await written({ version: '1.2' }, (writer) => writer.addCsr('m', given))
     for (const options of [TWO, { version: '2' }, { ...TWO, compression: { level: 1 } }]) {
       const target = scratchPath('two.zt')
@@ -66,7 +66,7 @@ for (const [name, Index, falls] of [
   })
 }
 
-test('uint32 indices of version 2 stay, and casts go along', async (t) => {
+test('keeps uint32 indices of version 2, and applies casts', async (t) => {
   const given = matrix(LENGTHS, WIDTH, () => false)
   const source = await written(TWO, (writer) => writer.addCsr('m', given))
   const target = scratchPath('two.zt')
@@ -78,7 +78,7 @@ test('uint32 indices of version 2 stay, and casts go along', async (t) => {
   file.close()
 })
 
-/** Every cell of a tensor of 3 dimensions, in an order without an order. */
+/** Every cell of a tensor of 3 dimensions, in no order. */
 function cells(shape, step, twice) {
   const [a, b, c] = shape
   const nnz = a * b * c
@@ -92,10 +92,10 @@ function cells(shape, step, twice) {
   return { shape, values: Float32Array.from({ length: nnz }, (_, i) => i), coords }
 }
 
-// More cells than are compared at a time.
+// More cells than the buffer for comparing.
 const SHAPE = [17, 509, 509]
 
-test('COO, in order and without one: into version 2 and back it is the same', async (t) => {
+test('COO, ordered and not: converting to version 2 and back is lossless', async (t) => {
   for (const step of [1, 1_000_003]) {
     const given = cells(SHAPE, step)
     const source = await written({ version: '1.0', digest: false }, (writer) => writer.addCoo('c', given))
@@ -111,7 +111,7 @@ test('COO, in order and without one: into version 2 and back it is the same', as
   }
 })
 
-test('a column or cell that appears twice is refused, and leaves nothing behind', async (t) => {
+test('rejects a duplicate column or cell, and leaves no file', async (t) => {
   const { names, path } = scratchFolder()
   for (const [at, message] of [
     [5, /column \d+ appears twice in row 1;/],
@@ -133,7 +133,7 @@ test('a column or cell that appears twice is refused, and leaves nothing behind'
   t.deepEqual(names(), [])
 })
 
-test('what a file of version 2 promises is checked on the way out of it', async (t) => {
+test('checks the guarantees of version 2 when it reads such a file', async (t) => {
   const given = matrix(LENGTHS, WIDTH, () => false)
   const source = await written({ ...TWO, digest: false }, (writer) => writer.addCsr('m', given))
   const file = openSync(source)

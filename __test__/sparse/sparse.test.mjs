@@ -1,4 +1,4 @@
-// CsrTensor and CooTensor: what they hold, and toDense(), toCsr(), toCoo() against a naive implementation.
+// CsrTensor and CooTensor: their contents, and toDense(), toCsr(), toCoo(), compared with a naive implementation.
 import test from 'ava'
 import fc from 'fast-check'
 import { CooTensor, CsrTensor, openSync, ZTensorError } from 'ztensor'
@@ -6,6 +6,7 @@ import { btf, coo as btfCoo } from '../corpus/btf.mjs'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, u64s, zt01, zt10, zt12 } from '../corpus/zt.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { toCoo, toCsr } from '../helpers/reference-implementations.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
@@ -14,7 +15,7 @@ import { vector } from '../helpers/vectors.mjs'
 const productOf = (shape) => shape.reduce((a, b) => a * b, 1)
 const part = (bytes, packed) => (packed ? { bytes: frame(bytes), encoding: 'zstd' } : { bytes })
 
-// 1.0 dtype -> the array that holds its values
+// 1.0 dtype -> the array of its values
 const KINDS = {
   float32: Float32Array,
   float64: Float64Array,
@@ -69,7 +70,7 @@ const sampleOf = (shape) =>
 const matrices = fc.tuple(fc.integer({ min: 0, max: 7 }), fc.integer({ min: 0, max: 7 })).chain(sampleOf)
 const tensors = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 4 }).chain(sampleOf)
 
-test('any CSR matrix: parts, dense and COO are what they should be', async (t) => {
+test('any CSR matrix: parts, dense and COO are correct', async (t) => {
   await fc.assert(
     fc.asyncProperty(matrices, async ({ dtype, shape, dense, keep, packed }) => {
       const parts = toCsr(dense, shape, keep)
@@ -93,11 +94,11 @@ test('any CSR matrix: parts, dense and COO are what they should be', async (t) =
       }
       file.close()
     }),
-    { numRuns: 200 },
+    { numRuns: scaled(200) },
   )
 })
 
-test('any COO tensor: parts and dense are what they should be', async (t) => {
+test('any COO tensor: parts and dense are correct', async (t) => {
   await fc.assert(
     fc.asyncProperty(tensors, async ({ dtype, shape, dense, keep, packed }) => {
       const parts = toCoo(dense, shape, keep)
@@ -119,11 +120,11 @@ test('any COO tensor: parts and dense are what they should be', async (t) => {
       }
       file.close()
     }),
-    { numRuns: 200 },
+    { numRuns: scaled(200) },
   )
 })
 
-test('COO in any order becomes CSR in order', (t) => {
+test('COO in any order becomes ordered CSR', (t) => {
   const file = openSync(cooFile('float32', [3, 3], { values: [5, 1, 4, 2, 3], coords: [2, 0, 1, 0, 0, 2, 0, 1, 1, 2] }))
   const csr = file.tensor('m').coo().toCsr()
   t.deepEqual(Array.from(csr.indptr, Number), [0, 3, 4, 5])
@@ -167,7 +168,7 @@ test('index arrays keep their stored dtype', (t) => {
   }
 })
 
-test('what was loaded outlives close()', async (t) => {
+test('loaded arrays outlive close()', async (t) => {
   const file = openSync(
     scratchFile(csrFile('float32', [2, 3], { values: [10, 20, 30], indices: [0, 2, 2], indptr: [0, 2, 3] })),
   )
@@ -176,7 +177,7 @@ test('what was loaded outlives close()', async (t) => {
   t.deepEqual([...csr.toDense()], [10, 0, 20, 0, 0, 30])
 })
 
-test('the tuples of 0.1 and of BTF come dimension by dimension', (t) => {
+test('returns the tuples of 0.1 and BTF by dimension', (t) => {
   const tuples = Buffer.concat([u64s(0, 2), f32s(20), u64s(1, 0), f32s(30)])
   const files = [
     zt01([{ name: '0', dtype: 'float32', shape: [2, 3], layout: 'sparsecoo', bytes: tuples }]),
@@ -199,7 +200,7 @@ test('the tuples of 0.1 and of BTF come dimension by dimension', (t) => {
   }
 })
 
-test('indices that JS changes after the check are checked again at use', (t) => {
+test('checks indices again that JavaScript changes after the check', (t) => {
   const csrBytes = csrFile('float32', [2, 3], { values: [10, 20, 30], indices: [0, 2, 2], indptr: [0, 2, 3] })
   const cooBytes = cooFile('float32', [2, 3], { values: [10, 20, 30], coords: [0, 0, 1, 0, 2, 2] })
   const changes = {
@@ -215,7 +216,7 @@ test('indices that JS changes after the check are checked again at use', (t) => 
     'a huge pointer': (csr) => {
       csr.indptr[2] = (1n << 64n) - 1n
     },
-    'pointers that go down': (csr) => {
+    'descending pointers': (csr) => {
       csr.indptr[0] = 3n
     },
   }
@@ -247,13 +248,13 @@ test('arrays of a closed file never read past their end', (t) => {
   file.close()
   const error = thrownBy(() => {
     const dense = csr.toDense()
-    // where the runtime copied, the arrays outlive the file
+    // if the runtime copied, the arrays outlive the file
     t.deepEqual([...dense], [10, 0, 20, 0, 0, 30])
   })
   if (error !== undefined) t.true(['ZT_CLOSED', 'ZT_BAD_SPARSE'].includes(error.code), String(error))
 })
 
-test('toDense({ maxBytes }) bounds what a file can make us allocate', (t) => {
+test('toDense({ maxBytes }) limits the memory for a file', (t) => {
   const file = openSync(cooFile('float64', [1000, 1000], { values: [7], coords: [999, 999] }))
   const coo = file.tensor('m').coo()
   t.is(thrownBy(() => coo.toDense({ maxBytes: 7_999_999 }))?.code, 'ZT_LIMIT')
@@ -270,7 +271,7 @@ test('toDense({ maxBytes }) bounds what a file can make us allocate', (t) => {
   wide.close()
 })
 
-test('COO of other than two dimensions is no CSR', (t) => {
+test('rejects CSR of COO with other than two dimensions', (t) => {
   for (const shape of [[6], [1, 2, 3]]) {
     const file = openSync(cooFile('float32', shape, { values: [7], coords: shape.map(() => 0) }))
     const error = thrownBy(() => file.tensor('m').coo().toCsr())
@@ -295,7 +296,7 @@ test('csr() and coo() of a dense tensor: ZT_BAD_LAYOUT', async (t) => {
   file.close()
 })
 
-test('complex values are moved whole', (t) => {
+test('moves complex values as a whole', (t) => {
   const file = openSync(
     zt12({
       m: {

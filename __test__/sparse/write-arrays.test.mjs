@@ -1,14 +1,14 @@
-// addCsr() and addCoo() of arrays that are wrong, or that JavaScript takes away or changes meanwhile: no file holds what was not
-// checked, and what is refused before it is written leaves the file as it was.
+// addCsr() and addCoo() of arrays that are invalid, or that JavaScript transfers or changes meanwhile: no file contains unchecked
+// data, and a rejection before writing leaves the file unchanged.
 import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
 import { BIG_ENDIAN_HOST } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
-import { collecting, DIALECTS, scratchFolder, written } from '../helpers/sample-files.mjs'
+import { collecting, scratchFolder, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 
-const ALL = [...DIALECTS.filter(({ zt }) => zt), { name: '2', options: { version: '2' } }]
+const ALL = [...WRITE_FORMATS.filter(({ zt }) => zt), { name: '2', options: { version: '2' } }]
 const f32 = (...numbers) => Float32Array.from(numbers)
 const i32 = (...numbers) => Int32Array.from(numbers)
 const u32 = (...numbers) => Uint32Array.from(numbers)
@@ -16,7 +16,7 @@ const u32 = (...numbers) => Uint32Array.from(numbers)
 /** Tests of arrays that the writer reads in place. A big-endian host swaps them into copies within the call. */
 const sharedTest = BIG_ENDIAN_HOST ? test.skip : test
 
-/** More than what is copied in one turn of the event loop. */
+/** More than the copy of one turn of the event loop. */
 const LARGE = 2 ** 21 + 1
 
 /** A matrix with one value in each row. */
@@ -56,8 +56,8 @@ const WRONG = [
   ['a negative coordinate', 'addCoo', { ...COO, coords: i32(0, 0, 1, 0, -2, 1) }],
 ]
 
-for (const { name: dialect, options } of ALL) {
-  test(`${dialect}: what is no sparse tensor is refused, and the file goes on`, async (t) => {
+for (const { name: format, options } of ALL) {
+  test(`${format}: rejects invalid sparse tensors, and continues`, async (t) => {
     const path = await written(options, async (writer) => {
       for (const [what, method, input] of WRONG) {
         const refused = await rejectionOf(() => writer[method]('t', input))
@@ -77,7 +77,7 @@ for (const { name: dialect, options } of ALL) {
     file.close()
   })
 
-  sharedTest(`${dialect}: arrays that are taken away are refused, and the file goes on`, async (t) => {
+  sharedTest(`${format}: rejects arrays that are transferred away, and continues`, async (t) => {
     for (const [method, make] of [
       ['addCsr', diagonal],
       ['addCoo', line],
@@ -86,7 +86,7 @@ for (const { name: dialect, options } of ALL) {
         for (const role of Object.keys(make(1)).filter((key) => key !== 'shape')) {
           const input = make()
           const added = rejectionOf(() => writer[method]('t', input))
-          // Its turn comes in this turn of the event loop, and all of it is not copied in that.
+          // The copy starts in this turn of the event loop, and does not finish in it.
           for (let i = 0; i < 100; i++) await null
           structuredClone(0, { transfer: [input[role].buffer] })
           t.is((await added)?.code, 'ZT_CLOSED', `${method} ${role}`)
@@ -99,7 +99,7 @@ for (const { name: dialect, options } of ALL) {
     }
   })
 
-  sharedTest(`${dialect}: arrays that change are checked as they are written`, async (t) => {
+  sharedTest(`${format}: checks arrays that change while it writes them`, async (t) => {
     for (const [method, make, role] of [
       ['addCsr', diagonal, 'indices'],
       ['addCsr', diagonal, 'indptr'],
@@ -110,7 +110,7 @@ for (const { name: dialect, options } of ALL) {
         const input = make()
         const added = rejectionOf(() => writer[method]('late', input))
         for (let i = 0; i < 100; i++) await null
-        // The end of what is copied last.
+        // The end of the array that is copied last.
         input[role][LARGE - 1] = 0xffff_ffff
         t.is((await added)?.code, 'ZT_BAD_SPARSE', `${method} ${role}`)
 
@@ -138,7 +138,7 @@ for (const { name: dialect, options } of ALL) {
   })
 }
 
-test('a signal ends it while arrays are copied, and nothing is left', async (t) => {
+test('a signal ends the copy of arrays, and leaves nothing', async (t) => {
   const { path, names } = scratchFolder()
   const abort = new AbortController()
   const writer = await create(path('a.zt'), { signal: abort.signal })
@@ -151,7 +151,7 @@ test('a signal ends it while arrays are copied, and nothing is left', async (t) 
   t.deepEqual(names(), [])
 })
 
-test('calls overlap, and each array is what it was when its turn came', async (t) => {
+test("calls overlap, and each array has its values of the call's turn", async (t) => {
   const path = await written({ version: '1.2' }, async (writer) => {
     const inputs = Array.from({ length: 5 }, () => diagonal(2 ** 18))
     const adding = inputs.map((input, i) => writer.addCsr(`t${i}`, input))

@@ -1,4 +1,4 @@
-// addCsr() and addCoo(): any sparse tensor reads back as it was, in every format that has the layout.
+// addCsr() and addCoo(): any sparse tensor reads back unchanged, in every format with the layout.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
@@ -6,11 +6,12 @@ import { openSync } from 'ztensor'
 import { f32s, u64s } from '../corpus/zt.mjs'
 import { readBtf } from '../helpers/btf-reader.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { toCoo, toCsr } from '../helpers/reference-implementations.mjs'
-import { DIALECTS, digestOf, sample, written } from '../helpers/sample-files.mjs'
+import { digestOf, sample, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 
-const ZT = DIALECTS.filter(({ zt }) => zt)
-const BTF = DIALECTS.find(({ name }) => name === 'btf')
+const ZT = WRITE_FORMATS.filter(({ zt }) => zt)
+const BTF = WRITE_FORMATS.find(({ name }) => name === 'btf')
 const COO = [...ZT, BTF]
 const INDEX_ARRAYS = [
   Int8Array,
@@ -36,7 +37,7 @@ const indexArray = (Class, numbers) =>
   Class.BYTES_PER_ELEMENT === 8 ? Class.from(numbers, BigInt) : Class.from(numbers)
 const asBigInts = (numbers) => BigUint64Array.from(numbers, BigInt)
 
-/** Elements of a dtype picked by their index; complex ones are two numbers each. */
+/** Elements of a dtype selected by their index; complex ones are two numbers each. */
 function pickValues(dtype, dense, positions) {
   const per = dtype.startsWith('complex') ? 2 : 1
   const values = new dense.constructor(positions.length * per)
@@ -46,7 +47,7 @@ function pickValues(dtype, dense, positions) {
   return values
 }
 
-/** A CSR matrix out of a sample, with the elements that `keep` selects. */
+/** A CSR matrix from a sample, with the elements that `keep` selects. */
 function csrOf(dtype, shape, keep, seed) {
   const positions = [...keep.keys()]
   const { values: selected, indices, indptr } = toCsr(positions, shape, keep)
@@ -60,12 +61,12 @@ function cooOf(dtype, shape, keep, seed) {
 
 const some = (shape, seed) => Array.from({ length: productOf(shape) }, (_, i) => (i * 7 + seed) % 3 === 0)
 
-for (const dialect of ZT) {
+for (const format of ZT) {
   for (const stored of STORED) {
-    test(`${dialect.name}: CSR of every dtype, ${JSON.stringify(stored)}`, async (t) => {
+    test(`${format.name}: CSR of every dtype, ${JSON.stringify(stored)}`, async (t) => {
       const shape = [7, 9]
-      const matrices = dialect.dtypes.map((dtype, i) => csrOf(dtype, shape, some(shape, i), i))
-      const path = await written({ ...dialect.options, ...stored }, async (writer) => {
+      const matrices = format.dtypes.map((dtype, i) => csrOf(dtype, shape, some(shape, i), i))
+      const path = await written({ ...format.options, ...stored }, async (writer) => {
         for (const { indices, indptr, ...rest } of matrices) {
           await writer.addCsr(rest.dtype, {
             ...rest,
@@ -95,12 +96,12 @@ for (const dialect of ZT) {
   }
 }
 
-for (const dialect of COO) {
-  for (const stored of dialect.zt ? STORED : [{}]) {
-    test(`${dialect.name}: COO of every dtype, ${JSON.stringify(stored)}`, async (t) => {
+for (const format of COO) {
+  for (const stored of format.zt ? STORED : [{}]) {
+    test(`${format.name}: COO of every dtype, ${JSON.stringify(stored)}`, async (t) => {
       const shape = [3, 4, 5]
-      const tensors = dialect.dtypes.map((dtype, i) => cooOf(dtype, shape, some(shape, i), i))
-      const path = await written({ ...dialect.options, ...stored }, async (writer) => {
+      const tensors = format.dtypes.map((dtype, i) => cooOf(dtype, shape, some(shape, i), i))
+      const path = await written({ ...format.options, ...stored }, async (writer) => {
         for (const [i, tensor] of tensors.entries()) {
           await writer.addCoo(String(i), { ...tensor, coords: Uint16Array.from(tensor.coords) })
         }
@@ -122,14 +123,14 @@ for (const dialect of COO) {
     })
   }
 
-  test(`${dialect.name}: COO of any rank, and of nothing`, async (t) => {
+  test(`${format.name}: COO of any rank, and without entries`, async (t) => {
     const shapes = [[], [6], [3, 4], [2, 1, 3, 2], [1, 2, 1, 3, 1, 2], [0, 4], [4, 0]]
     const tensors = shapes.flatMap((shape, i) => [
       cooOf('float32', shape, some(shape, i), i),
       cooOf('int16', shape, Array(productOf(shape)).fill(false), i),
       cooOf('int64', shape, Array(productOf(shape)).fill(true), i),
     ])
-    const path = await written(dialect.options, async (writer) => {
+    const path = await written(format.options, async (writer) => {
       for (const [i, tensor] of tensors.entries()) {
         await writer.addCoo(String(i), { ...tensor, coords: Uint8Array.from(tensor.coords) })
       }
@@ -145,7 +146,7 @@ for (const dialect of COO) {
   })
 }
 
-test('indices of every type become 64 bits wide', async (t) => {
+test('stores indices of every type as 64-bit integers', async (t) => {
   for (const { options } of ZT) {
     const path = await written(options, async (writer) => {
       for (const Class of INDEX_ARRAYS) {
@@ -173,7 +174,7 @@ test('indices of every type become 64 bits wide', async (t) => {
   }
 })
 
-test('what csr() and coo() return can be written as it is', async (t) => {
+test('writes the results of csr() and coo() directly', async (t) => {
   const shape = [4, 6]
   const first = openSync(
     await written({ version: '1.2' }, async (writer) => {
@@ -196,21 +197,21 @@ test('what csr() and coo() return can be written as it is', async (t) => {
   first.close()
 })
 
-test('any matrix, as CSR and as COO', async (t) => {
+test('writes any matrix, as CSR and as COO', async (t) => {
   const matrices = fc.tuple(fc.integer({ min: 0, max: 6 }), fc.integer({ min: 0, max: 6 })).chain(([rows, columns]) =>
     fc.record({
       shape: fc.constant([rows, columns]),
       keep: fc.array(fc.boolean(), { minLength: rows * columns, maxLength: rows * columns }),
-      dialect: fc.constantFrom(...ZT),
+      format: fc.constantFrom(...ZT),
       stored: fc.constantFrom(...STORED),
       seed: fc.nat(100),
     }),
   )
-  const body = async ({ shape, keep, dialect, stored, seed }) => {
-    const dtype = dialect.dtypes[seed % dialect.dtypes.length]
+  const body = async ({ shape, keep, format, stored, seed }) => {
+    const dtype = format.dtypes[seed % format.dtypes.length]
     const csr = csrOf(dtype, shape, keep, seed)
     const coo = cooOf(dtype, shape, keep, seed)
-    const path = await written({ ...dialect.options, ...stored }, async (writer) => {
+    const path = await written({ ...format.options, ...stored }, async (writer) => {
       await Promise.all([
         writer.addCsr('csr', { ...csr, indices: Int8Array.from(csr.indices), indptr: Int16Array.from(csr.indptr) }),
         writer.addCoo('coo', { ...coo, coords: asBigInts(coo.coords) }),
@@ -224,10 +225,10 @@ test('any matrix, as CSR and as COO', async (t) => {
     t.true((await file.verify()).ok)
     file.close()
   }
-  await fc.assert(fc.asyncProperty(matrices, body), { numRuns: 100 })
+  await fc.assert(fc.asyncProperty(matrices, body), { numRuns: scaled(100) })
 })
 
-test('BTF: coordinates are one tuple an entry, as its specification alone reads them', async (t) => {
+test('BTF: coordinates are one tuple per entry, by the specification', async (t) => {
   const path = await written(BTF.options, async (writer) => {
     await writer.addCoo('0', {
       shape: [3, 4],
@@ -253,7 +254,7 @@ test('BTF: coordinates are one tuple an entry, as its specification alone reads 
   ])
 })
 
-test('0.1: one blob, CSR as indptr, indices, values; COO as coordinates and value by turns', async (t) => {
+test('0.1: one blob, CSR as indptr, indices, values; COO as alternating coordinates and values', async (t) => {
   const path = await written({ version: '0.1' }, async (writer) => {
     await writer.addCsr('csr', {
       shape: [2, 4],
@@ -274,7 +275,7 @@ test('0.1: one blob, CSR as indptr, indices, values; COO as coordinates and valu
   file.close()
 })
 
-test('1.0 and 1.2: each array in a component of its own', async (t) => {
+test('1.0 and 1.2: each array is a separate component', async (t) => {
   for (const version of ['1.0', '1.2']) {
     const path = await written({ version, digest: 'sha256' }, (writer) =>
       writer.addCoo('coo', { shape: [2, 4], values: Float32Array.of(5, 6), coords: Uint8Array.of(0, 1, 3, 2) }),
@@ -291,7 +292,7 @@ test('1.0 and 1.2: each array in a component of its own', async (t) => {
   }
 })
 
-test('attributes go with a sparse tensor', async (t) => {
+test('writes attributes of a sparse tensor', async (t) => {
   const values = Float32Array.of(1)
   for (const { options } of ZT) {
     const path = await written(options, async (writer) => {
@@ -306,7 +307,7 @@ test('attributes go with a sparse tensor', async (t) => {
   }
 })
 
-test('dtype says what an array of bits is', async (t) => {
+test('dtype is the type of an array of bits', async (t) => {
   const values = Uint16Array.of(0x3f80)
   const path = await written({}, (writer) =>
     writer.addCoo('x', { shape: [2], dtype: 'bfloat16', values, coords: Uint8Array.of(1) }),

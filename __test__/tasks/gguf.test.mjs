@@ -3,6 +3,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'nod
 import { join, relative } from 'node:path'
 import test from 'ava'
 import { convert, create, finishJob, open, openSync, planJob, runTask } from 'ztensor'
+import { some } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, runAll, sent } from '../helpers/tasks.mjs'
@@ -39,7 +40,7 @@ const metadata = {
   7: 'seven',
 }
 
-/** What is converted, and how: each gives a source and options. */
+/** The conversions: each returns a source and options. */
 const CASES = {
   'q4_k_m from a checkpoint': async () => [(await checkpoint({ dtype: 'float32' })).folder, { quantize: 'q4_k_m' }],
   'a checkpoint as it is': async () => [(await checkpoint()).weights, { metadata: { 'general.name': 'other' } }],
@@ -59,10 +60,10 @@ const CASES = {
   },
 }
 
-for (const [title, made] of Object.entries(CASES)) {
-  test(`byte for byte what convert writes: ${title}`, async (t) => {
+for (const [turn, [title, made]] of Object.entries(CASES).entries()) {
+  test(`writes the same bytes as convert: ${title}`, async (t) => {
     const [source, options] = await made()
-    for (const maxShardBytes of [20_000, 5e9]) {
+    for (const maxShardBytes of some([20_000, 5e9], 2, turn)) {
       const [to, whole] = [scratchFolder(), scratchFolder()]
       const job = sent(await planJob('convert', source, to.path('m.gguf'), { maxShardBytes, ...options }))
       const done = await finishJob(job, await runAll(job), { verify: true })
@@ -80,7 +81,7 @@ for (const [title, made] of Object.entries(CASES)) {
       t.is(file.size, result.tensors)
       file.close()
       if (job.tasks.length === 1) continue
-      // One file of them is the file without shards.
+      // A single shard equals the file without shards.
       await convert(done.path, to.path('joined.gguf'))
       const { maxShardBytes: _, ...single } = { maxShardBytes, ...options }
       await convert(source, whole.path('single.gguf'), single)
@@ -89,7 +90,7 @@ for (const [title, made] of Object.entries(CASES)) {
   })
 }
 
-test('the matrix may have a relative path, which the file names as convert does', async (t) => {
+test('the matrix may have a relative path, which the file contains like with convert', async (t) => {
   const source = await llama()
   const imatrix = await importance([])
   // An absolute one on another drive of Windows.
@@ -102,7 +103,7 @@ test('the matrix may have a relative path, which the file names as convert does'
   t.is(openSync(to.path('m.gguf')).attributes['quantize.imatrix.file'], path.slice(0, 127))
 })
 
-test('what is skipped is listed once, and what cannot be written is refused by the plan', async (t) => {
+test('lists skipped tensors once, and the plan rejects unsupported ones', async (t) => {
   const { path } = scratchFolder()
   const writer = await create(path('s.zt'), { version: '1.2' })
   for (let at = 0; at < 4; at++) await writer.add(`w.${at}.weight`, weights(512, at), { shape: [2, 256] })
@@ -129,7 +130,7 @@ test('what is skipped is listed once, and what cannot be written is refused by t
   t.regex((await rejectionOf(() => finishJob(job, claim))).message, /lists skipped tensors/)
 })
 
-test('options that only GGUF has are refused for other targets, and values that JSON cannot hold', async (t) => {
+test('rejects options of GGUF for other targets, and values that JSON cannot represent', async (t) => {
   const source = await llama()
   const { path } = scratchFolder()
   for (const [target, options, message] of [
@@ -148,7 +149,7 @@ test('options that only GGUF has are refused for other targets, and values that 
   }
 })
 
-test('files next to the source that change after the plan are noticed', async (t) => {
+test('detects files next to the source that change after the plan', async (t) => {
   const { folder } = await checkpoint()
   const to = scratchFolder()
   const job = sent(await planJob('convert', folder, to.path('m.gguf'), { maxShardBytes: 10_000 }))
@@ -173,7 +174,7 @@ test('files next to the source that change after the plan are noticed', async (t
   t.like(await rejectionOf(() => runTask(weighed.tasks[0])), { code: 'ZT_IO' })
 })
 
-test('files are checked against the plan: names, types, shapes, and the position in the set', async (t) => {
+test('checks files against the plan: names, types, shapes, and the position in the set', async (t) => {
   const source = await llama()
   const to = scratchFolder()
   const job = sent(await planJob('convert', source, to.path('m.gguf'), { maxShardBytes: 200_000, quantize: 'q8_0' }))
@@ -190,8 +191,8 @@ test('files are checked against the plan: names, types, shapes, and the position
   }
   const changed = (from, to) => Buffer.from(good[1].toString('latin1').replace(from, to), 'latin1')
   const { name } = openSync(second, { shards: 'none' }).tensor([...openSync(second, { shards: 'none' }).keys()][0])
-  await refused(changed(name, name.replace(/.$/, 'X')), /has the tensor "[^"]+X" instead of/)
-  await refused(good[0], /has \d+ tensors, not \d+|instead of/)
+  await refused(changed(name, name.replace(/.$/, 'X')), new RegExp(`has no tensor "${name}"`))
+  await refused(good[0], /has no tensor/)
   const number = Buffer.from(good[1])
   number.writeUInt16LE(7, number.indexOf('split.no') + 'split.no'.length + 4)
   await refused(number, /is not file 2 of a set of/)
@@ -206,7 +207,7 @@ test('files are checked against the plan: names, types, shapes, and the position
   await finishJob(job, results, { verify: true })
 })
 
-test('a set is not planned over another, and tasks twice or late write the same bytes', async (t) => {
+test('rejects a plan over another set, and repeated or late tasks write the same bytes', async (t) => {
   const source = await llama()
   const to = scratchFolder()
   const options = { maxShardBytes: 300_000, quantize: 'q5_0' }
@@ -218,7 +219,7 @@ test('a set is not planned over another, and tasks twice or late write the same 
   const results = await Promise.all([...job.tasks, ...job.tasks].map((task) => runTask(task)))
   const first = await finishJob(job, results)
   const files = filesOf(to)
-  // The set is complete, and nothing else says so.
+  // Only the files show that the set is complete.
   t.like(await rejectionOf(() => plan({ overwrite: true })), { code: 'ZT_EXISTS' })
   await runTask(job.tasks[2])
   t.deepEqual(await finishJob(job, results), first)

@@ -1,4 +1,4 @@
-// Jobs, tasks and results that somebody made up: each field is checked, and no path leaves the folder of the target.
+// Crafted jobs, tasks and results: each field is checked, and no path leaves the folder of the target.
 import { readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
@@ -23,7 +23,7 @@ async function jobs() {
   const gguf = await planJob('convert', await llama(from), to.path('out.gguf'), {
     maxShardBytes: 100_000,
     quantize: 'q5_0',
-    metadata: { 'general.name': 'tiny', 'general.url': undefined },
+    metadata: { 'general.name': 'tiny', 'llama.vocab_size': undefined },
     rename: (name) => name.replace('blk', 'b'),
   })
   const verify = await planJob('verify', source, { maxTaskBytes: 3000 })
@@ -50,7 +50,7 @@ const WRONG = [
   '\ud800',
 ]
 
-/** Every field of a value, with the way to it. */
+/** Every field of a value, with its path. */
 function* fields(value, way = []) {
   if (typeof value !== 'object' || value === null) return
   for (const [key, item] of Object.entries(value)) {
@@ -68,7 +68,7 @@ function changed(value, way, item) {
   return copy
 }
 
-test('a task whose field is wrong is refused with a code, and writes nothing else', async (t) => {
+test('rejects a task with a wrong field with a code, and writes nothing else', async (t) => {
   const { to, from, ...all } = await jobs()
   let refused = 0
   for (const job of Object.values(all)) {
@@ -94,7 +94,7 @@ test('a task whose field is wrong is refused with a code, and writes nothing els
   )
 })
 
-test('a field that is not known, a wrong kind and a newer version are named', async (t) => {
+test('names an unknown field, a wrong kind and a newer version', async (t) => {
   const { convert } = await jobs()
   const [task] = convert.tasks
   for (const [wrong, pattern] of [
@@ -117,7 +117,7 @@ test('a field that is not known, a wrong kind and a newer version are named', as
   }
 })
 
-test('a job that was changed is refused', async (t) => {
+test('rejects a modified job', async (t) => {
   const { to, from: _from, ...all } = await jobs()
   for (const kind of ['convert', 'gguf', 'verify', 'stats']) {
     const job = all[kind]
@@ -152,7 +152,7 @@ test('a job that was changed is refused', async (t) => {
   }
 })
 
-test('another order of the keys changes no id', async (t) => {
+test('the order of keys does not change an id', async (t) => {
   const { convert } = await jobs()
   const turned = (value) => {
     if (typeof value !== 'object' || value === null) return value

@@ -1,4 +1,4 @@
-// Tasks in several processes: two at once on the same one, and one that is killed in the middle.
+// Tasks in several processes: two that run the same one concurrently, and one that is killed during a task.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { basename } from 'node:path'
@@ -23,7 +23,7 @@ const WORKER = `
   console.log(JSON.stringify(results))
 `
 
-/** Does tasks in a process of their own. */
+/** Runs tasks in a separate process. */
 async function worker(tasks, die = false) {
   const child = spawn(process.execPath, ['--input-type=module', '-e', WORKER], {
     cwd: root,
@@ -39,7 +39,7 @@ async function worker(tasks, die = false) {
 }
 
 for (const ending of ['zt', 'safetensors']) {
-  test(`${ending}: two processes that do all tasks at once`, async (t) => {
+  test(`${ending}: two processes run all tasks concurrently`, async (t) => {
     const [from, to, alone] = [scratchFolder(), scratchFolder(), scratchFolder()]
     const source = await model(from.path('m.zt'))
     const options = { maxShardBytes: ending === 'zt' ? 300_000 : 3000 }
@@ -58,7 +58,7 @@ for (const ending of ['zt', 'safetensors']) {
   })
 }
 
-test('a worker that is killed in the middle leaves no shard, and its task is done by another', async (t) => {
+test('a killed worker leaves no shard, and another runs its task', async (t) => {
   for (const ending of ['zt', 'safetensors']) {
     const [from, to] = [scratchFolder(), scratchFolder()]
     const source = await model(from.path('m.zt'))
@@ -72,7 +72,7 @@ test('a worker that is killed in the middle leaves no shard, and its task is don
     const { path, files } = await finishJob(job, results)
     t.true((await verify(path)).ok)
     const all = [...files, path].map((name) => basename(name)).sort()
-    // Elsewhere a hidden file of the killed worker is left until the next one writes there.
+    // On other systems, a hidden file of the killed worker remains until the next one writes there.
     if (process.platform === 'linux') t.deepEqual(to.names(), all)
   }
 })

@@ -6,7 +6,7 @@ import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { model, runAll, sent } from '../helpers/tasks.mjs'
 
-test('verify: what the tasks find is what the whole call finds', async (t) => {
+test('verify: tasks find the same as the whole call', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'), { version: '1.0' })
   const job = sent(await planJob('verify', source, { maxTaskBytes: 2000 }))
@@ -37,7 +37,7 @@ test('verify: failures name files and offsets', async (t) => {
   t.true(found.failures.every((failure) => failure.constructor === whole.failures[0].constructor))
 })
 
-test('stats: what the tasks find is what each tensor says', async (t) => {
+test('stats: tasks return the same as each tensor', async (t) => {
   const { path } = scratchFolder()
   const source = path('m.zt')
   const writer = await create(source, { version: '2' })
@@ -66,7 +66,7 @@ test('stats: what the tasks find is what each tensor says', async (t) => {
   }
 })
 
-test('options are checked by the plan', async (t) => {
+test('the plan checks options', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'))
   for (const [call, pattern] of [
@@ -84,7 +84,7 @@ test('options are checked by the plan', async (t) => {
   }
 })
 
-test('a source that changed is refused, and lost results are named', async (t) => {
+test('rejects a changed source, and names missing results', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'))
   for (const kind of ['verify', 'stats']) {

@@ -36,7 +36,7 @@ async function planned(target, options = {}) {
   return { folder, job, results, target: folder.path(target) }
 }
 
-/** Writes the file of a task again, and returns the result that a worker would send for it. */
+/** Rewrites the file of a task, and returns the result that a worker would send for it. */
 async function forged({ folder, job, results }, task, add) {
   const { file } = results[task]
   const path = folder.path(file)
@@ -139,7 +139,7 @@ for (const target of ['out.zt', 'out.safetensors']) {
   })
 }
 
-test('results are compared with the cast that the job asks for', async (t) => {
+test('compares results with the cast of the job', async (t) => {
   const made = await planned('out.zt', { cast: { float32: 'bfloat16' } })
   const done = await finishJob(made.job, made.results)
   t.is(done.tensors, 5)

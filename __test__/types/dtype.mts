@@ -42,7 +42,7 @@ switch (tensor.dtype) {
     holds<Equal<typeof tensor.data, Uint16Array>>()
     break
 }
-// A layout or a type that is not known here has none.
+// Unknown layouts and types have none.
 if (tensor.dtype === undefined) holds<Equal<typeof tensor, Tensor<undefined>>>()
 // @ts-expect-error: it may be undefined
 tensor.dtype.length

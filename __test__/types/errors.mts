@@ -1,4 +1,4 @@
-import { type ErrorCode, openSync, ZTensorError } from 'ztensor'
+import { type ErrorCode, type OptionHint, openSync, ZTensorError } from 'ztensor'
 import { type Equal, holds } from './equal.js'
 
 try {
@@ -12,6 +12,11 @@ try {
     component satisfies string | undefined
     offset satisfies number | undefined
     rule satisfies string | undefined
+    holds<Equal<typeof error.option, string | undefined>>()
+    holds<Equal<typeof error.hints, readonly OptionHint[] | undefined>>()
+    for (const { option, text } of error.hints ?? []) [option, text] satisfies [string, string]
+    // @ts-expect-error: hints are not changed
+    error.hints?.push({ option: 'overwrite', text: '' })
     if (error.code === 'ZT_TRUNCATED') error.cause satisfies unknown
     // @ts-expect-error: no such code
     if (error.code === 'ZT_TRUNCATD') throw error

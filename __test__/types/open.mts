@@ -29,7 +29,7 @@ openSync(new URL('file:///model.zt'))
 openSync(new Uint8Array(8))
 openSync(Buffer.alloc(8))
 openSync(new ArrayBuffer(8))
-// @ts-expect-error: a number is no source
+// @ts-expect-error: a number is not a source
 openSync(3)
 // @ts-expect-error: a file is made by open, never by `new`
 new TensorFile()
@@ -85,7 +85,7 @@ file.size = 3
 // @ts-expect-error: read-only
 file.set('a', any)
 
-// What a file says of itself.
+// The properties of a file.
 holds<Equal<typeof file.format, Format | 'mixed'>>()
 'zt' satisfies typeof file.format
 holds<Equal<typeof file.version, string | undefined>>()
@@ -118,7 +118,7 @@ file.evict(['wte'])
 // @ts-expect-error: slices are of tensors
 await file.load({ slices: {} })
 
-// Text has no other type to ask for.
+// Text has no other type.
 file.metadata['license'] satisfies string | undefined
 // @ts-expect-error: read-only
 file.metadata['license'] = 'MIT'

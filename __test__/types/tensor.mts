@@ -28,7 +28,7 @@ tensor.name = 'other'
 const component = tensor.components.get('data')
 holds<Equal<typeof component, Component | undefined>>()
 if (component !== undefined) {
-  // Before it is decoded nobody may know how long it will be.
+  // Its length may be unknown before it is decoded.
   holds<Equal<typeof component.byteLength, number | undefined>>()
   holds<Equal<typeof component.storedLength, number>>()
 }
@@ -48,6 +48,13 @@ const now = half.toFloat32({ into: new Float32Array(4) })
 holds<Equal<typeof now, Float32Array>>()
 // @ts-expect-error: widening is to float32 only
 await half.load({ as: 'float64' })
+declare const ids: Tensor<'int64'>
+const narrow = await ids.load({ as: 'int32' })
+narrow satisfies Int32Array
+const taken = await ids.take([0, 1], { as: 'uint8' })
+taken satisfies Uint8Array
+// @ts-expect-error: integers are converted to integers only
+await ids.take([0], { as: 'bool' })
 // @ts-expect-error: the target of a widening is a Float32Array
 half.toFloat32({ into: new Float64Array(4) })
 
@@ -90,7 +97,7 @@ holds<Equal<typeof comparison, Comparison>>()
 // @ts-expect-error: arrays are not compared, tensors are
 await compare(half, half.data)
 
-// `kind` narrows what `load` of a file gives, and the bytes are those of an ArrayBuffer.
+// `kind` narrows the results of `file.load`, and the bytes are those of an ArrayBuffer.
 declare const anyLoaded: import('ztensor').Loaded | undefined
 if (anyLoaded?.kind === 'dense') {
   const count: number = anyLoaded.data.length

@@ -1,11 +1,12 @@
-// load() of data with digests succeeds exactly where verify() finds nothing, and both fail with the same code: over damaged
-// vectors, and over frames that decoders may take or refuse.
+// load() of data with digests succeeds exactly if verify() finds nothing, and both fail with the same code: for damaged
+// vectors, and for frames that decoders may accept or reject.
 import test from 'ava'
 import fc from 'fast-check'
 import { openSync, ZTensorError } from 'ztensor'
 import { frame, seekable } from '../corpus/zstd.mjs'
 import { f32s, MAGIC_01, sparse10, square01, square10, square12, u64, zt01, zt10, zt12 } from '../corpus/zt.mjs'
 import { lone } from '../corpus/zt2.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { verifiedAsLoaded } from '../helpers/readings.mjs'
 import { digestOf } from '../helpers/sample-files.mjs'
@@ -14,7 +15,7 @@ import { vectors } from '../helpers/vectors.mjs'
 
 const small = vectors.filter(({ bytes }) => bytes.length <= 256 * 1024)
 
-/** A file, unless it is refused when it is opened. */
+/** A file, unless opening rejects it. */
 function opened(source) {
   try {
     return openSync(source)
@@ -24,7 +25,7 @@ function opened(source) {
   }
 }
 
-/** The bytes of blobs: that is where damage is not refused at once. */
+/** The bytes of blobs, where opening does not reject damage. */
 function blobsOf({ path }) {
   const file = openSync(path)
   const parts = Array.from(file.values()).flatMap(({ components }) => Array.from(components.values()))
@@ -41,7 +42,7 @@ const damage = fc.record({
   flip: fc.integer({ min: 1, max: 255 }),
 })
 
-test('damaged vectors', async (t) => {
+test('rejects damaged vectors like load', async (t) => {
   let accepted = 0
   await fc.assert(
     fc.asyncProperty(
@@ -63,7 +64,7 @@ test('damaged vectors', async (t) => {
         damaged.close()
       },
     ),
-    { numRuns: 500 },
+    { numRuns: scaled(500) },
   )
   t.true(accepted > 100, `${accepted}`)
 })
@@ -79,8 +80,8 @@ const skippable = (length) =>
   Buffer.concat([Buffer.from('502a4d18', 'hex'), u64(length).subarray(0, 4), Buffer.alloc(length, 7)])
 
 /**
- * What stands where a frame of 16 bytes is expected. Whether it is taken is for others to say; here it is taken or refused by
- * all. A row is all that another case takes.
+ * Bytes in the place of a frame of 16 bytes. Other tests check whether they are valid; here, all ways must accept or reject them
+ * alike. A row is everything that another case needs.
  */
 const FRAMES = {
   'a frame': frame(CONTENT),
@@ -97,13 +98,13 @@ const FRAMES = {
   'a frame with half a checksum': sealed().subarray(0, -2),
   'a truncated frame': frame(CONTENT).subarray(0, -1),
   'the head of a frame': frame(CONTENT).subarray(0, 6),
-  'a byte behind the frame': Buffer.concat([frame(CONTENT), Buffer.alloc(1)]),
-  'zeros behind the frame': Buffer.concat([frame(CONTENT), Buffer.alloc(64)]),
+  'a byte after the frame': Buffer.concat([frame(CONTENT), Buffer.alloc(1)]),
+  'zeros after the frame': Buffer.concat([frame(CONTENT), Buffer.alloc(64)]),
   'two frames of a half each': Buffer.concat([frame(CONTENT.subarray(0, 8)), frame(CONTENT.subarray(8))]),
   'two frames of the whole': Buffer.concat([frame(CONTENT), frame(CONTENT)]),
-  'an empty frame behind': Buffer.concat([frame(CONTENT), frame(Buffer.alloc(0))]),
+  'an empty frame after it': Buffer.concat([frame(CONTENT), frame(Buffer.alloc(0))]),
   'an empty frame before': Buffer.concat([frame(Buffer.alloc(0)), frame(CONTENT)]),
-  'a skippable frame behind': Buffer.concat([frame(CONTENT), skippable(9)]),
+  'a skippable frame after it': Buffer.concat([frame(CONTENT), skippable(9)]),
   'a skippable frame before': Buffer.concat([skippable(9), frame(CONTENT)]),
   'an empty skippable frame before': Buffer.concat([skippable(0), frame(CONTENT)]),
   'a skippable frame that is truncated at its end': Buffer.concat([frame(CONTENT), skippable(9).subarray(0, -1)]),
@@ -128,7 +129,7 @@ const FRAMES = {
   ...Object.fromEntries([10, 20, 26, 27, 28, 31].map((log) => [`a window of 2^${log}`, window(log)])),
 }
 
-/** Where a frame may stand. */
+/** The places of a frame. */
 const FILES = {
   0.1: (bytes) => zt01([square01({ bytes, encoding: 'zstd' })]),
   '0.1 with a checksum': (bytes) =>
@@ -161,7 +162,7 @@ const FILES = {
 }
 
 for (const [location, build] of Object.entries(FILES)) {
-  test(`frames in ${location}`, async (t) => {
+  test(`handles frames in ${location} like load`, async (t) => {
     const wrong = []
     for (const [what, bytes] of Object.entries(FRAMES)) {
       const made = build(bytes)
@@ -176,7 +177,7 @@ for (const [location, build] of Object.entries(FILES)) {
   })
 }
 
-test('damage in additional components of a sparse tensor', async (t) => {
+test('rejects damage in additional components of a sparse tensor like load', async (t) => {
   const { m, k } = sparse10()
   const other = { bytes: f32s(5), digest: digestOf('crc32c', f32s(6)) }
   for (const [name, one] of Object.entries({ m, k })) {
@@ -192,7 +193,7 @@ test('damage in additional components of a sparse tensor', async (t) => {
   }
 })
 
-test('a wrong digest of no bytes', async (t) => {
+test('rejects a wrong digest of no bytes', async (t) => {
   const none = { bytes: Buffer.alloc(0), digest: digestOf('crc32c', Buffer.from('other')) }
   for (const made of [zt10({ w: square10({ shape: [0] }, none) }), zt12({ w: square12({ shape: [0] }, none) })]) {
     for (const source of [made, scratchFile(made, 'empty.zt')]) {
@@ -204,7 +205,7 @@ test('a wrong digest of no bytes', async (t) => {
   }
 })
 
-test('the tables have what they say', (t) => {
+test('the tables contain the stated cases', (t) => {
   t.is(MAGIC_01.length, 8)
   const loads = Object.entries(FILES).filter(([, build]) => opened(build(FRAMES['a frame'])) !== undefined)
   t.true(loads.length >= 9, loads.map(([location]) => location).join())

@@ -1,4 +1,4 @@
-// verify() of what it reads in pieces, in stretches and together with its neighbours: what is wrong is found at every position.
+// verify() of data that it reads in pieces and together with its neighbors: it finds damage at every position.
 import { closeSync, openSync as openFd, readSync, truncateSync, writeSync } from 'node:fs'
 import test from 'ava'
 import { create, open, openSync, verify } from 'ztensor'
@@ -7,7 +7,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 
 const MIB = 2 ** 20
 
-/** Bytes that are different everywhere. */
+/** Bytes without repetition. */
 function noise(length, seed) {
   const words = new Uint32Array(Math.ceil(length / 4))
   for (let at = 0, x = seed; at < words.length; at++) words[at] = x = (Math.imul(x, 1664525) + 1013904223) >>> 0
@@ -46,7 +46,7 @@ for (const [what, options] of [
   ['SHA-256', { version: '1.0', digest: 'sha256' }],
   ['XXH3', { version: '2' }],
 ]) {
-  test(`a long tensor: ${what}`, async (t) => {
+  test(`verifies a long tensor: ${what}`, async (t) => {
     const length = 34 * MIB + 12_345
     const path = await written(options, [
       ['a', noise(3 * MIB, 1)],
@@ -66,7 +66,7 @@ for (const [what, options] of [
 }
 
 for (const options of [{ version: '1.2', digest: 'crc32c' }, { version: '1.0', digest: 'sha256' }, { version: '2' }]) {
-  test(`small neighbours, zTensor ${options.version}`, async (t) => {
+  test(`verifies small neighbors, zTensor ${options.version}`, async (t) => {
     const tensors = Array.from({ length: 1500 }, (_, at) => [
       `t${String(at).padStart(4, '0')}`,
       at % 5 === 3 ? new Uint8Array(0) : noise(1 + ((at * 37) % 3000), at),
@@ -85,7 +85,7 @@ for (const options of [{ version: '1.2', digest: 'crc32c' }, { version: '1.0', d
   })
 }
 
-test('a tensor in many frames, of more than is held at a time', async (t) => {
+test('verifies a tensor in more frames than memory holds', async (t) => {
   const data = new Uint8Array(70 * MIB + 4321)
   const pattern = noise(100_003, 5)
   for (let at = 0; at < data.length; at += pattern.length) data.set(pattern.subarray(0, data.length - at), at)
@@ -107,7 +107,7 @@ test('a tensor in many frames, of more than is held at a time', async (t) => {
   }
 })
 
-test('a file that is truncated under a verification is never found good', async (t) => {
+test('never accepts a file that is truncated during the verification', async (t) => {
   const path = await written({ version: '1.0', digest: 'crc32c' }, [['a', noise(48 * MIB, 3)]])
   const losses = []
   const file = openSync(path, { onMappingLost: (error) => losses.push(error) })
@@ -120,7 +120,7 @@ test('a file that is truncated under a verification is never found good', async 
   const outcome = await found
   if (outcome !== 'ZT_TRUNCATED') t.deepEqual(outcome, { ok: true, checked: 1 })
   t.is((await rejectionOf(() => file.verify())).code, 'ZT_TRUNCATED')
-  // Nothing of it was aliased, so there is nothing to warn of.
+  // Nothing was aliased, so there is no warning.
   await new Promise((resolve) => setImmediate(resolve))
   t.deepEqual(losses, [])
   file.close()

@@ -1,5 +1,5 @@
-// The arguments of add(): typed arrays that imply a dtype, shapes in the options, numbers to round. And the format that a
-// path's extension selects.
+// The arguments of add(): typed arrays that imply a dtype, shapes in the options, numbers to round. And the format by the
+// extension of the path.
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
@@ -31,7 +31,7 @@ test('the shape can be in the options, and the dtype is implied by the array', a
   file.close()
 })
 
-// Few are rounded in the call, many by other threads, in several pieces.
+// Small arrays are rounded in the call, large ones by other threads, in several pieces.
 const MANY = new Float32Array(1_500_000).map((_, at) => Math.fround(Math.sin(at) * 2 ** ((at % 40) - 30)))
 
 test('numbers are rounded to narrow floats like a cast', async (t) => {
@@ -45,7 +45,7 @@ test('numbers are rounded to narrow floats like a cast', async (t) => {
     for (const [name, data] of Object.entries(tensors)) await w.add(name, data)
   })
   for (const dtype of ['float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2']) {
-    const cast = scratchPath('cast')
+    const cast = scratchPath('cast.zt')
     await convert(plain, cast, { version: '1.2', cast: { float32: dtype, float64: dtype } })
     const rounded = await written({ version: '1.2' }, async (w) => {
       for (const [name, data] of Object.entries(tensors)) await w.add(name, { dtype, data })
@@ -61,7 +61,7 @@ test('numbers are rounded to narrow floats like a cast', async (t) => {
 })
 
 test('an array that is detached while it is rounded is rejected', async (t) => {
-  const path = scratchPath('detached')
+  const path = scratchPath('detached.zt')
   const writer = await create(path)
   const data = MANY.slice()
   const adding = rejectionOf(() => writer.add('x', { dtype: 'bfloat16', data }))
@@ -85,7 +85,7 @@ test('components of any layout are rounded', async (t) => {
 })
 
 test('an array of another type is rejected, bytes are accepted', async (t) => {
-  const writer = await create(scratchPath('other'))
+  const writer = await create(scratchPath('other.zt'))
   for (const [dtype, data] of [
     ['float32', Int32Array.of(1)],
     ['int32', Float32Array.of(1)],
@@ -113,8 +113,8 @@ test('the extension of a path selects the format', async (t) => {
     ['a.safetensors', {}, 'safetensors'],
     ['a.SafeTensors', {}, 'safetensors'],
     ['a.btf', {}, 'btf'],
-    ['a', {}, 'zt'],
-    ['a.weights', {}, 'zt'],
+    ['a', { version: '1.0' }, 'zt'],
+    ['a.weights', { version: '2' }, 'zt'],
     ['a.safetensors', { format: 'zt' }, 'zt'],
     ['a.bin', { format: 'safetensors' }, 'safetensors'],
   ]) {

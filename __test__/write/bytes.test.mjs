@@ -1,8 +1,8 @@
-// A tiny file of each format and version, byte for byte as its specification has it; and the same bytes for the same input.
+// A tiny file of each format and version, byte for byte by its specification; and the same bytes for the same input.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { writtenOnProcessors } from '../helpers/processors.mjs'
-import { DIALECTS, noise, sample, streamed, written } from '../helpers/sample-files.mjs'
+import { noise, sample, streamed, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 
 const ZT01 = [
   ['5a54454e30303031', '"ZTEN0001"'],
@@ -143,8 +143,8 @@ const GOLDEN = [
   ['btf', BTF, { format: 'btf' }, '0'],
 ]
 
-for (const [dialect, parts, options, name] of GOLDEN) {
-  test(`${dialect}: a file of one tensor`, async (t) => {
+for (const [format, parts, options, name] of GOLDEN) {
+  test(`${format}: writes a file of one tensor, byte for byte`, async (t) => {
     const path = await written(options, (writer) => writer.add(name, Int16Array.of(1, -2)))
     t.is(readFileSync(path).toString('hex'), bytesOf(parts).toString('hex'))
   })
@@ -162,10 +162,10 @@ const NONE = {
   btf: '0000000000000000',
 }
 
-for (const { name: dialect, options } of DIALECTS) {
-  test(`${dialect}: a file of no tensors, byte for byte`, async (t) => {
-    const path = await written(dialect === '1.0' ? { ...options, generator: '' } : options, () => {})
-    t.is(readFileSync(path).toString('hex'), NONE[dialect].replaceAll(/\s/g, ''))
+for (const { name: format, options } of WRITE_FORMATS) {
+  test(`${format}: writes a file without tensors, byte for byte`, async (t) => {
+    const path = await written(format === '1.0' ? { ...options, generator: '' } : options, () => {})
+    t.is(readFileSync(path).toString('hex'), NONE[format].replaceAll(/\s/g, ''))
   })
 }
 
@@ -173,7 +173,7 @@ const BIG = 9 * 2 ** 20
 // Shrinks by a third: enough for zstd to be worth it, and work for it all the way.
 const large = noise(BIG, 7).map((byte, i) => (i % 3 === 0 ? 0 : byte))
 
-for (const { name: dialect, options, dtypes, zt } of DIALECTS) {
+for (const { name: format, options, dtypes, zt } of WRITE_FORMATS) {
   for (const compression of zt ? [false, { level: 1 }] : [false]) {
     const how = { ...options, compression, digest: zt ? 'sha256' : false }
     const everything = async (writer) => {
@@ -184,13 +184,13 @@ for (const { name: dialect, options, dtypes, zt } of DIALECTS) {
     }
     const first = written(how, everything)
 
-    test(`${dialect}, compression ${JSON.stringify(compression)}: the same input gives the same bytes`, async (t) => {
+    test(`${format}, compression ${JSON.stringify(compression)}: the same input makes the same bytes`, async (t) => {
       const bytes = readFileSync(await first)
       t.is(bytes.length < BIG, compression !== false)
       t.true(bytes.equals(readFileSync(await written(how, everything))))
     })
 
-    test(`${dialect}, compression ${JSON.stringify(compression)}: streamed in any pieces it gives the same bytes`, async (t) => {
+    test(`${format}, compression ${JSON.stringify(compression)}: streams in any pieces make the same bytes`, async (t) => {
       for (const pieces of [[BIG], [1, 300_000, 5, 4_000_000], [65_536, 65_537, 2 ** 20]]) {
         const chunks = []
         for (let at = 0, i = 0; at < BIG; at += pieces[i++ % pieces.length]) {
@@ -209,7 +209,7 @@ for (const { name: dialect, options, dtypes, zt } of DIALECTS) {
 }
 
 if (process.platform === 'linux') {
-  test('compressed on one processor or on all of them: the same bytes', async (t) => {
+  test('compression on one processor and on all makes the same bytes', async (t) => {
     const source = `
       import { create } from 'ztensor'
       const writer = await create(process.argv[1], { compression: { level: 1 } })

@@ -1,4 +1,4 @@
-// Tensors are compressed by other threads while the next ones come: what is in the file, and in which order, does not show it.
+// Other threads compress tensors while the next ones are added: the contents and the order of the file do not depend on it.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, convert, create, openSync } from 'ztensor'
@@ -9,7 +9,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 /** Bytes of which zstd saves about half. */
 const half = (length, seed) => noise(length, seed).map((byte, at) => (at % 2 === 0 ? 7 : byte))
 
-// Below and above what is compressed together, whole, and in jobs; with what is not worth it, and nothing at all, between.
+// Sizes below and above the limits of compressing together, whole, and in jobs; with incompressible and empty tensors between them.
 const tensors = [
   ['empty', new Uint8Array(0)],
   ['tiny', new Uint8Array(5).fill(1)],
@@ -42,7 +42,7 @@ async function check(t, source, zstd) {
   return tensors.map(([name]) => file.tensor(name).components.get('data').offset)
 }
 
-const rise = (offsets) => offsets.every((offset, at) => at === 0 || offset >= offsets[at - 1])
+const areAscending = (offsets) => offsets.every((offset, at) => at === 0 || offset >= offsets[at - 1])
 
 for (const options of [
   { version: '0.1' },
@@ -53,36 +53,36 @@ for (const options of [
   const how = { ...options, compression: { level: 1 } }
   const zstd = options.version === '2' ? 'zt.zstd-seekable/1' : 'zstd'
 
-  test(`${options.version}: added, streamed, converted and appended, all is there and in its order`, async (t) => {
+  test(`${options.version}: added, streamed, converted and appended tensors are complete and in order`, async (t) => {
     const { path, names } = scratchFolder()
     await addAll(await create(path('added'), how))
-    t.true(rise(await check(t, path('added'), zstd)))
+    t.true(areAscending(await check(t, path('added'), zstd)))
     const { stream, bytes } = collecting()
     await addAll(await create(stream, how))
     t.true(bytes().equals(readFileSync(path('added'))), 'streamed')
-    await convert(path('added'), path('converted'), how)
-    await check(t, path('converted'), zstd)
+    await convert(path('added'), path('converted.zt'), how)
+    await check(t, path('converted.zt'), zstd)
     if (options.version !== '0.1') {
       await (await create(path('appended'), options)).finish()
       const { version, canonical, ...appending } = how
       await addAll(await append(path('appended'), appending))
-      t.true(rise(await check(t, path('appended'), zstd)))
+      t.true(areAscending(await check(t, path('appended'), zstd)))
     }
     t.is(names().length, options.version === '0.1' ? 2 : 3)
   })
 }
 
-test('npz: added and converted, all is there and in its order', async (t) => {
+test('npz: added and converted tensors are complete and in order', async (t) => {
   const { path, names } = scratchFolder()
   const how = { format: 'npz', compression: true }
   await addAll(await create(path('added'), how))
-  t.true(rise(await check(t, path('added'), 'deflate')))
-  await convert(path('added'), path('converted'), how)
-  t.true(readFileSync(path('converted')).equals(readFileSync(path('added'))))
+  t.true(areAscending(await check(t, path('added'), 'deflate')))
+  await convert(path('added'), path('converted.zt'), how)
+  t.true(readFileSync(path('converted.zt')).equals(readFileSync(path('added'))))
   t.is(names().length, 2)
 })
 
-test('a name that is on its way is refused', async (t) => {
+test('rejects a name that is in progress', async (t) => {
   const writer = await create(scratchPath('twice.zt'), { compression: {} })
   await writer.add('a', half(100, 1))
   await writer.add('b', half(100, 1))
@@ -90,9 +90,9 @@ test('a name that is on its way is refused', async (t) => {
   await writer.finish()
 })
 
-test('a writer that is given up while others compress leaves nothing behind', async (t) => {
+test('aborting a writer during compression leaves nothing', async (t) => {
   const { path, names } = scratchFolder()
-  const writer = await create(path('given-up'), { compression: { level: 9 } })
+  const writer = await create(path('given-up.zt'), { compression: { level: 9 } })
   for (let at = 0; at < 8; at++) await writer.add(String(at), half(1 << 20, at))
   await writer.abort()
   t.deepEqual(names(), [])
@@ -100,7 +100,7 @@ test('a writer that is given up while others compress leaves nothing behind', as
 
 if (process.platform === 'linux') {
   for (const options of [{}, { version: '2', canonical: false }, { format: 'npz' }]) {
-    test(`${JSON.stringify(options)}: many tensors on one processor or on all of them: the same bytes`, (t) => {
+    test(`${JSON.stringify(options)}: many tensors make the same bytes on one processor and on all`, (t) => {
       const source = `
         import { create } from 'ztensor'
         const writer = await create(process.argv[1], ${JSON.stringify({ ...options, compression: { level: 1 } })})

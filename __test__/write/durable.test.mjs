@@ -1,4 +1,4 @@
-// Whatever happens, a path has the complete old file or the complete new one, and no other file is left.
+// After any failure, a path has the complete old file or the complete new one, and no other file remains.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { create, openSync, ZTensorError } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { rounds } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
-import { DIALECTS, noise, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
+import { noise, scratchFolder, streamed, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 
 const OLD = Int32Array.of(1, 2, 3)
 const NEW = Int32Array.of(4, 5, 6, 7)
@@ -20,7 +20,7 @@ const valuesAt = (path) => {
 }
 const put = (options, path, values) => written(options, (writer) => writer.add('0', values), path)
 
-/** A folder with an old file in it, and what it should look like when nothing came of the new one. */
+/** A folder with an old file in it, and its expected state after a failed write. */
 async function oldFile(options) {
   const { folder, names, path } = scratchFolder()
   await put(options, path('a'), OLD)
@@ -32,8 +32,8 @@ async function oldFile(options) {
   return { folder, names, path: path('a'), untouched }
 }
 
-for (const { name: dialect, options } of DIALECTS) {
-  test(`${dialect}: nothing is at the path before finish(), and no other file after`, async (t) => {
+for (const { name: format, options } of WRITE_FORMATS) {
+  test(`${format}: the path is empty before finish(), and no other file exists after`, async (t) => {
     const { names, path } = scratchFolder()
     const writer = await create(path('a'), options)
     t.is(writer.path, path('a'))
@@ -44,7 +44,7 @@ for (const { name: dialect, options } of DIALECTS) {
     t.deepEqual(valuesAt(path('a')), NEW)
   })
 
-  test(`${dialect}: a file that is there is kept unless it may be overwritten`, async (t) => {
+  test(`${format}: keeps an existing file without overwrite`, async (t) => {
     const { path, untouched } = await oldFile(options)
     for (const overwrite of [undefined, false]) {
       const error = await rejectionOf(() => create(path, { ...options, overwrite }))
@@ -55,7 +55,7 @@ for (const { name: dialect, options } of DIALECTS) {
     }
   })
 
-  test(`${dialect}: a path that is taken between create() and finish() is kept too`, async (t) => {
+  test(`${format}: keeps a file that appears between create() and finish()`, async (t) => {
     const { names, path } = scratchFolder()
     const writer = await create(path('a'), options)
     await writer.add('0', NEW)
@@ -65,7 +65,7 @@ for (const { name: dialect, options } of DIALECTS) {
     t.deepEqual(names(), ['a'])
   })
 
-  test(`${dialect}: of two writers of one path one wins, whole`, async (t) => {
+  test(`${format}: one of two writers of a path wins, with a complete file`, async (t) => {
     const { names, path } = scratchFolder()
     const writers = await Promise.all([create(path('a'), options), create(path('a'), options)])
     await Promise.all(writers.map((writer, i) => writer.add('0', i === 0 ? OLD : NEW)))
@@ -76,7 +76,7 @@ for (const { name: dialect, options } of DIALECTS) {
     t.deepEqual(names(), ['a'])
   })
 
-  test(`${dialect}: overwriting leaves the values of a mapped reader alone`, async (t) => {
+  test(`${format}: overwriting keeps the values of a mapped reader`, async (t) => {
     const { path, names } = await oldFile(options)
     const file = openSync(path)
     const { data } = file.tensor('0')
@@ -107,7 +107,7 @@ for (const { name: dialect, options } of DIALECTS) {
       await rejectionOf(() => writer.finish())
     },
   })) {
-    test(`${dialect}: ${how} leaves nothing behind, and ends the writer`, async (t) => {
+    test(`${format}: ${how} leaves nothing, and ends the writer`, async (t) => {
       const { path, untouched } = await oldFile(options)
       const writer = await create(path, { ...options, overwrite: true })
       await writer.add('0', NEW)
@@ -128,7 +128,7 @@ for (const { name: dialect, options } of DIALECTS) {
     })
   }
 
-  test(`${dialect}: after finish() the writer has ended, and disposing of it harms nothing`, async (t) => {
+  test(`${format}: after finish() the writer has ended, and disposing it has no effect`, async (t) => {
     const { path, names } = await oldFile(options)
     const writer = await create(path, { ...options, overwrite: true })
     await writer.add('0', NEW)
@@ -141,7 +141,7 @@ for (const { name: dialect, options } of DIALECTS) {
     t.deepEqual(names(), ['a'])
   })
 
-  test(`${dialect}: where no file can be made, that is ZT_IO with its cause`, async (t) => {
+  test(`${format}: failing to create a file is ZT_IO with its cause`, async (t) => {
     const { folder, path, names } = scratchFolder()
     writeFileSync(path('file'), '')
     for (const [code, target] of [
@@ -158,7 +158,7 @@ for (const { name: dialect, options } of DIALECTS) {
     t.deepEqual(names(), ['file'])
   })
 
-  test(`${dialect}: a folder is not replaced`, async (t) => {
+  test(`${format}: does not replace a folder`, async (t) => {
     const { path, names } = scratchFolder()
     mkdirSync(path('a'))
     t.is((await rejectionOf(() => put(options, path('a'), NEW)))?.code, 'ZT_EXISTS')
@@ -167,7 +167,7 @@ for (const { name: dialect, options } of DIALECTS) {
     t.true(lstatSync(path('a')).isDirectory())
   })
 
-  test(`${dialect}: a name as long as file systems allow`, async (t) => {
+  test(`${format}: accepts the longest names of the file system`, async (t) => {
     const { path, names } = scratchFolder()
     const longest = 'n'.repeat(255)
     await put(options, path(longest), NEW)
@@ -176,12 +176,12 @@ for (const { name: dialect, options } of DIALECTS) {
   })
 }
 
-test('an array that is taken away before its turn is refused, not written', async (t) => {
+test('rejects an array that is transferred away before its turn', async (t) => {
   const { path, untouched } = await oldFile({})
   for (const length of [10, 3 * 2 ** 20]) {
     const writer = await create(path, { overwrite: true })
     const array = new Float32Array(length)
-    // A small one with nothing queued before it is written within the call.
+    // A small one is written within the call if nothing is queued.
     const before = writer.add('before', new Float32Array(2 ** 20))
     const added = rejectionOf(() => writer.add('0', array))
     structuredClone(array.buffer, { transfer: [array.buffer] })
@@ -193,7 +193,7 @@ test('an array that is taken away before its turn is refused, not written', asyn
 })
 
 if (process.platform !== 'win32') {
-  test('through a link what it points to is replaced, and the link stays', async (t) => {
+  test('replaces the target of a link, and keeps the link', async (t) => {
     const { path, names } = scratchFolder()
     await put({}, path('real'), OLD)
     symlinkSync('real', path('link'))
@@ -210,8 +210,8 @@ if (process.platform !== 'win32') {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
 
-  for (const { name: dialect, options } of DIALECTS) {
-    test(`${dialect}: a file that grows past the limit is ZT_IO, and the old one stays`, async (t) => {
+  for (const { name: format, options } of WRITE_FORMATS) {
+    test(`${format}: a file that grows past the limit is ZT_IO, and keeps the old one`, async (t) => {
       const { path, untouched } = await oldFile(options)
       const source = `
         import { create } from 'ztensor'
@@ -224,10 +224,10 @@ if (process.platform !== 'win32') {
         console.log(JSON.stringify(codes))`
       // bash counts in KiB. Without the trap the signal ends the process before the write can fail.
       const limited = child(source, [path, JSON.stringify(options)], { before: "trap '' XFSZ; ulimit -f 4096;" })
-      const said = limited.stdout.setEncoding('utf8').toArray()
+      const output = limited.stdout.setEncoding('utf8').toArray()
       const [status] = await once(limited, 'close')
       t.is(status, 0)
-      const [added, finished, aborted] = JSON.parse((await said).join(''))
+      const [added, finished, aborted] = JSON.parse((await output).join(''))
       t.deepEqual(added === 'done' ? finished : added, ['ZT_IO', 'EFBIG'])
       if (added !== 'done') t.is(finished[0], 'ZT_CLOSED')
       t.is(aborted, 'done')
@@ -235,7 +235,7 @@ if (process.platform !== 'win32') {
     })
   }
 
-  // One file after the other over the same path, each of them all one number: a mixture would show.
+  // One file after the other over the same path, each filled with one number, to reveal a mixture.
   const forever = `
     import { create } from 'ztensor'
     const [path, options] = process.argv.slice(1)
@@ -256,12 +256,12 @@ if (process.platform !== 'win32') {
         [0, 1, 2, 3]
           .map((ahead) => round + ahead)
           .map(async (at) => {
-            const { options } = DIALECTS[at % DIALECTS.length]
+            const { options } = WRITE_FORMATS[at % WRITE_FORMATS.length]
             const { path } = scratchFolder()
             const writing = child(forever, [path('a'), JSON.stringify(options)])
             const ended = once(writing, 'close')
             await once(writing.stdout, 'data')
-            // Not waiting for anything: the moment of the kill is what varies.
+            // Without waiting, so that the moment of the kill varies.
             const until = performance.now() + waits[at] / 8
             while (performance.now() < until) await new Promise(setImmediate)
             writing.kill('SIGKILL')

@@ -1,5 +1,5 @@
-// A call to the system that fails while a file is replaced: an error, and the file is the old one; or no error, and it is the new
-// one, with a warning where its name may not be on the disk. strace has the calls fail, one after the other.
+// A system call that fails while a file is replaced: an error and the old file; or no error and the new one, with a warning if its
+// name may not be synced to disk. strace injects the failures, one after the other.
 import { readFileSync } from 'node:fs'
 import { append, openSync } from 'ztensor'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
@@ -12,7 +12,7 @@ const WRITERS = {
   append: "const e = await append(target); await e.rename('old', 'new'); await e.finish()",
   compact: 'await compact(target)',
   'edit of metadata': "await editMetadata(target, { set: { title: 'x'.repeat(9000) } })",
-  convert: "await convert(target, target, { overwrite: true, rename: () => 'new' })",
+  convert: "await convert(target, target, { format: 'zt', overwrite: true, rename: () => 'new' })",
 }
 
 /** A file with something to compact in it. */
@@ -37,19 +37,19 @@ async function broken(t, program, inject) {
   const { status, stdout, lines } = await traced([...alone, '-e', `trace=${call}`, '-e', `inject=${inject}`], source, [
     path('a'),
   ])
-  const said = stdout.trim().split('\n')
-  const where = `${inject}: ${said}`
+  const output = stdout.trim().split('\n')
+  const where = `${inject}: ${output}`
   t.is(status, 0, where)
   t.deepEqual(names(), ['a'], where)
-  const done = said.includes('done')
+  const done = output.includes('done')
   t.is(!readFileSync(path('a')).equals(before), done, where)
-  if (!done) t.regex(said.join(), /^ZT_IO /, where)
+  if (!done) t.regex(output.join(), /^ZT_IO /, where)
   openSync(path('a')).close()
-  return { injected: lines.some((line) => line.includes('INJECTED')), said }
+  return { injected: lines.some((line) => line.includes('INJECTED')), output }
 }
 
 for (const [name, program] of Object.entries(WRITERS)) {
-  traceTest(`${name}: whatever call fails, an error means that nothing happened`, async (t) => {
+  traceTest(`${name}: if any call fails, an error means that nothing changed`, async (t) => {
     t.timeout(300_000)
     for (const inject of [
       'openat:error=EMFILE',
@@ -65,8 +65,8 @@ for (const [name, program] of Object.entries(WRITERS)) {
     }
   })
 
-  traceTest(`${name}: where the folder cannot be synced, that is a warning`, async (t) => {
-    const { said } = await broken(t, program, 'fsync:error=EIO:when=2')
-    t.deepEqual(said, ['done', 'ZTensorWarning ZT_WARN_NOT_SYNCED'])
+  traceTest(`${name}: warns if the folder cannot be synced`, async (t) => {
+    const { output } = await broken(t, program, 'fsync:error=EIO:when=2')
+    t.deepEqual(output, ['done', 'ZTensorWarning ZT_WARN_NOT_SYNCED'])
   })
 }

@@ -1,4 +1,4 @@
-// Errors of the system name the file that they are of: a disk that is full while something is written, the target.
+// System errors name their file: if the disk is full during a write, the target.
 import { spawnSync } from 'node:child_process'
 import test from 'ava'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
@@ -18,15 +18,15 @@ for (const [what, program] of Object.entries(PROGRAMS)) {
     ['fsync', 'fsync:error=ENOSPC'],
     ['linkat', 'linkat:error=ENOSPC'],
   ]) {
-    traceTest(`${what}: where ${call} finds the disk full, the error names the target`, async (t) => {
+    traceTest(`${what}: if ${call} finds the disk full, the error names the target`, async (t) => {
       const { path, names } = scratchFolder()
       await written({}, add, path('source.zt'))
       await written({}, (writer) => writer.add('b', Int8Array.of(1)), path('other.zt'))
       const source = `import { convert, create } from 'ztensor'
         const [target, source, other] = process.argv.slice(1)
-        let said = 'done'
-        try { ${program} } catch (error) { said = JSON.stringify([error.code, error.cause?.code, error.message, error.cause?.path]) }
-        process.stdout.write(said)`
+        let outcome = 'done'
+        try { ${program} } catch (error) { outcome = JSON.stringify([error.code, error.cause?.code, error.message, error.cause?.path]) }
+        process.stdout.write(outcome)`
       const options = ['-e', `trace=${call}`, '-e', `inject=${inject}`]
       const { stdout } = await traced(options, source, [path('target.zt'), path('source.zt'), path('other.zt')])
       const [code, cause, message, target] = JSON.parse(stdout)
@@ -53,7 +53,7 @@ traceTest('split: the error names the file of the set', async (t) => {
 })
 
 if (process.platform === 'linux') {
-  test('beyond a file size limit: the error names the target', async (t) => {
+  test('beyond a file size limit, the error names the target', async (t) => {
     const { path } = scratchFolder()
     await written({}, add, path('source.zt'))
     const program = `import { convert } from 'ztensor'

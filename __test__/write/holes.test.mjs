@@ -1,4 +1,4 @@
-// Long padding is left out of the file: what is read is the same zeros.
+// Long padding becomes a hole in the file, which reads as zeros.
 import { readFileSync, statSync } from 'node:fs'
 import test from 'ava'
 import { append, compact, convert, openSync } from 'ztensor'
@@ -17,14 +17,14 @@ async function add(writer, order = names.keys()) {
 }
 
 for (const options of [BARE, { ...BARE, digest: false }, { ...BARE, compression: { level: 1, minSavings: 0 } }]) {
-  test(`${JSON.stringify(options)}: a file has the bytes that a stream gets`, async (t) => {
+  test(`${JSON.stringify(options)}: a file has the bytes of a stream`, async (t) => {
     const path = await written(options, add)
     t.true(readFileSync(path).equals(await bytesWritten(options, add)))
     t.deepEqual([...openSync(path, { verify: true }).keys()], names)
   })
 }
 
-test('canonical files are the same in any order of the tensors, from every function', async (t) => {
+test('canonical files are equal for any order of the tensors, from every function', async (t) => {
   const path = await written({ version: '2' }, add)
   const bytes = readFileSync(path)
   const reversed = await written({ version: '2' }, (writer) => add(writer, [...names.keys()].reverse()))
@@ -38,11 +38,11 @@ test('canonical files are the same in any order of the tensors, from every funct
   t.true((await file.verify({ canonical: true })).ok)
   for (const i of names.keys()) t.deepEqual(file.tensor(names[i]).data, values(i))
   file.close()
-  // Where no file system keeps holes the bytes are still right.
+  // Without holes in the file system, the bytes are still right.
   if (process.platform === 'linux') t.true(statSync(path).blocks * 512 < 0.7 * statSync(path).size)
 })
 
-test('what is refused between leaves zeros behind', async (t) => {
+test('rejected tensors between others leave zeros', async (t) => {
   const path = await written(BARE, async (writer) => {
     await writer.add('a', Int8Array.of(1))
     const refused = { dtype: 'bool', shape: [3], data: Uint8Array.of(1, 1, 2) }
@@ -56,7 +56,7 @@ test('what is refused between leaves zeros behind', async (t) => {
   t.true(readFileSync(path).equals(readFileSync(other)))
 })
 
-test('shards and compacted files hold what they say', async (t) => {
+test('shards and compacted files have their stated contents', async (t) => {
   const { path } = scratchFolder()
   await written({ ...BARE, maxShardBytes: 8 << 20 }, add, path('model.zt'))
   const sharded = openSync(path('model.zt'))

@@ -1,4 +1,4 @@
-// create() into a stream: the same bytes as at a path, as fast as the reader takes them, and nothing after an error.
+// create() into a stream: the same bytes as at a path, at the speed of the reader, and nothing after an error.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -11,12 +11,12 @@ import { createGunzip, createGzip } from 'node:zlib'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
-import { DIALECTS, noise, oneCell, sample, streamed, twoRows, written } from '../helpers/sample-files.mjs'
+import { noise, oneCell, sample, streamed, twoRows, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
-const STREAMABLE = DIALECTS.filter(({ zt }) => zt)
+const STREAMABLE = WRITE_FORMATS.filter(({ zt }) => zt)
 
-/** Tensors of every kind, some larger than what a stream gets at once. */
+/** Tensors of every kind, some larger than a chunk of the stream. */
 async function addAll(writer) {
   await writer.add('small', Float32Array.of(1, 2, 3))
   await writer.add('large', sample('float32', [1 << 20], 1, 64))
@@ -28,7 +28,7 @@ async function addAll(writer) {
   for (let i = 0; i < 200; i++) await writer.add(`t${i}`, noise(700, i))
 }
 
-/** The bytes that came out of a stream which a writer wrote into. */
+/** The bytes that a writer wrote into a stream. */
 async function collected(options, add, stream = new PassThrough()) {
   const all = buffer(stream)
   const writer = await create(stream, options)
@@ -37,7 +37,7 @@ async function collected(options, add, stream = new PassThrough()) {
   return all
 }
 
-/** A Writable that keeps what it gets and is as slow as `each` says. */
+/** A Writable that keeps its chunks and waits for `each`. */
 function sink(each = (done) => done()) {
   const chunks = []
   const stream = new Writable({
@@ -50,35 +50,35 @@ function sink(each = (done) => done()) {
   return { stream, bytes: () => Buffer.concat(chunks), chunks }
 }
 
-for (const { name: dialect, options } of STREAMABLE) {
+for (const { name: format, options } of STREAMABLE) {
   for (const stored of [{}, { digest: 'sha256', compression: { level: 3 } }, { digest: false, alignment: 4096 }]) {
-    test(`${dialect}: the bytes are those of a path, ${JSON.stringify(stored)}`, async (t) => {
+    test(`${format}: writes the bytes of a path, ${JSON.stringify(stored)}`, async (t) => {
       const how = { ...options, ...stored }
       const file = readFileSync(await written(how, addAll))
       t.true((await collected(how, addAll)).equals(file))
     })
   }
 
-  test(`${dialect}: a file of no tensors`, async (t) => {
+  test(`${format}: writes a file without tensors`, async (t) => {
     const file = readFileSync(await written(options, () => {}))
     t.true((await collected(options, () => {})).equals(file))
   })
 }
 
-for (const { name: dialect, options } of DIALECTS.filter(({ zt }) => !zt)) {
-  test(`${dialect}: has its index first, so it refuses a stream before a byte`, async (t) => {
+for (const { name: format, options } of WRITE_FORMATS.filter(({ zt }) => !zt)) {
+  test(`${format}: rejects a stream before the first byte, because its index comes first`, async (t) => {
     const { stream, chunks } = sink()
     const error = await rejectionOf(() => create(stream, options))
     isArgumentError(t, error, 'stream')
     t.deepEqual(chunks, [])
-    // The stream is its owner's again.
+    // The stream belongs to its owner again.
     t.is(stream.listenerCount('error') + stream.listenerCount('drain'), 0)
     stream.end('x')
     await once(stream, 'finish')
   })
 }
 
-test('a socket, an HTTP response, a file, the input of a process and a transform get it whole', async (t) => {
+test('a socket, an HTTP response, a file, the input of a process and a transform get all bytes', async (t) => {
   const file = readFileSync(await written({}, addAll))
   const same = (bytes, where) => t.true(bytes.equals(file), where)
   const write = async (stream) => {
@@ -112,9 +112,9 @@ test('a socket, an HTTP response, a file, the input of a process and a transform
     ['-e', "process.stdin.pipe(require('crypto').createHash('sha256').setEncoding('hex')).pipe(process.stdout)"],
     { stdio: ['pipe', 'pipe', 'inherit'] },
   )
-  const said = buffer(hash.stdout)
+  const output = buffer(hash.stdout)
   await write(hash.stdin)
-  t.is(String(await said), createHash('sha256').update(file).digest('hex'), 'stdin')
+  t.is(String(await output), createHash('sha256').update(file).digest('hex'), 'stdin')
 
   const gzip = createGzip({ level: 1 })
   const unpacked = buffer(gzip.pipe(createGunzip()))
@@ -122,7 +122,7 @@ test('a socket, an HTTP response, a file, the input of a process and a transform
   same(await unpacked, 'gzip')
 })
 
-test('calls may overlap: they are done in their order', async (t) => {
+test('overlapping calls run in order', async (t) => {
   const overlapping = async (writer) => {
     const calls = [
       writer.add('a', noise(3_000_000, 1)),
@@ -136,7 +136,7 @@ test('calls may overlap: they are done in their order', async (t) => {
   t.true((await collected({}, overlapping)).equals(file))
 })
 
-test('a writer waits for a slow stream: what is under way stays small, whatever the size', async (t) => {
+test('waits for a slow stream: little data is in progress, at any size', async (t) => {
   let waiting
   const { stream, chunks } = sink((done) => {
     waiting = done
@@ -144,7 +144,7 @@ test('a writer waits for a slow stream: what is under way stays small, whatever 
   const writer = await create(stream)
   const adds = []
   for (let i = 0; i < 40; i++) adds.push(writer.add(`${i}`, noise(2 ** 20, i)))
-  // Nobody takes the first piece, so no further add gets done.
+  // The first piece is not read, so no later add finishes.
   let done = 0
   for (const add of adds) add.then(() => done++)
   while (waiting === undefined) await new Promise(setImmediate)
@@ -173,7 +173,7 @@ for (const [when, at] of [
   ['at once', 1],
   ['in the middle', 3],
 ]) {
-  test(`a stream that fails ${when} is ZT_IO with its error, and gets nothing more`, async (t) => {
+  test(`a stream that fails ${when} is ZT_IO with its error, and gets no more data`, async (t) => {
     const broke = Object.assign(new Error('no more'), { code: 'EPIPE' })
     const { stream, chunks } = sink((done, count) => done(count === at ? broke : null))
     const writer = await create(stream)
@@ -194,7 +194,7 @@ for (const [when, at] of [
   })
 }
 
-test('a stream that fails between two calls fails the next one', async (t) => {
+test('a stream that fails between two calls rejects the next one', async (t) => {
   const { stream, chunks } = sink()
   const writer = await create(stream)
   await writer.add('a', Int8Array.of(1))
@@ -220,7 +220,7 @@ test('a stream that closes, or that its owner ends, is ZT_IO', async (t) => {
   }
 })
 
-test('a reader of a socket that goes away is ZT_IO, and the process lives', async (t) => {
+test('a socket whose reader goes away is ZT_IO, and the process continues', async (t) => {
   const server = createSocketServer((socket) => socket.destroy())
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -240,7 +240,7 @@ for (const [how, give] of Object.entries({
   'a stream of a tensor that ends early': (writer) =>
     rejectionOf(() => streamed(writer.stream('x', { dtype: 'int8', shape: [9] }), [new Uint8Array(8)])),
 })) {
-  test(`${how} destroys the stream: no reader takes it for whole`, async (t) => {
+  test(`${how} destroys the stream, so that its reader detects the truncation`, async (t) => {
     const stream = new PassThrough()
     const read = rejectionOf(() => buffer(stream))
     const writer = await create(stream)
@@ -252,7 +252,7 @@ for (const [how, give] of Object.entries({
   })
 }
 
-test('abort() does not wait for a stream that nobody reads', async (t) => {
+test('abort() does not wait for a stream without a reader', async (t) => {
   const { stream } = sink(() => {})
   const writer = await create(stream)
   const adding = rejectionOf(() => writer.add('a', noise(3 * 2 ** 20, 1)))
@@ -262,7 +262,7 @@ test('abort() does not wait for a stream that nobody reads', async (t) => {
   t.true(stream.destroyed)
 })
 
-test('after finish() the stream has ended, and disposing of the writer harms nothing', async (t) => {
+test('after finish() the stream has ended, and disposing the writer has no effect', async (t) => {
   const { stream, bytes } = sink()
   const writer = await create(stream)
   await writer.add('a', Int8Array.of(1))
@@ -277,7 +277,7 @@ test('after finish() the stream has ended, and disposing of the writer harms not
   file.close()
 })
 
-test('what is refused before a byte of it leaves the writer and its stream going', async (t) => {
+test('a tensor rejected before its first byte does not end the writer or its stream', async (t) => {
   const { stream, bytes } = sink()
   const writer = await create(stream)
   await writer.add('a', Int8Array.of(1))
@@ -293,7 +293,7 @@ test('what is refused before a byte of it leaves the writer and its stream going
   file.close()
 })
 
-test('its arguments are checked at once', async (t) => {
+test('checks arguments immediately', async (t) => {
   const ended = new PassThrough()
   ended.end()
   const destroyed = new PassThrough()

@@ -1,4 +1,4 @@
-// What writers leave behind that are killed: nothing where a file needs no name, else what the next writer in the folder removes.
+// Leftovers of killed writers: none if a file needs no name, otherwise files that the next writer in the folder removes.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { symlinkSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ const oldFile = (path) =>
     path,
   )
 
-/** What may be the next thing that is written in a folder. */
+/** The next writes in a folder. */
 const WRITERS = {
   create: (path) => written({}, (writer) => writer.add('0', Int8Array.of(1)), path('new')),
   'create, safetensors': (path) =>
@@ -31,13 +31,13 @@ const WRITERS = {
     for (const name of LEFT) writeFileSync(path(name), 'left')
     await compact(path('old'))
   },
-  convert: (path) => convert(path('old'), path('new')),
+  convert: (path) => convert(path('old'), path('new'), { format: 'zt' }),
   'convert in parts': (path) =>
     convert(path('old'), path('new.safetensors'), { format: 'safetensors', maxShardBytes: 100 }),
 }
 
 for (const [name, write] of Object.entries(WRITERS)) {
-  test(`${name} removes what killed writers have left, and nothing else`, async (t) => {
+  test(`${name} removes only leftovers of killed writers`, async (t) => {
     const { names, path } = scratchFolder()
     await oldFile(path('old'))
     for (const name of [...LEFT, ...NOT_OURS]) writeFileSync(path(name), 'left')
@@ -81,7 +81,7 @@ if (process.platform === 'linux') {
     { format: 'safetensors', maxShardBytes: 2 ** 22 },
     { version: '2', maxShardBytes: 2 ** 22 },
   ]) {
-    test(`while ${JSON.stringify(options)} is written nothing has a name, so that a kill leaves nothing`, async (t) => {
+    test(`while it writes ${JSON.stringify(options)}, no file has a name, so a kill leaves nothing`, async (t) => {
       const { names, path } = scratchFolder()
       const kill = await started([process.execPath], path('m.zt'), options)
       t.deepEqual(names(), [])
@@ -91,10 +91,10 @@ if (process.platform === 'linux') {
   }
 }
 
-// On this processor only a file without a name is asked for by open(2), everything else by openat(2).
+// On this processor, only a file without a name is created by open(2), all others by openat(2).
 if (process.arch === 'x64') {
   traceTest(
-    'where a file must have a name, the next writer removes it once its own is gone, and not before',
+    'if a file must have a name, the next writer removes it after its writer is gone, and not before',
     async (t) => {
       const { names, path } = scratchFolder()
       const strace = [

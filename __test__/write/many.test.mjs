@@ -17,7 +17,7 @@ async function many(add, options = {}) {
 }
 
 for (const options of [{ version: '0.1' }, { version: '1.0' }, { version: '1.2' }, { format: 'safetensors' }]) {
-  test(`${options.format ?? options.version}: the same bytes, whether each call is waited for or none`, async (t) => {
+  test(`${options.format ?? options.version}: writes the same bytes with and without waiting for each call`, async (t) => {
     const waiting = await many(async (writer) => {
       for (let at = 0; at < COUNT; at++) await writer.add(`t${at}`, array(at))
     }, options)
@@ -58,7 +58,7 @@ test('small tensors stay in order among large ones, streams and tensors with att
   file.close()
 })
 
-test('the call that is wrong is the one that is rejected, and the file goes on', async (t) => {
+test('rejects the wrong call, and continues', async (t) => {
   const bytes = await many(async (writer) => {
     await writer.add('a', array(1))
     const results = await Promise.allSettled([
@@ -81,13 +81,13 @@ test('the call that is wrong is the one that is rejected, and the file goes on',
   file.close()
 })
 
-test('nothing is added to a writer that has ended', async (t) => {
+test('adds nothing to a writer that has ended', async (t) => {
   const writer = await create(scratchPath('ended.zt'))
   await writer.finish()
   t.is((await rejectionOf(() => writer.add('a', array(1)))).code, 'ZT_CLOSED')
 })
 
-test('what is given may change as soon as a call that was waited for is done', async (t) => {
+test('arguments may change after a call was awaited', async (t) => {
   const one = new Float32Array(100)
   const bytes = await many(async (writer) => {
     for (let at = 0; at < 10; at++) await writer.add(`t${at}`, one.fill(at))

@@ -1,8 +1,8 @@
-// A file is on the disk before it has its name, and its folder after: the order of the calls to the system, of every writer.
+// A file is synced before it gets its name, and its folder after: the order of the system calls of every writer.
 import { join } from 'node:path'
 import { append, create } from 'ztensor'
-import { DIALECTS, scratchFolder, written } from '../helpers/sample-files.mjs'
-import { DEEDS, deedsOf, traced, traceTest } from '../helpers/strace.mjs'
+import { scratchFolder, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
+import { FILE_CALLS, operationsOf, traced, traceTest } from '../helpers/strace.mjs'
 
 const LARGE = 'new Float32Array(3 * 2 ** 20).fill(7)'
 
@@ -45,11 +45,11 @@ const PARTS = (names) => names.filter((name) => name.includes('-of-'))
 const SPLIT = { format: 'safetensors', maxShardBytes: 100_000 }
 const SPLIT2 = { version: '2', maxShardBytes: 200_000 }
 
-/** Title -> the file at the path, if any, before; the program; the names that it puts there, first those that come first. */
+/** Title -> the old file at the path, if any; the program; the names that it creates, in order. */
 const WRITERS = {
   ...Object.fromEntries(
     [
-      ...DIALECTS,
+      ...WRITE_FORMATS,
       { name: '2', options: { version: '2' } },
       { name: '2, not canonical', options: { version: '2', canonical: false } },
       { name: '1.0, compressed', options: { compression: {} } },
@@ -72,7 +72,7 @@ const WRITERS = {
   compact: { before: editable, program: 'await compact(target)', puts: [['a']] },
   convert: {
     before: (path) => editable(`${path}-source`),
-    program: "await convert(target + '-source', target, { digest: false })",
+    program: "await convert(target + '-source', target, { format: 'zt', digest: false })",
     puts: [['a']],
   },
   'safetensors in parts': { program: splitting(SPLIT), puts: (names) => [PARTS(names), ['a.safetensors.index.json']] },
@@ -95,25 +95,25 @@ async function split(path, options) {
   await writer.finish()
 }
 
-async function deedsOn(t, { before, program }, options = []) {
+async function operationsOn(t, { before, program }, options = []) {
   const { folder, names, path } = scratchFolder()
   await before?.(path('a'))
   const source = `import { append, compact, convert, create, editMetadata } from 'ztensor'
     const [target] = process.argv.slice(1)
     ${program}`
   const { status, signal, stderr, lines } = await traced(
-    ['-y', '-s', '4096', '-e', DEEDS, ...options(folder)],
+    ['-y', '-s', '4096', '-e', FILE_CALLS, ...options(folder)],
     source,
     [path('a')],
   )
   t.deepEqual({ status, signal, stderr }, { status: 0, signal: null, stderr: '' })
-  const deeds = deedsOf(lines).filter(
+  const deeds = operationsOf(lines).filter(
     ({ file }) => file !== undefined && (file === folder || file.startsWith(`${folder}/`)),
   )
   return { folder, names: names().filter((name) => name !== 'a-source'), deeds }
 }
 
-/** What is wrong with the way in which files were put under their names. */
+/** The mistakes in how files got their names. */
 function disorder({ folder, deeds }, waves) {
   const problems = []
   const of = (did, file) => deeds.filter((deed) => deed.did === did && deed.file === file)
@@ -140,21 +140,21 @@ function disorder({ folder, deeds }, waves) {
       problems.push(`no sync of the folder behind ${waves[at]}`)
   }
   const end = (some) => Math.max(...some.map(({ ends }) => ends))
-  const asides = deeds.filter(isAside)
+  const asides = deeds.filter(isMovedAside)
   if (asides.length > 0 && !syncs.some(({ begins, ends }) => begins > end(asides) && ends < firstPut))
     problems.push('no sync of the folder between the old files and the new ones')
   const gone = deeds.filter(({ did }) => did === 'remove')
   if (gone.length > 0 && !syncs.some(({ begins }) => begins > end(gone)))
-    problems.push('no sync of the folder behind what was removed')
+    problems.push('no sync of the folder after a removal')
   return problems
 }
 
-/** An old file that waits under a name of ours until all new ones are there. */
-const isAside = ({ did, to }) => did === 'put' && /\.part-\d+$/.test(to)
+/** An old file under a temporary name until all new ones exist. */
+const isMovedAside = ({ did, to }) => did === 'put' && /\.part-\d+$/.test(to)
 
 for (const [name, writer] of Object.entries(WRITERS)) {
-  traceTest(`${name}: written, synced, put under its name, the folder synced`, async (t) => {
-    const found = await deedsOn(t, writer, () => [])
+  traceTest(`${name}: writes, syncs, puts the file under its name, syncs the folder`, async (t) => {
+    const found = await operationsOn(t, writer, () => [])
     if (writer.inPlace) {
       const file = join(found.folder, 'a')
       t.deepEqual(found.deeds.map(({ did, file }) => [did, file]).at(-1), ['sync', file])
@@ -164,43 +164,43 @@ for (const [name, writer] of Object.entries(WRITERS)) {
     const waves = typeof writer.puts === 'function' ? writer.puts(found.names) : writer.puts
     t.deepEqual(waves.flat().sort(), found.names)
     t.deepEqual(disorder(found, waves), [])
-    t.is(found.deeds.some(isAside), name.endsWith('over a set'))
+    t.is(found.deeds.some(isMovedAside), name.endsWith('over a set'))
   })
 }
 
-traceTest('a set that cannot be completed: what was there is back, and the folder synced', async (t) => {
+traceTest('a set that cannot be completed: restores the old files, and syncs the folder', async (t) => {
   const { before, program } = WRITERS['safetensors in parts, over a set']
   const failing = `try { ${program}; throw new Error('done') } catch (error) { if (error.code !== 'ZT_IO') throw error }`
   const old = scratchFolder()
   await before(old.path('a'))
-  const found = await deedsOn(t, { before, program: failing }, () => ['-e', 'inject=renameat2:error=EIO'])
+  const found = await operationsOn(t, { before, program: failing }, () => ['-e', 'inject=renameat2:error=EIO'])
   t.deepEqual(found.names, old.names())
   const puts = found.deeds.filter(({ did }) => did === 'put')
-  t.true(puts.some(isAside))
+  t.true(puts.some(isMovedAside))
   t.true(
     found.deeds.some(({ did, file, begins }) => did === 'sync' && file === found.folder && begins > puts.at(-1).ends),
   )
 })
 
-traceTest('an edit in place that is given up: the old end is back, and synced', async (t) => {
+traceTest('an aborted edit in place: restores the old end, and syncs it', async (t) => {
   const program = `
     const editor = await append(target, { inPlace: true })
     await editor.add('added', ${LARGE})
     await editor.abort()`
-  const { folder, deeds } = await deedsOn(t, { before: editable, program }, () => [])
+  const { folder, deeds } = await operationsOn(t, { before: editable, program }, () => [])
   const done = deeds.filter(({ file }) => file === join(folder, 'a'))
   t.true(done.some(({ did }) => did === 'write'))
   t.is(done.at(-1).did, 'sync')
 })
 
-// On this processor only a file without a name is asked for by open(2), everything else by openat(2).
+// On this processor, only a file without a name is created by open(2), all others by openat(2).
 if (process.arch === 'x64') {
   for (const overwrite of [false, true]) {
     const writer = { ...WRITERS[overwrite ? 'create 1.0 over a file' : 'create 1.0'] }
     traceTest(
-      `where a file must have a name, the order is the same${overwrite ? ', over a file too' : ''}`,
+      `if a file must have a name, the order is the same${overwrite ? ', also over a file' : ''}`,
       async (t) => {
-        const found = await deedsOn(t, writer, () => ['-e', 'inject=open:error=EOPNOTSUPP'])
+        const found = await operationsOn(t, writer, () => ['-e', 'inject=open:error=EOPNOTSUPP'])
         t.deepEqual(found.names, ['a'])
         t.true(found.deeds.some(({ file }) => file.endsWith('.part')))
         t.deepEqual(disorder(found, [['a']]), [])
@@ -209,8 +209,8 @@ if (process.arch === 'x64') {
   }
 }
 
-traceTest('a file without its sync would be noticed', async (t) => {
-  const found = await deedsOn(t, WRITERS['create 1.0'], () => [])
+traceTest('detects a file without a sync', async (t) => {
+  const found = await operationsOn(t, WRITERS['create 1.0'], () => [])
   for (const missing of found.deeds.filter(({ did }) => did === 'sync')) {
     const deeds = found.deeds.filter((deed) => deed !== missing)
     t.is(disorder({ ...found, deeds }, [['a']]).length, 1)

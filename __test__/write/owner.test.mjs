@@ -15,7 +15,7 @@ const accessOf = (path) => {
   return { uid, gid, mode: modeOf(path) }
 }
 
-/** A test for root alone; its title says so where somebody else runs it. */
+/** A test for root only; for other users the title states that it is not run. */
 const rootTest = isRoot ? test : (title) => test(`not run, since only root may: ${title}`, (t) => t.pass())
 const unixTest = unix ? test : (title) => test(`not run on Windows: ${title}`, (t) => t.pass())
 
@@ -32,7 +32,7 @@ const add = (options) => async (path) => {
   await writer.add('0', Int8Array.of(1))
   await writer.finish()
 }
-/** How a file is replaced. */
+/** Ways to replace a file. */
 const WAYS = {
   'create, 1.0': add({}),
   'create, 2': add({ version: '2' }),
@@ -43,11 +43,11 @@ const WAYS = {
     await editor.finish()
   },
   compact: (path) => compact(path),
-  convert: (path) => convert(path, path, { overwrite: true }),
+  convert: (path) => convert(path, path, { format: 'zt', overwrite: true }),
 }
 
 for (const [name, replace] of Object.entries(WAYS)) {
-  rootTest(`${name}: owner, group and permissions stay`, async (t) => {
+  rootTest(`${name}: keeps owner, group and permissions`, async (t) => {
     for (const mode of [0o600, 0o640, 0o444, 0o666, 0o4755, 0o2755]) {
       const { path, names } = scratchFolder()
       await oldFile(path('a'))
@@ -61,7 +61,7 @@ for (const [name, replace] of Object.entries(WAYS)) {
     }
   })
 
-  unixTest(`${name}: permissions stay`, async (t) => {
+  unixTest(`${name}: keeps permissions`, async (t) => {
     for (const mode of [0o600, 0o640, 0o666]) {
       const { path } = scratchFolder()
       await oldFile(path('a'))
@@ -72,7 +72,7 @@ for (const [name, replace] of Object.entries(WAYS)) {
   })
 }
 
-unixTest('a new file has the permissions of every new file, whether it might replace one or not', async (t) => {
+unixTest('a new file has default permissions, with and without overwrite', async (t) => {
   const { path } = scratchFolder()
   writeFileSync(path('usual'), '')
   for (const overwrite of [false, true]) {
@@ -81,7 +81,7 @@ unixTest('a new file has the permissions of every new file, whether it might rep
   }
 })
 
-rootTest('each file of a set keeps its own', async (t) => {
+rootTest('each file of a set keeps its permissions', async (t) => {
   const { path, names } = scratchFolder()
   const options = { format: 'safetensors', maxShardBytes: 4000, overwrite: true }
   const write = async () => {
@@ -101,7 +101,7 @@ rootTest('each file of a set keeps its own', async (t) => {
     t.deepEqual(accessOf(path(name)), { uid: 1000 + at, gid: 2000 + at, mode: (0o600 + at).toString(8) }, name)
 })
 
-/** Runs a module as another user, in a folder where everybody may write. */
+/** Runs a module as another user, in a folder that all users may write. */
 async function asNobody(source, args) {
   const program = `process.setgroups([]); process.setgid(65534); process.setuid(65534)
     const { append, create } = await import('ztensor')
@@ -114,7 +114,7 @@ async function asNobody(source, args) {
   return status
 }
 
-rootTest('where the owner changes, no other user may do more than before, and setuid and setgid go', async (t) => {
+rootTest('a change of owner gives no other user more rights, and drops setuid and setgid', async (t) => {
   for (const [old, mode] of [
     [0o6755, 0o755],
     [0o664, 0o644],
@@ -133,7 +133,7 @@ rootTest('where the owner changes, no other user may do more than before, and se
   }
 })
 
-unixTest('of several hard links, the one that is written to is another file then', async (t) => {
+unixTest('the written one of several hard links becomes another file', async (t) => {
   const { path } = scratchFolder()
   await oldFile(path('a'))
   linkSync(path('a'), path('b'))
@@ -150,7 +150,7 @@ unixTest('of several hard links, the one that is written to is another file then
   file.close()
 })
 
-unixTest('while a private file is replaced, the temporary file is private too', async (t) => {
+unixTest('replaces a private file by way of a private temporary file', async (t) => {
   const { folder, path } = scratchFolder()
   await oldFile(path('a'))
   chmodSync(path('a'), 0o600)

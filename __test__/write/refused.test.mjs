@@ -1,10 +1,10 @@
-// What cannot be written is refused before a byte of it is, and the writer goes on as if nothing had been asked of it.
+// Invalid tensors are rejected before a byte is written, and the writer continues as before.
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
-import { DIALECTS, DTYPES, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
+import { DTYPES, sample, scratchFolder, streamed, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
 const F = Float32Array.of(1, 2)
@@ -32,10 +32,10 @@ const stream =
 const ARGUMENT = 'ZT_INVALID_ARG'
 const huge = 2 ** 53 - 1
 
-/** [what, code, the call, the only dialects where it is to be tried]. After a name 'x' the tensor is asked for. */
+/** [what, code, the call, the only formats to test it with]. After a name 'x' the tensor is read. */
 const ADDS = [
-  ['a name that is there', 'ZT_BAD_INDEX', (w) => w.add('0', F)],
-  ['a name that is no string', ARGUMENT, (w) => w.add(1, F)],
+  ['an existing name', 'ZT_BAD_INDEX', (w) => w.add('0', F)],
+  ['a name that is not a string', ARGUMENT, (w) => w.add(1, F)],
   ['no tensor', ARGUMENT, (w) => w.add('x')],
   ['no matrix', ARGUMENT, (w) => w.addCsr('x')],
   ['no coordinates', ARGUMENT, (w) => w.addCoo('x', null)],
@@ -44,27 +44,27 @@ const ADDS = [
   ['a stream of nothing', ARGUMENT, async (w) => w.stream('x')],
   ['null', ARGUMENT, (w) => w.add('x', null)],
   ['an array of numbers', ARGUMENT, (w) => w.add('x', [1, 2])],
-  ['an array type that is no dtype', ARGUMENT, (w) => w.add('x', Uint8ClampedArray.of(1))],
+  ['an array type without a dtype', ARGUMENT, (w) => w.add('x', Uint8ClampedArray.of(1))],
   ['a DataView alone', ARGUMENT, (w) => w.add('x', new DataView(new ArrayBuffer(4)))],
   ['an ArrayBuffer as data', ARGUMENT, (w) => w.add('x', { dtype: 'uint8', shape: [4], data: new ArrayBuffer(4) })],
   ['an unknown dtype', ARGUMENT, (w) => w.add('x', { dtype: 'f32', shape: [2], data: F })],
   ['a dtype from the prototype', ARGUMENT, (w) => w.add('x', { dtype: 'constructor', shape: [2], data: F })],
-  ['a shape that is no array', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: 2, data: F })],
+  ['a shape that is not an array', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: 2, data: F })],
   ['a negative size', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: [-1], data: F })],
   ['a size of a half', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: [0.5], data: F })],
-  ['a size that is no number', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: ['2'], data: F })],
+  ['a size that is not a number', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: ['2'], data: F })],
   ['a size past 2^53', ARGUMENT, (w) => w.add('x', { dtype: 'float32', shape: [2 ** 53], data: F })],
   ['bytes too few', 'ZT_BAD_SHAPE', (w) => w.add('x', { dtype: 'float32', shape: [3], data: F })],
   ['bytes too many', 'ZT_BAD_SHAPE', (w) => w.add('x', { dtype: 'float32', shape: [1], data: F })],
-  ['bytes where there are none', 'ZT_BAD_SHAPE', (w) => w.add('x', { dtype: 'float32', shape: [0], data: F })],
+  ['bytes for an empty shape', 'ZT_BAD_SHAPE', (w) => w.add('x', { dtype: 'float32', shape: [0], data: F })],
   ['elements past 2^53', 'ZT_LIMIT', (w) => w.add('x', { dtype: 'float32', shape: [huge, huge], data: F })],
   ['a rank of 65', 'ZT_LIMIT', (w) => w.add('x', { dtype: 'int8', shape: Array(65).fill(1), data: bytes(1) })],
-  ['options that are none', ARGUMENT, (w) => w.add('x', F, 1)],
+  ['invalid options', ARGUMENT, (w) => w.add('x', F, 1)],
   ['a stream of elements past 2^53', 'ZT_LIMIT', stream([huge, huge])],
   ['a stream of a bad shape', ARGUMENT, async (w) => w.stream('x', { dtype: 'int8', shape: [-1] })],
-  ['a stream of no dtype', ARGUMENT, async (w) => w.stream('x', { shape: [1] })],
+  ['a stream without a dtype', ARGUMENT, async (w) => w.stream('x', { shape: [1] })],
   [
-    'a stream under a name that is there',
+    'a stream under an existing name',
     'ZT_BAD_INDEX',
     (w) => streamed(w.stream('0', { dtype: 'int8', shape: [1] }), [bytes(1)]),
   ],
@@ -113,7 +113,7 @@ const ADDS = [
     ['safetensors'],
   ],
   ['a stream of half a byte', 'ZT_BAD_SHAPE', stream([3], 'float4_e2m1fn'), ['safetensors']],
-  ...['0.1', 'safetensors', 'btf'].map((dialect) => [
+  ...['0.1', 'safetensors', 'btf'].map((format) => [
     'a second component where a tensor is one blob',
     'ZT_BAD_LAYOUT',
     (w) =>
@@ -121,7 +121,7 @@ const ADDS = [
         '1',
         dense({ components: { extra: { dtype: 'int8', data: bytes(8) }, data: { dtype: 'float32', data: F } } }),
       ),
-    [dialect],
+    [format],
   ]),
   ...['name', 'offset', 'size', 'dtype', 'shape', 'encoding', 'layout', 'data_endianness', 'checksum'].map((key) => [
     `an attribute called ${key}, which the metadata has itself`,
@@ -130,32 +130,32 @@ const ADDS = [
     ['0.1'],
   ]),
   [
-    'an attribute that 0.1 has no text key for',
+    'an attribute without a text key in 0.1',
     ARGUMENT,
     (w) => w.add('x', F, { attributes: new Map([[1, 2]]) }),
     ['0.1'],
   ],
 ]
 
-for (const dialect of DIALECTS) {
-  const cases = ADDS.filter(([, , , only]) => only === undefined || only.includes(dialect.name))
-  const plain = written(dialect.options, (writer) => writer.add('0', GOOD))
+for (const format of WRITE_FORMATS) {
+  const cases = ADDS.filter(([, , , only]) => only === undefined || only.includes(format.name))
+  const plain = written(format.options, (writer) => writer.add('0', GOOD))
   for (const [what, code, call] of cases) {
-    test(`${dialect.name} refuses ${what}, and goes on`, async (t) => {
-      const path = await written(dialect.options, async (writer) => {
+    test(`${format.name} rejects ${what}, and continues`, async (t) => {
+      const path = await written(format.options, async (writer) => {
         await writer.add('0', GOOD)
         const error = await rejectionOf(() => call(writer))
-        // BTF asks for the next number as a name before anything else.
-        if (code === undefined || dialect.name === 'btf') t.regex(error?.code ?? 'nothing thrown', /^ZT_(?!INTERNAL)/)
+        // BTF first checks that the name is the next number.
+        if (code === undefined || format.name === 'btf') t.regex(error?.code ?? 'nothing thrown', /^ZT_(?!INTERNAL)/)
         else t.is(error?.code, code, error?.stack)
       })
       t.true(readFileSync(path).equals(readFileSync(await plain)))
     })
   }
 
-  for (const dtype of Object.keys(DTYPES).filter((d) => !dialect.dtypes.includes(d))) {
-    test(`${dialect.name} refuses ${dtype}, dense and sparse, and goes on`, async (t) => {
-      const path = await written(dialect.options, async (writer) => {
+  for (const dtype of Object.keys(DTYPES).filter((d) => !format.dtypes.includes(d))) {
+    test(`${format.name} rejects ${dtype}, dense and sparse, and continues`, async (t) => {
+      const path = await written(format.options, async (writer) => {
         await writer.add('0', GOOD)
         const values = sample(dtype, [4], 1)
         const calls = [
@@ -163,7 +163,7 @@ for (const dialect of DIALECTS) {
           () => writer.addCoo('1', { dtype, shape: [9], values, coords: Int32Array.of(0, 1, 2, 3) }),
           () => streamed(writer.stream('1', { dtype, shape: [4] }), [littleEndian(values)]),
         ]
-        const layouts = dialect.name === 'safetensors' ? ['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE'] : ['ZT_BAD_DTYPE']
+        const layouts = format.name === 'safetensors' ? ['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE'] : ['ZT_BAD_DTYPE']
         for (const call of calls) t.true(layouts.includes((await rejectionOf(call))?.code))
       })
       t.true(readFileSync(path).equals(readFileSync(await plain)))
@@ -201,7 +201,7 @@ const ATTRIBUTES = [
 ]
 
 for (const [what, attributes] of ATTRIBUTES) {
-  test(`attributes: ${what} is refused, of a file and of a tensor`, async (t) => {
+  test(`attributes: rejects ${what}, of a file and of a tensor`, async (t) => {
     const path = scratchPath('attributes.zt')
     const error = await rejectionOf(() => create(path, { attributes }))
     t.is(error?.code, ARGUMENT, error?.stack)
@@ -214,8 +214,8 @@ for (const [what, attributes] of ATTRIBUTES) {
   })
 }
 
-test('lone surrogates in names are refused: a file could not distinguish them', async (t) => {
-  for (const { options } of DIALECTS.filter(({ name }) => name !== 'btf')) {
+test('rejects lone surrogates in names: a file could not distinguish them', async (t) => {
+  for (const { options } of WRITE_FORMATS.filter(({ name }) => name !== 'btf')) {
     const path = await written(options, async (writer) => {
       t.is((await rejectionOf(() => writer.add('\ud800', F)))?.code, ARGUMENT)
       await writer.add('\ufffd', F)
@@ -261,21 +261,21 @@ const OPTIONS = [
 ]
 
 for (const [argument, options] of OPTIONS) {
-  test(`create refuses ${JSON.stringify(options)}`, async (t) => {
+  test(`create rejects ${JSON.stringify(options)}`, async (t) => {
     const { folder, names, path } = scratchFolder()
     isArgumentError(t, await rejectionOf(() => create(path('x.zt'), options)), argument)
     t.deepEqual(names(), [], folder)
   })
 }
 
-test('create refuses what is no path', async (t) => {
+test('create rejects invalid paths', async (t) => {
   isArgumentError(t, await rejectionOf(() => create(new URL('https://example.org/x.zt'))), 'https:')
   for (const path of [undefined, 1, '', 'a\0b', null, Buffer.from('x')]) {
     isArgumentError(t, await rejectionOf(() => create(path)), 'path')
   }
 })
 
-test('a refusal of a tensor names it; one of an argument is a TypeError or RangeError', async (t) => {
+test('a rejection of a tensor names it; one of an argument is a TypeError or RangeError', async (t) => {
   await written({}, async (writer) => {
     const error = await rejectionOf(() => writer.add('w', { dtype: 'float32', shape: [3], data: F }))
     t.true(error instanceof ZTensorError)
@@ -290,7 +290,7 @@ test('a refusal of a tensor names it; one of an argument is a TypeError or Range
   })
 })
 
-test('what a file of the format cannot be opened with is not written: BTF of unsigned integers', async (t) => {
+test('rejects content that the reader of the format rejects: BTF of unsigned integers', async (t) => {
   for (const values of [BigUint64Array.of(1n, 2n), Uint32Array.of(1, 2)]) {
     const path = await written({ format: 'btf' }, async (writer) => {
       t.is((await rejectionOf(() => writer.add('0', values)))?.code, 'ZT_BAD_DTYPE')
@@ -304,7 +304,7 @@ test('what a file of the format cannot be opened with is not written: BTF of uns
   }
 })
 
-test('a dense object whose dtype is said once is refused, or reads back as what was said', async (t) => {
+test('a dense object that states its dtype once is rejected, or reads back with it', async (t) => {
   for (const version of ['0.1', '1.0', '1.2']) {
     const { dtype: _, ...untyped } = dense({})
     for (const object of [untyped, dense({}, { dtype: undefined })]) {

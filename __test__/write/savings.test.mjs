@@ -1,10 +1,10 @@
-// `minSavings` is held to what the whole of a blob saves, not to what its beginning promised.
+// `minSavings` applies to the savings of the whole blob, not of its beginning.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
 import { bytesWritten, noise, scratchFolder } from '../helpers/sample-files.mjs'
 
-// What is compressed whole; what is larger is compressed as it comes.
+// The maximum size that is compressed as a whole; larger data is compressed in pieces.
 const BUFFER = 8 << 20
 // A beginning that compresses to nothing, and a rest that does not compress: 3 % saved.
 const promising = (length) => {
@@ -40,7 +40,7 @@ for (const options of [
   { version: '2', canonical: false },
 ]) {
   for (const digest of [false, 'sha256']) {
-    test(`${options.version}, digest ${digest}: a blob that saved too little is raw`, async (t) => {
+    test(`${options.version}, digest ${digest}: stores a blob raw if compression saves too little`, async (t) => {
       const { path, names } = scratchFolder()
       await write(path('a'), { ...options, digest, compression: {} })
       const zstd = options.version === '2' ? 'zt.zstd-seekable/1' : 'zstd'
@@ -59,13 +59,13 @@ for (const options of [
   }
 }
 
-test('a smaller saving is kept where it is asked for', async (t) => {
+test('minSavings keeps a smaller saving', async (t) => {
   const { path } = scratchFolder()
   await write(path('a'), { compression: { minSavings: 0.01 } })
   t.deepEqual(encodings(path('a')), ['zstd', 'zstd', 'zstd'])
 })
 
-test('a stream, which cannot go back, keeps what the beginning of a large blob promised', async (t) => {
+test('a stream cannot go back, and keeps the decision from the beginning of a large blob', async (t) => {
   const large = promising(BUFFER + 1)
   const bytes = await bytesWritten({ compression: {} }, async (writer) => {
     await writer.add('held', tensors[1][1])

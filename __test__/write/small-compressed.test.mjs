@@ -1,4 +1,4 @@
-// Small tensors that are compressed: added at once, several compressed together, by other threads.
+// Compressed small tensors: added immediately, several compressed together, by other threads.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { append, openSync } from 'ztensor'
@@ -19,7 +19,7 @@ for (const options of [
   { version: '2', canonical: false, compression },
 ]) {
   const name = JSON.stringify(options.version)
-  test(`${name}: one after the other, all at once and into a stream they become the same bytes`, async (t) => {
+  test(`${name}: sequential and concurrent calls and streams write the same bytes`, async (t) => {
     const path = await written(options, add)
     const all = await written(options, async (writer) => {
       await Promise.all(Array.from({ length: COUNT }, (_, i) => writer.add(`t${i}`, values(i))))
@@ -32,7 +32,7 @@ for (const options of [
     file.close()
   })
 
-  test(`${name}: what is refused leaves the file as it was`, async (t) => {
+  test(`${name}: a rejected tensor leaves the file unchanged`, async (t) => {
     const some = async (writer, between) => {
       for (let i = 0; i < 700; i++) {
         await writer.add(`t${i}`, values(i))
@@ -51,7 +51,7 @@ for (const options of [
   })
 }
 
-test('behind a file that is there, and in files of a limited size', async (t) => {
+test('appends to an existing file, and writes files of a limited size', async (t) => {
   const path = await written({ version: '1.2' }, (writer) => writer.add('first', values(3)))
   const writer = await append(path, { compression })
   await add(writer)

@@ -1,4 +1,4 @@
-// Small tensors cross into the writer packed: whatever their array, name and shape, and whatever else is written at the same time.
+// Small tensors are passed to the writer in packets: with any array, name and shape, and next to other writers.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
@@ -25,9 +25,9 @@ const KINDS = [
   Uint8ClampedArray,
 ]
 
-// Without a buffer yet, packed, as large as can be packed, slightly larger, and much larger.
+// Before the buffer exists, packed, the maximum size of a packet, slightly larger, and much larger.
 for (const length of [0, 1, 24, 4096, 4104, 40_000]) {
-  test(`arrays and views of every kind, of ${length} bytes`, async (t) => {
+  test(`writes arrays and views of every kind, of ${length} bytes`, async (t) => {
     const bytes = noise(length, 5)
     const shared = new Uint8Array(new SharedArrayBuffer(length))
     shared.set(bytes)
@@ -53,7 +53,7 @@ for (const length of [0, 1, 24, 4096, 4104, 40_000]) {
   })
 }
 
-test('every dtype, by its bits', async (t) => {
+test('writes every dtype, by its bits', async (t) => {
   const names = Object.keys(DTYPES)
   const arrays = new Map(names.map((dtype, at) => [dtype, sample(dtype, [4, 2], at)]))
   const path = await written({ version: '1.2' }, async (writer) => {
@@ -71,7 +71,7 @@ test('every dtype, by its bits', async (t) => {
   file.close()
 })
 
-test('names and shapes that fit into a packet, just not, and never, in their order', async (t) => {
+test('writes names and shapes around the size of a packet, in order', async (t) => {
   const names = ['', 'a', 'ä', '\u0000', 'x'.repeat(896), 'x'.repeat(897), 'é'.repeat(448), 'é'.repeat(449)]
   names.push('😀'.repeat(224), `${'😀'.repeat(224)}a`, 'y'.repeat(20_000), 'z')
   const shapes = [0, 1, 12, 13, 14, 20].map((rank) => Array.from({ length: rank }, () => 1))
@@ -90,7 +90,7 @@ test('names and shapes that fit into a packet, just not, and never, in their ord
   file.close()
 })
 
-test('what is said of an array does not count, only what it is', async (t) => {
+test('uses what an array is, and ignores its claimed properties', async (t) => {
   const liar = Float32Array.of(1, 2, 3, 4)
   Object.defineProperties(liar, {
     constructor: { value: Uint8Array },
@@ -103,7 +103,7 @@ test('what is said of an array does not count, only what it is', async (t) => {
   file.close()
 })
 
-test('writers that take turns, one of which ends early, each get their own tensors', async (t) => {
+test('alternating writers, one of which ends early, each write their tensors', async (t) => {
   const paths = [0, 1, 2].map(() => scratchPath('turns.zt'))
   const writers = await Promise.all(paths.map((path) => create(path)))
   for (let at = 0; at < 50; at++) {
@@ -123,7 +123,7 @@ test('writers that take turns, one of which ends early, each get their own tenso
   }
 })
 
-test('elements that are refused leave the file as it was', async (t) => {
+test('rejected elements leave the file unchanged', async (t) => {
   const path = scratchPath('bools.zt')
   const writer = await create(path, { version: '2', canonical: false })
   const bool = (...data) => ({ dtype: 'bool', shape: [data.length], data: Uint8Array.from(data) })
@@ -156,7 +156,7 @@ test('elements that are refused leave the file as it was', async (t) => {
 })
 
 for (const options of [{ version: '1.0' }, { version: '1.2' }, { version: '2', canonical: false, alignment: 4096 }]) {
-  test(`${options.version}: an index and data of several pieces, waited for or not, and converted`, async (t) => {
+  test(`${options.version}: writes an index and data in several pieces, awaited or not, and converted`, async (t) => {
     const data = (at) => noise(at % 4 === 0 ? 5000 : 40, at)
     // In the order in which version 2 is converted.
     const name = (at) => `model.layers.${String(at).padStart(4, '0')}.weight`
@@ -181,7 +181,7 @@ for (const options of [{ version: '1.0' }, { version: '1.2' }, { version: '2', c
   })
 }
 
-test('another thread writes at the same time', async (t) => {
+test('another thread writes concurrently', async (t) => {
   const paths = [scratchPath('here.zt'), scratchPath('there.zt')]
   const work = `
     const { workerData } = require('node:worker_threads')

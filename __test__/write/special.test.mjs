@@ -1,7 +1,7 @@
-// Paths where no file is: pipes and devices are written to, and never replaced.
+// Paths other than files: pipes and devices are written to, and never replaced.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { createReadStream, lstatSync, readFileSync, symlinkSync } from 'node:fs'
+import { createReadStream, lstatSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import test from 'ava'
 import { convert, create } from 'ztensor'
@@ -63,7 +63,7 @@ for (const options of [
   { version: '2', maxShardBytes: 100 },
   { format: 'safetensors', maxShardBytes: 100 },
 ]) {
-  unixTest(`${JSON.stringify(options)} needs a file, and says so`, async (t) => {
+  unixTest(`${JSON.stringify(options)} needs a file, and the error states it`, async (t) => {
     const { target, names } = pipe()
     const read = reading(target)
     const error = await rejectionOf(async () => {
@@ -72,14 +72,40 @@ for (const options of [
     })
     t.is(error.code, 'ZT_INVALID_ARG')
     t.regex(error.message, /stream/)
-    // Whoever reads sees the end: of nothing, or of a first shard that nothing can come behind.
+    // A reader gets the end: of no data, or of a first shard without others.
     t.is((await read).length > 0, options.version === '2' && options.maxShardBytes !== undefined)
     t.deepEqual(names(), ['pipe'])
     t.true(lstatSync(target).isFIFO())
   })
 }
 
-unixTest('a pipe that nobody reads is waited for, until the signal ends that', async (t) => {
+unixTest('what a pipe cannot take is refused before a reader is waited for', async (t) => {
+  const { target, path, names } = pipe()
+  await written({}, add, path('a.zt'))
+  for (const options of [
+    { format: 'safetensors' },
+    { format: 'gguf', checkpoint: false },
+    { format: 'npz' },
+    { version: '2' },
+  ]) {
+    const { checkpoint: _, ...creation } = options
+    for (const make of [() => create(target, creation), () => convert(path('a.zt'), target, options)]) {
+      const error = await rejectionOf(make)
+      t.is(error?.code, 'ZT_INVALID_ARG', JSON.stringify(options))
+    }
+  }
+  // What only the data shows, too: a bool that is 2.
+  const header = JSON.stringify({ x: { dtype: 'BOOL', shape: [2], data_offsets: [0, 2] } })
+  const length = Buffer.alloc(8)
+  length.writeBigUInt64LE(BigInt(header.length))
+  writeFileSync(path('b.safetensors'), Buffer.concat([length, Buffer.from(header), Buffer.of(1, 2)]))
+  const unfit = await rejectionOf(() => convert(path('b.safetensors'), target, { version: '2', canonical: false }))
+  t.regex(unfit.message, /"x"/)
+  t.deepEqual(names(), ['a.zt', 'b.safetensors', 'pipe'])
+  t.true(lstatSync(target).isFIFO())
+})
+
+unixTest('waits for the reader of a pipe until the signal', async (t) => {
   const { target, path } = pipe()
   await written({}, add, path('a.zt'))
   const stop = new AbortController()
@@ -92,7 +118,7 @@ unixTest('a pipe that nobody reads is waited for, until the signal ends that', a
   t.is(await rejectionOf(() => create(target, { signal: stop.signal })), reason)
 })
 
-unixTest('a process that writes into a pipe ends when its reader does not come, or goes', async (t) => {
+unixTest('a process that writes into a pipe ends if its reader does not come, or goes away', async (t) => {
   const { target } = pipe()
   const source = `import { create } from 'ztensor'
     const [target] = process.argv.slice(1)
@@ -112,20 +138,20 @@ unixTest('a process that writes into a pipe ends when its reader does not come, 
   waiting.kill('SIGINT')
   t.true([7, null].includes((await once(waiting, 'close'))[0]))
   const writing = child()
-  const said = writing.stdout.setEncoding('utf8').toArray()
+  const output = writing.stdout.setEncoding('utf8').toArray()
   const reader = createReadStream(target)
   await once(reader, 'data')
   reader.destroy()
   t.is((await once(writing, 'close'))[0], 0)
-  t.deepEqual((await said).join('').trim().split('\n'), ['begun', 'ZT_IO'])
+  t.deepEqual((await output).join('').trim().split('\n'), ['begun', 'ZT_IO'])
 })
 
-unixTest('/dev/null takes everything and stays', async (t) => {
+unixTest('/dev/null accepts everything and remains', async (t) => {
   await written({ overwrite: true }, add, '/dev/null')
   t.true(lstatSync('/dev/null').isCharacterDevice())
 })
 
-rootTest('a device of one’s own is written to, a block device refused', async (t) => {
+rootTest('writes to a device of the user, and rejects a block device', async (t) => {
   const { names, path } = scratchFolder()
   spawnSync('mknod', [path('null'), 'c', '1', '3'])
   spawnSync('mknod', [path('disk'), 'b', '7', '200'])
@@ -141,7 +167,7 @@ rootTest('a device of one’s own is written to, a block device refused', async 
   t.deepEqual(names(), ['disk', 'null'])
 })
 
-unixTest('a socket is refused, and stays', async (t) => {
+unixTest('rejects a socket, and keeps it', async (t) => {
   const { path } = scratchFolder()
   const server = createServer().listen(path('s'))
   await once(server, 'listening')

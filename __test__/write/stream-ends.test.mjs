@@ -1,5 +1,5 @@
-// Streams of every temper under create() and convert(): each pending call learns of its end, of the signal and of abort(), and
-// what its owner's code threw is the error.
+// Misbehaving streams under create() and convert(): the end of the stream, the signal and abort() settle each pending call, and
+// errors of the owner's code are passed on.
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { Readable, Writable } from 'node:stream'
@@ -14,7 +14,7 @@ const turn = () => new Promise(setImmediate)
 const BYTES = noise(5 << 18, 1)
 const source = await written({ version: '1.2' }, (writer) => writer.add('x', BYTES))
 
-/** What writes a file into a stream, until that has taken it; the stream gets a MiB, the rest, and an index. */
+/** Functions that write a file into a stream and wait for it; the stream gets a MiB, the rest, and an index. */
 const WAYS = {
   create: async (stream, signal) => {
     const writer = await create(stream, { version: '1.2', signal })
@@ -25,7 +25,7 @@ const WAYS = {
 }
 const KINDS = [{}, { emitClose: false }, { autoDestroy: false }, { emitClose: false, autoDestroy: false }]
 
-/** Where a stream stops answering. `stuck` is set from then on. */
+/** Where a stream hangs. `stuck` is set from then on. */
 const STALLS = {
   'its first write': (stream) => ({ write: () => stream.stop() }),
   'its last write': (stream) => {
@@ -100,7 +100,7 @@ for (const stall of Object.keys(STALLS)) {
   })
 }
 
-/** Streams that fail by code of their owner's. */
+/** Streams that fail because of their owner's code. */
 const FAILURES = {
   'throws in its first write': (cause) => ({
     write: () => {
@@ -138,7 +138,7 @@ for (const [way, write] of Object.entries(WAYS)) {
   for (const [what, fail] of Object.entries(FAILURES)) {
     test(`${way}: a stream that ${what} is ZT_IO with its error`, async (t) => {
       for (const kind of KINDS) {
-        // A stream that does not close itself has no such failure, and one without 'close' events says that it is done before.
+        // A stream that does not close itself has no such failure, and one without 'close' events finishes before.
         if (what.includes('closed') && (kind.autoDestroy === false || kind.emitClose === false)) continue
         for (const cause of [new Error('no paper'), new RangeError('too much')]) {
           const stream = new Writable({ ...fail(cause), ...kind })
@@ -170,7 +170,7 @@ for (const [way, write] of Object.entries(WAYS)) {
   })
 }
 
-test('abort() ends the stream of a tensor that nobody ends, and the calls that wait for it', async (t) => {
+test('abort() ends an unfinished stream of a tensor, and the calls that wait for it', async (t) => {
   const path = await written({}, () => {})
   for (const listens of [false, true]) {
     const writer = await create(path, { overwrite: true })
@@ -186,9 +186,9 @@ test('abort() ends the stream of a tensor that nobody ends, and the calls that w
   }
 })
 
-test('a source that fails, or is given up, is ZT_IO with its error, and no fault of ours', async (t) => {
+test('a source that fails or is destroyed is ZT_IO with its error, not ZT_INTERNAL', async (t) => {
   const sources = {
-    'a file that is not there': () => createReadStream(scratchPath('no-such.bin')),
+    'a missing file': () => createReadStream(scratchPath('no-such.bin')),
     'a source that throws': () =>
       Readable.from(
         (async function* () {
@@ -213,7 +213,7 @@ test('a source that fails, or is given up, is ZT_IO with its error, and no fault
   t.is((await rejectionOf(() => writer.finish())).cause.cause.name, 'AbortError')
 })
 
-test("the reason of the writer's own signal reaches the stream as it is", async (t) => {
+test("the stream gets the reason of the writer's signal unchanged", async (t) => {
   const stop = new AbortController()
   const writer = await create(scratchPath(), { signal: stop.signal })
   const stream = writer.stream('a', { dtype: 'float32', shape: [64] })

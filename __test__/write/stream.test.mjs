@@ -6,8 +6,9 @@ import test from 'ava'
 import fc from 'fast-check'
 import { create, openSync, ZTensorError } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
+import { scaled } from '../helpers/campaign.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
-import { DIALECTS, noise, sample, scratchFolder, streamed, written } from '../helpers/sample-files.mjs'
+import { noise, sample, scratchFolder, streamed, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 /** The bytes in chunks of these lengths, which repeat. */
@@ -21,35 +22,35 @@ function chunked(bytes, lengths) {
   return chunks
 }
 
-test('any tensor in any pieces, compressed or not', async (t) => {
-  const cases = fc.record({
-    dialect: fc.constantFrom(...DIALECTS),
+test('writes any tensor in any pieces, compressed or not', async (t) => {
+  const inputs = fc.record({
+    format: fc.constantFrom(...WRITE_FORMATS),
     which: fc.nat(),
     shape: fc.array(fc.integer({ min: 0, max: 9 }), { maxLength: 4 }).map((shape) => [...shape, 4]),
     lengths: fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 6 }),
     compression: fc.constantFrom(false, { level: 1, minSavings: 0 }),
     digest: fc.constantFrom(false, 'crc32c', 'sha256'),
   })
-  const body = async ({ dialect, which, shape, lengths, compression, digest }) => {
-    const dtype = dialect.dtypes[which % dialect.dtypes.length]
+  const body = async ({ format, which, shape, lengths, compression, digest }) => {
+    const dtype = format.dtypes[which % format.dtypes.length]
     const data = sample(dtype, shape, which, 64)
-    const options = dialect.zt ? { ...dialect.options, compression, digest } : dialect.options
+    const options = format.zt ? { ...format.options, compression, digest } : format.options
     const path = await written(options, async (writer) => {
       await streamed(writer.stream('0', { dtype, shape }), chunked(littleEndian(data), lengths))
     })
-    const file = openSync(path, { format: dialect.options.format ?? 'zt' })
+    const file = openSync(path, { format: format.options.format ?? 'zt' })
     t.is(file.tensor('0').dtype, dtype)
     t.deepEqual([...file.tensor('0').shape], shape)
     t.true(littleEndian(await file.tensor('0').load()).equals(littleEndian(data)))
     file.close()
   }
-  await fc.assert(fc.asyncProperty(cases, body), { numRuns: 150 })
+  await fc.assert(fc.asyncProperty(inputs, body), { numRuns: scaled(150) })
 })
 
-test('it is a Writable, and a pipeline ends in it', async (t) => {
+test('is a Writable, and ends a pipeline', async (t) => {
   const bytes = noise(12 * 2 ** 20, 1)
   const source = scratchFile(bytes)
-  for (const { options } of DIALECTS) {
+  for (const { options } of WRITE_FORMATS) {
     const path = await written(options, async (writer) => {
       const stream = writer.stream('0', { dtype: 'int8', shape: [3, 2 ** 22] })
       t.true(stream instanceof Writable)
@@ -66,7 +67,7 @@ test('it is a Writable, and a pipeline ends in it', async (t) => {
   }
 })
 
-test('typed arrays are their bytes, and attributes go with the tensor', async (t) => {
+test('accepts typed arrays as their bytes, and attributes', async (t) => {
   const path = await written({}, async (writer) => {
     const stream = writer.stream('0', { dtype: 'float32', shape: [3] }, { attributes: { a: [1n, 'b'] } })
     await streamed(stream, [littleEndian(Float32Array.of(1.5)), littleEndian(Float32Array.of(2.5, 3.5))])
@@ -88,7 +89,7 @@ test('an empty tensor is an empty stream', async (t) => {
   file.close()
 })
 
-test('other calls wait until it has ended', async (t) => {
+test('other calls wait until the stream has ended', async (t) => {
   const path = scratchPath('turns.zt')
   const writer = await create(path)
   const first = writer.stream('first', { dtype: 'uint8', shape: [2] })
@@ -119,20 +120,20 @@ test('other calls wait until it has ended', async (t) => {
   file.close()
 })
 
-for (const { name: dialect, options, zt } of DIALECTS) {
+for (const { name: format, options, zt } of WRITE_FORMATS) {
   for (const compression of zt ? [false, {}] : [false]) {
     const how = { ...options, compression }
-    const label = `${dialect}, compression ${JSON.stringify(compression)}`
+    const label = `${format}, compression ${JSON.stringify(compression)}`
 
     for (const [what, shape, lengths] of [
       ['a byte too few', [9], [8]],
-      ['none at all', [9], []],
+      ['no bytes', [9], []],
       ['a byte too many', [9], [9, 1]],
       ['all too many', [0], [1]],
       ['megabytes too few', [2 ** 22], [2 ** 20, 2 ** 20]],
       ['megabytes too many', [2 ** 20], [2 ** 20, 2 ** 20]],
     ]) {
-      test(`${label}: ${what} is ZT_BAD_SHAPE, and there is no file`, async (t) => {
+      test(`${label}: ${what} is ZT_BAD_SHAPE, and leaves no file`, async (t) => {
         const { path, names } = scratchFolder()
         const writer = await create(path('a'), how)
         const stream = writer.stream('0', { dtype: 'int8', shape })
@@ -150,7 +151,7 @@ for (const { name: dialect, options, zt } of DIALECTS) {
       })
     }
 
-    test(`${label}: destroyed at any point, it ends the writer`, async (t) => {
+    test(`${label}: destroying it at any point ends the writer`, async (t) => {
       for (const written of [0, 1, 4000, 3 * 2 ** 20]) {
         for (const cause of [undefined, new Error('enough')]) {
           const { path, names } = scratchFolder()
@@ -172,7 +173,7 @@ for (const { name: dialect, options, zt } of DIALECTS) {
   }
 }
 
-test('destroyed with a write under way, it ends the writer', async (t) => {
+test('destroying it during a write ends the writer', async (t) => {
   const { path, names } = scratchFolder()
   const writer = await create(path('a'))
   const stream = writer.stream('0', { dtype: 'int8', shape: [2 ** 23] })
@@ -182,7 +183,7 @@ test('destroyed with a write under way, it ends the writer', async (t) => {
   t.deepEqual(names(), [])
 })
 
-test('destroyed before its turn, it ends the writer when its turn comes', async (t) => {
+test('destroying it before its turn ends the writer at its turn', async (t) => {
   const { path, names } = scratchFolder()
   const writer = await create(path('a'))
   const before = writer.add('0', noise(2 ** 22, 1))
@@ -192,7 +193,7 @@ test('destroyed before its turn, it ends the writer when its turn comes', async 
   t.deepEqual(names(), [])
 })
 
-test('a source that fails ends the writer, and the error is the source’s', async (t) => {
+test('a failing source ends the writer with the error of the source', async (t) => {
   const { path, names } = scratchFolder()
   const writer = await create(path('a'))
   const failing = Readable.from(
@@ -207,7 +208,7 @@ test('a source that fails ends the writer, and the error is the source’s', asy
   t.deepEqual(names(), [])
 })
 
-test('refused when its turn comes, it says so as a stream does, and the writer goes on', async (t) => {
+test('a rejection at its turn is an error of the stream, and the writer continues', async (t) => {
   const path = await written({}, async (writer) => {
     await writer.add('0', Int8Array.of(1))
     const error = await rejectionOf(() => streamed(writer.stream('0', { dtype: 'int8', shape: [1] }), [noise(1, 1)]))
@@ -220,7 +221,7 @@ test('refused when its turn comes, it says so as a stream does, and the writer g
   file.close()
 })
 
-test('its arguments are checked at once', async (t) => {
+test('checks arguments immediately', async (t) => {
   await written({}, async (writer) => {
     const tensor = { dtype: 'int8', shape: [1] }
     isArgumentError(

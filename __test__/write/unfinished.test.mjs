@@ -1,10 +1,10 @@
-// A writer that nobody has finished: where it is collected, the process is warned.
+// An unfinished writer: the process gets a warning when it is collected.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import test from 'ava'
 import { scratchPath } from '../helpers/scratch.mjs'
 
-/** What a process warned of that made writers, let go of them and collected them. */
+/** The warnings of a process that creates writers, drops them and collects them. */
 function warned(end) {
   const path = scratchPath('unfinished.zt')
   const program = `import { create } from 'ztensor'
@@ -16,7 +16,7 @@ function warned(end) {
       ${end}
     }
     await work()
-    // Collecting takes as many turns as it takes; a process in which nothing comes of it has nothing to say.
+    // Collecting takes any number of turns; a process without a warning prints nothing.
     for (let turn = 0; turn < 200 && warnings.length === 0; turn++) {
       gc()
       await new Promise((resolve) => setImmediate(resolve))
@@ -39,7 +39,7 @@ test('a writer that is collected without finish() or abort() warns, and names it
 })
 
 for (const end of ['await writer.finish()', 'await writer.abort()', 'await writer[Symbol.asyncDispose]()']) {
-  test(`${end}: nothing to warn of`, (t) => {
+  test(`${end}: no warning`, (t) => {
     t.deepEqual(warned(end).warnings, [])
   })
 }

@@ -1,4 +1,4 @@
-// Errors of calls that nobody awaits reject finish(), and are no unhandled rejections.
+// Errors of calls that are not awaited reject finish(), and are not unhandled rejections.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { Readable } from 'node:stream'
@@ -59,7 +59,7 @@ test('an add() that fails after finish() was called makes finish() fail', async 
   t.false(existsSync(path))
 })
 
-/** What becomes of a stream, and the code of the error of finish(). */
+/** How a stream ends, and the code of the error of finish(). */
 const ENDS = {
   'a source that is destroyed': [
     'ZT_IO',
@@ -115,7 +115,7 @@ test('a stream with the name of an existing tensor makes finish() fail, unless i
   }
 })
 
-test('the process is not ended by an unhandled rejection', async (t) => {
+test('an unhandled rejection does not end the process', async (t) => {
   const program = `
     const { create } = require('ztensor')
     ;(async () => {

@@ -1,4 +1,4 @@
-// create(), add(), addObject(): what is written reads back byte for byte, in every format and version.
+// create(), add(), addObject(): tensors read back byte for byte, in every format and version.
 import { readFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
@@ -6,23 +6,24 @@ import fc from 'fast-check'
 import { create, open, openSync, TensorWriter } from 'ztensor'
 import { readBtf } from '../helpers/btf-reader.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
-import { DIALECTS, DTYPES, digestOf, noise, sample, written } from '../helpers/sample-files.mjs'
+import { scaled } from '../helpers/campaign.mjs'
+import { DTYPES, digestOf, noise, sample, WRITE_FORMATS, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
 const SHAPES = [[], [0], [4], [2, 0, 3], [3, 8], [1, 2, 1, 3, 1, 4], [29, 64], [33, 128]]
-// What zstd can shrink, and what it cannot.
+// Compressible and incompressible data.
 const repeats = (shape) => shape[0] === 33
-const nameOf = (dialect, label, at) => (dialect.name === 'btf' ? String(at) : label)
+const nameOf = (format, label, at) => (format.name === 'btf' ? String(at) : label)
 
-/** The tensors of a dialect: each dtype in each shape that fills whole bytes. */
-const tensorsOf = (dialect) =>
-  dialect.dtypes
+/** The tensors of a format: each dtype in each shape that fills whole bytes. */
+const tensorsOf = (format) =>
+  format.dtypes
     .flatMap((dtype) => SHAPES.map((shape) => ({ dtype, shape })))
     .filter(({ dtype, shape }) => (shape.reduce((a, b) => a * b, 1) * DTYPES[dtype][1]) % 8 === 0)
     .map(({ dtype, shape }, i) => ({
       dtype,
       shape,
-      name: nameOf(dialect, `${dtype} ${shape}`, i),
+      name: nameOf(format, `${dtype} ${shape}`, i),
       data: sample(dtype, shape, i, repeats(shape) ? 96 : undefined),
     }))
 
@@ -45,13 +46,13 @@ async function readsBack(t, path, expected) {
   }
 }
 
-for (const dialect of DIALECTS) {
-  for (const digest of dialect.zt ? ['crc32c', 'sha256', false] : [false]) {
-    for (const compression of dialect.zt ? [false, {}, { level: 19, minSavings: 0 }] : [false]) {
-      const how = `${dialect.name}, digest ${digest}, compression ${JSON.stringify(compression)}`
+for (const format of WRITE_FORMATS) {
+  for (const digest of format.zt ? ['crc32c', 'sha256', false] : [false]) {
+    for (const compression of format.zt ? [false, {}, { level: 19, minSavings: 0 }] : [false]) {
+      const how = `${format.name}, digest ${digest}, compression ${JSON.stringify(compression)}`
       test(`every dtype in every shape: ${how}`, async (t) => {
-        const tensors = tensorsOf(dialect)
-        const path = await written({ ...dialect.options, digest, compression }, async (writer) => {
+        const tensors = tensorsOf(format)
+        const path = await written({ ...format.options, digest, compression }, async (writer) => {
           for (const { name, ...tensor } of tensors) await writer.add(name, tensor)
         })
         await readsBack(t, path, tensors)
@@ -70,20 +71,20 @@ for (const dialect of DIALECTS) {
   }
 }
 
-test('BTF, as its specification alone reads it', async (t) => {
-  const dialect = DIALECTS.find(({ name }) => name === 'btf')
-  const tensors = tensorsOf(dialect)
-  const path = await written(dialect.options, async (writer) => {
+test('BTF, as read by its specification', async (t) => {
+  const format = WRITE_FORMATS.find(({ name }) => name === 'btf')
+  const tensors = tensorsOf(format)
+  const path = await written(format.options, async (writer) => {
     for (const { name, ...tensor } of tensors) await writer.add(name, tensor)
   })
   const expected = tensors.map(({ shape, data }) => ({ shape, layout: 'dense', values: data }))
   t.deepEqual(readBtf(readFileSync(path)), expected)
 })
 
-test('safetensors: the data has no holes, and every tensor stands at a multiple of its element', async (t) => {
-  const dialect = DIALECTS.find(({ name }) => name === 'safetensors')
-  const path = await written(dialect.options, async (writer) => {
-    for (const { name, ...tensor } of tensorsOf(dialect)) await writer.add(name, tensor)
+test('safetensors: the data has no holes, and every tensor is aligned to its element size', async (t) => {
+  const format = WRITE_FORMATS.find(({ name }) => name === 'safetensors')
+  const path = await written(format.options, async (writer) => {
+    for (const { name, ...tensor } of tensorsOf(format)) await writer.add(name, tensor)
   })
   const bytes = readFileSync(path)
   const size = Number(bytes.readBigUInt64LE(0))
@@ -102,7 +103,7 @@ test('safetensors: the data has no holes, and every tensor stands at a multiple 
   t.is(8 + size + end, bytes.length)
 })
 
-test('a typed array alone says dtype and shape', async (t) => {
+test('a typed array implies dtype and shape', async (t) => {
   const plain = [Float64Array, Float32Array, BigInt64Array, Int32Array, Int16Array, Int8Array]
   const unsigned = [BigUint64Array, Uint32Array, Uint16Array, Uint8Array]
   const arrays = [...plain, ...unsigned].map((Class) => new Class(noise(24, 1).buffer))
@@ -138,17 +139,17 @@ test('data may be a part of a buffer, shared, or a DataView', async (t) => {
   file.close()
 })
 
-for (const { name: dialect, options } of DIALECTS) {
-  test(`${dialect}: a file of no tensors`, async (t) => {
+for (const { name: format, options } of WRITE_FORMATS) {
+  test(`${format}: writes a file without tensors`, async (t) => {
     const path = await written(options, () => {})
-    const file = openSync(path, dialect === 'btf' ? { format: 'btf' } : {})
+    const file = openSync(path, format === 'btf' ? { format: 'btf' } : {})
     t.is(file.size, 0)
     t.is(file.format, options.format ?? 'zt')
     file.close()
   })
 }
 
-test('zTensor 1.0 and crc32c unless something else is asked for; the path may be a URL', async (t) => {
+test('the defaults are zTensor 1.0 and crc32c; the path may be a URL', async (t) => {
   const path = scratchPath('plain é %20.zt')
   await written(undefined, (writer) => writer.add('x', Uint8Array.of(1)), pathToFileURL(path))
   const file = openSync(path)
@@ -178,8 +179,8 @@ const NAMES = [
   'x'.repeat(70000),
 ]
 
-for (const { name: dialect, options } of DIALECTS.filter(({ name }) => name !== 'btf')) {
-  test(`${dialect}: names of every kind`, async (t) => {
+for (const { name: format, options } of WRITE_FORMATS.filter(({ name }) => name !== 'btf')) {
+  test(`${format}: writes names of every kind`, async (t) => {
     const path = await written(options, async (writer) => {
       for (const [i, name] of NAMES.entries()) await writer.add(name, Uint8Array.of(i))
     })
@@ -189,7 +190,7 @@ for (const { name: dialect, options } of DIALECTS.filter(({ name }) => name !== 
     file.close()
   })
 
-  test(`${dialect}: any names that are text`, async (t) => {
+  test(`${format}: writes any names that are text`, async (t) => {
     const anyNames = fc.uniqueArray(
       fc.string({ unit: 'binary' }).filter((name) => name !== '__metadata__'),
       { maxLength: 20 },
@@ -203,13 +204,13 @@ for (const { name: dialect, options } of DIALECTS.filter(({ name }) => name !== 
       for (const [i, name] of names.entries()) t.is(file.tensor(name).data[0], i)
       file.close()
     }
-    await fc.assert(fc.asyncProperty(anyNames, body), { numRuns: 25 })
+    await fc.assert(fc.asyncProperty(anyNames, body), { numRuns: scaled(25) })
   })
 }
 
-for (const { name: dialect, options } of DIALECTS.filter(({ zt }) => zt)) {
+for (const { name: format, options } of WRITE_FORMATS.filter(({ zt }) => zt)) {
   for (const alignment of [64, 128, 4096, 65536]) {
-    test(`${dialect}: blobs stand at multiples of ${alignment}, with zeros between them`, async (t) => {
+    test(`${format}: aligns blobs to multiples of ${alignment}, with zeros between them`, async (t) => {
       const path = await written({ ...options, alignment }, async (writer) => {
         for (const [i, length] of [1, 0, 64, 65, 0, 3].entries())
           await writer.add(`${i}`, new Uint8Array(length).fill(0xff))
@@ -219,20 +220,20 @@ for (const { name: dialect, options } of DIALECTS.filter(({ zt }) => zt)) {
       let end = 8
       for (const tensor of file.values()) {
         const { offset, storedLength } = tensor.components.get('data')
-        // Empty ones are aligned as well: peers refuse a file over them.
+        // Empty ones are aligned as well: peers reject a file because of them.
         t.is(offset % alignment, 0)
         if (storedLength === 0) continue
         t.is(offset, Math.ceil(end / alignment) * alignment)
         t.true(bytes.subarray(end, offset).every((byte) => byte === 0))
         end = offset + storedLength
       }
-      const footer = dialect === '1.2' ? 16 : 8
+      const footer = format === '1.2' ? 16 : 8
       t.is(Number(bytes.readBigUInt64LE(bytes.length - footer)), bytes.length - footer - end, 'the index follows')
       file.close()
     })
   }
 
-  test(`${dialect}: what zstd hardly shrinks stays raw, and minSavings says what hardly is`, async (t) => {
+  test(`${format}: data that zstd hardly shrinks stays raw, and minSavings sets the threshold`, async (t) => {
     const zeros = new Uint8Array(100_000)
     const random = noise(100_000, 3)
     const mixed = noise(100_000, 4).fill(0, 0, 50_000)
@@ -256,7 +257,7 @@ for (const { name: dialect, options } of DIALECTS.filter(({ zt }) => zt)) {
   })
 }
 
-test('a layout of its own, by its components', async (t) => {
+test('a custom layout, by its components', async (t) => {
   const packed = noise(32, 1)
   const scale = Float32Array.of(0.5, 2)
   for (const version of ['1.0', '1.2']) {
@@ -283,9 +284,9 @@ test('a layout of its own, by its components', async (t) => {
   }
 })
 
-test('calls that nobody awaits are done in their order', async (t) => {
+test('calls that are not awaited run in order', async (t) => {
   const big = noise(9 * 2 ** 20, 1)
-  for (const { options } of DIALECTS) {
+  for (const { options } of WRITE_FORMATS) {
     const path = scratchPath('order')
     const writer = await create(path, options)
     const small = Array.from({ length: 50 }, (_, i) => Int32Array.of(i))

@@ -1,4 +1,4 @@
-// What zTensor 2 (Draft 4) and its profiles accept and refuse, and which section each refusal names.
+// Files that zTensor 2 (Draft 4) and its profiles accept and reject, and the section that each rejection names.
 import test from 'ava'
 import { cases as container } from '../corpus/cases-zt2-container.mjs'
 import { cases as layouts } from '../corpus/cases-zt2-layouts.mjs'
@@ -6,7 +6,7 @@ import { testCorpora } from '../corpus/run.mjs'
 
 testCorpora({ 'zt 2 container': container, 'zt 2 layouts': layouts })
 
-test('each section that a reader checks is broken by a case', (t) => {
+test('a case breaks each section that a reader checks', (t) => {
   const cases = [...container, ...layouts]
   const broken = cases.flatMap((one) => [one.error?.rule, ...(one.uses ?? []).map((use) => use.error?.rule)])
   const sections = broken.map((rule) => /^zTensor 2 (§[\d.]+|Appendix A)|^(\S+\/1)/.exec(rule)?.slice(1).find(Boolean))

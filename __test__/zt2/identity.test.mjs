@@ -17,7 +17,7 @@ const TWO = Buffer.from([0, 1, 1])
 const A = { digest: digestOf(ONE) }
 const B = { type: 'bool', digest: digestOf(TWO) }
 
-/** What is hashed for a tensor `a` of u8 and `b` of bool. */
+/** The hash input for a tensor `a` of u8 and `b` of bool. */
 const CONTENT = deterministic([
   'zt.content/1',
   {
@@ -62,7 +62,7 @@ async function digestIn(source, algorithm) {
   }
 }
 
-test('the content digest is the same wherever and however the bytes are stored', async (t) => {
+test('the content digest does not depend on how and where the bytes are stored', async (t) => {
   for (const bytes of [placed(4096, 8192), placed(8192, 4096), CANONICAL, ENCODED]) {
     t.is(await digestIn(bytes), SHA256)
     t.is(await digestIn(scratchFile(bytes)), SHA256)
@@ -70,7 +70,7 @@ test('the content digest is the same wherever and however the bytes are stored',
   }
 })
 
-test('the content digest is that of a file that create() writes', async (t) => {
+test('the content digest equals that of a file by create()', async (t) => {
   const path = scratchPath('written.zt')
   const writer = await create(path, { version: '2' })
   await writer.add('b', { dtype: 'bool', shape: [3], data: new Uint8Array(TWO) }, { attributes })
@@ -80,7 +80,7 @@ test('the content digest is that of a file that create() writes', async (t) => {
   sameBytes(t, readFileSync(path), CANONICAL)
 })
 
-test('another name, shape, type, attribute or content is another digest', async (t) => {
+test('another name, shape, type, attribute or content makes another digest', async (t) => {
   const variants = [
     { c: dense('u8', [4], 4096, 4, A) },
     { a: dense('u8', [2, 2], 4096, 4, A) },
@@ -95,7 +95,7 @@ test('another name, shape, type, attribute or content is another digest', async 
   t.is(new Set(await Promise.all(digests)).size, variants.length)
 })
 
-test('where a part has no digest, and in other formats, there is no content digest', async (t) => {
+test('there is no content digest without a digest of each part, or in other formats', async (t) => {
   const bytes = file({ blobs: { 4096: ONE }, manifest: { objects: { a: dense('u8', [4], 4096, 4) } } })
   const undigested = await rejectionOf(() => digestIn(bytes))
   t.is(undigested.code, 'ZT_BAD_DIGEST')
@@ -108,7 +108,7 @@ test('where a part has no digest, and in other formats, there is no content dige
   t.is((await rejectionOf(() => opened.contentDigest())).code, 'ZT_CLOSED')
 })
 
-test('a canonical file is found to be one', async (t) => {
+test('recognizes a canonical file', async (t) => {
   for (const source of [CANONICAL, write('canonical.zt', CANONICAL)]) {
     const { ok, failures, checked } = await verify(source, { canonical: true })
     t.deepEqual(failures, [])
@@ -190,7 +190,7 @@ for (const [name, [bytes, rules]] of Object.entries(DEPARTURES)) {
   })
 }
 
-test('an equal hash of other bytes is no repetition', async (t) => {
+test('an equal hash of other bytes is not a duplicate', async (t) => {
   // The digests are claims until verify() compares them: here one of them is false, and the blobs differ.
   const bytes = at64(
     { a: alone, b: dense('u8', [4], 2 * KIB64, 4, A) },
@@ -224,7 +224,7 @@ test('ztensor id prints the content digest', async (t) => {
   t.regex(stderr, /not a zTensor 2 file/)
 })
 
-test('ztensor verify --canonical says which rules a file breaks', async (t) => {
+test('ztensor verify --canonical prints the rules that a file breaks', async (t) => {
   const canonical = await run(['verify', '--canonical', write('canonical.zt', CANONICAL)])
   t.is(canonical.code, 0)
   const { code, stdout } = await run(['verify', '--canonical', '--json', write('paged.zt', placed(4096, 8192))])

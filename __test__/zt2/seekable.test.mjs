@@ -61,7 +61,7 @@ const CUTS = {
 }
 
 for (const [name, ranges] of Object.entries(CUTS)) {
-  test(`a slice of ${name}`, async (t) => {
+  test(`slices ${name}`, async (t) => {
     const [[top, bottom], [left, right]] = ranges
     const expected = Array.from(
       { length: (bottom - top) * (right - left) },
@@ -75,7 +75,7 @@ for (const [name, ranges] of Object.entries(CUTS)) {
       t.deepEqual(Array.from(slice.data), expected)
       t.deepEqual(slice.shape, [bottom - top, right - left])
       t.false(slice.mapped)
-      // Once all is decoded, slices are copied from that.
+      // After all is decoded, slices are copied from the result.
       t.is(tensor.data.length, ROWS * COLUMNS)
       t.deepEqual(Array.from(tensor.slice(ranges).data), expected)
       t.is(tensor.copyReason, 'encoded')
@@ -84,7 +84,7 @@ for (const [name, ranges] of Object.entries(CUTS)) {
   })
 }
 
-test('shards of a compressed tensor', async (t) => {
+test('reads shards of a compressed tensor', async (t) => {
   const file = await open(path)
   const tensor = file.tensor('frames')
   for (let rank = 0; rank < 4; rank++) {
@@ -96,7 +96,7 @@ test('shards of a compressed tensor', async (t) => {
 })
 
 for (let frame = 0; frame < 4; frame++) {
-  test(`frame ${frame} is only read where a slice overlaps it`, async (t) => {
+  test(`reads frame ${frame} only if a slice overlaps it`, async (t) => {
     const file = openSync(scratchFile(damaged(frame)))
     const tensor = file.tensor('frames')
     for (let other = 0; other < 4; other++) {
@@ -145,7 +145,7 @@ test('a compressed tensor as float32, prefetched, and within maxDecodedBytes', a
   bounded.close()
 })
 
-test('a load of a compressed tensor can be aborted', async (t) => {
+test('an abort ends a load of a compressed tensor', async (t) => {
   const file = openSync(path)
   const reason = new Error('enough')
   t.is(await rejectionOf(() => file.tensor('frames').load({ signal: AbortSignal.abort(reason) })), reason)

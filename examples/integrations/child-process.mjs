@@ -9,7 +9,7 @@ const path = process.argv[2] ?? 'examples/model.safetensors'
 const file = await open(path)
 
 if (process.send === undefined) {
-  // 'advanced' sends typed arrays as they are; the default would make objects of them.
+  // 'advanced' sends typed arrays unchanged; the default would convert them to objects.
   const child = fork(fileURLToPath(import.meta.url), [path], { serialization: 'advanced' })
   const [{ name, sums }] = await once(child, 'message')
   const matrix = file.tensor(name)

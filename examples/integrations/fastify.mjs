@@ -24,7 +24,7 @@ app.get('/embeddings/:row', { schema: { params } }, async (request) => {
   return [...(await table.load({ slice: [[request.params.row]], as: 'float32' }))]
 })
 
-// From here on: what a client sees.
+// From here on, the client.
 const address = await app.listen({ port: 0, host: '127.0.0.1' })
 const post = (ids) =>
   fetch(`${address}/embeddings`, {

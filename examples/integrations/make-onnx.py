@@ -1,6 +1,6 @@
 """Makes embeddings.onnx: a graph that looks rows up in an embedding and compares them with all others. Its weights are not in it:
-it asks for external data called `model.onnx_data`, which the
-examples give it out of a model file.
+it refers to external data named `model.onnx_data`, which the
+examples supply from a model file.
 
     pip install onnx==1.23.2
     python examples/integrations/make-onnx.py

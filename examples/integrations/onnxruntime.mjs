@@ -1,4 +1,4 @@
-// Runs an ONNX graph whose weights lie in a safetensors file. On our side nothing is copied: ONNX Runtime gets a view of the file.
+// Runs an ONNX graph whose weights are in a safetensors file. This package copies nothing: ONNX Runtime gets a view of the file.
 import assert from 'node:assert/strict'
 import { fileURLToPath } from 'node:url'
 import { InferenceSession, Tensor } from 'onnxruntime-node'
@@ -17,7 +17,7 @@ const { last_hidden_state: rows, scores } = await session.run({ input_ids })
 assert.deepEqual(rows.dims, [1, 2, 64])
 assert.deepEqual(rows.data.subarray(0, 64), wte.slice([[7, 8]]).data)
 
-// A tensor of a file as an input: its data and shape are what ONNX Runtime asks for.
+// A tensor of a file as an input: its data and shape are what ONNX Runtime takes.
 const position = file.tensor('transformer.position_ids')
 const input = new Tensor(position.dtype, position.data, [1, ...position.shape])
 const all = await session.run({ input_ids: input })

@@ -7,13 +7,13 @@ import { open } from 'ztensor'
 await tf.setBackend('cpu')
 const file = await open(process.argv[2] ?? 'examples/model.safetensors')
 
-// tf.tensor takes a typed array. The CPU backend keeps it as it is; WebGL and WebGPU upload it at the first use.
+// tf.tensor takes a typed array. The CPU backend uses it directly; WebGL and WebGPU upload it at the first use.
 const wte = file.tensor('transformer.wte.weight')
 const embeddings = tf.tensor(wte.data, wte.shape, 'float32')
 const rows = tf.gather(embeddings, tf.tensor1d([7, 200], 'int32'))
 assert.deepEqual(rows.dataSync().subarray(0, 64), wte.slice([[7, 8]]).data)
 
-// What TensorFlow.js has no type for comes as float32.
+// Dtypes that TensorFlow.js lacks become float32.
 const attention = file.tensor('transformer.h.0.attn.c_attn.weight') // float16
 const scores = tf.matMul(rows, tf.tensor(await attention.load({ as: 'float32' }), attention.shape))
 assert.deepEqual(scores.shape, [2, 192])

@@ -1,4 +1,4 @@
-// Transformers.js: a model folder that is no folder. Its cache asks us for each file, and the weights are the bytes of a safetensors file.
+// Transformers.js: a virtual model folder. Its cache requests each file, and the weights are the bytes of a safetensors file.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { AutoModel, cos_sim, env, Tensor } from '@huggingface/transformers'
@@ -7,7 +7,7 @@ import { open } from 'ztensor'
 const file = await open(process.argv[2] ?? 'examples/model.safetensors')
 const wte = file.tensor('transformer.wte.weight')
 
-/** What Transformers.js asks for, by the end of its name. */
+/** The files that Transformers.js requests, by the end of the name. */
 const files = {
   'config.json': () => JSON.stringify({ model_type: 'bert', hidden_size: 64, vocab_size: 256 }),
   'onnx/model.onnx': () => readFile(new URL('embeddings.onnx', import.meta.url)),
@@ -31,7 +31,7 @@ const { last_hidden_state } = await model({ input_ids })
 assert.deepEqual(last_hidden_state.dims, [1, 2, 64])
 assert.deepEqual(last_hidden_state.data.subarray(0, 64), wte.slice([[7, 8]]).data)
 
-// A tensor of a file is a tensor of Transformers.js, with all that it can do, over the same memory.
+// A tensor of a file as a tensor of Transformers.js, with all its methods, over the same memory.
 const embeddings = new Tensor('float32', wte.data, [...wte.shape])
 assert.equal(embeddings.data, wte.data)
 const [a, b] = [embeddings.slice([7, 8]).data, embeddings.slice([200, 201]).data]

@@ -1,10 +1,10 @@
-// WebGPU: tensors go to the GPU in pieces, so that no second copy of a large one lies in memory. WGSL has no types of 8 or 64 bits: the
+// WebGPU: tensors go to the GPU in pieces, so that memory holds no second copy of a large one. WGSL has no types of 8 or 64 bits: the
 // shader gets the bytes of bfloat16 and widens them there.
 import assert from 'node:assert/strict'
 import { create, globals } from 'webgpu'
 import { open } from 'ztensor'
 
-// Dawn dies when its instance is collected before its devices: here the instance lives as long as the program.
+// Dawn crashes if its instance is collected before its devices: here the instance lives as long as the program.
 const gpu = create([])
 Object.assign(globalThis, globals, { gpu })
 const { GPUBufferUsage } = globals
@@ -21,7 +21,7 @@ const size = Math.ceil(tensor.byteLength / 4) * 4
 const input = device.createBuffer({ size, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST })
 let offset = 0
 for await (const bytes of tensor.createReadStream({ highWaterMark: 1 << 16 })) {
-  // Copies of the queue are multiples of four bytes: a piece is, but perhaps the last.
+  // The queue copies multiples of four bytes: only the last piece may need padding.
   const padded = bytes.length % 4 === 0 ? bytes : Buffer.concat([bytes, Buffer.alloc(4 - (bytes.length % 4))])
   device.queue.writeBuffer(input, offset, padded)
   offset += bytes.length

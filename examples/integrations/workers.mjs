@@ -1,4 +1,4 @@
-// Worker threads: all read one mapping. What is computed comes back in shared memory.
+// Worker threads: all read one mapping. Results come back in shared memory.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'

@@ -1,7 +1,7 @@
 // Where Redis is: REDIS_URL, or this machine.
 import { Redis } from 'ioredis'
 
-/** What the queues are called. */
+/** The names of the queues. */
 export const QUEUES = { tasks: 'ztensor-tasks', ends: 'ztensor-ends' }
 
 /** Opens a connection. Each worker needs a separate one. */

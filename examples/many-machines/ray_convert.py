@@ -14,7 +14,7 @@ import ray
 
 
 def ztensor(*arguments: str, text: str | None = None) -> str:
-    """Run the command and give what it prints."""
+    """Run the command and return its output."""
     command = ["ztensor", *arguments]
     done = subprocess.run(
         command, input=text, check=True, stdout=subprocess.PIPE, text=True

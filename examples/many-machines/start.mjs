@@ -8,7 +8,7 @@ const [source, target, size] = process.argv.slice(2)
 const job = await planJob('convert', source, target, { maxShardBytes: Number(size), cast: { float32: 'bfloat16' } })
 const connection = connect()
 const flow = new FlowProducer({ connection })
-// A task may be done any number of times, so that whatever fails for the moment is tried again.
+// A task may be done any number of times, so tasks that fail temporarily are retried.
 const opts = { attempts: 5, backoff: { type: 'exponential', delay: 1000 } }
 // TWICE=1 sends each task twice, for the test that it changes nothing.
 const tasks = process.env.TWICE === '1' ? [...job.tasks, ...job.tasks] : job.tasks

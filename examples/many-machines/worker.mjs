@@ -3,7 +3,7 @@ import { Worker } from 'bullmq'
 import { finishJob, runTask } from 'ztensor'
 import { connect, QUEUES } from './connection.mjs'
 
-// A worker that dies is noticed when the lock of its task is not renewed: after 30 s, unless LOCK_MS says otherwise.
+// A worker that dies is detected when the lock of its task is not renewed: after 30 s, or LOCK_MS.
 const lock = Number(process.env.LOCK_MS ?? 30_000)
 const options = () => ({ connection: connect(), lockDuration: lock, stalledInterval: lock, maxStalledCount: 5 })
 

@@ -1,4 +1,4 @@
-//! Valid zTensor files whose index is mutated in its numbers, names and lists, and written again.
+//! Valid zTensor files whose index is mutated in its numbers, names and lists, and rewritten.
 #![no_main]
 
 use arbitrary::Unstructured;

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::DType;
-use ztensor_import::gguf::checkpoint::{Content, Files, Given, Tensor, plan};
+use ztensor_gguf::checkpoint::{Content, Files, Given, Tensor, plan};
 
 const LLAMA: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2,
     "num_hidden_layers": 1, "vocab_size": 264, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
@@ -42,7 +42,11 @@ const FOLDERS: &[&[(&str, &str)]] = &[
         ("tokenizer_config.json", SETTINGS),
         ("added_tokens.json", r#"{"<|end|>": 3}"#),
     ],
-    &[("config.json", LLAMA), ("tekken.json", TEKKEN)],
+    &[
+        ("config.json", LLAMA),
+        ("tekken.json", TEKKEN),
+        ("additional_chat_templates/tools.jinja", "{{ messages }}"),
+    ],
     &[("config.json", LLAMA), ("tokenizer.model", ""), ("generation_config.json", r#"{"temperature": 0.5}"#)],
     &[
         ("config.json", XLM),
@@ -61,17 +65,31 @@ struct Folder<'f> {
 }
 
 impl Files for Folder<'_> {
-    fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
+    fn read(&self, path: &str, max: u64) -> Result<Option<Vec<u8>>> {
         let bytes = if path == self.changed {
             self.bytes
         } else {
             let Some((_, text)) = self.files.iter().find(|(name, _)| *name == path) else { return Ok(None) };
             text.as_bytes()
         };
-        if bytes.len() as u64 > most {
+        if bytes.len() as u64 > max {
             return Err(Error::new(Code::Limit, "too large"));
         }
         Ok(Some(bytes.to_vec()))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let mut names: Vec<_> = self
+            .files
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn name(&self) -> &str {
+        "model"
     }
 }
 

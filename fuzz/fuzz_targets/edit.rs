@@ -1,4 +1,4 @@
-//! Edits of metadata: keys are set and removed, tensors are renamed and dropped. An edit that fails leaves the file as it was; after one that
+//! Edits of metadata: keys are set and removed, tensors are renamed and dropped. A failed edit leaves the file unchanged; after one that
 //! succeeds, the tensors that stay have their bytes.
 #![no_main]
 
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     fs::write(&path, file).expect("a temporary file");
     let how = Editing { in_place, formats: ALL, limits: ztensor_fuzz::limits() };
     let edited = edit_metadata(&path, &changes, &how, &Watch::default());
-    let now = fs::read(&path).expect("the file is there");
+    let now = fs::read(&path).expect("the file exists");
     match edited {
         Ok(edited) => {
             assert_eq!(edited.length, now.len() as u64);
@@ -48,8 +48,12 @@ fn path() -> PathBuf {
 }
 
 fn parse(bytes: &[u8]) -> Option<Catalog> {
-    let request =
-        Request { formats: ALL, limits: ztensor_fuzz::limits(), lookup: Lookup::Unread, ..Request::default() };
+    let request = Request {
+        formats: ALL,
+        limits: ztensor_fuzz::limits(),
+        lookup: Lookup::Unread,
+        ..Request::default()
+    };
     detect::parse_alone(&bytes, &request).ok()
 }
 

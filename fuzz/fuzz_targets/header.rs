@@ -1,4 +1,4 @@
-//! Valid safetensors files whose header is mutated in its numbers, names and lists, and written again.
+//! Valid safetensors files whose header is mutated in its numbers, names and lists, and rewritten.
 #![no_main]
 
 use arbitrary::Unstructured;

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use arbitrary::Unstructured;
 use ciborium::Value;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::work::Stop;
-use ztensor_core::formats::Formats;
 use ztensor_core::codecs::digest::xxh3;
+use ztensor_core::formats::Formats;
 use ztensor_core::formats::zt2;
+use ztensor_core::work::Stop;
 
 static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/read");

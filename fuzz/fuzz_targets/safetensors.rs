@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::formats::safetensors;
+use ztensor_core::formats::safetensors_parse::parse_index;
 
 fuzz_target!(|input: (u16, &[u8])| {
     let (data, header) = input;
     let total = 8 + header.len() as u64 + u64::from(data);
-    ztensor_fuzz::list(safetensors::parse_index(header, total, &ztensor_fuzz::limits()), total);
+    ztensor_fuzz::list(parse_index(header, total, &ztensor_fuzz::limits()), total);
 });

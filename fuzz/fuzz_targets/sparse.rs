@@ -3,14 +3,14 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::model::DType;
 use ztensor_core::checked;
 use ztensor_core::layouts::coo::Coo;
 use ztensor_core::layouts::csr::Csr;
 use ztensor_core::layouts::indices::Indices;
+use ztensor_core::model::DType;
 
 /// Maximum bytes of a dense tensor.
-const MOST: u64 = 1 << 16;
+const MAX: u64 = 1 << 16;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -26,7 +26,7 @@ struct Input<'a> {
 
 fn bytes(dtype: DType, elements: u64) -> Option<usize> {
     let bits = elements.checked_mul(u64::try_from(dtype.bits()).ok()?)?;
-    usize::try_from(bits.div_ceil(8)).ok().filter(|&bytes| bytes as u64 <= MOST)
+    usize::try_from(bits.div_ceil(8)).ok().filter(|&bytes| bytes as u64 <= MAX)
 }
 
 fuzz_target!(|input: Input<'_>| {

@@ -37,7 +37,8 @@ fn agree(input: &[u8]) {
     for expected in [length, length + 1, length.saturating_sub(1)] {
         let size = Size::Exactly(expected as u64);
         let mut output = vec![0; expected];
-        let into = zstd::decode_into(input, &mut output, &stop).map(|()| output).map_err(|error| error.code());
+        let into =
+            zstd::decode_into(input, &mut output, &stop).map(|()| output).map_err(|error| error.code());
         assert_eq!(streamed(input, size).map_err(|error| error.code()), into);
         let judged = zstd::each_piece(input, size, &stop, |_| Ok(())).map_err(|error| error.code());
         assert_eq!(judged.is_ok(), into.is_ok());

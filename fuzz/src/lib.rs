@@ -4,19 +4,20 @@
 pub mod mutate;
 pub mod ways;
 
+use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::{CORE, Formats};
+use ztensor_core::limits::Limits;
 use ztensor_core::model::Catalog;
 use ztensor_core::open::{Lookup, Request, detect};
-use ztensor_core::error::{Code, Result};
-use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
+use ztensor_gguf::GGUF;
 use ztensor_import::IMPORT;
 
 /// The formats of all crates.
-pub const ALL: Formats = Formats::of(&[CORE, IMPORT]);
+pub const ALL: Formats = Formats::of(&[CORE, GGUF, IMPORT]);
 
-/// Small, so that a few bytes cannot ask for seconds of work.
+/// Small, so that a few bytes cannot cause seconds of work.
 pub fn limits() -> Limits {
     Limits { max_decoded_bytes: 1 << 20, ..Limits::default() }
 }

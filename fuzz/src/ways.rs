@@ -15,9 +15,9 @@ use ztensor_core::verify;
 
 /// Maximum tensors of a file that are read, and maximum bytes of one for which everything is tried.
 const TENSORS: usize = 64;
-const MOST: u64 = 1 << 20;
+const MAX: u64 = 1 << 20;
 
-/// A result whose error is of ours to give.
+/// A result with one of our errors.
 fn judged<T>(result: Result<T>, tensor: Tensor<'_>) -> Result<T> {
     if let Err(error) = &result {
         assert_ne!(error.code(), Code::Internal, "{}: {error}", tensor.name());
@@ -74,7 +74,7 @@ fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, loaded:
 }
 
 fn read_all(elements: &Elements<'_>) -> Vec<u8> {
-    elements.read(0, elements.count, &mut Vec::new()).expect("it was loaded").to_vec()
+    elements.to_vec().expect("it was loaded")
 }
 
 /// The elements of a dense tensor, read in all ways.
@@ -97,7 +97,7 @@ fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Re
     let length = u128::from(elements) * u128::from(dtype.bits());
     assert_eq!(bytes.len() as u128, length.div_ceil(8), "{name}: the shape says how many");
     assert_eq!(tensor.byte_length(), bytes.len() as u64, "{name}: byte_length");
-    if bytes.len() as u64 > MOST {
+    if bytes.len() as u64 > MAX {
         return;
     }
     let whole = judged(Elements::of_tensor(&reading, tensor), tensor).expect("it was loaded");

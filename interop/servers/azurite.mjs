@@ -1,4 +1,4 @@
-// Azure's blobs, by Azurite, with an account of our own.
+// Azure's blobs, by Azurite, with a test account.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ export async function azurite({ build, models }) {
   return {
     url,
     remote: remote(),
-    /** Files are written into it, too. */
+    /** Also writes files into it. */
     takes: true,
     put,
     secrets: [accountKey, keyOf('wrongSECRET'), new URLSearchParams(query).get('sig')],

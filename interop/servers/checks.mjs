@@ -1,5 +1,5 @@
-// What has to hold of the files of every server: the values are those of the local file, a cache is filled, secrets stay secret,
-// and an object that is replaced is never mixed with what it was.
+// Checks of the files on every server: the values equal those of the local file, a cache is filled, secrets stay secret,
+// and the bytes of a replaced object are never mixed with the old ones.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,17 +15,17 @@ export function check(holds, message) {
 
 const same = (one, other, what) => check(isDeepStrictEqual(one, other), `${what} is not that of the local file`)
 
-/** What a promise is rejected with. */
+/** The error that a promise rejects with. */
 export async function refusalOf(work) {
   try {
     await work()
   } catch (error) {
     return error
   }
-  throw new Error('it is not refused')
+  throw new Error('it is not rejected')
 }
 
-/** An error of a code, whose text says this and shows none of the secrets. */
+/** Checks the code and the message of an error, and that its text shows no secret. */
 export function isRefusal(error, code, says, secrets = []) {
   const text = inspect(error, { depth: 9, showHidden: true })
   check(error.code === code && says.test(error.message), `refused with ${error.code}: ${error.message}`)
@@ -80,7 +80,7 @@ async function slicesAndPlans(setup) {
 async function verifies(setup) {
   await both(setup, 'model.zt', async (remoteFile, localFile) => {
     const [there, here] = [await remoteFile.verify(), await localFile.verify()]
-    check(there.ok && there.checked === here.checked && there.checked > 0, `verify() says ${inspect(there)}`)
+    check(there.ok && there.checked === here.checked && there.checked > 0, `verify() returns ${inspect(there)}`)
   })
 }
 
@@ -107,7 +107,7 @@ async function fillsCache(setup) {
   }
 }
 
-/** Another file of the same length takes its setup: once before a read, and once in the middle of many. */
+/** Replaces a file by another one of the same length: before a read, and in the middle of many. */
 async function neverMixes({ server, models }) {
   const key = 'changing.safetensors'
   const [before, after] = ['model.safetensors', 'other/model.safetensors'].map((name) => models.bytes(name))
@@ -140,7 +140,7 @@ async function neverMixes({ server, models }) {
   }
 }
 
-/** A folder opens as the index in it does. */
+/** A folder opens like the index in it. */
 export function folderIsIndex(setup) {
   const urlOf = () => setup.server.url('sharded/')
   return both({ ...setup, urlOf }, 'sharded/model.safetensors.index.json', async (folder, localFile) => {
@@ -150,20 +150,20 @@ export function folderIsIndex(setup) {
   })
 }
 
-/** A URL whose query signs it opens over plain HTTP, and the query is nowhere to be seen. */
+/** A URL with a signature in its query opens over plain HTTP, and no text shows the query. */
 export function bySignedUrl(setup, urlOf) {
   return both({ ...setup, urlOf, remote: {} }, 'model.zt', async (signed, localFile) => {
     const { ok } = await signed.verify()
-    check(ok && signed.size === localFile.size, 'the signed URL gives other tensors')
+    check(ok && signed.size === localFile.size, 'the signed URL has other tensors')
     const text = inspect(signed, { depth: 9, showHidden: true })
     check(!setup.server.secrets.some((secret) => text.includes(secret)), 'the query is shown')
   })
 }
 
 /**
- * [{ what, error }] of what has to hold of a server. It is given as where its files are (`url(key)`, `remote`), how to replace
- * one (`put(key, bytes)`), what nobody may see (`secrets`), what else there is to try (`more`: name -> work), and `refusals`:
- * name -> [url, remote, code, the text].
+ * Returns [{ what, error }] for each check of a server: where its files are (`url(key)`, `remote`), how to replace one
+ * (`put(key, bytes)`), texts that must stay secret (`secrets`), further checks (`more`: name -> work), and `refusals`:
+ * name -> [url, remote, code, pattern of the message].
  */
 export async function checked(server, models) {
   const setup = { server, models }

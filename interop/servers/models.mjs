@@ -1,9 +1,9 @@
-// The models that servers of interop send: written once, of numbers that repeat nowhere.
+// The models that servers of interop send: written once, with numbers that do not repeat.
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { convert, create } from 'ztensor'
 
-/** The tensors with the first of their numbers, so that another version of a model differs in all of them. */
+/** The tensors, each from its first number on, so that another version of a model differs in all of them. */
 async function write(path, seed, options) {
   const writer = await create(path, options)
   const numbers = (length, at) => Float32Array.from({ length }, (_, i) => seed + at + i / 4)
@@ -23,7 +23,7 @@ async function write(path, seed, options) {
   await writer.finish()
 }
 
-/** Keys and the bytes to put there: of safetensors and of zTensor 2, each in one file and, `sharded/`, in several. */
+/** Keys and their bytes: safetensors and zTensor 2, each in one file and, below `sharded/`, in several. */
 export async function models(build) {
   const folder = join(build, 'remote-models')
   rmSync(folder, { recursive: true, force: true })

@@ -1,4 +1,4 @@
-// HTTP and HTTPS, by nginx: what two origins are asked for is in the log, and each oddity of a server is a folder of one.
+// HTTP and HTTPS, by nginx: the log contains the requests to two origins, and each oddity of a server is a folder.
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -31,7 +31,7 @@ http {
 `
 }
 
-/** An authority of our own, which signs a certificate of this machine. */
+/** A test authority, which signs a certificate of this machine. */
 function certificates(folder) {
   const make = (...args) => {
     const { status, error, stderr } = spawnSync('openssl', args, { cwd: folder, encoding: 'utf8' })
@@ -96,7 +96,7 @@ export async function nginx({ build, models, fixtures, names }) {
   const stop = await started(program, args, `${origin}/`)
   process.env.NODE_EXTRA_CA_CERTS = join(folder, 'authority.pem')
   const url = (key) => `${origin}/${key}`
-  /** What was asked for since the last time. */
+  /** The requests since the last call. */
   let seen = 0
   const asked = () => {
     const lines = readFileSync(log, 'utf8').trim().split('\n')
@@ -147,7 +147,7 @@ export async function nginx({ build, models, fixtures, names }) {
       'a file that comes whole': () => both({ ...setup, urlOf: (key) => url(`whole/${key}`) }, 'model.zt', verifies),
       'over HTTPS, by an authority of NODE_EXTRA_CA_CERTS': () =>
         both({ ...setup, urlOf: (key) => `https://localhost:${secure}/${key}` }, 'model.zt', verifies),
-      'a certificate that nobody vouches for': async () => {
+      'a certificate without a known authority': async () => {
         const { NODE_EXTRA_CA_CERTS } = process.env
         delete process.env.NODE_EXTRA_CA_CERTS
         const refused = await refusalOf(() => open(`https://localhost:${secure}/model.zt`))
@@ -156,7 +156,7 @@ export async function nginx({ build, models, fixtures, names }) {
       },
       'a redirect from HTTP to HTTPS': () => both({ ...setup, urlOf: (key) => url(`up/${key}`) }, 'model.zt', verifies),
       'headers stay with the first of two origins': () => headersStay(setup, asked, [one, two]),
-      'no request asks for a body that is packed': async () => {
+      'no request accepts a compressed body': async () => {
         check(
           asked().every(({ coding }) => ['', 'identity'].includes(coding)),
           'Accept-Encoding is another',
@@ -190,7 +190,7 @@ async function countsRequests(setup, asked) {
   })
 }
 
-/** Each request to the second origin is without them, also where several are made at once. */
+/** No request to the second origin has them, also if several are concurrent. */
 async function headersStay(setup, asked, [one, two]) {
   asked()
   const remote = { headers: HEADERS, pieceBytes: 2 ** 20 }

@@ -1,4 +1,4 @@
-// Real servers of files and objects, put under the build folder where they are not installed. What cannot be had is said by `NotRun`.
+// Real servers of files and objects, installed in the build folder if the machine lacks them. `NotRun` reports a missing server.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,10 +7,10 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { capture, npm } from '../../scripts/command.mjs'
 
-/** A server that this machine cannot have: no failure of ours. */
+/** The error of a server that this machine cannot run: not a failure of the checks. */
 export class NotRun extends Error {}
 
-/** What a program said, or `NotRun` where it failed. `wanted` is what is missing without it. */
+/** The output of a program, or `NotRun` if it fails. `wanted` names what is missing without it. */
 async function succeed(wanted, program, args, options) {
   const { status, output } = await capture(program, args, options)
   if (status === 0) return output
@@ -19,11 +19,11 @@ async function succeed(wanted, program, args, options) {
   throw new NotRun(`${wanted} cannot be installed here: ${program} ended with ${status}: ${reason}`)
 }
 
-/** Where a program of Go is, or would be. */
+/** The path of a Go program. */
 export const installedGo = (build, name, version) =>
   join(build, 'go', `${name}@${version}`, process.platform === 'win32' ? `${name}.exe` : name)
 
-/** A program of a Go module, at a version that is pinned. */
+/** A program of a Go module, at a pinned version. */
 export async function goProgram(build, module, version) {
   const name = module.split('/').at(-1)
   const program = installedGo(build, name, version)
@@ -38,7 +38,7 @@ export async function goProgram(build, module, version) {
   return program
 }
 
-/** The folder of a package of npm at a version that is pinned, with what it needs. */
+/** The folder of an npm package at a pinned version, with its dependencies. */
 export async function npmPackage(build, name, version) {
   const folder = join(build, 'npm', `${name}@${version}`)
   const inside = join(folder, 'node_modules', name)
@@ -53,7 +53,7 @@ export async function npmPackage(build, name, version) {
   return inside
 }
 
-/** nginx where it is installed, or was extracted before. */
+/** The path of nginx, if it is installed or was extracted before. */
 export async function installedNginx(build) {
   for (const program of ['nginx', '/usr/sbin/nginx', join(build, 'nginx/usr/sbin/nginx')]) {
     if ((await capture(program, ['-v'])).status === 0) return program
@@ -61,7 +61,7 @@ export async function installedNginx(build) {
   return undefined
 }
 
-/** nginx as it is installed, or extracted from Debian's package of it, which installs nothing. */
+/** nginx as installed, or extracted from Debian's package without installing it. */
 export async function nginxProgram(build) {
   const installed = await installedNginx(build)
   if (installed !== undefined) return installed
@@ -76,7 +76,7 @@ export async function nginxProgram(build) {
   return extracted
 }
 
-/** A port of this machine that nobody has. */
+/** A free port of this machine. */
 export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -86,18 +86,18 @@ export async function freePort() {
   return port
 }
 
-/** Starts a server and waits until it answers at a URL. Resolves with a function that ends it. */
+/** Starts a server and waits until it responds at a URL. Resolves with a function that stops it. */
 export async function started(program, args, url, options = {}) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options })
-  let said = ''
+  let output = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text) => {
-      said = (said + text).slice(-2000)
+      output = (output + text).slice(-2000)
     })
   let ended
   const exited = once(child, 'close').then(
     () => {
-      ended = `${program} ended early: ${said}`
+      ended = `${program} ended early: ${output}`
     },
     (error) => {
       ended = `${program}: ${error.message}`
@@ -112,7 +112,7 @@ export async function started(program, args, url, options = {}) {
     if (answered) break
     if (tries === 300) {
       child.kill('SIGKILL')
-      throw new Error(`${program} did not answer at ${url}: ${said}`)
+      throw new Error(`${program} did not answer at ${url}: ${output}`)
     }
     await sleep(100)
   }

@@ -1,11 +1,11 @@
-// URLs that are signed for a while, as the stores' own clients make them: by these a test puts objects, and reads them over plain HTTP.
+// Presigned URLs like those of the stores' clients, with which tests put objects and read them over plain HTTP.
 import { createHash, createHmac } from 'node:crypto'
 
 const sha256 = (text) => createHash('sha256').update(text).digest('hex')
 const hmac = (key, text) => createHmac('sha256', key).update(text).digest()
 const encoded = (text) => encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`)
 
-/** A URL of S3 that allows `method` for so many seconds: AWS Signature Version 4, in the query. */
+/** A URL of S3 that allows `method` for some seconds: AWS Signature Version 4, in the query. */
 export function presigned(method, url, { accessKeyId, secretAccessKey, region }, seconds = 600) {
   const signed = new URL(url)
   const stamp = `${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`

@@ -1,4 +1,4 @@
-// S3, by versitygw with files of this machine behind it. Objects are put by requests: one that is created in the folder has no entity tag.
+// S3, by versitygw over files of this machine. Requests put the objects, because one that is created in the folder has no entity tag.
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -42,13 +42,13 @@ export async function versitygw({ build, models, python }) {
   return {
     url,
     remote: remote(),
-    /** Files are written into it, too. */
+    /** Also writes files into it. */
     takes: true,
     put,
     secrets: ['SECRET', 'X-Amz-Signature'],
     refusals: {
       'a wrong secret key': [url('model.zt'), remote({ secretAccessKey: 'wrongSECRET' }), ...denied],
-      'an unknown access key': [url('model.zt'), remote({ accessKeyId: 'nobody' }), ...denied],
+      'an unknown access key': [url('model.zt'), remote({ accessKeyId: 'unknown' }), ...denied],
       'no signature': [
         url('model.zt'),
         { store: { endpoint, allowHttp: true, region: keys.region, anonymous: true } },
@@ -92,5 +92,5 @@ async function byObstore({ models }, { build, python, endpoint, keys }) {
   }
   const { status, output } = await capture(own, ['-c', OBSTORE, endpoint], { env })
   const expected = createHash('sha256').update(models.bytes('model.safetensors')).digest('hex')
-  check(status === 0 && output.trim() === expected, `obstore says ${output}`)
+  check(status === 0 && output.trim() === expected, `obstore returns ${output}`)
 }

@@ -106,6 +106,9 @@ function message(name: string, failure: unknown): string {
   const packageName = `@ztensor/${name}`
   const install = `npm install ${packageName}@${PACKAGE_VERSION}`
   if (failure === undefined) return `ztensor has no prebuilt binary for ${name}.\n${build}`
+  if ((failure as { code?: unknown } | null)?.code === 'ERR_DLOPEN_DISABLED') {
+    return 'ztensor has a native binary, and Node runs without such addons (--no-addons, also in NODE_OPTIONS): run it without that option.'
+  }
   if (!isMissing(failure)) {
     return [
       `the native binary of ztensor, ${packageName}, does not load: ${messageOf(failure).split('\n')[0]}`,

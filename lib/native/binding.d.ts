@@ -29,6 +29,11 @@ export declare class Memory {
    * of the range must be multiples of 1,024 bytes, or the end of all elements.
    */
   copyTo(offset: number, target: Uint8Array): void
+  /**
+   * Copies the bytes from `offset` on into `target`, like `copyTo`, and gives up the memory of a large block: a block that is moved
+   * from its beginning to its end never takes much more memory than its copy alone.
+   */
+  moveTo(offset: number, target: Uint8Array): void
 }
 
 /** Opens a file in the caller's memory off the event loop, with copies of the parts that its index needs. */
@@ -50,6 +55,15 @@ export declare class MemorySet {
   open(request: OpenRequest, control: Control): Promise<NativeFile>
 }
 
+/** The attributes that a file is expected to have. */
+export declare class NativeAttributes {
+  /**
+   * Throws if a file has other attributes, or the same with numbers of other types. `position`: the place in a set that it states. The
+   * message lacks its subject, the file.
+   */
+  check(file: NativeFile, position?: SetPosition | undefined | null): void
+}
+
 /** An open file. */
 export declare class NativeFile {
   /** The name of a format of the table, or `mixed`. */
@@ -59,6 +73,8 @@ export declare class NativeFile {
   get byteLength(): number
   get size(): number
   attributes(): FlatAttributes
+  /** The beginnings of the attributes, for a program that shows or looks up some of them. */
+  attributeOutline(request: OutlineRequest): AttributeOutline
   tensorAttributes(ordinal: number): FlatAttributes
   warnings(): Array<NativeWarning>
   index(): FlatIndex
@@ -93,6 +109,8 @@ export declare class NativeFile {
   evict(ordinals: Uint32Array): void
   /** The content digest with `xxh3` or `sha256`. */
   contentDigest(algorithm: string, control: Control, stage?: Stage | undefined | null): Promise<string>
+  /** Rejects with `ZT_BAD_INDEX` if the file has bytes that neither its index nor its tensors account for, as far as the format defines it. */
+  checkPacked(writeFormat: string, control: Control): Promise<void>
   /** Checks the rules of the canonical form. Digests are checked by `verify`. */
   canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
   /**
@@ -120,6 +138,11 @@ export declare class NativeFile {
   loadCached(ordinal: number, component: number | undefined | null, request: LoadRequest, target: Uint8Array): boolean
   /** Loads a component, or a slice of it, or its elements as float32. */
   load(ordinal: number, component: number, request: LoadRequest, control: Control, stage?: Stage | undefined | null): Promise<Memory>
+  /**
+   * Passes on the decoded elements of a component in order, little-endian, on a separate thread. Errors are those of `outflow`. Nothing
+   * keeps the process from ending while no reader takes them.
+   */
+  passPieces(ordinal: number, component: number, outflow: Outflow, control: Control, stage?: Stage | undefined | null): void
   /** Rejects work on tensors whose total size far exceeds that of the file. */
   checkTotal(ordinals: Uint32Array, work: 'load' | 'copy' | 'verify'): void
   /** Performs the check off this thread, for very many tensors. */
@@ -141,8 +164,6 @@ export declare class NativeFile {
    * -1 for a tensor replicated to every rank, -2 for columns, -3 for rows.
    */
   plan(patterns: Array<string>, placements: Array<number>, rank: number, worldSize: number): NativePlan
-  /** The attributes that a format cannot hold, with null for each value. */
-  unheldAttributes(writeFormat: string, canonical: boolean): FlatAttributes
   /** Makes this file available to other threads. */
   share(): Ticket
   /** A SharedArrayBuffer over the mapping of each file, by number; null if one of them has none. */
@@ -197,11 +218,12 @@ export declare class NativeWriter {
   pushAsync(bytes: Uint8Array, cast: Uint32Array | undefined | null, blocks: string | undefined | null, control: Control): Promise<number>
   /** The waiting bytes of a file that the wrapper writes. */
   take(): Memory
-  /**
-   * Copies the attributes of an open file without passing them through JavaScript, which has only one kind of number. Then sets those of
-   * `set`, and removes those with keys in `unset`.
-   */
-  takeAttributes(file: NativeFile, set: unknown, unset: unknown): void
+  /** Fails if the index of a file of tensors with these names would be longer than readers accept. */
+  foresee(names: Array<string>): void
+  /** Whether all keys and values of the attributes of the new file are text. */
+  hasOnlyTexts(): boolean
+  /** The attributes that readers will find in the file. */
+  expectedAttributes(): NativeAttributes
   /** Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies. */
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   /** Ends the announced tensor. */
@@ -219,6 +241,8 @@ export declare class Outflow {
   constructor()
   /** The next block; null when all were taken, whether the copy is complete or not. Calls must not overlap. */
   next(): Promise<Memory | null>
+  /** Ends the work of the producer: no more blocks will be taken. */
+  abandon(): void
   /** Closes a channel that will receive no blocks. */
   close(): void
 }
@@ -241,6 +265,24 @@ export declare class ScriptSource {
 
 /** Tensors by their ordinals in a file, with their new names. */
 export declare class Selection {
+  /** Divides the tensors among files of at most `largest` bytes, which are written independently. Call it after `plan`. */
+  files(file: NativeFile, writeFormat: string, alignment: number, largest: number, control: Control): Promise<PlannedFile[]>
+  /**
+   * Checks that a file of a set, which another process has written, has the planned tensors, and keeps its index for `join`. Call it
+   * after `plan`.
+   */
+  checkFile(file: NativeFile, written: NativeFile, writeFormat: string, expected: ExpectedTensors, reported: ReportedFile, control: Control): Promise<CheckedFile>
+  /**
+   * The bytes of the file that refers to the checked files of a set, in order: a root with the attributes of `writer`, or an index. Null
+   * for a set without such a file. `target` is the path after which the files are named. Ends the writer.
+   */
+  join(writer: NativeWriter, target: string, control: Control): Promise<Memory | null>
+  /**
+   * Plans each tensor: casts, types of blocks, and what the target cannot hold. Rejects tensors whose total size far
+   * exceeds that of their file, and duplicate names. Fails with `ZT_INVALID_ARG` if the attributes do not say which model it is, unless
+   * `is_any` is set or the source has the format already.
+   */
+  plan(file: NativeFile, request: PlanRequest, control: Control): Promise<ConversionPlan>
   /**
    * Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
    * the target has no names.
@@ -251,42 +293,28 @@ export declare class Selection {
   /**
    * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
    * their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
-   * `set`: metadata that takes precedence over that of the checkpoint.
+   * `name`: that of the model. `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
+   * their folder.
    */
-  takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, isSure: boolean, set: unknown, control: Control): Promise<CheckpointInfo | null>
-  /** Like `takeAttributes` of a writer, with the metadata of a checkpoint. */
-  giveAttributes(writer: NativeWriter, set: unknown, unset: unknown): void
-  /**
-   * Determines from the index what a format cannot hold. Rejects tensors whose total size far exceeds that of their file, and duplicate
-   * names.
-   */
-  look(file: NativeFile, name: string, canonical: boolean, strict: boolean, control: Control): Promise<Selected>
-  /** Casts single tensors, which takes precedence over the dtypes of the constructor: parallel lists of ordinals, dtypes and new dtypes. */
-  cast(ordinals: Uint32Array, from: Uint32Array, to: Uint32Array): void
-  /**
-   * Chooses the types of tensors by a mixture of llama.cpp, or by rules: names of patterns and types, of which the first that matches
-   * counts. Call it after `take` and before `look`. `set` and `unset` are changes of the source's attributes, which mixtures depend on.
-   */
-  quantize(file: NativeFile, mixture: string | undefined | null, rules: Array<string>, requantize: boolean, imatrix: string | undefined | null, set: unknown, unset: unknown, control: Control): Promise<Quantized>
+  takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, followLinks: boolean, isSure: boolean, name: string, set: unknown, control: Control): Promise<CheckpointInfo | null>
   /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
-  /** Determines which of the tensors whose data must be checked cannot be held, in a range of positions. */
-  judge(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null): Promise<void>
-  /** The ordinals of the tensors whose data must be checked. */
-  judgedOrdinals(): Uint32Array
-  /** What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. */
-  refusals(attributes: boolean): Array<NativeError>
-  /** The tensors that are written without their attributes, page by page, in their order. */
-  withoutAttributes(): Array<NativeError>
-  /** The tensors as they will be written, in order, without those that cannot be held. Call it after `look`. */
-  outline(file: NativeFile, control: Control): Promise<TensorOutline[]>
   /**
-   * Removes what cannot be held, and sorts the rest into the order that the writer needs. Sets the attributes of the writer. With
-   * `part`, only this part of the rest is written, as one file of a set.
+   * What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. With `bare`, the tensors that
+   * are written without their attributes instead.
    */
-  settle(file: NativeFile, writer: NativeWriter, part: PartRequest | undefined | null, control: Control): Promise<Settled>
-  /** Copies the tensors in a range of positions in sequence; blocks of a file that the wrapper writes go through `outflow`. */
-  copy(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
+  refusals(attributes: boolean, bare: boolean): Array<NativeError>
+  /**
+   * Hands the attributes to the writer, without passing them through JavaScript, which has only one kind of number: those that the plan
+   * keeps, the metadata of a checkpoint, or those of the file, with changes. Then removes the tensors that cannot be held, and sorts the
+   * rest into the order that the writer needs.
+   */
+  begin(file: NativeFile, writer: NativeWriter, request: BeginRequest, control: Control): Promise<Begun>
+  /**
+   * Copies the tensors in a range of positions, in sequence; blocks of a file that the wrapper writes go through `outflow`. Or determines
+   * which of the tensors whose data must be checked cannot be held, in a range of their positions.
+   */
+  write(file: NativeFile, writer: NativeWriter, tensors: TensorRange, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
 }
 
 /** Ranges of the caller's memory, copied so that other threads may read them. The wrapper fills them piece by piece. */
@@ -317,8 +345,8 @@ export declare function addPacket(): number
 /** Supported alignments of blobs. */
 export interface AlignmentInfo {
   /** All alignments are multiples of this. */
-  least: number
-  usual: number
+  min: number
+  default: number
   powersOfTwo: boolean
   /** The attribute of the file that states it, if there is one. */
   attribute?: string
@@ -328,7 +356,7 @@ export interface AlignmentInfo {
 export interface AppendRequest {
   inPlace: boolean
   alignment?: number
-  /** `usual` for the default digest of the file's version; none by default. */
+  /** `default` for the default digest of the file's version; none by default. */
   digest?: string
   level?: number
   minSavings: number
@@ -343,8 +371,38 @@ export declare function appendWriter(path: string, request: AppendRequest, contr
 /** Reinstalls the signal handler, in case something replaced it. */
 export declare function armFaultHandler(): void
 
-/** Why a format cannot hold attributes of a file; null if it can. */
+/** The beginnings of attributes. */
+export interface AttributeOutline {
+  attributes: FlatAttributes
+  /** The number of all keys. */
+  keys: number
+}
+
+/** Why a writer rejects attributes of a file; null if it does not. */
 export declare function attributeRefusal(writeFormat: string, canonical: boolean, attributes: unknown): NativeError | null
+
+/** What a writer gets before the data. */
+export interface BeginRequest {
+  /** Changes of the attributes; without them, none are handed over. */
+  set?: unknown
+  unset?: unknown
+  /** Whether tensors follow. */
+  tensors: boolean
+  /** The part of the tensors that is written, as one file of a set. */
+  part?: PartRequest
+  /** Whether to return the tensors as they will be written. */
+  outlines: boolean
+}
+
+/** The tensors that follow. */
+export interface Begun {
+  tensors: number
+  /** Their stored bytes. */
+  bytes: number
+  /** Whether all are dense or sparse. */
+  isBasic: boolean
+  outlines?: Array<TensorOutline>
+}
 
 /** The block type with a name; null if tensors cannot be quantized to it. */
 export declare function blockType(name: string): BlockType | null
@@ -363,11 +421,11 @@ export interface BlockType {
 /** The names of the block types that tensors can be quantized to. */
 export declare function blockTypes(): Array<string>
 
-/** Whether tensors of a layout can be dequantized. */
-export declare function canDequantize(layout: string): boolean
-
-/** Casts elements to another type, like `convert`; `output` must have exactly the right size, and is little-endian as well. */
-export declare function castElements(from: number, to: number, input: Uint8Array, output: Uint8Array): void
+/**
+ * Casts elements to another type, like `convert`; `output` must have exactly the right size, and is little-endian as well. Errors count
+ * elements from `first` on.
+ */
+export declare function castElements(from: number, to: number, first: number, input: Uint8Array, output: Uint8Array): void
 
 /** Checks the data rules of COO; with `strictly`, also those of zTensor 2, which requires unique cells. */
 export declare function checkCoo(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array, strictly: boolean): void
@@ -375,15 +433,24 @@ export declare function checkCoo(shape: readonly number[], codes: readonly numbe
 /** Checks the data rules of CSR. */
 export declare function checkCsr(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array, strict: boolean): void
 
+/** The result of checking a file. */
+export interface CheckedFile {
+  /** The number of tensors that it should have. */
+  count: number
+  wrong?: WrongFile
+}
+
 /** A checkpoint as GGUF has it. */
 export interface CheckpointInfo {
   /** Tensors that GGUF does not have. */
   leftOut: Array<LeftOut>
-  /** The dtype of most matrices. */
-  dtype?: string
+  /** What else GGUF does not have. */
+  lost: Array<string>
+  /** Peculiarities of the files. */
+  warnings: Array<string>
   /** The names of all tensors of GGUF. */
   names: Array<string>
-  /** The codes of their dtypes, or a number that is none for those whose dtype is fixed. */
+  /** The codes of their dtypes, or an invalid number for those without. */
   dtypes: Uint32Array
   /** A digest of the files next to the weights that were read, and of the names of those that do not exist. */
   digest: string
@@ -422,6 +489,8 @@ export interface ComponentInfo {
   copyReason?: 'inline' | 'encoded' | 'reordered' | 'byte-order' | 'misaligned'
   /** Whether a slice of the tensor reads and decodes only the needed part of this component. */
   sliceable: boolean
+  /** Whether it consists of frames that can be decoded independently. */
+  framed: boolean
   /** Whether indices must be sorted or unique, as in the zTensor 2 profiles. */
   strict: boolean
   /** Whether it holds elements of the tensor rather than auxiliary data. */
@@ -433,6 +502,33 @@ export interface ComponentSpec {
   role: string
   dtype?: number
   byteLength: number
+}
+
+/** What a conversion will do. */
+export interface ConversionPlan {
+  tensors: number
+  /** Their stored bytes. */
+  bytes: number
+  /** Number of tensors whose data must be checked, and their stored bytes. */
+  judged: number
+  judgedBytes: number
+  /** Whether the target can hold the file's own attributes. */
+  attributes: boolean
+  /** What it does not hold of them, if they are written. */
+  leftOut?: LeftOutAttributes
+  /** The programs that can use the file. */
+  readers: Array<string>
+  /** Ordinals of tensors that stay float32, whatever the others are cast to. */
+  float32: Uint32Array
+  quantized?: Quantized
+  /** Whether the source is a file of the format, and the attributes say which model it is. */
+  isCopy: boolean
+  /** Whether a tensor is dequantized because of the option, or would be if it were not quantized. */
+  dequantizes: boolean
+  /** The first of the keys to remove that does not exist, as a message names it. */
+  missing?: string
+  /** The attribute of the type of most elements, if it is not that of the source. */
+  statedType?: StatedAttribute
 }
 
 /** The dtype code of the row pointers that `cooToCsr` writes. */
@@ -474,6 +570,16 @@ export interface EditedFile {
 /** Edits the metadata of the file at `path`: sets the keys of `set` and makes the changes of `request`. */
 export declare function editMetadata(path: string, set: unknown, request: MetadataRequest, control: Control): Promise<EditedFile>
 
+/** The tensors that a file was planned to have, by their positions. */
+export interface ExpectedTensors {
+  from: number
+  end: number
+  /** Whether positions count only the tensors that are written. */
+  onlyWritten: boolean
+  /** The names in the source of the tensors that are reported as skipped. */
+  skipped: Array<string>
+}
+
 /** A file of an opened set. */
 export interface FileInfo {
   /** `None` if it was not looked up. */
@@ -488,6 +594,8 @@ export interface FinishedFile {
   /** Bytes that remain to be written. */
   rest: Memory
   warnings: Array<WriteWarning>
+  /** The name of the file that opens a set, if it is not that of the target. */
+  name?: string
 }
 
 /** `tape` holds the number of keys and values, and then, alternately for each of them, a mark and its operands. */
@@ -495,8 +603,10 @@ export interface FlatAttributes {
   tape: Float64Array
   /** Concatenated texts. */
   texts: Array<string>
-  /** Bytes and bigints. */
-  others: Array<Uint8Array | bigint>
+  /** Concatenated byte strings: a buffer for each would take some 200 bytes, and a microsecond. */
+  bytes: Uint8Array
+  /** Bigints. */
+  others: Array<bigint>
 }
 
 /**
@@ -534,11 +644,8 @@ export declare function hookBuffers(): void
 /** Size and digest of an open file, which `name` will refer to. Only its index is linked to, not its shards. */
 export declare function identify(file: NativeFile, name: string, algorithm: string, control: Control): Promise<LinkedFile>
 
-export interface ImportanceInfo {
-  dataset?: string
-  entries: number
-  chunks: number
-}
+/** Whether a `config.json` of a model is next to weights, as `takeCheckpoint` wants it. */
+export declare function isCheckpoint(location: string, remote: RemoteRequest | undefined | null, followLinks: boolean, control: Control): Promise<boolean>
 
 /** Whether a store has a file. */
 export declare function isThere(url: string, remote: RemoteRequest, control: Control): Promise<boolean>
@@ -546,6 +653,15 @@ export declare function isThere(url: string, remote: RemoteRequest, control: Con
 export interface LeftOut {
   tensor: string
   reason: string
+}
+
+/** The attributes that a target does not hold. */
+export interface LeftOutAttributes {
+  count: number
+  /** The first keys. */
+  first: Array<string>
+  /** Why the others are not written either: all of them are too many. */
+  refused?: NativeError
 }
 
 /** A linked file, by its identity. */
@@ -591,6 +707,12 @@ export interface MetadataRequest {
   limits: OpenRequest
 }
 
+/** An attribute of a model that a listing shows. */
+export interface ModelFact {
+  title: string
+  key: string
+}
+
 /** The result for one pair, or why there is none. */
 export interface NativeComparison {
   elements: number
@@ -607,6 +729,10 @@ export interface NativeComparison {
 export interface NativeError {
   code: import('./errors.js').ErrorCode | 'ZT_ABORTED'
   message: string
+  /** The option that is invalid, or the first of `hints`. */
+  option?: string
+  /** The parts of the message that say which options change the outcome. */
+  hints: Array<NativeHint>
   tensor?: string
   component?: string
   offset?: number
@@ -624,6 +750,12 @@ export interface NativeError {
   status?: number
   /** The failures that this one combines. */
   causes: Array<NativeError>
+}
+
+/** A part of a message that names an option. */
+export interface NativeHint {
+  option: string
+  text: string
 }
 
 /** The part of a file that a rank needs. */
@@ -681,14 +813,21 @@ export declare function openShared(processName: string, number: number): NativeF
 /** Opens the file, index or folder that a URL names, or the files of several as one. */
 export declare function openUrls(urls: Array<string>, request: OpenRequest, remote: RemoteRequest, control: Control): Promise<NativeFile>
 
+/** What an outline has of each value. */
+export interface OutlineRequest {
+  /** Maximum number of keys. */
+  keys: number
+  /** Maximum number of items of a list. */
+  items: number
+  /** UTF-16 units of a text that is no key: of a longer one at least as many. */
+  units: number
+}
+
 /** Native memory into which the wrapper packs tensors; null if the runtime rejects external buffers. */
 export declare function packetBlock(): ArrayBuffer | null
 
 /** Packs a slice of `input` into `output`. */
 export declare function packSlice(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array, output: Uint8Array): void
-
-/** A slice of `input` in native memory. */
-export declare function packSliceBlock(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array): Memory
 
 /** A parameter of a layout. */
 export interface Parameter {
@@ -706,23 +845,69 @@ export interface PartRequest {
   count: number
 }
 
-export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
+/** A file of a set that is planned. */
+export interface PlannedFile {
+  /** The positions of its tensors among all that are written. */
+  from: number
+  end: number
+  /**
+   * Ranges of the ordinals of its tensors in the source: alternately the first and the one after the last. Tensors that are left out
+   * are among them.
+   */
+  ordinals: Uint32Array
+  /** The tensors with new names. */
+  renamed: Array<Renamed>
+  /** The bytes of its tensors, before compression. */
+  byteLength: number
+}
 
-/** Uploads a local file to a store unless its name exists. Returns whether the store then has the same bytes. */
-export declare function putFile(file: string, url: string, remote: RemoteRequest, control: Control): Promise<boolean>
+/** What to make of the tensors of a selection. */
+export interface PlanRequest {
+  writeFormat: string
+  canonical: boolean
+  /** Whether attributes that the target cannot hold are a reason to refuse a tensor. */
+  strict: boolean
+  /** Whether the attributes of the file are written, without those that the target cannot hold. */
+  copies: boolean
+  /** Casts of single tensors, which take precedence over those of dtypes: parallel lists of ordinals, dtypes and new dtypes. */
+  cast: Uint32Array
+  from: Uint32Array
+  to: Uint32Array
+  /** Attributes instead of those of the source, and changes of either. */
+  own?: unknown
+  set: unknown
+  unset: unknown
+  /** Whether the attributes need not say which model it is. */
+  isAny: boolean
+  quantize?: QuantizeRequest
+  /** Why the source is not converted as a checkpoint. */
+  lack?: string
+}
+
+export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 
 /** The chosen types. */
 export interface Quantized {
-  /** `general.file_type` of the mixture. */
-  fileType?: number
-  /** The importance matrix: its first dataset, the number of its entries and of its chunks. */
-  importance?: ImportanceInfo
+  /** The attributes that state a mixture. */
+  stated: Array<StatedAttribute>
   /** Names of types and the number of tensors that get them. */
   types: Array<TypeCount>
   /** Tensors whose rows are not whole blocks of the wanted type. */
   fallbacks: Array<TypeFallback>
   /** Quantized tensors for which the importance matrix has no weights. */
   unweighted: Array<string>
+  /** The ordinals of all tensors that get a type, or have it already. */
+  ordinals: Uint32Array
+}
+
+/** Which types to quantize tensors to: a mixture of llama.cpp, or rules. */
+export interface QuantizeRequest {
+  mixture?: string
+  /** Alternately a pattern of names and a type; the first that matches counts. */
+  rules: Array<string>
+  requantize: boolean
+  /** The path of an importance matrix, and the path to record. */
+  imatrix?: Array<string>
 }
 
 /** A request to the wrapper. */
@@ -761,36 +946,40 @@ export interface RemoteRequest {
   maxCacheBytes?: number
 }
 
+/** The new name of a tensor. */
+export interface Renamed {
+  ordinal: number
+  name: string
+}
+
+/** A file of a set as it is reported. */
+export interface ReportedFile {
+  /** The number of the file in the set, from 0 on. */
+  number: number
+  /** Bytes of the whole file, and their digest. */
+  size: number
+  digest: string
+}
+
 /**
  * Creates a seal after the buffers created so far, so that none of them is mistaken for one that JavaScript moved. Called at the end of a
  * turn; the first call requests seals.
  */
 export declare function sealBuffers(): void
 
-/** The result of examining a selection. */
-export interface Selected {
+/** The position of a file in a set. */
+export interface SetPosition {
+  /** Number of the file, from 0 on, and of all files. */
+  number: number
+  count: number
+  /** Number of tensors of all files. */
   tensors: number
-  /** Their stored bytes. */
-  bytes: number
-  /** Number of items that the target cannot hold according to the index; the file's own attributes count as one more. */
-  refused: number
-  /** Number of tensors whose data must be checked, and their stored bytes. */
-  judged: number
-  judgedBytes: number
-  /** Whether the target can hold the file's own attributes. */
-  attributes: boolean
 }
 
 /** The requested type of a value, and its text for a format that only has text. */
 export interface SettingType {
   kind?: string
   text?: string
-}
-
-/** The result of settling a selection. */
-export interface Settled {
-  tensors: number
-  bytes: number
 }
 
 export declare function shardNames(path: string, request: OpenRequest, control: Control): Promise<string[]>
@@ -835,6 +1024,14 @@ export interface StageBatch {
   bytes: number
 }
 
+/** An attribute that states what a conversion writes. */
+export interface StatedAttribute {
+  key: string
+  text?: string
+  /** An integer of 32 bits without a sign. An attribute without a text and a number is removed. */
+  number?: number
+}
+
 /** Options for statistics. */
 export interface StatsRequest {
   /** Bins of the histogram; 0 for none. */
@@ -868,6 +1065,16 @@ export interface TensorOutline {
   dtype?: number
   /** The bytes of its components, before compression. */
   byteLength: number
+  /** The number of its file in a set, from 0 on. */
+  file: number
+}
+
+/** Tensors by their positions. */
+export interface TensorRange {
+  /** Whether they are those whose data must be checked. */
+  judged: boolean
+  from: number
+  end: number
 }
 
 /** The description of a tensor. */
@@ -906,9 +1113,6 @@ export interface Ticket {
 /** Widens elements to float32. */
 export declare function toFloat32(dtypeCode: number, input: Uint8Array, output: Uint8Array): void
 
-/** Elements as float32, in native memory, which uses huge pages if available. */
-export declare function toFloat32Block(code: number, size: number, input: Uint8Array): Memory
-
 export interface TypeCount {
   type: string
   tensors: number
@@ -934,7 +1138,7 @@ export interface WriteFormatInfo {
   id: string
   version?: string
   /** Whether it is the default version. */
-  usual: boolean
+  isDefault: boolean
   title: string
   /** Software that reads it. */
   readers: Array<string>
@@ -952,7 +1156,15 @@ export interface WriteFormatInfo {
   canonical: boolean
   /** Whether a content digest is defined. */
   contentDigest: boolean
-  shards: boolean
+  /**
+   * How a model is divided into several files: `none`: not at all; `root`: a root refers to the others; `index`: an index does;
+   * `numbers`: each file states its place.
+   */
+  shards: 'none' | 'root' | 'index' | 'numbers'
+  /** Whether files are models that programs run by their metadata. */
+  models: boolean
+  /** What a listing shows of a model, if files are models: `{}` in a key is the value of the attribute before it. */
+  facts?: Array<ModelFact>
   generator: boolean
   /** Whether packed types fill up their last byte. */
   padsPacked: boolean
@@ -980,4 +1192,18 @@ export interface WriteRequest {
 export interface WriteWarning {
   code: string
   message: string
+}
+
+/**
+ * Writes a file, or with `store` the object of a URL, which appears complete or not at all. Fails with `ZT_EXISTS` if it exists with other
+ * bytes, unless it may be overwritten.
+ */
+export declare function writeWhole(location: string, bytes: Uint8Array, overwrite: boolean, store: RemoteRequest | undefined | null, control: Control): Promise<WriteWarning[]>
+
+/** What is wrong with a file. */
+export interface WrongFile {
+  code: import('./errors.js').ErrorCode
+  /** A part of a sentence whose subject is the file. */
+  what: string
+  tensor: string
 }

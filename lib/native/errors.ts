@@ -31,12 +31,24 @@ export type ErrorCode =
   | 'ZT_INVALID_ARG'
   | 'ZT_INTERNAL'
 
-/** Where an error occurred. */
+/** The part of an error's message that says which option changes the outcome. */
+export interface OptionHint {
+  /** The option, as in `error.option`. */
+  readonly option: string
+  /** The part of the message, as it stands there. The rest of the message makes sense without it. */
+  readonly text: string
+}
+
+/** Where an error occurred, and which options change the outcome. */
 export interface ErrorDetails {
   tensor?: string | undefined
   component?: string | undefined
   offset?: number | undefined
   rule?: string | undefined
+  /** The first of `hints` by default. */
+  option?: string | undefined
+  /** The parts of the message that name options. */
+  hints?: readonly OptionHint[] | undefined
   /** Node's error for a failed system call, or the list of errors if several are thrown as one. */
   cause?: unknown
 }
@@ -44,7 +56,8 @@ export interface ErrorDetails {
 /**
  * An error of this package, with a stable code, the location in the file, and the violated rule of the format's specification.
  *
- * Invalid arguments throw a `TypeError` or `RangeError` with the `code` `ZT_INVALID_ARG` instead.
+ * Invalid arguments throw a `TypeError` or `RangeError` with the `code` `ZT_INVALID_ARG` instead. It has `option` and `hints` too, if it
+ * names an option or an argument.
  */
 export class ZTensorError extends Error {
   /** Stable: match on this, not on the message. */
@@ -57,6 +70,16 @@ export class ZTensorError extends Error {
   declare readonly offset?: number
   /** The section of the specification that the file violates. */
   declare readonly rule?: string
+  /**
+   * The option that changes the outcome, if there is one: `'overwrite'` if the file exists. A dot separates an option from the object that
+   * contains it: `'remote.timeout'`.
+   */
+  declare readonly option?: string
+  /**
+   * The parts of `message` that name options: ` (option overwrite)`. A program whose users do not write JavaScript can replace them by its
+   * own words. Not enumerable.
+   */
+  declare readonly hints?: readonly OptionHint[]
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
@@ -65,13 +88,20 @@ export class ZTensorError extends Error {
   }
 }
 
-/** Adds the location to an error. */
+/** Adds the location and the options to an error. */
 function located<E extends Error>(error: E, details: ErrorDetails): E {
-  for (const key of ['tensor', 'component', 'offset', 'rule'] as const) {
-    const value = details[key]
-    if (value !== undefined) Object.defineProperty(error, key, { value, enumerable: true })
+  const hints = details.hints?.length === 0 ? undefined : details.hints
+  const all = { ...details, hints, option: details.option ?? hints?.[0]?.option }
+  for (const key of ['tensor', 'component', 'offset', 'rule', 'option', 'hints'] as const) {
+    const value = all[key]
+    if (value !== undefined) Object.defineProperty(error, key, { value, enumerable: key !== 'hints' })
   }
   return error
+}
+
+/** The hint that names an option, to be put into a message. */
+export function optionHint(option: string, text = ` (option ${option})`): OptionHint {
+  return { option, text }
 }
 
 Object.defineProperty(ZTensorError.prototype, 'name', { value: 'ZTensorError', configurable: true, writable: true })
@@ -151,8 +181,10 @@ function systemError(native: Thrown, path: string | undefined): Error & { code: 
 }
 
 /** The location in a native error, with undefined instead of null. */
-function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
+function details({ tensor, component, offset, rule, option, hints }: Thrown): ErrorDetails {
   return {
+    option: option ?? undefined,
+    hints: hints ?? undefined,
     tensor: tensor ?? undefined,
     component: component ?? undefined,
     offset: offset ?? undefined,
@@ -189,14 +221,14 @@ function pathHint(path: string, isTarget: boolean): string {
 
 /** Errors thrown by callers' code, which become the `cause` of a native error. Some never do, because the call fails with another error. */
 const thrownByCallers = new Map<number, unknown>()
-const MOST_THROWN = 64
+const MAX_THROWN = 64
 let lastThrown = 0
 
 /** Stores an error thrown by a caller's code. Returns the number by which the binding refers to it. */
 export function registerThrown(thrown: unknown): number {
   lastThrown = (lastThrown + 1) % 2 ** 31
   thrownByCallers.set(lastThrown, thrown)
-  if (thrownByCallers.size > MOST_THROWN) thrownByCallers.delete(thrownByCallers.keys().next().value as number)
+  if (thrownByCallers.size > MAX_THROWN) thrownByCallers.delete(thrownByCallers.keys().next().value as number)
   return lastThrown
 }
 
@@ -204,8 +236,8 @@ export function registerThrown(thrown: unknown): number {
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
     if (isOurs(thrown)) return thrown
-    const said = binding.takePanic() ?? messageOf(thrown)
-    return new ZTensorError('ZT_INTERNAL', `a bug in ztensor, please report it: ${said}`, { cause: thrown })
+    const report = binding.takePanic() ?? messageOf(thrown)
+    return new ZTensorError('ZT_INTERNAL', `a bug in ztensor, please report it: ${report}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return located(invalid(RangeError, thrown.message), details(thrown))
   if ((thrown.code === 'ZT_IO' || thrown.code === 'ZT_INCOMPLETE') && typeof thrown.errno === 'number') {
@@ -247,6 +279,10 @@ export function tooLarge(what: string, cause: unknown): ZTensorError {
 }
 
 /** The error for an invalid argument. */
-export function invalid(Kind: typeof TypeError | typeof RangeError, message: string): Error {
-  return Object.assign(new Kind(message), { code: 'ZT_INVALID_ARG' as const })
+export function invalid(
+  Kind: typeof TypeError | typeof RangeError,
+  message: string,
+  details: Pick<ErrorDetails, 'option' | 'hints'> = {},
+): Error {
+  return located(Object.assign(new Kind(message), { code: 'ZT_INVALID_ARG' as const }), details)
 }

@@ -16,17 +16,10 @@ export function allocate(byteLength: number): ArrayBuffer {
   }
 }
 
-/** From this size on, native code allocates the memory, in huge pages: the first write to them costs a third. */
-const BLOCK = 2 ** 20
-
-/** A buffer that native code fills: `into` a buffer of the runtime, or as a native `block`. */
-export function filled(
-  byteLength: number,
-  fill: { into: (output: Uint8Array) => void; block: () => NativeMemory },
-): ArrayBuffer {
-  if (byteLength >= BLOCK) return toBufferSync(rethrowNative(fill.block))
+/** Allocates a buffer and lets native code fill it. */
+export function filled(byteLength: number, fill: (output: Uint8Array) => void): ArrayBuffer {
   const buffer = allocate(byteLength)
-  rethrowNative(() => fill.into(new Uint8Array(buffer)))
+  rethrowNative(() => fill(new Uint8Array(buffer)))
   return buffer
 }
 
@@ -45,13 +38,18 @@ function take(memory: NativeMemory): ArrayBuffer | null {
   return memory.byteLength > MAX_BUFFER ? null : made(memory.take())
 }
 
-/** Turns native memory into an ArrayBuffer: without a copy if the runtime supports external buffers. */
+/**
+ * Moves native memory into a buffer of the runtime. The result of a synchronous call is never an external buffer: runtimes run the
+ * finalizers of external buffers in a later turn of the event loop, so a loop without turns would free nothing.
+ */
 export function toBufferSync(memory: NativeMemory): ArrayBuffer {
-  const taken = take(memory)
-  if (taken !== null) return taken
-  const buffer = allocate(memory.byteLength)
-  for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) rethrowNative(() => memory.copyTo(at, piece))
-  return buffer
+  try {
+    const buffer = allocate(memory.byteLength)
+    for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) rethrowNative(() => memory.moveTo(at, piece))
+    return buffer
+  } finally {
+    memory.free()
+  }
 }
 
 /**

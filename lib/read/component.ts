@@ -85,6 +85,11 @@ export class Component {
     return component.#info.sliceable
   }
 
+  /** @internal Whether it consists of frames that can be decoded independently. */
+  static isFramed(component: Component): boolean {
+    return component.#info.framed
+  }
+
   /** @internal Whether `data` was read before. */
   static isDecoded(component: Component): boolean {
     return component.#view !== undefined

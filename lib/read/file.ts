@@ -16,15 +16,17 @@ import {
 } from '../values/arguments.js'
 import { type Attributes, textsOf, thaw } from '../values/attributes.js'
 import { type DType, dtypeInfo } from '../values/dtype.js'
-import { type Filter, tensorFilter } from '../values/filter.js'
+import { checkGlobs, type Filter, tensorFilter } from '../values/filter.js'
 import type { Format } from '../values/format-table.js'
 import { globMatcher } from '../values/glob.js'
 import { IDENTITY, shown } from '../values/inspect.js'
+import { type AttributeOutline, OUTLINE, type OutlineRequest } from '../values/outline.js'
 import type { Warning } from '../values/warning.js'
 import { everything, TURN } from './batches.js'
 import { Catalog, type Entries, walk } from './catalog.js'
 import { loadAll } from './load.js'
 import type { Loaded } from './loaded.js'
+import { LOAD_DTYPES, type LoadDType } from './narrow.js'
 import { Plan, type PlanOptions } from './plan.js'
 import { type SharedFile, type ShareOptions, ticketOf } from './share.js'
 import { type FilePart, type Origin, Store } from './store.js'
@@ -52,10 +54,11 @@ export interface TensorSelection {
 /** Which tensors to load, and how. */
 export interface LoadFileOptions extends TensorSelection, JobOptions {
   /**
-   * Widen the elements of dense tensors to float32, and dequantize. Tensors that have no such form (complex and 6-bit types, other layouts)
-   * and sparse tensors are loaded as they are: their `dtype` says so.
+   * `'float32'` widens the elements of dense tensors to float32, and dequantizes. An integer dtype converts the dense tensors of integers;
+   * an element that does not fit is an error, which names its index. Tensors that have no such form (complex and 6-bit types, other
+   * layouts, for integers any other dtype) and sparse tensors are loaded as they are: their `dtype` says so.
    */
-  as?: 'float32' | undefined
+  as?: LoadDType | undefined
   /** Load only one rank's parts, as divided by `plan()` of this file. `plan.tensors` has their shapes. */
   plan?: Plan | undefined
   /** Number of tensors to load concurrently. The default depends on the machine and the storage. */
@@ -149,6 +152,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.#store.throwIfClosed()
     this.#attributes ??= thaw(rethrowNative(() => this.#store.native.attributes()))
     return this.#attributes
+  }
+
+  /** @internal The beginnings of the attributes. */
+  [OUTLINE]({ keys = 2 ** 32 - 1, items, units }: OutlineRequest): AttributeOutline {
+    this.#store.throwIfClosed()
+    const outline = rethrowNative(() => this.#store.native.attributeOutline({ keys, items, units }))
+    return { attributes: thaw(outline.attributes), keys: outline.keys }
   }
 
   /**
@@ -297,7 +307,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** The ordinals of the selected tensors. Yields to the event loop if there are many names. */
   #ordinalsInTurns(selection: TensorSelection, signal: AbortSignal | undefined): Uint32Array | Promise<Uint32Array> {
     const matches = this.#filterOf(selection)
-    if (matches !== undefined) return this.#filtered(matches, signal)
+    if (matches !== undefined) return this.#filtered(matches, signal, selection.filter)
     const given = this.#expanded(selection)
     if (given === undefined || given.length < TURN) return this.#found(given)
     return this.#foundInTurns(given)
@@ -337,6 +347,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return matches
   }
 
+  /** Throws for a glob of a filter that matches no tensor. */
+  #checkGlobs(filter: Filter<AnyTensor> | undefined): void {
+    if (typeof filter !== 'function' && filter !== undefined) checkGlobs('filter', filter, this.keys())
+  }
+
   /** The ordinals from `from` up to `end` of the tensors that a filter selects. */
   #where(matches: (tensor: AnyTensor) => boolean, from = 0, end = this.size): number[] {
     this.#store.throwIfClosed()
@@ -346,8 +361,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /** The ordinals of the tensors that a filter selects. Yields to the event loop if there are many. */
-  async #filtered(matches: (tensor: AnyTensor) => boolean, signal: AbortSignal | undefined): Promise<Uint32Array> {
+  async #filtered(
+    matches: (tensor: AnyTensor) => boolean,
+    signal: AbortSignal | undefined,
+    filter?: Filter<AnyTensor>,
+  ): Promise<Uint32Array> {
     await this.#ready(signal)
+    this.#checkGlobs(filter)
     const chosen: number[] = []
     for (let from = 0; from < this.size; from += CALLED) {
       if (from > 0) await nextTurn()
@@ -404,11 +424,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const known = [...SELECTION, 'as', 'plan', 'concurrency', 'transferable', 'onProgress', 'signal'] as const
     const read = namesAnd<LoadFileOptions>(first, second, known)
     const { as, plan, concurrency, transferable, onProgress, signal } = read
-    optional(as, (value) => validateOneOf('as', ['float32'], value))
+    optional(as, (value) => validateOneOf('as', LOAD_DTYPES, value))
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     if (plan !== undefined && !Plan.isOf(plan, this.#store))
       throw wrongType('plan', 'a plan made by plan() of this file', plan)
-    const most = optional(concurrency, (value) => validateInteger('concurrency', value, 1))
+    const max = optional(concurrency, (value) => validateInteger('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
     // No await without need: other calls in this turn may join the same work.
@@ -418,7 +438,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const catalog = index instanceof Promise ? await index : index
     const tensor = (ordinal: number) => this.#at(ordinal)
     const wanted = { catalog, ordinals, tensor, as, plan, transferable: movable }
-    return loadAll(wanted, most, job)
+    return loadAll(wanted, max, job)
   }
 
   /**
@@ -454,7 +474,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     if (canonical && matches !== undefined)
       throw invalid(TypeError, 'canonical applies to the whole file, so it cannot be combined with filter')
     const { warnings } = this
-    const ordinals = matches === undefined ? everything(this.size) : await this.#filtered(matches, job.signal)
+    const ordinals = matches === undefined ? everything(this.size) : await this.#filtered(matches, job.signal, filter)
     const found = await verifyTensors(this.#store, ordinals, job, matches === undefined)
     return { ...(canonical ? await withCanonical(this.#store, found, job.signal) : found), warnings }
   }
@@ -513,6 +533,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   evict(first?: Names | EvictOptions): void {
     const read = namesAnd<EvictOptions>(first, undefined, SELECTION)
     const matches = this.#filterOf(read)
+    this.#checkGlobs(read.filter)
     const ordinals = matches === undefined ? this.#found(this.#expanded(read)) : Uint32Array.from(this.#where(matches))
     rethrowNative(() => this.#store.native.evict(ordinals))
   }
@@ -584,7 +605,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     file.close()
     const [first] = failures as [ZTensorError]
     const more = failures.length === 1 ? '' : ` (and ${failures.length - 1} more failures)`
-    throw new ZTensorError(first.code, `${first.message}${more}`, { ...first, cause: failures })
+    throw new ZTensorError(first.code, `${first.message}${more}`, { ...first, hints: first.hints, cause: failures })
   }
 
   /** @internal */

@@ -1,17 +1,18 @@
 import { setMaxListeners } from 'node:events'
+import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import { copied, PIECE, toBuffer } from '../native/memory.js'
 import type { LoadedBatch, NativeMemory } from '../native/native.js'
-import type { DTypeInfo, TypedArray } from '../values/dtype.js'
+import { type DTypeInfo, dtypeInfo, type TypedArray } from '../values/dtype.js'
 import { isQuantized } from '../values/storage-type.js'
 import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
 import type { Catalog } from './catalog.js'
 import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
+import { isInteger, type LoadDType } from './narrow.js'
 import { Plan } from './plan.js'
 import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
-import { FLOAT32 } from './widen.js'
 
 /** Bytes that one native call loads, of at most {@link TURN} tensors. */
 const BATCH_BYTES = 256 * 2 ** 20
@@ -21,13 +22,13 @@ const STAGED_BYTES = 16 * 2 ** 20
 const ONE_BY_ONE = 4
 
 /** The tensors to load. */
-export interface Wanted {
+export interface LoadRequest {
   readonly catalog: Catalog
   readonly ordinals: Uint32Array
   /** Creates the tensor of an ordinal, lazily: most are never needed. */
   readonly tensor: (ordinal: number) => AnyTensor
-  /** The dtype of all elements that can be widened or dequantized. */
-  readonly as: 'float32' | undefined
+  /** The dtype of all elements that can be widened, dequantized or converted. */
+  readonly as: LoadDType | undefined
   readonly plan: Plan | undefined
   /** Whether each array gets a buffer allocated by the runtime, which can be transferred. */
   readonly transferable: boolean
@@ -49,7 +50,7 @@ class Tally {
   readonly #bytesOf: (ordinal: number) => number
   readonly onProgress: JobOptions['onProgress']
 
-  constructor({ catalog, ordinals, plan }: Wanted, onProgress: JobOptions['onProgress']) {
+  constructor({ catalog, ordinals, plan }: LoadRequest, onProgress: JobOptions['onProgress']) {
     const parts = plan === undefined ? catalog : Plan.parts(plan)
     this.#bytesOf = (ordinal) => parts.byteLength(ordinal)
     let totalBytes = 0
@@ -77,23 +78,25 @@ class Tally {
 /** Types that do not widen to float32. */
 const NOT_WIDENED = /^(complex|float6_)/
 
-/** Whether a tensor is loaded as float32, which is another type than its own. */
-function floats({ catalog, as }: Wanted, ordinal: number): boolean {
+/** Whether a tensor is loaded as another type than its own. */
+function converts({ catalog, as }: LoadRequest, ordinal: number): boolean {
   if (as === undefined) return false
   const [layout, dtype] = [catalog.layout(ordinal), catalog.dtype(ordinal)?.name]
-  if (layout !== 'dense') return isQuantized(layout)
-  return dtype !== undefined && dtype !== 'float32' && !NOT_WIDENED.test(dtype)
+  if (layout !== 'dense') return as === 'float32' && isQuantized(layout)
+  if (dtype === undefined || dtype === as) return false
+  return as === 'float32' ? !NOT_WIDENED.test(dtype) : isInteger(dtype)
 }
 
-async function loadOne(wanted: Wanted, ordinal: number, signal: AbortSignal | undefined): Promise<Loaded> {
+async function loadOne(wanted: LoadRequest, ordinal: number, signal: AbortSignal | undefined): Promise<Loaded> {
   const { catalog, tensor: make, plan, transferable } = wanted
   const tensor = make(ordinal)
   const dtype = catalog.dtype(ordinal)
-  if (floats(wanted, ordinal)) {
+  if (converts(wanted, ordinal)) {
+    const as = wanted.as as LoadDType
     const part = plan && Plan.parts(plan).at(ordinal)
     const slice = part?.dim === undefined ? undefined : part.ranges
-    const data = await tensor.load({ as: 'float32', slice, transferable, signal })
-    return LoadedTensor.make(FLOAT32, part?.shape ?? tensor.shape, data)
+    const data = (await tensor.load({ as, slice, transferable, signal })) as TypedArray
+    return LoadedTensor.make(dtypeInfo(as) as DTypeInfo, part?.shape ?? tensor.shape, data)
   }
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ transferable, signal })
   if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ transferable, signal })
@@ -105,9 +108,21 @@ async function loadOne(wanted: Wanted, ordinal: number, signal: AbortSignal | un
   return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
 }
 
+/** Refuses an integer type that converts nothing. */
+async function checkIntegers({ catalog, ordinals, as }: LoadRequest, signal: AbortSignal | undefined): Promise<void> {
+  let found = ordinals.length === 0
+  await inTurns(ordinals.length, TURN, (position) => {
+    const ordinal = ordinals[position] as number
+    found ||= catalog.layout(ordinal) === 'dense' && isInteger(catalog.dtype(ordinal)?.name)
+  })
+  catalog.store.check(signal)
+  if (!found)
+    throw new ZTensorError('ZT_BAD_DTYPE', `only integers are loaded as ${as}, and no tensor here has integers`)
+}
+
 /** Loads tensors, at most `atOnce` concurrently. The first failure, or the caller's signal, stops the others. */
 export async function loadAll(
-  wanted: Wanted,
+  wanted: LoadRequest,
   atOnce: number | undefined,
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
@@ -117,6 +132,7 @@ export async function loadAll(
   store.check(signal)
   const checking = checkTotal(store, ordinals, 'load', signal)
   if (checking !== undefined) await checking
+  if (isInteger(wanted.as)) await checkIntegers(wanted, signal)
   /** The loaded tensors, by their positions in `ordinals`. */
   const results: Loaded[] = new Array(ordinals.length)
   const tally = new Tally(wanted, onProgress)
@@ -126,7 +142,7 @@ export async function loadAll(
   let batch = new Batch(wanted, results)
   const sort = (position: number): void => {
     const ordinal = ordinals[position] as number
-    if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined || floats(wanted, ordinal)) {
+    if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined || converts(wanted, ordinal)) {
       others.push(position)
       return
     }
@@ -162,7 +178,7 @@ export async function loadAll(
 
 /** Dense tensors of a file that one native call loads. */
 class Batch {
-  readonly #wanted: Wanted
+  readonly #wanted: LoadRequest
   readonly #results: Loaded[]
   readonly #store: Store
   /** The part of each tensor that is loaded. */
@@ -170,7 +186,7 @@ class Batch {
   readonly #positions: number[] = []
   #bytes = 0
 
-  constructor(wanted: Wanted, results: Loaded[]) {
+  constructor(wanted: LoadRequest, results: Loaded[]) {
     this.#wanted = wanted
     this.#results = results
     this.#store = wanted.catalog.store
@@ -183,8 +199,8 @@ class Batch {
   }
 
   get full(): boolean {
-    const most = this.#store.memory === undefined ? BATCH_BYTES : STAGED_BYTES
-    return this.#positions.length >= TURN || this.#bytes >= most
+    const max = this.#store.memory === undefined ? BATCH_BYTES : STAGED_BYTES
+    return this.#positions.length >= TURN || this.#bytes >= max
   }
 
   async load(atOnce: number | undefined, tally: Tally, signal: AbortSignal | undefined): Promise<void> {
@@ -278,7 +294,7 @@ function joinedParts(parts: readonly LoadedBatch[]): LoadedBatch {
 
 /** Loads tensors one by one, several concurrently. Awaits those that have `begun`. */
 async function loadEach(
-  wanted: Wanted,
+  wanted: LoadRequest,
   positions: readonly number[],
   begun: ReadonlyMap<number, Promise<Loaded>>,
   results: Loaded[],

@@ -1,6 +1,6 @@
 // Converts elements to JavaScript values: single elements and nested arrays.
 
-import { ZTensorError } from '../native/errors.js'
+import { optionHint, ZTensorError } from '../native/errors.js'
 import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { widen } from './widen.js'
 
@@ -42,10 +42,11 @@ export function nested(dtype: DTypeInfo, shape: readonly number[], data: TypedAr
 }
 
 /** Throws ZT_LIMIT for too many values: nested arrays take about ten times the memory of the tensor. */
-export function checkCount(name: string, size: number, shape: readonly number[], most: number): void {
+export function checkCount(name: string, size: number, shape: readonly number[], max: number): void {
   // An empty tensor still has outer arrays.
   const arrays = shape.reduce((product, dim) => (dim === 0 ? product : product * dim), 1)
-  if (Math.max(size, arrays) <= most) return
-  const message = `${size} elements in the shape [${shape.join(', ')}] are more than the ${most} allowed (option maxElements); take a part with slice()`
-  throw new ZTensorError('ZT_LIMIT', `tensor ${JSON.stringify(name)}: ${message}`, { tensor: name })
+  if (Math.max(size, arrays) <= max) return
+  const hint = optionHint('maxElements')
+  const message = `${size} elements in the shape [${shape.join(', ')}] are more than the ${max} allowed${hint.text}; take a part with slice()`
+  throw new ZTensorError('ZT_LIMIT', `tensor ${JSON.stringify(name)}: ${message}`, { tensor: name, hints: [hint] })
 }

@@ -23,13 +23,15 @@ export interface OpenOptions {
   /**
    * Where to find the files that an index names: in the folder of the index by default. A function returns the path of each file by
    * its name, or in `open` also a promise of it. For an index in memory the function must return all paths, and the index is copied.
-   * `'none'` opens no other files: the tensors of a safetensors index then have only names, the layout `unread` and no dtype.
+   * `'none'` opens the files of a set that are present, with a warning for the others. If none of an index is, its tensors have only
+   * names, the layout `unread` and no dtype. External data and the shards of a zTensor 2 root are not opened.
    */
   shards?: 'none' | ShardResolver | undefined
   /**
    * Whether external raw data (of ONNX, OpenVINO, TensorFlow, Paddle) may be a symbolic link to a file outside of the model's folder:
    * false by default, because the bytes of any file would be read as elements. Files with a signature or header (safetensors, GGUF,
-   * zTensor, PyTorch, HDF5) may always be links, as DVC, git-annex and Bazel create them.
+   * zTensor, PyTorch, HDF5) may always be links, as DVC, git-annex and Bazel create them. In a conversion of a checkpoint to GGUF, the
+   * option is also for its configuration, tokenizer and templates.
    */
   followLinks?: boolean | undefined
   /**
@@ -399,7 +401,8 @@ export async function withOpen<T>(
   if (source instanceof TensorFile) {
     const { signal, ...opening } = options
     for (const [key, value] of Object.entries(opening))
-      if (value !== undefined) throw invalid(TypeError, `${key} is an option for opening, and the file is already open`)
+      if (value !== undefined)
+        throw invalid(TypeError, `${key} is an option for opening, and the file is already open`, { option: key })
     signal?.throwIfAborted()
     return work(source)
   }

@@ -21,7 +21,7 @@ export interface PlanOptions {
   readonly worldSize: number
   /**
    * Placements by name pattern: `*` matches any characters, `?` a single character. The first match applies. Every tensor must match
-   * a pattern; a final `'*'` matches the rest.
+   * a pattern; a final `'*'` matches the rest, if there is any. Any other pattern that is used for no tensor is an error.
    */
   readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [pattern: string, placement: Placement])[]
 }
@@ -148,8 +148,9 @@ function readRules(rules: unknown): { patterns: string[]; placements: number[] }
     if (!Array.isArray(pair) || typeof pair[0] !== 'string')
       throw wrongType(`rules[${at}]`, '[pattern, placement]', pair)
     const placement = validatePlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])
-    // No tensor name contains a lone surrogate, so the pattern matches nothing.
-    if (/\p{Surrogate}/u.test(pair[0])) continue
+    // No tensor name contains a lone surrogate, and the binding would replace it.
+    if (/\p{Surrogate}/u.test(pair[0]))
+      throw invalid(RangeError, `rules: ${JSON.stringify(pair[0])} matches no tensor`, { option: 'rules' })
     patterns.push(pair[0])
     placements.push(typeof placement === 'object' ? placement.dim : CODES[placement])
   }

@@ -1,8 +1,12 @@
 // A tensor's bytes, little-endian, as a Node Readable, read on demand in pieces, off the event loop.
 import type { Readable } from 'node:stream'
 import { builtins } from '../native/builtins.js'
+import { publicError, rethrowNative } from '../native/errors.js'
+import { toBufferSync } from '../native/memory.js'
+import { binding } from '../native/native.js'
 import { fileBytes } from '../values/byte-order.js'
 import type { TypedArray } from '../values/dtype.js'
+import type { TensorRef } from './store.js'
 
 /** How to read a tensor as a stream. */
 export interface ReadStreamOptions {
@@ -47,26 +51,58 @@ export function* boxes(shape: readonly number[], limit: number): Generator<Box> 
   }
 }
 
-/** Loads the parts one after the other (undefined: the whole tensor) and yields their bytes in chunks. */
-async function* pieces(
+/** Loads the parts one after the other and yields their bytes in chunks. */
+export async function* loaded(
   parts: Iterable<Box | undefined>,
   size: number,
   load: (part: Box | undefined) => Promise<TypedArray>,
 ): AsyncGenerator<Uint8Array> {
-  for (const part of parts) {
-    const bytes = fileBytes(await load(part))
-    for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size)
+  for (const part of parts) yield* chunks(fileBytes(await load(part)), size)
+}
+
+/** Decodes all elements of a component in order and yields their bytes in chunks. Decoding waits for the consumer. */
+export async function* decoded(
+  { store, ordinal, component }: Required<TensorRef>,
+  size: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const blocks = new binding.Outflow()
+  const control = new binding.Control()
+  const cancel = () => {
+    control.cancel()
+    blocks.abandon()
+  }
+  const stage = await store.stage(ordinal, component, signal)
+  store.check(signal)
+  store.jobs.add(cancel)
+  try {
+    rethrowNative(() => store.native.passPieces(ordinal, component as number, blocks, control, stage), store.path)
+    for (;;) {
+      const block = await blocks.next().catch((error) => {
+        store.check(signal)
+        throw publicError(error, store.path)
+      })
+      store.check(signal)
+      if (block === null) return
+      yield* chunks(new Uint8Array(toBufferSync(block)), size)
+    }
+  } finally {
+    store.jobs.delete(cancel)
+    cancel()
   }
 }
 
-/** Returns a Readable over these parts. */
+function* chunks(bytes: Uint8Array, size: number): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size)
+}
+
+/** Returns a Readable over these chunks. */
 export function readStream(
-  parts: Iterable<Box | undefined>,
-  load: (part: Box | undefined) => Promise<TypedArray>,
+  chunks: AsyncGenerator<Uint8Array>,
   highWaterMark: number,
   signal: AbortSignal | undefined,
 ): Readable {
-  const stream = builtins.stream.Readable.from(pieces(parts, highWaterMark, load), { objectMode: false, highWaterMark })
+  const stream = builtins.stream.Readable.from(chunks, { objectMode: false, highWaterMark })
   if (signal === undefined) return stream
   const abort = () => stream.destroy(signal.reason)
   signal.addEventListener('abort', abort, { once: true })

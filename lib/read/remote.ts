@@ -165,8 +165,8 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const read = readOptions(value, KNOWN, 'remote')
   const headers = read.headers === undefined ? [] : headersOf(read.headers)
   const request: RemoteRequest = { headers, environment: environment() }
-  for (const [name, least] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, number][]) {
-    const number = optional(read[name], (one) => validateInteger(`remote.${name}`, one, least))
+  for (const [name, min] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, number][]) {
+    const number = optional(read[name], (one) => validateInteger(`remote.${name}`, one, min))
     if (number !== undefined) request[name] = number
   }
   const allow = optional(read.allowPrivate, (one) => validateBoolean('remote.allowPrivate', one))

@@ -117,6 +117,6 @@ export function openError(thrown: unknown, path: string): unknown {
   const packed = error.code === 'ZT_IO' && ASAR.test(path)
   const hint =
     ': a file inside an .asar archive cannot be mapped; add it to "asarUnpack" in the packager\'s configuration'
-  const { code, tensor, component, offset, rule, cause } = error
-  return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, cause })
+  const { code, tensor, component, offset, rule, hints, cause } = error
+  return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, hints, cause })
 }

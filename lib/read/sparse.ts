@@ -1,5 +1,5 @@
 import { type InspectOptions, inspect, types } from 'node:util'
-import { rethrowNative, ZTensorError } from '../native/errors.js'
+import { optionHint, rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { optional, readOptions, validateInteger, wrongType } from '../values/arguments.js'
@@ -31,13 +31,17 @@ export interface ToDenseOptions {
 /** Allocates the dense elements of a sparse tensor, within the limit. */
 function dense(shape: readonly number[], dtype: DTypeInfo, options: ToDenseOptions | undefined) {
   const { maxBytes } = readOptions(options, ['maxBytes'])
-  const most = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
+  const max = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
   const byteLength = Math.ceil(
     (shape.reduce((product, size) => (product === 0 || size === 0 ? 0 : product * size), 1) * dtype.bits) / 8,
   )
-  if (byteLength > most) {
-    const message = `the dense tensor of shape [${shape.join(', ')}] takes ${byteLength} bytes, more than the ${most} allowed (option maxBytes)`
-    throw new ZTensorError('ZT_LIMIT', message)
+  if (byteLength > max) {
+    const hint = optionHint('maxBytes')
+    throw new ZTensorError(
+      'ZT_LIMIT',
+      `the dense tensor of shape [${shape.join(', ')}] takes ${byteLength} bytes, more than the ${max} allowed${hint.text}`,
+      { hints: [hint] },
+    )
   }
   return array(dtype, allocate(byteLength), 0, byteLength)
 }
@@ -291,10 +295,14 @@ export class CooTensor<D extends DType = DType> {
     }
     const pointers = 8 * ((shape[0] as number) + 1)
     const { maxBytes } = readOptions(options, ['maxBytes'])
-    const most = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
-    if (pointers > most) {
-      const message = `the pointers of ${shape[0]} rows take up to ${pointers} bytes, more than the ${most} allowed (option maxBytes)`
-      throw new ZTensorError('ZT_LIMIT', message)
+    const max = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
+    if (pointers > max) {
+      const hint = optionHint('maxBytes')
+      throw new ZTensorError(
+        'ZT_LIMIT',
+        `the pointers of ${shape[0]} rows take up to ${pointers} bytes, more than the ${max} allowed${hint.text}`,
+        { hints: [hint] },
+      )
     }
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
     const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]

@@ -41,7 +41,7 @@ export interface TensorStats {
 }
 
 /** The maximum number of bins. */
-const MOST_BINS = 4096
+const MAX_BINS = 4096
 
 function validateRange(value: unknown): [number, number] {
   if (!Array.isArray(value) || value.length !== 2) throw wrongType('range', '[first, last]', value)
@@ -55,8 +55,8 @@ function validateRange(value: unknown): [number, number] {
 
 function validateBinCount(value: unknown): number {
   const bins = validateInteger('bins', value)
-  if (bins < 1 || bins > MOST_BINS)
-    throw invalid(RangeError, `bins must be a whole number from 1 to ${MOST_BINS}, got ${bins}`)
+  if (bins < 1 || bins > MAX_BINS)
+    throw invalid(RangeError, `bins must be a whole number from 1 to ${MAX_BINS}, got ${bins}`)
   return bins
 }
 

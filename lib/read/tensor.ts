@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { inspect } from 'node:util'
-import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
+import { invalid, type OptionHint, optionHint, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { shareTurn } from '../native/event-loop.js'
 import { type JobOptions, run } from '../native/job.js'
 import {
@@ -42,8 +42,9 @@ import { isQuantized, storageTypeOf } from '../values/storage-type.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { type Indices, readIndices } from './indices.js'
+import { convertIntegers, type IntegerDType, isInteger, LOAD_DTYPES, type LoadDType } from './narrow.js'
 import { checkCount, type ElementOf, type Nested, nested, valueAt } from './nested.js'
-import { boxes, type ReadStreamOptions, readStream } from './read-stream.js'
+import { boxes, decoded, loaded, type ReadStreamOptions, readStream } from './read-stream.js'
 import { type Range, type Selected, type Shard, shardRanges, sliceRanges, TensorSlice, validateIndex } from './slice.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
@@ -56,8 +57,11 @@ export type Layout = 'dense' | 'sparse_csr' | 'sparse_coo' | (string & {})
 
 /** How to load a dense or quantized tensor. */
 export interface LoadOptions {
-  /** Widen the elements to float32. Quantized tensors need this. */
-  as?: 'float32' | undefined
+  /**
+   * `'float32'` widens the elements to float32. Quantized tensors need this. An integer dtype converts integers; one that does not fit is
+   * an error, which names its index in the result.
+   */
+  as?: LoadDType | undefined
   /** Load only a rectangular part. If the data is stored raw, only that part is read, and its digest is not checked. */
   slice?: readonly Range[] | undefined
   /** Load only one rank's share of a dimension. */
@@ -79,8 +83,8 @@ export interface LoadOptions {
 export interface TakeOptions {
   /** The dimension that the indices are for: 0 by default. Negative numbers count from the last. */
   axis?: number | undefined
-  /** Widen the elements to float32. Quantized tensors need this. */
-  as?: 'float32' | undefined
+  /** The type of the result, as for `load`. */
+  as?: LoadDType | undefined
   /**
    * An array to fill: of the type of the result, or a Uint8Array for its bytes, little-endian, and with exactly the byte length of the
    * result.
@@ -111,15 +115,23 @@ export type Float16Elements = typeof globalThis extends { Float16Array: { protot
 const SMALL = 64 * 2 ** 10
 
 /** The default of `maxElements`. */
-const MOST_ELEMENTS = 2 ** 20
+const MAX_ELEMENTS = 2 ** 20
 /** The default of `highWaterMark`, in bytes. */
 const PIECE = 2 ** 20
+/** Encoded data up to this size is decoded as a whole to be streamed. */
+const DECODED_WHOLE = 8 * 2 ** 20
+/** Bytes of encoded data without frames that the first slice decodes and keeps. */
+const KEPT = 32 * 2 ** 20
+/** Slices of larger data that are decoded without keeping it. */
+const SLICES = 4
 
 /** Properties that few tensors of a file ever need. */
 interface Lazy {
   components?: ReadonlyMap<string, Component>
   attributes?: Attributes
   copyReason?: CopyReason
+  /** Slices of data without frames that were decoded. */
+  slices?: number
 }
 
 /** A tensor of an open file. Its data is read lazily. */
@@ -314,17 +326,19 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
 
   /** The dtype of a dense tensor. Throws for any other tensor. */
   #dense(): DTypeInfo {
+    if (this.layout === 'unread') {
+      const hint = optionHint('shards', ": open the index without shards: 'none'")
+      throw this.#error('ZT_BAD_LAYOUT', `the layout is unread, not dense${hint.text}`, [hint])
+    }
     if (this.layout !== 'dense') {
       const instead =
         this.layout === 'sparse_csr'
           ? 'use csr() or loadCsr()'
           : this.layout === 'sparse_coo'
             ? 'use coo() or loadCoo()'
-            : this.layout === 'unread'
-              ? "open the index without shards: 'none'"
-              : isQuantized(this.layout)
-                ? "use load({ as: 'float32' }), with slice for a part, or components"
-                : 'use components'
+            : isQuantized(this.layout)
+              ? "use load({ as: 'float32' }), with slice for a part, or components"
+              : 'use components'
       throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: ${instead}`)
     }
     if (this.#dtype === undefined) {
@@ -346,8 +360,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return [...this.components.keys()].indexOf('data')
   }
 
-  #error(code: ZTensorError['code'], message: string): ZTensorError {
-    return new ZTensorError(code, `tensor ${JSON.stringify(this.name)}: ${message}`, { tensor: this.name })
+  #error(code: ZTensorError['code'], message: string, hints?: readonly OptionHint[]): ZTensorError {
+    return new ZTensorError(code, `tensor ${JSON.stringify(this.name)}: ${message}`, { tensor: this.name, hints })
   }
 
   /**
@@ -365,13 +379,54 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   load<A extends ArrayBufferView>(options: LoadOptions & { into: A }): Promise<A>
   load(options: LoadOptions & { as: 'float32' }): Promise<OwnArrays['float32']>
+  load<A extends IntegerDType>(options: LoadOptions & { as: A }): Promise<OwnArrays[A]>
   load(options?: LoadOptions & { as?: undefined }): Promise<OwnArrayOf<D>>
-  load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays['float32']>
+  load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays[LoadDType]>
   async load(options?: LoadOptions): Promise<ArrayBufferView> {
     const known = ['as', 'slice', 'shard', 'into', 'transferable', 'signal'] as const
-    const { as, slice, shard, into, transferable, signal } = readOptions(options, known)
+    const given = readOptions(options, known)
+    const { as, slice, shard, into, transferable, signal } = given
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'give either slice or shard, not both')
     const movable = this.#checkLoad({ as, into, transferable, signal })
+    const to = this.#integers(as)
+    if (to === undefined) return this.#load(given, as === 'float32' ? as : undefined, movable)
+    return this.#converted(
+      (await this.#load({ slice, shard, signal }, undefined, false)) as TypedArray,
+      to,
+      into,
+      signal,
+    )
+  }
+
+  /** The integer type that the elements are converted to; undefined for none, and for their own. */
+  #integers(as: LoadDType | undefined): DTypeInfo | undefined {
+    if (as === undefined || as === 'float32') return undefined
+    const { name } = this.#dense()
+    if (!isInteger(name))
+      throw this.#error('ZT_BAD_DTYPE', `only integers are loaded as ${as}, and its elements are ${name}`)
+    return name === as ? undefined : dtypeInfo(as)
+  }
+
+  /** Converts integers that were loaded, in memory of their own, to another integer type. */
+  async #converted(input: TypedArray, to: DTypeInfo, into: unknown, signal?: AbortSignal): Promise<ArrayBufferView> {
+    const from = this.#dense()
+    const length = (input.byteLength * 8) / from.bits
+    // Checked only now, because the length follows from the slice or the indices.
+    const target = optional(into, (value) => validateInto(value, to, length)) ?? ownArray(to, length)
+    try {
+      await convertIntegers(input, from, target, to, () => this.#store.check(signal))
+    } catch (error) {
+      if (!(error instanceof ZTensorError) || error.code !== 'ZT_BAD_DTYPE') throw error
+      throw this.#error('ZT_BAD_DTYPE', error.message)
+    }
+    return target
+  }
+
+  async #load(
+    { slice, shard, into, signal }: LoadOptions,
+    as: 'float32' | undefined,
+    movable: boolean,
+  ): Promise<ArrayBufferView> {
     const quantized = as !== undefined && this.#composite()
     const stored = quantized ? FLOAT32 : this.#dense()
     const dtype = as === undefined ? stored : FLOAT32
@@ -440,8 +495,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   take<A extends ArrayBufferView>(indices: Indices, options: TakeOptions & { into: A }): Promise<A>
   take(indices: Indices, options: TakeOptions & { as: 'float32' }): Promise<OwnArrays['float32']>
+  take<A extends IntegerDType>(indices: Indices, options: TakeOptions & { as: A }): Promise<OwnArrays[A]>
   take(indices: Indices, options?: TakeOptions & { as?: undefined }): Promise<OwnArrayOf<D>>
-  take(indices: Indices, options?: TakeOptions): Promise<OwnArrayOf<D> | OwnArrays['float32']>
+  take(indices: Indices, options?: TakeOptions): Promise<OwnArrayOf<D> | OwnArrays[LoadDType]>
   async take(indices: Indices, options?: TakeOptions): Promise<ArrayBufferView> {
     const { axis, as, into, transferable, signal } = readOptions(options, [
       'axis',
@@ -451,6 +507,18 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       'signal',
     ])
     const movable = this.#checkLoad({ as, into, transferable, signal })
+    const to = this.#integers(as)
+    if (to === undefined) return this.#take(indices, { axis, into, signal }, as === 'float32' ? as : undefined, movable)
+    const taken = (await this.#take(indices, { axis, signal }, undefined, false)) as TypedArray
+    return this.#converted(taken, to, into, signal)
+  }
+
+  async #take(
+    indices: Indices,
+    { axis, into, signal }: TakeOptions,
+    as: 'float32' | undefined,
+    movable: boolean,
+  ): Promise<ArrayBufferView> {
     const quantized = as !== undefined && this.#composite()
     const stored = quantized ? FLOAT32 : this.#dense()
     const dtype = as === undefined ? stored : FLOAT32
@@ -471,7 +539,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
 
   /** Checks the options of `load` and `take`. Returns `transferable`. */
   #checkLoad({ as, into, transferable, signal }: LoadOptions): boolean {
-    optional(as, (value) => validateOneOf('as', ['float32'], value))
+    optional(as, (value) => validateOneOf('as', LOAD_DTYPES, value))
     optional(signal, validateAbortSignal)
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     if (movable && into !== undefined) throw invalid(TypeError, 'give either into or transferable, not both')
@@ -521,7 +589,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * Returns the elements widened to float32: exactly for 8- and 16-bit types and bool, rounded to nearest (ties to even) for wider
    * integers and float64. `load({ as: 'float32' })` does this off the event loop.
    *
-   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and the `gguf.<type>/1` that docs/formats.md lists) is
+   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and the `gguf.<type>/1` that docs/formats/gguf.md lists) is
    * read from its file and dequantized on all cores. Its digests are checked.
    *
    * @example const floats = tensor.toFloat32()
@@ -636,15 +704,15 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   toArray(options?: { readonly maxElements?: number | undefined }): Nested<ElementOf<D & DType>> {
     this.#store.throwIfClosed()
     const { maxElements } = readOptions(options, ['maxElements'])
-    const most = optional(maxElements, (value) => validateInteger('maxElements', value)) ?? MOST_ELEMENTS
+    const max = optional(maxElements, (value) => validateInteger('maxElements', value)) ?? MAX_ELEMENTS
     const dtype = this.#dense()
-    checkCount(this.name, this.size, this.shape, most)
+    checkCount(this.name, this.size, this.shape, max)
     return this.#named(() => nested(dtype, this.shape, this.data)) as Nested<ElementOf<D & DType>>
   }
 
   /**
    * Returns the bytes of a dense tensor as a Readable, the elements that `load()` returns, little-endian. They are read on demand in chunks, off the event loop.
-   * Compressed data without frames is decoded as a whole first, and its digest is checked. The digest of raw data is not checked.
+   * Compressed data without frames is decoded in order, and its digest is checked at the end. The digest of raw data is not checked.
    *
    * @example await pipeline(tensor.createReadStream(), response)
    *
@@ -659,9 +727,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()
     const divides = dtype.bits >= 8 && (this.#plainOffset !== undefined || this.#decodesByRange())
-    const parts = divides ? boxes(this.shape, Math.max(1, Math.floor((piece * 8) / dtype.bits))) : [undefined]
     const load = (slice: readonly Range[] | undefined) => this.load({ slice, signal }) as Promise<TypedArray>
-    return readStream(parts, load, piece, signal)
+    if (divides || this.#plainOffset !== undefined || this.byteLength <= DECODED_WHOLE) {
+      const parts = divides ? boxes(this.shape, Math.max(1, Math.floor((piece * 8) / dtype.bits))) : [undefined]
+      return readStream(loaded(parts, piece, load), piece, signal)
+    }
+    const ref = { store: this.#store, ordinal: this.#ordinal, component: this.#dataOrdinal() }
+    return readStream(decoded(ref, piece, signal), piece, signal)
   }
 
   /**
@@ -680,7 +752,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /** Whether parts of the data can be decoded independently. */
   #decodesByRange(): boolean {
     const data = this.#plainOffset === undefined ? this.#dataComponent() : undefined
-    return data?.encoding === 'zt.zstd-seekable/1' && !Component.isDecoded(data)
+    return data !== undefined && Component.isFramed(data) && !Component.isDecoded(data)
   }
 
   #slice({ ranges, shape }: Selected): TensorSlice<D & DType> {
@@ -707,13 +779,19 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return { data: array(dtype, buffer, 0, buffer.byteLength), copyReason: reason }
   }
 
-  /** All elements, if they are in memory, can be aliased, or must be decoded as a whole. Undefined if a slice should read only its part. */
+  /** All elements, if they are in memory, can be aliased, or are decoded as a whole. Undefined if a slice should read only its part. */
   #held(dtype: DTypeInfo): View | undefined {
     if (this.#data !== undefined) return this.#viewed()
     const offset = this.#plainOffset
     if (offset === undefined) {
       const data = this.#dataComponent()
-      return Component.isSliceable(data) && !Component.isDecoded(data) ? undefined : this.#viewed()
+      if (Component.isDecoded(data)) return this.#viewed()
+      if (Component.isSliceable(data)) return undefined
+      // The first slices of large data keep only their own elements. A loop of slices decodes all of it once, rather than each time.
+      if (this.byteLength <= KEPT) return this.#viewed()
+      this.#lazy ??= {}
+      this.#lazy.slices = (this.#lazy.slices ?? 0) + 1
+      return this.#lazy.slices > SLICES ? this.#viewed() : undefined
     }
     const alias = this.#aliased(dtype, offset)
     if (alias === undefined) return undefined
@@ -742,10 +820,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /** Packs a slice of the bytes of all elements. */
   #packed(dtype: DTypeInfo, byteLength: number, ranges: number[], bytes: Uint8Array): ArrayBuffer {
     const shape = [...this.shape]
-    return filled(byteLength, {
-      into: (output) => binding.packSlice(shape, ranges, dtype.bits, bytes, output),
-      block: () => binding.packSliceBlock(shape, ranges, dtype.bits, bytes),
-    })
+    return filled(byteLength, (output) => binding.packSlice(shape, ranges, dtype.bits, bytes, output))
   }
 
   /** Reads and decodes only the elements of a slice. */
@@ -824,11 +899,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       return make()
     } catch (error) {
       if (!(error instanceof ZTensorError)) throw error
-      const { code, component, rule, message } = error
+      const { code, component, rule, hints, message } = error
       throw new ZTensorError(code, `tensor ${JSON.stringify(this.name)}: ${message}`, {
         tensor: this.name,
         component,
         rule,
+        hints,
       })
     }
   }

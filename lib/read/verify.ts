@@ -23,9 +23,9 @@ export interface VerifyResult {
 }
 
 /** The result without the warnings. */
-export type Found = Omit<VerifyResult, 'warnings'>
+export type VerifyOutcome = Omit<VerifyResult, 'warnings'>
 
-function result(outcomes: NativeOutcome[]): Found {
+function result(outcomes: NativeOutcome[]): VerifyOutcome {
   const failures = outcomes.flatMap((outcome) =>
     outcome.failures.map((failure) => publicError(failure) as ZTensorError),
   )
@@ -48,7 +48,7 @@ export interface VerifyOptions extends JobOptions {
 }
 
 /** Adds the violations of the canonical form to a result. */
-export async function withCanonical(store: Store, found: Found, signal?: AbortSignal): Promise<Found> {
+export async function withCanonical(store: Store, found: VerifyOutcome, signal?: AbortSignal): Promise<VerifyOutcome> {
   const stage = await store.stageAll(signal)
   const form = result([await run(store, { signal }, (control) => store.native.canonical(control, stage))])
   return { ...found, ok: found.ok && form.ok, failures: [...found.failures, ...form.failures] }
@@ -68,7 +68,7 @@ export async function verifyTensors(
   ordinals: Uint32Array,
   options: JobOptions | undefined,
   whole: boolean,
-): Promise<Found> {
+): Promise<VerifyOutcome> {
   const { onProgress, signal } = jobOptions(options)
   store.check(signal)
   await checkTotal(store, ordinals, 'verify', signal)
@@ -85,7 +85,7 @@ export async function verifyTensors(
 }
 
 /** Verifies all tensors synchronously, for `openSync({ verify: true })`. */
-export function verifySync(store: Store): Found {
+export function verifySync(store: Store): VerifyOutcome {
   const { native, path } = store
   const all = everything(native.size)
   rethrowNative(() => native.checkTotal(all, 'verify'), path)

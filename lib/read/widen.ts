@@ -52,10 +52,7 @@ export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: F
   const target = optional(into, (value) => validateInto(value, FLOAT32, size) as Float32Array)
   if (target === undefined && size <= STEP) {
     const bytes = fileBytes(input, 0, Math.ceil((size * dtype.bits) / 8))
-    const buffer = filled(size * 4, {
-      into: (output) => binding.toFloat32(dtype.code, bytes, output),
-      block: () => binding.toFloat32Block(dtype.code, size, bytes),
-    })
+    const buffer = filled(size * 4, (output) => binding.toFloat32(dtype.code, bytes, output))
     return array(FLOAT32, buffer, 0, size * 4) as Float32Array
   }
   const output = target ?? (array(FLOAT32, allocate(size * 4), 0, size * 4) as Float32Array)

@@ -5,14 +5,15 @@ import { isMap, isUint8Array } from '../native/realm.js'
 import { inTurns } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import type { Attributes } from '../values/attributes.js'
+import { OUTLINE } from '../values/outline.js'
 import type { AttributeRow, Column, FileFacts, PartColumns, ReportData, TensorColumns } from './data.js'
 import type { ReportOptions } from './report.js'
 
 /** Limits of a page: an attribute may be a vocabulary of megabytes, and a file may have a thousand warnings. */
-const MOST_ATTRIBUTES = 2000
-const MOST_TEXT = 4000
-const MOST_ITEMS = 64
-const MOST_WARNINGS = 1000
+const MAX_ATTRIBUTES = 2000
+const MAX_TEXT = 4000
+const MAX_ITEMS = 64
+const MAX_WARNINGS = 1000
 /** Tensors that are processed before a yield to the event loop: each creates its components. */
 const TURN = 1000
 
@@ -41,22 +42,22 @@ class Table<T> {
 
 /** Formats an attribute value as text, truncated if it is long. */
 export function attributeText(value: unknown): string {
-  if (typeof value === 'string') return value.length > MOST_TEXT ? `${value.slice(0, MOST_TEXT)}…` : value
+  if (typeof value === 'string') return value.length > MAX_TEXT ? `${value.slice(0, MAX_TEXT)}…` : value
   if (isUint8Array(value)) return `${value.byteLength} bytes`
   if (typeof value !== 'object' || value === null) return String(value)
   const text = inspect(value, {
     breakLength: Number.POSITIVE_INFINITY,
     compact: true,
     depth: 6,
-    maxArrayLength: MOST_ITEMS,
-    maxStringLength: MOST_TEXT,
+    maxArrayLength: MAX_ITEMS,
+    maxStringLength: MAX_TEXT,
   }).replace(/^\[Object: null prototype\] /, '')
-  return text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
 }
 
 function attributeRows(attributes: Attributes): AttributeRow[] {
   const pairs = isMap(attributes) ? Array.from(attributes) : Object.entries(attributes)
-  return pairs.slice(0, MOST_ATTRIBUTES).map(([key, value]) => ({
+  return pairs.map(([key, value]) => ({
     key: attributeText(key),
     value: attributeText(value),
   }))
@@ -86,10 +87,9 @@ const namesOf = (file: TensorFile, chosen: Uint32Array): string[] =>
   Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal).name)
 
 function facts(file: TensorFile, chosen: Uint32Array, filter: ReportOptions['filter']): FileFacts {
-  const { attributes } = file
+  const { attributes, keys } = file[OUTLINE]({ keys: MAX_ATTRIBUTES, items: MAX_ITEMS, units: MAX_TEXT + 1 })
   const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
   const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
-  const keys = isMap(attributes) ? attributes.size : Object.keys(attributes).length
   return {
     name: nameOf(file),
     format: file.format,
@@ -99,13 +99,13 @@ function facts(file: TensorFile, chosen: Uint32Array, filter: ReportOptions['fil
     parameters: parameters(file, chosen),
     files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? shortName(path ?? ''), byteLength })),
     attributes: attributeRows(attributes),
-    moreAttributes: Math.max(0, keys - MOST_ATTRIBUTES),
-    warnings: warnings.slice(0, MOST_WARNINGS).map(({ code, message, tensor }) => ({
+    moreAttributes: Math.max(0, keys - MAX_ATTRIBUTES),
+    warnings: warnings.slice(0, MAX_WARNINGS).map(({ code, message, tensor }) => ({
       code,
       message,
       ...(tensor === undefined ? {} : { tensor }),
     })),
-    moreWarnings: Math.max(0, warnings.length - MOST_WARNINGS),
+    moreWarnings: Math.max(0, warnings.length - MAX_WARNINGS),
     ...(filter === undefined
       ? {}
       : { filter: { globs: typeof filter === 'function' ? [] : [filter].flat(), tensors: file.size } }),
@@ -117,13 +117,13 @@ function facts(file: TensorFile, chosen: Uint32Array, filter: ReportOptions['fil
  * others are then known to be copies.
  */
 function probe(file: TensorFile, chosen: Uint32Array): void {
-  let [least, bytes] = [-1, Number.POSITIVE_INFINITY]
+  let [smallest, bytes] = [-1, Number.POSITIVE_INFINITY]
   for (const at of chosen) {
     const { layout, byteLength } = TensorFile.at(file, at)
-    if (layout === 'dense' && byteLength > 0 && byteLength < bytes) [least, bytes] = [at, byteLength]
+    if (layout === 'dense' && byteLength > 0 && byteLength < bytes) [smallest, bytes] = [at, byteLength]
   }
-  if (least < 0) return
-  for (const component of TensorFile.at(file, least).components.values()) void component.copyReason
+  if (smallest < 0) return
+  for (const component of TensorFile.at(file, smallest).components.values()) void component.copyReason
 }
 
 /** Collects the parts of a report that come from the index, for the tensors of these ordinals. */

@@ -74,7 +74,7 @@ export interface TensorNumbers {
   readonly mean: Measured
   readonly std: Measured
   /** The counts between `min` and `max`, in base64, and the largest of them. */
-  readonly histogram?: { readonly bins: string; readonly most: number }
+  readonly histogram?: { readonly bins: string; readonly maxCount: number }
 }
 
 /** Statistics, or the error code and message if there are none. */
@@ -92,7 +92,7 @@ export interface FoundColumns {
   readonly mean: readonly Measured[]
   readonly std: readonly Measured[]
   /** The bins of each tensor (null without values) and the largest counts; missing if there are too many tensors. */
-  readonly histograms?: { readonly bins: readonly (string | null)[]; readonly most: Column }
+  readonly histograms?: { readonly bins: readonly (string | null)[]; readonly maxCount: Column }
   /** The tensors without statistics, with their errors. */
   readonly failed: readonly (readonly [tensor: number, code: string, message: string])[]
 }

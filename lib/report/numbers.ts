@@ -10,7 +10,7 @@ import type { FoundColumns, Measured, TensorFound, TensorNumbers } from './data.
 /** Bins of a histogram on the page: a multiple of three, so that base64 needs no padding. */
 export const BINS = 48
 /** The maximum number of tensors with histograms in a page: those of 100,000 tensors would take megabytes. */
-export const MOST_HISTOGRAMS = 4096
+export const MAX_HISTOGRAMS = 4096
 /** Tensors that are processed concurrently: small ones wait for the native call, large ones for the disk. */
 const AT_ONCE = 8
 
@@ -20,13 +20,13 @@ export function measured(value: number): Measured {
 }
 
 /** Encodes each count as a byte: 0 for none, else its logarithm, so that bins with one and with a billion elements are both visible. */
-function packed({ counts }: Histogram): { bins: string; most: number } {
-  const most = counts.reduce((one, other) => Math.max(one, other), 0)
-  const scale = Math.log1p(most)
+function packed({ counts }: Histogram): { bins: string; maxCount: number } {
+  const maxCount = counts.reduce((one, other) => Math.max(one, other), 0)
+  const scale = Math.log1p(maxCount)
   const bytes = Uint8Array.from(counts, (count) =>
     count === 0 ? 0 : Math.max(1, Math.round((255 * Math.log1p(count)) / scale)),
   )
-  return { bins: Buffer.from(bytes).toString('base64'), most }
+  return { bins: Buffer.from(bytes).toString('base64'), maxCount }
 }
 
 function numbersOf({ histogram, min, max, mean, std, ...counts }: TensorStats): TensorFound {
@@ -70,7 +70,7 @@ export async function allFound(
   progress: ((done: Pick<Progress, 'bytes' | 'tensors'>) => void) | undefined,
   signal: AbortSignal | undefined,
 ): Promise<TensorFound[]> {
-  const bins = chosen.length <= MOST_HISTOGRAMS ? BINS : undefined
+  const bins = chosen.length <= MAX_HISTOGRAMS ? BINS : undefined
   const found: TensorFound[] = new Array(chosen.length)
   // The first failure stops the others.
   const failed = new AbortController()
@@ -109,7 +109,7 @@ export function foundColumns(found: readonly TensorFound[]): FoundColumns {
   const histograms = rows.some(({ histogram }) => histogram !== undefined)
     ? {
         bins: rows.map(({ histogram }) => histogram?.bins ?? null),
-        most: column(rows.map(({ histogram }) => histogram?.most ?? 0)),
+        maxCount: column(rows.map(({ histogram }) => histogram?.maxCount ?? 0)),
       }
     : undefined
   return {

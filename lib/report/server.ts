@@ -16,7 +16,7 @@ import type { ReportServer, ServeReportOptions } from './report.js'
 import { sliceOf } from './slice.js'
 
 const LOCAL = '127.0.0.1'
-const MOST_PORT = 65_535
+const MAX_PORT = 65_535
 
 /** An error response. */
 class Refusal extends Error {
@@ -158,7 +158,7 @@ function listening(server: Server, port: number, host: string): Promise<number> 
 
 function validatePort(value: unknown): number {
   const port = validateInteger('port', value)
-  if (port > MOST_PORT) throw invalid(RangeError, `port must be from 0 to ${MOST_PORT}, got ${port}`)
+  if (port > MAX_PORT) throw invalid(RangeError, `port must be from 0 to ${MAX_PORT}, got ${port}`)
   return port
 }
 

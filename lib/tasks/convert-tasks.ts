@@ -2,6 +2,7 @@
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
 import { invalid } from '../native/errors.js'
 import {
+  optional,
   validateInteger,
   validateKeys,
   validateObject,
@@ -10,6 +11,7 @@ import {
   wrongType,
 } from '../values/arguments.js'
 import type { AttributeValueInput } from '../values/attributes.js'
+import { list, shardedWriting, titlesWith, WRITABLE_FORMATS, type Writing } from '../values/formats.js'
 import type { ConvertOptions } from '../write/convert-options.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
@@ -22,7 +24,7 @@ import {
   type TaskError,
   type TaskResult,
 } from './format.js'
-import { isStored } from './stored.js'
+import { isStored } from './source.js'
 
 /** Metadata as JSON: pairs, because the order of the keys matters. A key without a value is removed. */
 export type MetadataPairs = readonly (readonly [key: string, value?: AttributeValueInput])[]
@@ -46,7 +48,11 @@ export type ConvertTaskOptions = Pick<
   | 'quantize'
   | 'imatrix'
   | 'requantize'
-> & { readonly metadata?: MetadataPairs | undefined }
+> & {
+  readonly metadata?: MetadataPairs | undefined
+  /** The path of the importance matrix that the files record. `imatrix` is absolute. */
+  readonly imatrixName?: string | undefined
+}
 
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
@@ -82,9 +88,6 @@ export interface ConvertTaskResult extends TaskResult {
   readonly skipped: readonly TaskError[]
 }
 
-/** The target formats of a distributed conversion. */
-export const SHARDED = ['zt', 'safetensors', 'gguf'] as const
-
 const OPTIONS = [
   'format',
   'version',
@@ -100,19 +103,28 @@ const OPTIONS = [
   'skip',
 ] as const
 
-/** Options that only tasks of GGUF have. */
-export const GGUF_OPTIONS = ['metadata', 'checkpoint', 'quantize', 'imatrix', 'requantize'] as const
+/** Options that only tasks with the tensors of the whole job have. */
+export const WHOLE_OPTIONS = ['metadata', 'checkpoint', 'quantize', 'imatrix', 'requantize'] as const
 
-/** Validates what only tasks of GGUF have. */
-function validateGguf(name: string, { part, inputs, options }: ConvertTask): void {
+/** How the files of a job are joined. */
+export function joiningOf(format: ConvertTaskOptions['format']): Writing['shards'] {
+  return shardedWriting(format ?? 'zt')?.shards ?? 'none'
+}
+
+/** Whether each file states its place in the set. Its task then has the tensors of the whole job. */
+const isNumbered = ({ format }: ConvertTaskOptions): boolean => joiningOf(format) === 'numbers'
+
+/** Validates what only tasks with a part have. */
+function validatePart(name: string, { part, inputs, options }: ConvertTask): void {
   const range: unknown = part
   if (!Array.isArray(range) || range.length !== 2) throw wrongType(`${name}.part`, '[from, end]', part)
   const from = validateInteger(`${name}.part[0]`, range[0])
-  if (validateInteger(`${name}.part[1]`, range[1], from) > MOST_TENSORS)
+  if (validateInteger(`${name}.part[1]`, range[1], from) > MAX_TENSORS)
     throw wrongType(`${name}.part[1]`, 'a number of tensors', range[1])
   if (inputs !== undefined && !/^sha256:[0-9a-f]{64}$/.test(validateString(`${name}.inputs`, inputs)))
     throw wrongType(`${name}.inputs`, 'a digest', inputs)
-  const { metadata } = options
+  const { metadata, imatrixName } = options
+  optional(imatrixName, (value) => validateText(`${name}.options.imatrixName`, value))
   if (metadata === undefined) return
   if (!Array.isArray(metadata)) throw wrongType(`${name}.options.metadata`, 'an array', metadata)
   for (const [at, pair] of metadata.entries()) {
@@ -122,7 +134,7 @@ function validateGguf(name: string, { part, inputs, options }: ConvertTask): voi
   }
 }
 
-const MOST_TENSORS = 2 ** 32 - 1
+const MAX_TENSORS = 2 ** 32 - 1
 
 /** Validates a conversion task. The values of its options are validated where they are used. */
 export function validateConvertTask(name: string, value: unknown): ConvertTask {
@@ -131,13 +143,15 @@ export function validateConvertTask(name: string, value: unknown): ConvertTask {
   if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
     throw wrongType(`${name}.target`, 'an absolute path, or the URL of an object store', task.target)
   const options = validateObject(`${name}.options`, task.options)
-  const isGguf = options.format === 'gguf'
-  validateKeys(`${name}.options`, options, isGguf ? [...OPTIONS, ...GGUF_OPTIONS] : OPTIONS)
-  if (!SHARDED.includes(options.format as never))
-    throw wrongType(`${name}.options.format`, `one of ${SHARDED.join(', ')}`, options.format)
+  const sharded = WRITABLE_FORMATS.filter((format) => joiningOf(format) !== 'none')
+  if (!sharded.includes(options.format as never))
+    throw wrongType(`${name}.options.format`, `one of ${sharded.join(', ')}`, options.format)
+  const isPart = isNumbered(options)
+  validateKeys(`${name}.options`, options, isPart ? [...OPTIONS, ...WHOLE_OPTIONS, 'imatrixName'] : OPTIONS)
   for (const field of ['part', 'inputs'] as const)
-    if (!isGguf && task[field] !== undefined) throw invalid(TypeError, `${name}.${field} is only for GGUF`)
-  if (isGguf) validateGguf(name, task)
+    if (!isPart && task[field] !== undefined)
+      throw invalid(TypeError, `${name}.${field} is only for ${list(titlesWith(({ shards }) => shards === 'numbers'))}`)
+  if (isPart) validatePart(name, task)
   if (!Array.isArray(task.renamed)) throw wrongType(`${name}.renamed`, 'an array', task.renamed)
   for (const [at, pair] of task.renamed.entries()) {
     if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[0] !== 'number')
@@ -173,24 +187,19 @@ function siblingOf(target: string, behind: string): string {
   return isStored(target) ? target.slice(0, target.lastIndexOf('/') + 1) + name : join(dirname(target), name)
 }
 
-const five = (number: number): string => String(number).padStart(5, '0')
-
-/** The name of a task's shard in zTensor 2: `00001-of-00003`. */
-export function shardName({ task, count }: Pick<Task, 'task' | 'count'>): string {
-  return `${five(task + 1)}-of-${five(count)}`
-}
+const pad5 = (number: number): string => String(number).padStart(5, '0')
 
 /** The path of a task's file. It is built from numbers, so that a task cannot name any other file. */
 export function filePathOf({ target, options, task, count }: ConvertTask): string {
   if (count === 1) return target
-  return siblingOf(target, `-${shardName({ task, count })}.${options.format ?? 'zt'}`)
+  return siblingOf(target, `-${pad5(task + 1)}-of-${pad5(count)}.${options.format ?? 'zt'}`)
 }
 
-/** The path of the file that is written last: the root, the index, or the only file. A set of GGUF has no such file. */
-export function lastPathOf(target: string, format: ConvertTaskOptions['format'], count: number): string | undefined {
-  if (count > 1 && format === 'gguf') return undefined
-  if (count === 1 || format !== 'safetensors') return target
-  return siblingOf(target, '.safetensors.index.json')
+/** The path of the file that is written last: the root, the index, or the only file. Other sets have no such file. */
+export function lastPathOf({ target, options, count }: ConvertTask): string | undefined {
+  const joining = joiningOf(options.format)
+  if (count === 1 || joining === 'root') return target
+  return joining === 'index' ? siblingOf(target, `.${options.format}.index.json`) : undefined
 }
 
 /** The digest algorithm for files: the one in zTensor 2's shard table. */

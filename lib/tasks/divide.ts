@@ -1,5 +1,5 @@
-// Divides tensors into parts of limited size.
-
+// Divides the tensors of a source into parts of limited size, and finds those of a part.
+import { invalid } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { TURN } from '../read/batches.js'
 
@@ -12,7 +12,7 @@ export interface Part {
 }
 
 /** Merges ordinals, in any order, into ranges. */
-export function rangesOf(ordinals: readonly number[]): [number, number][] {
+export function rangesOf(ordinals: ArrayLike<number>): [number, number][] {
   const ranges: [number, number][] = []
   for (const ordinal of Uint32Array.from(ordinals).sort()) {
     const last = ranges[ranges.length - 1]
@@ -30,56 +30,32 @@ export function ordinalsOf(ranges: Part['ordinals']): Uint32Array {
   return ordinals
 }
 
-/** Measures the size of a part. */
-export interface Measure {
-  /** Adds a tensor if it fits, and returns whether it does. The first tensor of a part always fits. */
-  add(bytes: number, name: string): boolean
-  /** Starts the next part. */
-  next(): void
+/** Expands the ranges of a task to ordinals, which the file must have. */
+export function checkOrdinals(ranges: Part['ordinals'], size: number): Uint32Array {
+  const beyond = ranges.find(([, end]) => end > size)
+  if (beyond !== undefined)
+    throw invalid(
+      RangeError,
+      `task.ordinals must not exceed ${size}, the number of tensors in the source, got ${beyond[1]}`,
+    )
+  return ordinalsOf(ranges)
 }
 
-/** Measures by tensor bytes only. */
-export function plainMeasure(most: number): Measure {
-  let total = 0
-  return {
-    add: (bytes) => {
-      if (total > 0 && total + bytes > most) return false
-      total += bytes
-      return true
-    },
-    next: () => {
-      total = 0
-    },
-  }
-}
-
-/** Divides tensors into consecutive parts. Returns at least one part. */
-export async function divide(
-  order: ArrayLike<number>,
-  measure: Measure,
-  sizeOf: (ordinal: number) => number,
-  nameOf: (ordinal: number) => string,
-): Promise<Part[]> {
+/** Divides tensors into consecutive parts of at most `max` bytes; a larger one is a part of its own. Returns at least one part. */
+export async function divide(count: number, max: number, sizeOf: (ordinal: number) => number): Promise<Part[]> {
   const parts: Part[] = []
-  let [held, byteLength]: [number[], number] = [[], 0]
-  const close = (): void => {
-    parts.push({ ordinals: rangesOf(held), byteLength })
-    held = []
+  let [from, byteLength] = [0, 0]
+  const close = (end: number): void => {
+    parts.push({ ordinals: end > from ? [[from, end]] : [], byteLength })
+    from = end
     byteLength = 0
-    measure.next()
   }
-  for (let at = 0; at < order.length; at++) {
-    if (at % TURN === TURN - 1) await nextTurn()
-    const ordinal = order[at] as number
+  for (let ordinal = 0; ordinal < count; ordinal++) {
+    if (ordinal % TURN === TURN - 1) await nextTurn()
     const size = sizeOf(ordinal)
-    if (!measure.add(size, nameOf(ordinal))) {
-      close()
-      measure.add(size, nameOf(ordinal))
-    }
-    held.push(ordinal)
+    if (byteLength > 0 && byteLength + size > max) close(ordinal)
     byteLength += size
   }
-  close()
-  // Only an empty file has a part without tensors.
-  return parts.length > 1 ? parts.filter(({ ordinals }) => ordinals.length > 0) : parts
+  close(count)
+  return parts
 }

@@ -90,7 +90,7 @@ export interface TaskError {
 }
 
 /** Maximum nesting depth of a job. */
-const MOST_DEEP = 100
+const MAX_DEEP = 100
 
 /**
  * Returns a deep copy through JSON, so that the value cannot change during validation, and getters and proxies cannot return different
@@ -113,7 +113,7 @@ export function plainJson<T>(name: string, value: T, check?: (key: string, item:
 /** JSON with sorted keys, so that reserialization does not change the digest. */
 function ordered(value: unknown, depth = 0): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (depth > MOST_DEEP) throw invalid(RangeError, `a job must not be nested more than ${MOST_DEEP} levels deep`)
+  if (depth > MAX_DEEP) throw invalid(RangeError, `a job must not be nested more than ${MAX_DEEP} levels deep`)
   if (Array.isArray(value)) return value.map((item) => ordered(item, depth + 1))
   const entries = Object.entries(value).filter(([, item]) => item !== undefined)
   // By UTF-16 code units: independent of the locale.
@@ -186,7 +186,7 @@ function validateSource(name: string, value: unknown): TaskSource {
     throw wrongType(`${name}.checkModified`, 'a boolean', source.checkModified)
   // `open` checks whether the format exists.
   optional(source.format, (format) => validateText(`${name}.format`, format))
-  for (const limit of SOURCE_LIMITS) optional(source[limit], (most) => validateInteger(`${name}.${limit}`, most))
+  for (const limit of SOURCE_LIMITS) optional(source[limit], (max) => validateInteger(`${name}.${limit}`, max))
   return source as unknown as TaskSource
 }
 
@@ -279,13 +279,13 @@ const SHOWN = 20
 /**
  * Validates the results and returns one for each task. Equal duplicates are allowed.
  *
- * `said` returns the fields that all results of one task must agree on.
+ * `claims` returns the fields that all results of one task must agree on.
  */
 export function checkResults<R extends TaskResult>(
   { id, kind, tasks }: Job,
   values: readonly unknown[],
   check: (name: string, result: Record<string, unknown>) => R,
-  said: (result: R) => unknown,
+  claims: (result: R) => unknown,
 ): R[] {
   const copied: unknown = plainJson('results', values)
   if (!Array.isArray(copied)) throw wrongType('results', 'an array of results', values)
@@ -301,7 +301,7 @@ export function checkResults<R extends TaskResult>(
       throw invalid(RangeError, `${name}.task must be below ${tasks.length}, the number of tasks, got ${index}`)
     const result = check(name, given)
     const known = found[index]
-    if (known !== undefined && digestOfJson(said(known)) !== digestOfJson(said(result)))
+    if (known !== undefined && digestOfJson(claims(known)) !== digestOfJson(claims(result)))
       throw invalid(TypeError, `${name} differs from another result of task ${index}: run the task again`)
     found[index] ??= result
   }

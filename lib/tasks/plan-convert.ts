@@ -1,52 +1,58 @@
 // Divides a conversion into tasks.
 import { resolve } from 'node:path'
-import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
+import { invalid, optionHint, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
-import type { Catalog } from '../read/catalog.js'
+import { binding, type PlannedFile } from '../native/native.js'
+import { isMap } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 import type { RemoteOptions } from '../read/remote.js'
-import { optional, readOptions, validateAbortSignal, validateBoolean, validateInteger } from '../values/arguments.js'
-import type { AttributeValue } from '../values/attributes.js'
-import { Casts } from '../values/cast.js'
+import {
+  optional,
+  readOptions,
+  validateAbortSignal,
+  validateBoolean,
+  validateInteger,
+  validateText,
+} from '../values/arguments.js'
+import {
+  type AttributeChanges,
+  type AttributeValueInput,
+  freezeChanges,
+  freezeMap,
+  withMetadata,
+} from '../values/attributes.js'
 import { tensorFilter } from '../values/filter.js'
-import { shardedVersion, type Writing, writingOfId } from '../values/formats.js'
+import type { WritableVersion } from '../values/format-table.js'
+import { isSharded, list, shardedWriting, titlesWith, type Writing } from '../values/formats.js'
 import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
-import { castOf, castTensors, dequantizedAs, needsCatalog } from '../write/casts.js'
 import { CONVERT_OPTIONS, type ConvertOptions, validateDequantize } from '../write/convert-options.js'
-import { cannotStore, fitAttributes } from '../write/fitted-attributes.js'
-import { withFormat, writeRequest } from '../write/options.js'
-import {
-  bareOf,
-  choose,
-  newSelection,
-  nothingLeft,
-  refusal,
-  refusalsOf,
-  type Skips,
-  skipping,
-} from '../write/selection.js'
+import { leftOutErrors } from '../write/fitted-attributes.js'
+import { metadataOf, withFormat, writeRequest } from '../write/options.js'
+import { bareOf, type Skips, skipping } from '../write/selection.js'
+import { refusedOf, type Taking, takeTensors } from '../write/taking.js'
 import {
   type ConvertJob,
   type ConvertTask,
   type ConvertTaskOptions,
   filePathOf,
-  GGUF_OPTIONS,
   jobTarget,
   jsonAttributes,
+  jsonValue,
   lastPathOf,
-  SHARDED,
+  type MetadataPairs,
+  WHOLE_OPTIONS,
 } from './convert-tasks.js'
-import { divide, type Measure, plainMeasure } from './divide.js'
+import { checkOrdinals, rangesOf } from './divide.js'
 import { makeJob } from './format.js'
-import { ggufOptions, planGguf } from './gguf-tasks.js'
-import { Taken } from './ordinals.js'
-import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source.js'
-import { isStored, isThere } from './stored.js'
+import { inputsOf } from './job-tensors.js'
+import { isStored, isThere, openPlanned, type RemoteSource, type TaskSourceOptions } from './source.js'
 
 /** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onProgress'>, TaskSourceOptions {
+export interface PlanConvertOptions
+  extends Omit<ConvertOptions, 'source' | 'onProgress' | 'dryRun'>,
+    TaskSourceOptions {
   /** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
   maxShardBytes?: number | undefined
   /** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
@@ -56,40 +62,10 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onP
 /** The default of `maxShardBytes`, as on the Hugging Face hub. */
 const SHARD = 5e9
 
-const PLAN_OPTIONS = [...CONVERT_OPTIONS.filter((name) => name !== 'onProgress'), 'checkModified'] as const
-
-/** Upper bounds for the manifest of zTensor 2, in bytes: for each tensor in addition to its name, and for the manifest itself. */
-const ENTRY = 512
-const FRAME = 4096
-
-/** Measures a whole zTensor 2 file: aligned blobs and the index. */
-function alignedMeasure(most: number, alignment: number): Measure {
-  const start = 8
-  let [end, index] = [start, FRAME]
-  const next = (at: number): number => Math.ceil(at / alignment) * alignment
-  return {
-    add: (bytes, name) => {
-      const [newEnd, entries] = [next(end) + bytes, index + ENTRY + 2 * Buffer.byteLength(name)]
-      if (end > start && next(newEnd) + entries > most) return false
-      end = newEnd
-      index = entries
-      return true
-    },
-    next: () => {
-      end = start
-      index = FRAME
-    },
-  }
-}
-
-/** Returns a function for the written size of a tensor, after a cast. */
-function sizes(catalog: Catalog, casts: Casts, dequantize: ConvertOptions['dequantize']): (ordinal: number) => number {
-  return (ordinal) => {
-    const cast = catalog.layout(ordinal) === 'dense' ? castOf(casts, catalog, ordinal) : undefined
-    const bits = (cast ?? dequantizedAs(dequantize, catalog, ordinal))?.bits
-    return bits === undefined ? catalog.byteLength(ordinal) : Math.ceil((catalog.elements(ordinal) * bits) / 8)
-  }
-}
+const PLAN_OPTIONS = [
+  ...CONVERT_OPTIONS.filter((name) => name !== 'onProgress' && name !== 'dryRun'),
+  'checkModified',
+] as const
 
 /** `planJob` of a conversion. */
 export async function planConvert(
@@ -106,30 +82,41 @@ export async function planConvert(
   optional(read.dequantize, validateDequantize)
   const skips = skipping(read.skip)
   const overwrite = optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false
-  const most = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
+  const max = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
-  if (!SHARDED.includes(format as never))
-    throw invalid(
-      TypeError,
-      `the tasks of a job write zTensor 2, safetensors or GGUF, not ${format}: use convert on one machine`,
-    )
-  const version = formatted.version ?? shardedVersion(format)
-  const own = jsonAttributes(read.attributes)
-  const given = { ...formatted, format, version, maxShardBytes: most, attributes: own }
-  const request = writeRequest({ ...given, attributes: own === false ? {} : own })
-  const isGguf = format === 'gguf'
-  const unusable = isGguf ? undefined : GGUF_OPTIONS.find((name) => read[name] !== undefined)
-  if (unusable !== undefined)
-    throw invalid(TypeError, `the tasks of a job support ${unusable} only for GGUF: use convert on one machine`)
-  if (request.canonical) throw invalid(TypeError, 'a canonical file cannot be divided: set canonical: false')
-  const casts = new Casts(read.cast, read.dtype)
+  const sharded = shardedWriting(format)
+  if (sharded === undefined) {
+    const known = list(titlesWith(isSharded), 'or')
+    throw invalid(TypeError, `the tasks of a job write ${known}, not ${format}: use convert on one machine`)
+  }
+  const version = formatted.version ?? (sharded.version as WritableVersion | undefined)
+  const attributes = jsonAttributes(read.attributes)
+  const given: ConvertOptions = { ...formatted, format, version, maxShardBytes: max, attributes, rename }
+  const request = writeRequest({ ...given, attributes: attributes === false ? {} : attributes })
+  const unusable = sharded.shards === 'numbers' ? undefined : WHOLE_OPTIONS.find((name) => read[name] !== undefined)
+  if (unusable !== undefined) {
+    const known = list(titlesWith(({ shards }) => shards === 'numbers'))
+    throw invalid(TypeError, `the tasks of a job support ${unusable} only for ${known}: use convert on one machine`)
+  }
+  if (request.canonical) {
+    const hint = optionHint('canonical', ': set canonical: false')
+    throw invalid(TypeError, `a canonical file cannot be divided${hint.text}`, { hints: [hint] })
+  }
+  const stored = plain(taskOptions(sharded, read, given)) as ConvertTaskOptions
   const { signal } = read
   const { file, source: from } = await openPlanned(source, read, signal)
   try {
-    const outline = { file, path, most, skips, casts, read: { ...read, rename }, given, alignment: request.alignment }
-    const { tasks, leftOut } = await (isGguf ? gguf(outline) : shards(outline))
-    const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...leftOut.map(warningOf)], tasks)
+    const taking = await takeTensors(file, given)
+    const leftOut = await leftOutBy(taking, given, skips)
+    const store = TensorFile.storeOf(file)
+    const files = await run(store, { signal }, (control) =>
+      taking.selection.files(store.native, request.writeFormat, request.alignment, max, control),
+    )
+    const inputs = await inputsOf(taking, stored, signal)
+    const tasks = tasksOf(file, taking, files, { target: path, options: stored, ...plain({ inputs }) })
+    const warnings = summary(leftOut).map((message): Warning => ({ code: 'ZT_WARN_SKIPPED', message }))
+    const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...warnings], tasks)
     await checkFree(job, overwrite, read.remote, signal)
     return job
   } finally {
@@ -137,125 +124,97 @@ export async function planConvert(
   }
 }
 
-/** What is planned. */
-interface Outline {
-  readonly file: TensorFile
-  readonly path: string
-  readonly most: number
-  readonly skips: Skips
-  readonly casts: Casts
-  readonly read: PlanConvertOptions
-  readonly given: ConvertOptions
-  readonly alignment: number
+/** Validates metadata that is stored in a job. A key without a value is removed. */
+function metadataPairs(value: unknown): MetadataPairs {
+  const metadata = value as AttributeChanges
+  freezeChanges('metadata', metadata)
+  const entries: Iterable<[unknown, unknown]> = isMap(metadata) ? metadata : Object.entries(metadata)
+  return Array.from(entries, ([key, value]): readonly [string, AttributeValueInput?] => {
+    const name = validateText('a key of metadata', key)
+    return value === undefined ? [name] : [name, jsonValue('metadata', value) as AttributeValueInput]
+  })
 }
 
-/** The tasks of a job, and what they leave out. */
-interface Planned {
-  readonly tasks: Parameters<typeof makeJob<ConvertTask>>[3]
-  readonly leftOut: readonly string[]
-}
-
-/** The options that the tasks of all formats have. */
-function commonOptions(
-  { digest, compression, alignment, cast, dtype, dequantize, strictAttributes, skip = false }: PlanConvertOptions,
-  { format, version }: ConvertOptions,
-  attributes: ConvertOptions['attributes'],
-): ConvertTaskOptions {
-  const stored = jsonAttributes(attributes)
-  const how = { digest, compression, alignment, cast, dtype, dequantize, attributes: stored, strictAttributes, skip }
-  return { format, version, ...(format === 'zt' ? { canonical: false } : {}), ...how }
-}
-
-/** Plans the files of a GGUF model. */
-async function gguf({ file, path, most, skips, read, given }: Outline): Promise<Planned> {
-  const options = { ...commonOptions(read, given, given.attributes), ...ggufOptions(read) }
-  const planned = await planGguf(
-    file,
-    path,
-    { ...given, rename: read.rename },
-    plain(options) as ConvertTaskOptions,
-    most,
-    skips,
-  )
-  return { tasks: planned.tasks, leftOut: summary(planned.leftOut) }
-}
-
-/** Plans the shards of zTensor 2 or safetensors. */
-async function shards({ file, path, most, skips, casts, read, given, alignment }: Outline): Promise<Planned> {
-  const catalog = await TensorFile.ready(file, read.signal)
-  const taken = new Taken(catalog)
-  await choose(file, (ordinals, names) => taken.take(ordinals, names), read)
-  const { attributes, leftOut } = await check(file, taken, casts, given, skips)
-  const zt2 = given.format === 'zt'
-  const measure = zt2 ? alignedMeasure(most, alignment) : plainMeasure(most)
-  const name = (ordinal: number) => taken.name(ordinal)
-  const parts = await divide(
-    zt2 ? taken.byName() : taken.ordinals,
-    measure,
-    sizes(catalog, casts, read.dequantize),
-    name,
-  )
-  const options = plain(commonOptions(read, given, attributes)) as ConvertTaskOptions
-  const tasks = parts.map((part) => ({ target: path, options, ...part, renamed: taken.renamed(part) }))
-  return { tasks, leftOut }
-}
-
-const warningOf = (message: string): Warning => ({ code: 'ZT_WARN_SKIPPED', message })
-
-/** Whether a task can contain an attribute. */
-function isPlainJson(key: AttributeValue, value: AttributeValue): boolean {
-  try {
-    return typeof key === 'string' && jsonAttributes({ [key]: value }) !== undefined
-  } catch {
-    return false
+/** The options of each task. Machines find an importance matrix by its absolute path, and the file names it as `convert` does. */
+function taskOptions(
+  { canonical, shards }: Writing,
+  {
+    digest,
+    compression,
+    alignment,
+    cast,
+    dtype,
+    dequantize,
+    strictAttributes,
+    skip = false,
+    ...read
+  }: PlanConvertOptions,
+  { format, version, attributes }: ConvertOptions,
+): object {
+  const how = { digest, compression, alignment, cast, dtype, dequantize, attributes, strictAttributes, skip }
+  const common = { format, version, ...(canonical ? { canonical: false } : {}), ...how }
+  if (shards !== 'numbers') return common
+  const { quantize, requantize, checkpoint } = read
+  const imatrix = optional(read.imatrix, (value) => validateText('imatrix', value))
+  const metadata = optional(read.metadata, metadataPairs)
+  return {
+    ...common,
+    quantize,
+    requantize,
+    checkpoint,
+    imatrix: imatrix === undefined ? undefined : resolve(imatrix),
+    imatrixName: imatrix,
+    metadata,
   }
+}
+
+/** Throws for what no task could write. Returns the reasons for what is left out. */
+async function leftOutBy(taking: Taking, given: ConvertOptions, skips: Skips): Promise<readonly ZTensorError[]> {
+  const { writing, canonical, selection, plan, leftOut } = taking
+  const refused = await refusedOf(taking, given, skips)
+  const own = given.attributes === false ? {} : given.attributes
+  const stated = withMetadata(own, metadataOf(writing, given)) ?? {}
+  const wrong = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)))
+  if (wrong !== null) throw publicError(wrong)
+  const bare = await bareOf(selection)
+  const attributes = given.attributes === undefined ? leftOutErrors(plan, writing) : []
+  return [...refused, ...bare, ...attributes, ...leftOut]
+}
+
+const pairsOf = (ranges: Uint32Array): [number, number][] =>
+  Array.from({ length: ranges.length / 2 }, (_, at) => [ranges[2 * at] as number, ranges[2 * at + 1] as number])
+
+/** The tasks that write the files. */
+function tasksOf(
+  { size }: TensorFile,
+  { writing, checkpoint }: Taking,
+  files: readonly PlannedFile[],
+  { options, ...common }: Pick<ConvertTask, 'target' | 'options' | 'inputs'>,
+): Parameters<typeof makeJob<ConvertTask>>[3] {
+  const own = files.map(({ ordinals, renamed, byteLength }) => ({
+    ordinals: pairsOf(ordinals),
+    renamed: renamed.map(({ ordinal, name }): [number, string] => [ordinal, name]),
+    byteLength,
+  }))
+  if (writing.shards !== 'numbers') return own.map((task) => ({ ...common, options, ...task }))
+  // The types and the order of tensors depend on all of them, and each file states its place in the set.
+  const chosen = checkpoint === undefined ? own.flatMap(({ ordinals }) => ordinals) : [[0, size] as const]
+  const ordinals = rangesOf(checkOrdinals(chosen, size))
+  const renamed = own.flatMap(({ renamed }) => renamed).sort(([a], [b]) => a - b)
+  const whole = { ...options, checkpoint: checkpoint !== undefined }
+  return files.map(({ from, end, byteLength }) => ({
+    ...common,
+    options: whole,
+    ordinals,
+    renamed,
+    byteLength,
+    part: [from, end] as const,
+  }))
 }
 
 /** Removes undefined properties, which JSON cannot represent. */
 function plain(value: object): object {
   return JSON.parse(JSON.stringify(value)) as object
-}
-
-/**
- * Throws for tensors that no task could write. Returns the attributes of the target, undefined for those of the source, and which attributes
- * are left out.
- */
-async function check(
-  file: TensorFile,
-  taken: Taken,
-  casts: Casts,
-  given: ConvertOptions,
-  skips: Skips,
-): Promise<{ attributes: ConvertOptions['attributes']; leftOut: readonly string[] }> {
-  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
-  const store = TensorFile.storeOf(file)
-  const selection = newSelection(casts, given, false)
-  const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
-  rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
-  if (needsCatalog(casts)) await castTensors(selection, casts, await TensorFile.ready(file, given.signal))
-  const { signal, strictAttributes: strict = false } = given
-  const selected = await run(store, { signal }, (control) =>
-    selection.look(store.native, writeFormat, canonical, strict, control),
-  )
-  const own = given.attributes === undefined
-  const refused = await refusalsOf(selection, own && strict)
-  const writing = writingOfId(writeFormat) as Writing
-  const failed = refused.filter((error) => !skips(error))
-  if (failed.length > 0) throw refusal(failed, writing.title)
-  const left = refused.filter(({ tensor }) => tensor !== undefined).length
-  if (left > 0 && left === selected.tensors) throw nothingLeft(refused)
-  const bare = await bareOf(selection)
-  if (!own || selected.attributes) return { attributes: given.attributes, leftOut: summary(bare) }
-  // `skip` leaves out what `strictAttributes` refuses.
-  if (strict) return { attributes: {}, leftOut: summary(refused.filter(({ tensor }) => tensor === undefined)) }
-  const fitted = fitAttributes(file.attributes, writing, canonical)
-  const [plain, other] = [new Map<AttributeValue, AttributeValue>(), [] as AttributeValue[]]
-  for (const [key, value] of fitted.attributes) {
-    if (isPlainJson(key, value)) plain.set(key, value)
-    else other.push(key)
-  }
-  const dropped = other.length > 0 ? [cannotStore('a job, which is JSON,', other)] : []
-  return { attributes: Object.fromEntries(plain), leftOut: summary([...bare, ...fitted.skipped, ...dropped]) }
 }
 
 /** Whether all files exist. */
@@ -278,14 +237,15 @@ async function checkFree(
   remote: RemoteOptions | undefined,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const [{ target, options, count }] = tasks as [ConvertTask]
-  const last = lastPathOf(target, options.format, count)
+  const [first] = tasks as [ConvertTask]
+  const { target } = first
+  const last = lastPathOf(first)
   const hint =
     'remove it and its shards first, because it would refer to a mixture of old and new files while the tasks run'
   for (const path of new Set([target, ...(last === undefined ? [] : [last])])) {
     if (await isThere(path, remote, signal)) throw new ZTensorError('ZT_EXISTS', `'${path}' exists: ${hint}`)
   }
-  // A complete set of GGUF has no other file that says so.
+  // No other file says that such a set is complete.
   const isSet = last === undefined && (await allThere(tasks.map(filePathOf), remote, signal))
   if (isSet) throw new ZTensorError('ZT_EXISTS', `the files of '${target}' exist: remove them first`)
   if (overwrite) return
@@ -293,7 +253,8 @@ async function checkFree(
     const paths = tasks.slice(from, from + LANES).map(filePathOf)
     const there = await Promise.all(paths.map((path) => isThere(path, remote, signal)))
     const at = there.indexOf(true)
-    if (at >= 0)
-      throw new ZTensorError('ZT_EXISTS', `'${paths[at]}' exists (option overwrite replaces the shards of another job)`)
+    if (at < 0) continue
+    const replace = optionHint('overwrite', ' (option overwrite replaces the shards of another job)')
+    throw new ZTensorError('ZT_EXISTS', `'${paths[at]}' exists${replace.text}`, { hints: [replace] })
   }
 }

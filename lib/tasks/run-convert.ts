@@ -6,15 +6,21 @@ import { binding } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
 import { type RemoteOptions, remoteRequest } from '../read/remote.js'
-import { convertFile, writeTaken } from '../write/convert.js'
+import { writeTaken } from '../write/convert.js'
+import type { ConvertOptions } from '../write/convert-options.js'
 import { skipping } from '../write/selection.js'
-import type { Target } from '../write/target.js'
-import { algorithmOf, type ConvertTask, type ConvertTaskResult, filePathOf, lastPathOf } from './convert-tasks.js'
+import type { Taking } from '../write/taking.js'
+import {
+  algorithmOf,
+  type ConvertTask,
+  type ConvertTaskResult,
+  filePathOf,
+  joiningOf,
+  lastPathOf,
+} from './convert-tasks.js'
 import { TASK_VERSION, type TaskError } from './format.js'
-import { optionsOf, takePlanned } from './gguf-tasks.js'
-import { checkOrdinals, namesOf } from './ordinals.js'
-import { checkSource, openSource } from './source.js'
-import { isStored, isThere } from './stored.js'
+import { optionsOf, takePlanned } from './job-tensors.js'
+import { checkSource, isStored, isThere, openSource } from './source.js'
 
 /** Converts an error to JSON. */
 export function errorJson(error: ZTensorError): TaskError {
@@ -51,6 +57,15 @@ async function describe(
   }
 }
 
+/** How the file of a task is written: its options, and its tensors. If a set has a root, only the root has attributes. */
+export function withoutRoot(task: ConvertTask, taking: Taking): { given: ConvertOptions; taking: Taking } {
+  const given = optionsOf(task.options)
+  const hasRoot = task.count > 1 && joiningOf(task.options.format) === 'root'
+  if (!hasRoot) return { given, taking }
+  const attributes = given.attributes === false ? false : {}
+  return { given: { ...given, attributes }, taking: { ...taking, stated: undefined } }
+}
+
 /** Writes the file of a task. After the job was finished, it only describes the existing file. */
 export async function runConvert(
   task: ConvertTask,
@@ -58,34 +73,25 @@ export async function runConvert(
   given: RemoteOptions | undefined,
   { onProgress, signal }: JobOptions,
 ): Promise<ConvertTaskResult> {
-  const { target, options, count } = task
+  const { options, count, part } = task
   const path = filePathOf(task)
   const remote = isStored(path) ? remoteRequest(given) : undefined
   const source = await openSource(task.source, opening, signal)
   try {
-    const last = lastPathOf(target, options.format, count)
+    const last = lastPathOf(task)
     if (last !== undefined && (await isThere(last, given, signal)))
       return await describeExisting(task, path, given, signal)
-    const to = { begin: async () => path, remote }
-    if (options.format === 'gguf') {
-      await writePart(source, task, opening, to, { onProgress, signal })
-      await checkSource(source, task.source, signal)
-      return await describe(task, path, [], given, signal)
-    }
-    const ordinals = checkOrdinals(task.ordinals, source.size)
-    const names = namesOf(task, ordinals, await TensorFile.ready(source, signal))
-    // In sharded zTensor 2, only the root has attributes.
-    const isShard = count > 1 && options.format === 'zt'
-    const own = optionsOf(options)
-    const shard = isShard && options.attributes !== false ? { ...own, attributes: {} } : own
+    const { given: written, taking } = withoutRoot(task, await takePlanned(source, [task], opening, signal))
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
-    const writing = { ...shard, overwrite: count > 1 }
-    const { refused } = await convertFile(source, to, writing, { onProgress, signal }, skipping(options.skip), (take) =>
-      take(ordinals, names),
-    )
+    const writing = { ...written, overwrite: count > 1 }
+    const place = part === undefined ? undefined : { from: part[0], end: part[1], number: task.task, count }
+    const to = { begin: async () => path, remote }
+    const skips = skipping(options.skip)
+    const { refused } = await writeTaken(source, taking, to, writing, { onProgress, signal }, skips, place)
     await checkSource(source, task.source, signal)
-    // The job's warnings name the attributes that are left out.
-    return await describe(task, path, refused, given, signal)
+    // The job's warnings name the attributes that are left out, and its end the tensors that a task with a part leaves out.
+    const skipped = part === undefined ? refused.filter(({ tensor }) => tensor !== undefined) : []
+    return await describe(task, path, skipped, given, signal)
   } catch (error) {
     // The same task ran concurrently.
     if (count === 1 && error instanceof ZTensorError && error.code === 'ZT_EXISTS')
@@ -94,20 +100,6 @@ export async function runConvert(
   } finally {
     source.close()
   }
-}
-
-/** Writes the file of a task of GGUF. */
-async function writePart(
-  source: TensorFile,
-  task: ConvertTask,
-  opening: OpenOptions | undefined,
-  to: Pick<Target, 'begin' | 'remote'>,
-  job: JobOptions,
-): Promise<void> {
-  const { task: number, count, part: [from, end] = [0, 0], options } = task
-  const taking = await takePlanned(source, task, opening, job.signal)
-  const given = { ...optionsOf(options), overwrite: count > 1 }
-  await writeTaken(source, taking, to, given, job, skipping(options.skip), { from, end, number, count })
 }
 
 /** The result of a task that runs after its file is complete: describes the file without writing. */

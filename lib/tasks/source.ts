@@ -1,16 +1,18 @@
-// The source of a job: how a task opens it, and checks that it has not changed.
+// The source of a job, which a task opens and checks for changes; and whether files of its target exist.
 
-import { promises } from 'node:fs'
+import { existsSync, promises } from 'node:fs'
 import { resolve } from 'node:path'
 import { builtins } from '../native/builtins.js'
-import { ZTensorError } from '../native/errors.js'
+import { optionHint, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
+import { run, unopened } from '../native/job.js'
+import { binding } from '../native/native.js'
 import { urlText } from '../native/realm.js'
 import { TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import { OPEN_OPTIONS, type OpenOptions, open } from '../read/open.js'
-import { remoteUrl } from '../read/remote.js'
+import { type RemoteOptions, remoteRequest, remoteUrl } from '../read/remote.js'
 import { filePath, optional, readOptions, validateBoolean, validateText, wrongType } from '../values/arguments.js'
 import { hasContentDigest } from '../values/formats.js'
 import type { TaskSource } from './format.js'
@@ -118,10 +120,9 @@ export async function openPlanned(
 
 function changed({ path }: TaskSource): ZTensorError {
   const name = typeof path === 'string' ? `'${path}'` : `'${path[0]}' or another file of the list`
-  const message =
-    `${name} has changed since the job was planned: its length, index or modification time differs. ` +
-    'Plan the job again; if each machine has its own copy, set checkModified: false'
-  return new ZTensorError('ZT_IO', message)
+  const hint = optionHint('checkModified', '; if each machine has its own copy, set checkModified: false')
+  const message = `${name} has changed since the job was planned: its length, index or modification time differs. Plan the job again${hint.text}`
+  return new ZTensorError('ZT_IO', message, { hints: [hint] })
 }
 
 /** Throws ZT_IO if the file has changed since the job was planned. */
@@ -144,4 +145,20 @@ export async function openSource(
     file.close()
     throw error
   }
+}
+
+/** Whether a path is the URL of an object. */
+export function isStored(path: string): boolean {
+  return remoteUrl(path) !== undefined
+}
+
+/**
+ * Whether a file or object exists.
+ *
+ * @throws ZTensorError ZT_IO if the store does not respond; the signal's reason
+ */
+export async function isThere(path: string, remote: RemoteOptions | undefined, signal?: AbortSignal): Promise<boolean> {
+  if (!isStored(path)) return existsSync(path)
+  const request = remoteRequest(remote)
+  return run(unopened(path), { signal }, (control) => binding.isThere(path, request, control))
 }

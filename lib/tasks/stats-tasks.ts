@@ -6,6 +6,7 @@ import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import { type Histogram, type StatsOptions, statsRequest, type TensorStats } from '../read/stats.js'
 import { readOptions, validateKeys, validateObject, validateString, wrongType } from '../values/arguments.js'
+import { checkOrdinals } from './divide.js'
 import {
   checkErrors,
   checkJob,
@@ -18,7 +19,6 @@ import {
   type TaskError,
   type TaskResult,
 } from './format.js'
-import { checkOrdinals } from './ordinals.js'
 import { errorJson } from './run-convert.js'
 import { checkSource, openSource, type RemoteSource } from './source.js'
 import { errorOf, type FinishOptions, finishing, type PlanReadingOptions, planReading } from './verify-tasks.js'

@@ -3,12 +3,11 @@
 import { type ErrorCode, invalid, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import type { JobOptions } from '../native/job.js'
-import { everything } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import { type VerifyResult, verifyTensors } from '../read/verify.js'
 import { optional, readOptions, validateAbortSignal, validateInteger, validateKeys } from '../values/arguments.js'
-import { divide, plainMeasure } from './divide.js'
+import { checkOrdinals, divide } from './divide.js'
 import {
   checkErrors,
   checkJob,
@@ -22,7 +21,6 @@ import {
   type TaskError,
   type TaskResult,
 } from './format.js'
-import { checkOrdinals } from './ordinals.js'
 import { errorJson } from './run-convert.js'
 import { checkSource, openPlanned, openSource, type RemoteSource, type TaskSourceOptions } from './source.js'
 
@@ -60,13 +58,12 @@ export async function planReading<T extends Task>(
   extra: object,
 ): Promise<Job<T>> {
   const { maxTaskBytes, signal } = options
-  const most = optional(maxTaskBytes, (value) => validateInteger('maxTaskBytes', value, 1)) ?? TASK
+  const max = optional(maxTaskBytes, (value) => validateInteger('maxTaskBytes', value, 1)) ?? TASK
   optional(signal, validateAbortSignal)
   const { file, source: from } = await openPlanned(source, options, signal)
   try {
     const catalog = await TensorFile.ready(file, signal)
-    const sizeOf = (ordinal: number) => catalog.byteLength(ordinal)
-    const parts = await divide(everything(catalog.size), plainMeasure(most), sizeOf, (ordinal) => catalog.name(ordinal))
+    const parts = await divide(catalog.size, max, (ordinal) => catalog.byteLength(ordinal))
     return makeJob<Task>(
       kind,
       from,
@@ -145,8 +142,8 @@ export async function finishVerify(
 ): Promise<VerifyResult> {
   await finishing(options)
   const planned = checkJob<VerifyTask>(job, 'verify', validateVerifyTask)
-  const said = ({ checked, undigested, failures }: VerifyTaskResult) => ({ checked, undigested, failures })
-  const found = checkResults(planned, results, validateVerifyResult, said)
+  const claims = ({ checked, undigested, failures }: VerifyTaskResult) => ({ checked, undigested, failures })
+  const found = checkResults(planned, results, validateVerifyResult, claims)
   const failures = found.flatMap((result) => result.failures.map(errorOf))
   const sum = (field: 'checked' | 'undigested') => found.reduce((total, result) => total + result[field], 0)
   if (!Number.isSafeInteger(sum('checked') + sum('undigested')))

@@ -13,9 +13,14 @@ function got(value: unknown): string {
   return inspect(value, { maxStringLength: 40, breakLength: Number.POSITIVE_INFINITY })
 }
 
+/** The option or argument that a message begins with, unless it is a description or a part of a list. */
+function named(name: string): { option?: string } {
+  return /^[a-z][\w.]*$/i.test(name) ? { option: name } : {}
+}
+
 /** The error for an argument of the wrong type. */
 export function wrongType(name: string, expected: string, value: unknown): Error {
-  return invalid(TypeError, `${name} must be ${expected}, got ${got(value)}`)
+  return invalid(TypeError, `${name} must be ${expected}, got ${got(value)}`, named(name))
 }
 
 export function validateString(name: string, value: unknown): string {
@@ -26,15 +31,16 @@ export function validateString(name: string, value: unknown): string {
 /** Validates a string that can be encoded as UTF-8: it must not contain lone surrogates. */
 export function validateText(name: string, value: unknown): string {
   const text = validateString(name, value)
-  if (!text.isWellFormed()) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
+  if (!text.isWellFormed())
+    throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`, named(name))
   return text
 }
 
-/** Validates an integer of at least `least`. */
-export function validateInteger(name: string, value: unknown, least = 0): number {
+/** Validates an integer of at least `min`. */
+export function validateInteger(name: string, value: unknown, min = 0): number {
   if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
-  if (!Number.isSafeInteger(value) || value < least) {
-    throw invalid(RangeError, `${name} must be a whole number from ${least} to 2^53 - 1, got ${value}`)
+  if (!Number.isSafeInteger(value) || value < min) {
+    throw invalid(RangeError, `${name} must be a whole number from ${min} to 2^53 - 1, got ${value}`, named(name))
   }
   return value
 }
@@ -59,9 +65,13 @@ export function validateFunction(name: string, value: unknown): void {
 export function refusePromise(name: string, returned: unknown): void {
   const { then } = (returned ?? {}) as Partial<PromiseLike<unknown>>
   if (typeof then !== 'function') return
-  // Nobody else handles its rejection, which would end the process.
+  // An unhandled rejection would end the process.
   then.call(returned, undefined, () => {})
-  throw invalid(TypeError, `${name} must not be async: it returned a promise, but its value is used at once`)
+  throw invalid(
+    TypeError,
+    `${name} must not be async: it returned a promise, but its value is used at once`,
+    named(name),
+  )
 }
 
 /**

@@ -48,15 +48,31 @@ const Mark = {
   numbers: 9,
   /** In a list: followed by a count, and as many lengths of texts. */
   texts: 10,
+  /** Followed by its length in the bytes. */
+  bytes: 11,
+  /** In a list: followed by a count, and as many lengths of byte strings. */
+  byteStrings: 12,
+  /** At the end of a list of an outline: followed by the number of items that are left out. */
+  leftOut: 13,
 } as const
 
 /** Decodes attributes from the binding's tape. */
-export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
+export function thaw({ tape, texts, bytes, others }: FlatAttributes): Attributes {
   let at = 0
   let string = 0
   let text = texts[0] as string
   let start = 0
   let other = 0
+  let byte = bytes.byteOffset
+  // Empty arrays cannot be told apart, except by identity.
+  const empty = new Uint8Array(0)
+
+  /** A view: all byte strings share a buffer. */
+  function nextBytes(length: number): Uint8Array {
+    if (length === 0) return empty
+    byte += length
+    return new Uint8Array(bytes.buffer, byte - length, length)
+  }
 
   function nextText(length: number): string {
     const part = text.substring(start, start + length)
@@ -80,7 +96,9 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
       case Mark.map:
         return map(tape[at++] as number)
       case Mark.other:
-        return others[other++] as Uint8Array | bigint
+        return others[other++] as bigint
+      case Mark.bytes:
+        return nextBytes(tape[at++] as number)
       case Mark.nextString:
         turn()
         return value()
@@ -97,15 +115,20 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
     let item = 0
     while (item < count) {
       const mark = tape[at]
-      if (mark === Mark.numbers || mark === Mark.texts) {
+      if (mark === Mark.numbers || mark === Mark.texts || mark === Mark.byteStrings) {
         const end = item + (tape[at + 1] as number)
         at += 2
         if (mark === Mark.numbers) while (item < end) items[item++] = tape[at++] as number
-        else while (item < end) items[item++] = nextText(tape[at++] as number)
+        else if (mark === Mark.texts) while (item < end) items[item++] = nextText(tape[at++] as number)
+        else while (item < end) items[item++] = nextBytes(tape[at++] as number)
       } else if (mark === Mark.nextString) {
         at++
         turn()
       } else items[item++] = value()
+    }
+    if (tape[at] === Mark.leftOut) {
+      items.length += tape[at + 1] as number
+      at += 2
     }
     return Object.freeze(items)
   }
@@ -197,6 +220,19 @@ export function withMetadata(
     else all.set(key, item)
   }
   return all as ReadonlyMap<AttributeValueInput, AttributeValueInput>
+}
+
+/** The error for a key of `metadata` that is to be removed and does not exist. */
+export const missingKey = (shown: string): Error =>
+  invalid(RangeError, `metadata: there is no key ${shown} to remove`, { option: 'metadata' })
+
+/** Throws for a key of `metadata` that is to be removed and is not in `attributes`. */
+export function checkRemoved({ attributes, metadata }: { attributes?: unknown; metadata?: unknown }): void {
+  if (metadata === undefined) return
+  const own = new Map(attributes === undefined ? [] : entriesOf('attributes', attributes))
+  for (const [key, item] of entriesOf('metadata', metadata))
+    if (item === undefined && !own.has(key))
+      throw missingKey(typeof key === 'string' ? JSON.stringify(key) : String(key))
 }
 
 /** Changes, and later ones that take precedence. */

@@ -35,6 +35,11 @@ export function fileBytes(array: ArrayBufferView, start = 0, end = array.byteLen
   return copy
 }
 
+/** Finishes an array that was filled with the bytes of elements as in a file. */
+export function toHostOrder(array: ArrayBufferView): void {
+  if (BIG_ENDIAN) swap(bytesOf(array), bitsOf(array))
+}
+
 /** Finishes an array that was filled with elements of a dtype in the byte order of the machine: bytes are little-endian. */
 export function toFileOrder(array: ArrayBufferView, dtype: DTypeInfo): void {
   if (BIG_ENDIAN && bitsOf(array) === 8) swap(bytesOf(array), dtype.array.BYTES_PER_ELEMENT * 8)

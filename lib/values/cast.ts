@@ -1,5 +1,5 @@
 // Rules for casts: which tensors get which dtype.
-import { invalid } from '../native/errors.js'
+import { invalid, optionHint } from '../native/errors.js'
 import { isPlainObject } from '../native/realm.js'
 import { readOptions, validateString, wrongType } from './arguments.js'
 import { type DType, type DTypeInfo, dtypeInfo, dtypes } from './dtype.js'
@@ -41,42 +41,50 @@ const GROUPS: ReadonlyMap<string, Kind> = new Map([
   ['uint*', 'uint'],
 ])
 
-/** A rule with a name pattern. */
-export interface NamedRule {
-  readonly name: string
-  readonly matchesName: (name: string) => boolean
-  /** Whether tensors of a dtype are cast. */
-  readonly casts: (dtype: DTypeInfo) => boolean
-  /** Whether the rule has no dtype. */
-  readonly isAnyDtype: boolean
-  readonly to: DTypeInfo
-}
-
 /** A validated rule. */
-interface Rule {
+export interface Rule {
+  /** The option that it comes from. */
+  readonly option: 'cast' | 'dtype'
   /** The rule's name pattern, for messages. */
   readonly name: string | undefined
+  /** The dtype or the group of dtypes that it names, for messages. */
+  readonly dtype: string | undefined
   readonly matchesName: ((name: string) => boolean) | undefined
   /** The single dtype that it casts; undefined if it casts several. */
   readonly single: DTypeInfo | undefined
   readonly matchesDtype: (dtype: DTypeInfo) => boolean
-  /** Whether the rule has no dtype. */
-  readonly isAnyDtype: boolean
   readonly to: DTypeInfo
 }
 
-function makeRule(name: string | undefined, dtype: string | undefined, to: DTypeInfo): Rule {
+/** What was found of the tensors of a rule that casts none of them. */
+export interface Idle {
+  /** Whether a tensor has a name that it matches, and whether one has also a dtype that it matches. */
+  readonly isNamed: boolean
+  readonly isMatched: boolean
+  /** The layout of a tensor with such a name that is neither dense nor sparse. */
+  readonly layout?: string | undefined
+  /** A tensor that stays float32 in a model. */
+  readonly fixed?: string | undefined
+  /** Whether `quantize` takes a tensor of it. */
+  readonly isQuantized: boolean
+}
+
+function makeRule(
+  name: string | undefined,
+  dtype: string | undefined,
+  to: DTypeInfo,
+  option: Rule['option'] = 'cast',
+): Rule {
   const matchesName = name === undefined ? undefined : globMatcher(name)
   const single = dtype === undefined ? undefined : dtypeInfo(dtype)
-  const isAnyDtype = dtype === undefined
-  if (single !== undefined) return { name, matchesName, single, matchesDtype: (one) => one === single, isAnyDtype, to }
+  const rule = { option, name, dtype, matchesName, single, to }
+  if (single !== undefined) return { ...rule, matchesDtype: (one) => one === single }
   if (dtype !== undefined) {
     const kind = GROUPS.get(dtype)
-    return { name, matchesName, single: undefined, matchesDtype: (one) => kindOf(one) === kind, isAnyDtype, to }
+    return { ...rule, matchesDtype: (one) => kindOf(one) === kind }
   }
   const kind = kindOf(to)
-  const matchesDtype = (one: DTypeInfo): boolean => kindOf(one) === kind || (isInteger(kind) && isInteger(kindOf(one)))
-  return { name, matchesName, single: undefined, matchesDtype, isAnyDtype, to }
+  return { ...rule, matchesDtype: (one) => kindOf(one) === kind || (isInteger(kind) && isInteger(kindOf(one))) }
 }
 
 /** The rule of an entry of an object. */
@@ -93,8 +101,10 @@ function listedRule(value: unknown, at: number): Rule {
   const { dtype } = read
   if (dtype !== undefined && (typeof dtype !== 'string' || (dtypeInfo(dtype) === undefined && !GROUPS.has(dtype))))
     throw noDType(`cast[${at}].dtype`, dtype)
-  if (name === undefined && dtype === undefined)
-    throw invalid(TypeError, `cast[${at}] needs a name, a dtype or both; the option dtype casts all floats`)
+  if (name === undefined && dtype === undefined) {
+    const hint = optionHint('dtype', '; the option dtype casts all floats')
+    throw invalid(TypeError, `cast[${at}] needs a name, a dtype or both${hint.text}`, { option: 'cast', hints: [hint] })
+  }
   return makeRule(name, dtype, validateDType(`cast[${at}].to`, read.to))
 }
 
@@ -117,8 +127,9 @@ export class Casts {
     const rules = rulesOf(cast)
     if (dtype !== undefined) {
       const to = validateDType('dtype', dtype)
-      if (kindOf(to) !== 'float') throw invalid(RangeError, `dtype must be a floating-point dtype, got '${to.name}'`)
-      rules.push(makeRule(undefined, 'float*', to))
+      if (kindOf(to) !== 'float')
+        throw invalid(RangeError, `dtype must be a floating-point dtype, got '${to.name}'`, { option: 'dtype' })
+      rules.push(makeRule(undefined, 'float*', to, 'dtype'))
     }
     this.#rules = rules
   }
@@ -138,32 +149,61 @@ export class Casts {
     return Array.from(known).flat()
   }
 
-  /** The new dtype of a tensor; undefined if it stays. */
-  target(name: string, dtype: DTypeInfo | undefined): DTypeInfo | undefined {
-    if (dtype === undefined) return undefined
-    const rule = this.#rules.find(
+  /** The rule that is used for a tensor: the first that matches it. */
+  rule(name: string, dtype: DTypeInfo): Rule | undefined {
+    return this.#rules.find(
       ({ matchesName, matchesDtype }) => matchesDtype(dtype) && (matchesName === undefined || matchesName(name)),
     )
+  }
+
+  /** The new dtype of a tensor; undefined if it stays. */
+  target(name: string, dtype: DTypeInfo | undefined): DTypeInfo | undefined {
+    const rule = dtype === undefined ? undefined : this.rule(name, dtype)
     return rule === undefined || rule.to === dtype ? undefined : rule.to
   }
 
-  /** The rules with name patterns. */
-  get named(): NamedRule[] {
-    return this.#rules.flatMap(({ name, matchesName, matchesDtype: casts, isAnyDtype, to }) =>
-      name === undefined || matchesName === undefined ? [] : [{ name, matchesName, casts, isAnyDtype, to }],
-    )
+  /** All rules, in their order. */
+  get rules(): readonly Rule[] {
+    return this.#rules
   }
 
-  /** The error for a rule with a name and without a dtype that casts none of the tensors that the name matches. */
-  static useless({ name, to }: NamedRule): Error {
-    const message = `cast: '${name}' casts nothing to ${to.name}: a name alone casts floats to floats and integers to integers, and no other tensors`
-    return invalid(RangeError, message)
+  /** The error for a rule that casts no tensor. `names` says which names count, if they are not those of the source. */
+  static idle(
+    { option, name, dtype, to }: Rule,
+    { isNamed, isMatched, layout, fixed, isQuantized }: Idle,
+    names: string | undefined,
+  ): Error {
+    const error = (message: string): Error => invalid(RangeError, `${option}${message}`, { option })
+    if (name !== undefined && !isNamed) return unmatched(name, names)
+    const rule = option === 'dtype' ? '' : `: '${name ?? dtype}'`
+    if (fixed !== undefined)
+      return error(
+        `${rule} casts nothing to ${to.name}: ${JSON.stringify(fixed)} stays float32, as every norm, bias and router of a model, because programs compute with no other type of them`,
+      )
+    if (isQuantized) return error(`${rule} casts nothing to ${to.name}: quantize takes the tensors that it matches`)
+    if (isMatched)
+      return error(`${rule} casts nothing to ${to.name}: earlier rules of cast match every tensor that it matches`)
+    if (option === 'dtype')
+      return error(` casts nothing to ${to.name}: no dense or sparse tensor has a floating-point dtype`)
+    if (dtype === undefined && layout !== undefined)
+      return error(`${rule} casts nothing to ${to.name}: only dense and sparse tensors are cast, and none of ${layout}`)
+    if (dtype === undefined)
+      return error(
+        `${rule} casts nothing to ${to.name}: a name alone casts floats to floats and integers to integers, and no other tensors`,
+      )
+    const which = name === undefined ? 'no dense or sparse tensor' : 'no dense or sparse tensor of that name'
+    return error(`${rule} casts nothing to ${to.name}: ${which} has the dtype ${dtype}`)
   }
+}
 
-  /** The error for a name pattern that matches no tensor. It may be a dtype with a typo. */
-  static unmatched(name: string): Error {
-    if (/[*?]/.test(name)) return invalid(RangeError, `cast: '${name}' matches no tensor`)
-    const known = dtypes.map((one) => one.name).join(', ')
-    return invalid(RangeError, `cast: '${name}' is neither the name of a tensor nor of a dtype (${known})`)
+/** The error for a name pattern that matches no tensor. It may be a dtype with a typo. */
+function unmatched(name: string, names: string | undefined): Error {
+  if (/[*?.]/.test(name)) {
+    const which = names === undefined ? '' : `: ${names}`
+    return invalid(RangeError, `cast: '${name}' matches no tensor${which}`, { option: 'cast' })
   }
+  const known = dtypes.map((one) => one.name).join(', ')
+  return invalid(RangeError, `cast: '${name}' is neither the name of a tensor nor of a dtype (${known})`, {
+    option: 'cast',
+  })
 }

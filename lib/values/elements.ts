@@ -96,7 +96,7 @@ export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInf
 
 function rounded(array: ArrayBufferView, from: DTypeInfo, to: DTypeInfo): Uint8Array {
   const output = new Uint8Array(allocate((array.byteLength / from.bits) * to.bits))
-  rethrowNative(() => binding.castElements(from.code, to.code, fileBytes(array), output))
+  rethrowNative(() => binding.castElements(from.code, to.code, 0, fileBytes(array), output))
   return output
 }
 

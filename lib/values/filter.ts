@@ -1,4 +1,5 @@
 // Selects tensors by name or by a function, as every option `filter` does.
+import { invalid } from '../native/errors.js'
 import { refusePromise, validateString, wrongType } from './arguments.js'
 import { globMatcher } from './glob.js'
 
@@ -19,6 +20,28 @@ export function namesMatching(globs: string | readonly string[]): (name: string)
   return (name) =>
     (included.length === 0 ? excluded.length > 0 : included.some((matches) => matches(name))) &&
     !excluded.some((matches) => matches(name))
+}
+
+/**
+ * Checks globs against all names. A typo would change the result in silence.
+ *
+ * @throws RangeError ZT_INVALID_ARG for a glob that matches no name, with or without its `!`
+ */
+export function checkGlobs(
+  option: 'filter' | 'skip',
+  globs: string | readonly string[],
+  names: Iterable<string>,
+): void {
+  const given = typeof globs === 'string' ? [globs] : globs
+  // Unlike map(), this leaves holes out, as a filter does.
+  const left = new Map(given.flatMap((glob) => [[glob, globMatcher(glob.replace(/^!/, ''))] as const]))
+  for (const name of names) {
+    if (left.size === 0) return
+    for (const [glob, matches] of left) if (matches(name)) left.delete(glob)
+  }
+  const [first] = left.keys()
+  if (first === undefined) return
+  throw invalid(RangeError, `${option}: '${first}' matches no tensor`, { option })
 }
 
 /**

@@ -1,6 +1,6 @@
 // Properties of the formats, from the generated table: names, versions, extensions, and the features that a writer supports.
 import { extname } from 'node:path'
-import { invalid } from '../native/errors.js'
+import { invalid, optionHint } from '../native/errors.js'
 import { FORMATS, type Format, type WritableFormat, type WritableVersion } from './format-table.js'
 
 /** A format of the addon's table. */
@@ -20,7 +20,7 @@ export interface Writing {
   readonly id: string
   readonly version?: string
   /** Whether it is the default version of its format. */
-  readonly usual: boolean
+  readonly isDefault: boolean
   readonly title: string
   /** The programs that read it. */
   readonly readers: readonly string[]
@@ -28,8 +28,8 @@ export interface Writing {
   readonly digests: readonly string[]
   /** The supported alignments of blobs, if any. */
   readonly alignment?: {
-    readonly least: number
-    readonly usual: number
+    readonly min: number
+    readonly default: number
     readonly powersOfTwo: boolean
     readonly attribute?: string
   }
@@ -44,7 +44,14 @@ export interface Writing {
   readonly canonical: boolean
   /** Whether a content digest is defined. */
   readonly contentDigest: boolean
-  readonly shards: boolean
+  /**
+   * How a model is divided into several files: not at all, by a root or an index that refers to them, or by numbers that each file states.
+   */
+  readonly shards: 'none' | 'root' | 'index' | 'numbers'
+  /** Whether files are models that programs run by their metadata. */
+  readonly models: boolean
+  /** What a listing shows of a model: titles, and keys of attributes. `{}` in a key is the value of the attribute before it. */
+  readonly facts?: readonly { readonly title: string; readonly key: string }[]
   readonly generator: boolean
   /** Whether packed dtypes are padded to a whole byte. */
   readonly padsPacked: boolean
@@ -63,14 +70,16 @@ export const DIGESTS = [...new Set(writings.flatMap(({ digests }) => digests))] 
 /** The properties of a version of a format, by default of its default version; undefined if there is no such version. */
 export function writingOf(format: WritableFormat, version?: string): Writing | undefined {
   const writes = writable.find(({ name }) => name === format)?.writes
-  return writes?.find((writing) => (version === undefined ? writing.usual : writing.version === version))
+  return writes?.find((writing) => (version === undefined ? writing.isDefault : writing.version === version))
 }
 
-/** The version of a format that is written in shards; undefined if there is none, or if the format has no versions. */
-export function shardedVersion(format: WritableFormat): WritableVersion | undefined {
-  const writes = writable.find(({ name }) => name === format)?.writes
-  return writes?.find(({ shards }) => shards)?.version as WritableVersion | undefined
+/** The version of a format that is written in several files; undefined if there is none. */
+export function shardedWriting(format: WritableFormat): Writing | undefined {
+  return writable.find(({ name }) => name === format)?.writes.find(isSharded)
 }
+
+/** Whether a model can be divided into several files. */
+export const isSharded = ({ shards }: Writing): boolean => shards !== 'none'
 
 /** Whether a content digest is defined for files of a format and version. */
 export function hasContentDigest({ format, version }: { format: string; version?: string | undefined }): boolean {
@@ -90,6 +99,9 @@ const FOREIGN = new Set(
   ).split(' '),
 )
 
+/** The extensions of formats that can be written. */
+const ENDINGS = writable.flatMap(({ endings }) => endings.map((one) => `.${one}`))
+
 /**
  * The writable format of a path's extension; undefined for an unknown extension.
  *
@@ -100,11 +112,28 @@ export function formatOf(path: string): WritableFormat | undefined {
   const has = ({ endings }: FormatInfo) => endings.includes(ending)
   const format = writable.find(has)
   if (format === undefined && (FOREIGN.has(ending) || FORMATS.some(has))) {
-    const ours = list(writable.flatMap(({ endings }) => endings.map((one) => `.${one}`)))
-    const message = `.${ending} files cannot be written, only ${ours} (set the option format to write another format under this name)`
-    throw invalid(TypeError, message)
+    const hint = optionHint('format', ' (set the option format to write another format under this name)')
+    throw invalid(TypeError, `.${ending} files cannot be written, only ${list(ENDINGS)}${hint.text}`, { hints: [hint] })
   }
   return format?.name as WritableFormat | undefined
+}
+
+/** The error for a new file whose extension belongs to no format. */
+export function unknownEnding(path: string): TypeError {
+  const ending = extname(path)
+  const what = ending === '' ? 'the name of the new file has no extension' : `${ending} is the extension of no format`
+  const hint = optionHint('format', ', or set the option format')
+  return invalid(TypeError, `${what}: use ${list(ENDINGS, 'or')}${hint.text}`, { hints: [hint] })
+}
+
+/** Whether files of a format have only texts as attributes. */
+export function hasTextAttributes(format: string): boolean {
+  return writable.some(({ name, writes }) => name === format && writes.some(({ attributes }) => attributes === 'text'))
+}
+
+/** What a listing shows of a model in a file of a format: titles and keys; empty for other formats. */
+export function modelFacts(format: string): NonNullable<Writing['facts']> {
+  return writable.find(({ name }) => name === format)?.writes.find(({ models }) => models)?.facts ?? []
 }
 
 /** Joins names in a sentence: `a, b and c`. */

@@ -8,7 +8,8 @@ import { validateString } from './arguments.js'
  * @throws TypeError ZT_INVALID_ARG if the pattern or a name is not a string
  */
 export function globMatcher(pattern: string): (name: string) => boolean {
-  const wanted = Array.from(validateString('pattern', pattern))
+  if (!validateString('pattern', pattern).includes('?')) return starMatcher(pattern.split('*'))
+  const wanted = Array.from(pattern)
   return (name) => {
     const given = validateString('name', name)
     /** The code point at a position, which may take two UTF-16 units. Splitting a long name up front would cost memory. */
@@ -34,5 +35,22 @@ export function globMatcher(pattern: string): (name: string) => boolean {
     }
     while (wanted[at] === '*') at++
     return at === wanted.length
+  }
+}
+
+/** A matcher for the texts between the `*` of a pattern, each of which is best found as early as possible. */
+function starMatcher([first = '', ...others]: readonly string[]): (name: string) => boolean {
+  const last = others.pop()
+  return (name) => {
+    const given = validateString('name', name)
+    if (last === undefined) return given === first
+    if (!given.startsWith(first)) return false
+    let at = first.length
+    for (const part of others) {
+      const next = given.indexOf(part, at)
+      if (next < 0) return false
+      at = next + part.length
+    }
+    return given.length - last.length >= at && given.endsWith(last)
   }
 }

@@ -45,7 +45,7 @@ export class Patterns {
       const [parts, newParts] = [from.split('*'), to.split('*')]
       if (newParts.length !== parts.length && newParts.length !== 1) {
         const message = `rename: '${from}' has ${parts.length - 1} *, but its new name '${to}' has ${newParts.length - 1}`
-        throw invalid(RangeError, message)
+        throw invalid(RangeError, message, { option: 'rename' })
       }
       return { from, parts, to: newParts }
     })
@@ -68,7 +68,7 @@ export class Patterns {
     if (unused === undefined) return
     const { from } = unused
     const what = from.includes('*') ? `rename: '${from}' matches no tensor` : `rename: there is no tensor '${from}'`
-    throw invalid(RangeError, `${what}, or an earlier rule renames what it matches`)
+    throw invalid(RangeError, `${what}, or an earlier rule renames what it matches`, { option: 'rename' })
   }
 }
 

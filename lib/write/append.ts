@@ -24,7 +24,7 @@ export interface IndexLimits {
 
 /**
  * How to edit a file. `digest`, `compression` and `alignment` apply to the new tensors, with the defaults for a new file of the same
- * version. In version 2 the alignment is a power of two from 4096. `frameSize` needs version 2.
+ * version. In version 2 the alignment is a power of two from 4096.
  */
 export interface AppendOptions extends Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>, IndexLimits {
   /**

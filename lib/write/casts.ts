@@ -1,86 +1,89 @@
 // The casts of a conversion, for the binding.
-import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import { binding, type NativeSelection } from '../native/native.js'
+import type { PlanRequest } from '../native/native.js'
 import { TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
-import { Casts } from '../values/cast.js'
-import type { DTypeInfo } from '../values/dtype.js'
-import { validateDType } from '../values/elements.js'
-
-/** Tensors that are cast from one dtype to another. */
-interface Group {
-  readonly from: number
-  readonly to: number
-  readonly ordinals: number[]
-}
-
-function castGroup(selection: NativeSelection, { from, to, ordinals }: Group, catalog: Castable): void {
-  const all = (code: number): Uint32Array => new Uint32Array(ordinals.length).fill(code)
-  try {
-    rethrowNative(() => selection.cast(Uint32Array.from(ordinals), all(from), all(to)))
-  } catch (error) {
-    if (!(error instanceof ZTensorError)) throw error
-    const tensor = catalog.name(ordinals[0] as number)
-    throw new ZTensorError(error.code, `tensor ${JSON.stringify(tensor)}: ${error.message}`, { tensor })
-  }
-}
+import { Casts, type Idle, type Rule } from '../values/cast.js'
+import { type DTypeInfo, dtypeInfo } from '../values/dtype.js'
 
 /** What casts depend on. */
-export type Castable = Pick<Catalog, 'size' | 'name' | 'dtype' | 'layout'>
+export type Castable = Pick<Catalog, 'size' | 'name' | 'dtype' | 'layout'> & {
+  /** Which names these are, if they are not those of the source. */
+  readonly named?: string | undefined
+}
+
+const FLOAT32 = dtypeInfo('float32')
+
+/** Casts of single tensors: parallel lists of ordinals, dtypes and new dtypes. */
+export type SingleCasts = Pick<PlanRequest, 'cast' | 'from' | 'to'>
 
 /** Whether casts need the names and dtypes of the tensors. */
 export const needsCatalog = (casts: Casts): boolean => casts.pairs === undefined
 
-/**
- * Adds casts that depend on names or on a file's dtypes to a selection. With `checks`, throws RangeError ZT_INVALID_ARG for a pattern that
- * matches no tensor, or that casts none of those that it matches.
- */
-export async function castTensors(
-  selection: NativeSelection,
-  casts: Casts,
-  catalog: Castable,
-  checks = true,
-): Promise<void> {
-  const groups = new Map<string, Group>()
-  const unmatched = new Set(casts.named)
-  const useless = new Set(casts.named.filter(({ isAnyDtype }) => isAnyDtype))
+/** The casts that depend on names or on a file's dtypes. */
+export async function singleCasts(casts: Casts, catalog: Castable): Promise<SingleCasts> {
+  const [cast, from, to]: [number[], number[], number[]] = [[], [], []]
   for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
     if (ordinal % TURN === TURN - 1) await nextTurn()
-    const name = catalog.name(ordinal)
-    for (const rule of unmatched) if (rule.matchesName(name)) unmatched.delete(rule)
-    const from = catalog.dtype(ordinal)
-    const isCast = from !== undefined && isNumbers(catalog.layout(ordinal))
-    for (const rule of useless) if (isCast && rule.casts(from) && rule.matchesName(name)) useless.delete(rule)
-    const to = castOf(casts, catalog, ordinal)
-    if (from === undefined || to === undefined) continue
-    const key = `${from.code} ${to.code}`
-    const group = groups.get(key)
-    if (group === undefined) groups.set(key, { from: from.code, to: to.code, ordinals: [ordinal] })
-    else group.ordinals.push(ordinal)
+    const [own, wanted] = [catalog.dtype(ordinal), castOf(casts, catalog, ordinal)]
+    if (own === undefined || wanted === undefined || own === wanted) continue
+    cast.push(ordinal)
+    from.push(own.code)
+    to.push(wanted.code)
   }
-  const [[first], [idle]] = [unmatched, useless]
-  if (checks && first !== undefined) throw Casts.unmatched(first.name)
-  if (checks && idle !== undefined) throw Casts.useless(idle)
-  for (const group of groups.values()) castGroup(selection, group, catalog)
+  return { cast: Uint32Array.from(cast), from: Uint32Array.from(from), to: Uint32Array.from(to) }
 }
+
+/**
+ * Throws RangeError ZT_INVALID_ARG for a rule that is used for none of the tensors that are converted. `quantized`: the tensors that `quantize`
+ * takes. The option `dtype` is for those that it leaves, which may be none. `float32`: the tensors of a model that stay float32.
+ */
+export async function checkCasts(
+  casts: Casts,
+  catalog: Castable,
+  chosen: readonly Uint32Array[],
+  quantized: ReadonlySet<number>,
+  float32: ReadonlySet<number>,
+): Promise<void> {
+  const idle = new Map(casts.rules.map((rule): [Rule, Writable<Idle>] => [rule, { ...NOT_FOUND }]))
+  let count = 0
+  for (const ordinal of each(chosen)) {
+    if (idle.size === 0) return
+    if (++count % TURN === 0) await nextTurn()
+    const [name, own] = [catalog.name(ordinal), catalog.dtype(ordinal)]
+    const layout = catalog.layout(ordinal)
+    const dtype = isNumbers(layout) ? own : undefined
+    const used = dtype === undefined ? undefined : casts.rule(name, dtype)
+    for (const [rule, found] of idle) {
+      if (rule.matchesName?.(name) === false) continue
+      found.isNamed = true
+      if (!isNumbers(layout)) found.layout = layout
+      if (dtype === undefined || !rule.matchesDtype(dtype)) continue
+      found.isMatched = true
+      if (rule !== used) continue
+      if (float32.has(ordinal) && rule.to !== FLOAT32) found.fixed ??= name
+      else if (quantized.has(ordinal) && rule.option === 'cast') found.isQuantized = true
+      else idle.delete(rule)
+    }
+  }
+  const [first] = idle
+  if (first !== undefined) throw Casts.idle(...first, catalog.named)
+}
+
+/** The ordinals of several lists, in order. */
+export function* each(chosen: readonly Uint32Array[]): Generator<number> {
+  for (const ordinals of chosen) yield* ordinals
+}
+
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
+
+const NOT_FOUND: Idle = { isNamed: false, isMatched: false, isQuantized: false }
 
 /** Whether the elements of a layout have the tensor's dtype. Those of other layouts are not cast. */
 const isNumbers = (layout: string): boolean => layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
 
-/** The dtype that the elements of a quantized tensor get with the option `dequantize`; undefined if it stays as it is. */
-export function dequantizedAs(
-  dequantize: string | undefined,
-  catalog: Catalog,
-  ordinal: number,
-): DTypeInfo | undefined {
-  const layout = catalog.layout(ordinal)
-  if (dequantize === undefined || isNumbers(layout)) return undefined
-  return rethrowNative(() => binding.canDequantize(layout)) ? validateDType('dequantize', dequantize) : undefined
-}
-
 /** The dtype that a tensor is cast to; undefined if it is not. */
-export function castOf(casts: Casts, catalog: Castable, ordinal: number): DTypeInfo | undefined {
+function castOf(casts: Casts, catalog: Castable, ordinal: number): DTypeInfo | undefined {
   if (casts.isEmpty || !isNumbers(catalog.layout(ordinal))) return undefined
   return casts.target(catalog.name(ordinal), catalog.dtype(ordinal))
 }

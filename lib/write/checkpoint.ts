@@ -1,33 +1,31 @@
 // Checkpoints of the Hugging Face hub that become GGUF.
 import { extname, resolve } from 'node:path'
-import { invalid, ZTensorError } from '../native/errors.js'
+import { invalid, optionHint, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
-import type { NativeSelection } from '../native/native.js'
+import { binding, type NativeSelection } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
+import { openRequest } from '../read/open-request.js'
 import { remoteRequest, remoteUrl } from '../read/remote.js'
 import { optional, validateBoolean } from '../values/arguments.js'
-import { type AttributeValueInput, freezeChanges } from '../values/attributes.js'
+import { freezeChanges } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
 import type { Writing } from '../values/formats.js'
+import type { Warning } from '../values/warning.js'
 import type { Castable } from './casts.js'
 import type { ConvertOptions } from './convert-options.js'
 
 /** A checkpoint of the Hugging Face hub as GGUF has it. */
 export interface Checkpoint {
-  /** The name of the model. */
-  readonly named: Readonly<Record<string, AttributeValueInput>>
-  /** What states the type of its matrices. */
-  readonly metadata: Readonly<Record<string, AttributeValueInput>>
   /** The tensors that GGUF does not have. */
   readonly leftOut: readonly ZTensorError[]
+  /** Peculiarities of the files next to the weights. */
+  readonly warnings: readonly Warning[]
   /** The tensors of GGUF, for casts. */
   readonly castable: Castable
   /** A digest of the files next to the weights. */
   readonly digest: string
 }
 
-/** `general.file_type` of a model of one dtype. */
-const FILE_TYPES: Readonly<Record<string, number>> = { float32: 0, float16: 1, bfloat16: 32 }
 const CHECKPOINTS: readonly string[] = ['safetensors', 'pytorch']
 
 /** The name of a model by the path or the URL of its weights or their folder. */
@@ -42,6 +40,57 @@ function modelName(location: string): string {
   return words.map((word) => (isPlain(word) ? `${word[0]?.toUpperCase() ?? ''}${word.slice(1)}` : word)).join(' ')
 }
 
+/** Whether a file is in a format of checkpoints, and its folder is known. */
+const mayBeCheckpoint = (file: TensorFile): boolean => CHECKPOINTS.includes(file.format) && file.path !== undefined
+
+/** Why a file in a format of checkpoints is not a checkpoint, for messages. */
+function reasonFor(file: TensorFile): string | undefined {
+  if (!CHECKPOINTS.includes(file.format)) return undefined
+  return file.files.some(({ path }) => path !== undefined)
+    ? 'the source is a list of files; to convert a checkpoint, name its folder or its index instead'
+    : 'the source has no path; to convert a checkpoint, name its folder or the file of its weights'
+}
+
+/** Why a source in a format of checkpoints is not converted as a checkpoint; undefined if it may be. */
+export function noCheckpoint(
+  file: TensorFile,
+  { checkpoint }: ConvertOptions,
+  { typedAttributes }: Writing,
+): string | undefined {
+  const is = !typedAttributes || checkpoint !== undefined || mayBeCheckpoint(file)
+  return is ? undefined : reasonFor(file)
+}
+
+/** Where the files next to the weights are, and how they are read. */
+function placeOf({ path = '' }: TensorFile, { source }: ConvertOptions) {
+  const url = remoteUrl(path)
+  const remote = url === undefined ? undefined : remoteRequest(source?.remote)
+  const { followLinks = false } = openRequest({ followLinks: source?.followLinks })
+  return { location: url ?? path, remote, followLinks }
+}
+
+export const RENAMED = 'rename gives the tensors other names, so that they are not converted as a checkpoint'
+
+/** What is left out of a checkpoint that is not converted as one, because `rename` is given. */
+export async function passedOver(
+  file: TensorFile,
+  given: ConvertOptions,
+  { typedAttributes }: Writing,
+): Promise<readonly ZTensorError[]> {
+  if (!typedAttributes || given.rename === undefined || given.checkpoint !== undefined || !mayBeCheckpoint(file))
+    return []
+  const { location, remote, followLinks } = placeOf(file, given)
+  const { signal } = given
+  const looking = run(TensorFile.storeOf(file), { signal }, (control) =>
+    binding.isCheckpoint(location, remote, followLinks, control),
+  )
+  // Files that cannot be read are not needed.
+  const found = await looking.catch(() => signal?.throwIfAborted() ?? false)
+  if (!found) return []
+  const message = `the metadata and the tokenizer of config.json and the files next to it: ${RENAMED}`
+  return [new ZTensorError('ZT_INVALID_ARG', message)]
+}
+
 /** Takes the tensors of a checkpoint, if the source is one and the target is GGUF. */
 export async function takeCheckpoint(
   file: TensorFile,
@@ -51,42 +100,57 @@ export async function takeCheckpoint(
   signal: AbortSignal | undefined,
 ): Promise<Checkpoint | undefined> {
   const asked = optional(given.checkpoint, (value) => validateBoolean('checkpoint', value))
-  if (asked && !typedAttributes) throw invalid(TypeError, 'checkpoint is only supported for GGUF')
+  if (asked !== undefined && !typedAttributes)
+    throw invalid(TypeError, 'checkpoint is only supported for GGUF', { option: 'checkpoint' })
   const store = TensorFile.storeOf(file)
-  const { path } = store
-  const fits = typedAttributes && CHECKPOINTS.includes(file.format) && path !== undefined
-  if (asked === false || !fits || (given.rename !== undefined && !asked)) {
-    if (asked) throw invalid(TypeError, 'checkpoint needs the path or the URL of safetensors or PyTorch weights')
+  if (!typedAttributes || asked === false) return undefined
+  if (!mayBeCheckpoint(file)) {
+    const why = reasonFor(file)
+    if (asked) {
+      const needs = 'checkpoint needs the path or the URL of safetensors or PyTorch weights, or of their folder'
+      throw invalid(TypeError, `${needs}${why === undefined ? '' : `: ${why}`}`, { option: 'checkpoint' })
+    }
     return undefined
   }
-  const url = remoteUrl(path)
-  const remote = url === undefined ? undefined : remoteRequest(given.source?.remote)
+  if (given.rename !== undefined && !asked) return undefined
+  const { location, remote, followLinks } = placeOf(file, given)
   const { set } = freezeChanges('metadata', given.metadata ?? {})
   const info = await run(store, { signal }, (control) =>
-    selection.takeCheckpoint(store.native, url ?? path, remote, asked ?? false, set, control),
+    selection.takeCheckpoint(
+      store.native,
+      location,
+      remote,
+      followLinks,
+      asked ?? false,
+      modelName(file.path ?? ''),
+      set,
+      control,
+    ),
   )
   if (info === null) {
-    if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is next to the weights of ${path}`)
+    if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is next to the weights of ${location}`)
     return undefined
   }
   for (const option of ['filter', 'rename'] as const)
-    if (given[option] !== undefined)
-      throw invalid(TypeError, `${option} selects tensors by their own names; with checkpoint: false, these are copied`)
+    if (given[option] !== undefined) {
+      const hint = optionHint('checkpoint', '; with checkpoint: false, these are copied')
+      throw invalid(TypeError, `${option} selects tensors by their own names${hint.text}`, { option, hints: [hint] })
+    }
   const leftOut = info.leftOut.map(
     ({ tensor, reason }) =>
       new ZTensorError('ZT_INVALID_ARG', `tensor ${JSON.stringify(tensor)}: ${reason}`, { tensor }),
   )
-  const type = FILE_TYPES[given.dtype ?? info.dtype ?? '']
+  leftOut.push(...info.lost.map((message) => new ZTensorError('ZT_INVALID_ARG', message)))
   return {
-    named: { 'general.name': modelName(path) },
-    metadata: type === undefined ? {} : { 'general.file_type': { type: 'uint32', value: type } },
     leftOut,
+    warnings: info.warnings.map((message) => ({ code: 'ZT_WARN_REPEATED_KEY', message })),
     digest: info.digest,
     castable: {
       size: info.names.length,
       name: (ordinal) => info.names[ordinal] as string,
       dtype: (ordinal) => dtypes[info.dtypes[ordinal] as number],
       layout: () => 'dense',
+      named: `the names of a checkpoint are those that it gets in GGUF, such as '${info.names[0] ?? 'output.weight'}'`,
     },
   }
 }

@@ -1,8 +1,17 @@
+import { join } from 'node:path'
 import type { Writable } from 'node:stream'
+import { builtins } from '../native/builtins.js'
 import { rethrowNative, type ZTensorError } from '../native/errors.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
-import type { NativeOutflow, NativeSelection, NativeWriter, PartRequest, Selected } from '../native/native.js'
-import { isMap } from '../native/realm.js'
+import type {
+  BeginRequest,
+  Begun,
+  ConversionPlan,
+  NativeOutflow,
+  NativeSelection,
+  NativeWriter,
+  PartRequest,
+} from '../native/native.js'
 import { inBatches } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import { withOpen } from '../read/open.js'
@@ -13,22 +22,27 @@ import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import {
   type AttributeChanges,
   type AttributeInput,
-  type Attributes,
   freezeChanges,
   freezeMap,
   mergeChanges,
-  thaw,
 } from '../values/attributes.js'
+import { dtypes } from '../values/dtype.js'
 import { tensorFilter } from '../values/filter.js'
 import type { Writing } from '../values/formats.js'
 import { validateRenaming } from '../values/rename.js'
-import { CONVERT_OPTIONS, type ConvertOptions, type ConvertResult, validateDequantize } from './convert-options.js'
-import { cannotStore, fitAttributes } from './fitted-attributes.js'
+import { storageTypeOf } from '../values/storage-type.js'
+import {
+  CONVERT_OPTIONS,
+  type ConvertOptions,
+  type ConvertPlan,
+  type ConvertResult,
+  validateDequantize,
+} from './convert-options.js'
+import { leftOutErrors } from './fitted-attributes.js'
 import { type CreateOptions, metadataOf, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
-import { NOT_QUANTIZED } from './quantize.js'
-import { readersOf } from './readers.js'
-import { bareOf, type Skips, skipping, type Take } from './selection.js'
+import { quantizedResult } from './quantize.js'
+import { bareOf, type Skips, skipping } from './selection.js'
 import { refusedOf, type Taking, takeTensors, tensorsOf } from './taking.js'
 import { type Target, validateTarget } from './target.js'
 import { TensorWriter } from './writer.js'
@@ -48,40 +62,62 @@ export async function convert(
   tensorFilter(read.filter)
   const rename = optional(read.rename, validateRenaming)
   const skips = skipping(read.skip)
+  const dryRun = optional(read.dryRun, (value) => validateBoolean('dryRun', value)) ?? false
   return withOpen(source, { ...read.source, signal: job.signal }, async (file) => {
-    const { result } = await convertFile(file, to, { ...creating, rename }, job, skips)
+    const given = { ...creating, rename, dryRun }
+    const taking = await takeTensors(file, { ...given, signal: job.signal })
+    const { result } = await writeTaken(file, taking, dryRun ? NOWHERE : to, given, job, skips)
     return result
   })
+}
+
+/** The target of a file that is not written: its writer is aborted. */
+const NOWHERE: Pick<Target, 'begin' | 'remote'> = {
+  begin: async () => join(builtins.os.tmpdir(), `ztensor-dry-run-${builtins.crypto.randomUUID()}`),
+  remote: undefined,
+}
+
+/** What a conversion would write. */
+function planOf({ outlines = [] }: Begun, unchecked: number): ConvertPlan {
+  const tensors = outlines.map(({ name, shape, layout, dtype, byteLength, file }) => ({
+    name,
+    storageType: storageTypeOf(layout, dtype === undefined ? undefined : dtypes[dtype]?.name),
+    shape,
+    byteLength,
+    file,
+  }))
+  const byteLength = tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0)
+  return { tensors, byteLength, files: (tensors[tensors.length - 1]?.file ?? 0) + 1, unchecked }
+}
+
+const THIS = 'ztensor'
+/** Versions of zTensor whose other readers, releases of ztensor for Python, read no tensors but dense and sparse ones. */
+const BASIC = ['0.1', '1.0', '1.2']
+
+/**
+ * The programs that can read a file. `isBasic`: all tensors are dense or sparse. `hasOnlyTexts`: all keys and values of the file's
+ * attributes are texts; ztensor for Python 1.0.0 and 1.0.1 rejects other attributes ("expected a string").
+ */
+function readersOf({ id, readers }: Writing, isBasic: boolean, hasOnlyTexts: () => boolean): readonly string[] {
+  const others = (isBasic || !BASIC.includes(id)) && (id !== '1.0' || hasOnlyTexts())
+  return others ? readers : [THIS]
 }
 
 /** The attributes of a conversion. */
 interface ChosenAttributes {
   /** Those to write, unless they are copied natively. */
   readonly attributes: AttributeInput | undefined
-  /** The source's own are copied natively, without these. */
-  readonly copied: Attributes | undefined
+  /** Whether the source's own are copied natively. */
+  readonly isCopied: boolean
   /** Errors for those that the target cannot store. */
   readonly skipped: readonly ZTensorError[]
 }
 
-/** Chooses the attributes to write. `all`: the target can store all attributes of the source. */
-function attributesOf(
-  file: TensorFile,
-  writing: Writing,
-  canonical: boolean,
-  { attributes, strictAttributes }: ConvertOptions,
-  all: boolean,
-): ChosenAttributes {
-  if (attributes === false) return { attributes: {}, copied: undefined, skipped: [] }
-  if (attributes !== undefined) return { attributes, copied: undefined, skipped: [] }
-  if (all || strictAttributes) return { attributes, copied: all ? {} : undefined, skipped: [] }
-  if (writing.typedAttributes) {
-    const { native } = TensorFile.storeOf(file)
-    const copied = thaw(rethrowNative(() => native.unheldAttributes(writing.id, canonical)))
-    const keys = isMap(copied) ? [...copied.keys()] : Object.keys(copied)
-    return { attributes, copied, skipped: [cannotStore(writing.title, keys)] }
-  }
-  return { copied: undefined, ...fitAttributes(file.attributes, writing, canonical) }
+/** Chooses the attributes to write. */
+function attributesOf({ plan, writing }: Taking, { attributes, strictAttributes }: ConvertOptions): ChosenAttributes {
+  if (attributes === false) return { attributes: {}, isCopied: false, skipped: [] }
+  const isCopied = attributes === undefined && (plan.attributes || !strictAttributes)
+  return { attributes, isCopied, skipped: isCopied ? leftOutErrors(plan, writing) : [] }
 }
 
 /** The state of a conversion. */
@@ -95,17 +131,17 @@ interface Work {
 }
 
 /** Finds the tensors that the target cannot represent because of their data. Returns the number of bytes read. */
-async function judge({ store, selection, native, job }: Work, selected: Selected): Promise<number> {
+async function judge({ store, selection, native, job }: Work, plan: ConversionPlan): Promise<number> {
   const { onProgress, signal } = job
   let bytes = 0
   const report = (progress: Progress): void => {
     bytes = progress.totalBytes
-    const totals = { totalBytes: progress.totalBytes + selected.bytes, totalTensors: selected.tensors }
+    const totals = { totalBytes: progress.totalBytes + plan.bytes, totalTensors: plan.tensors }
     onProgress?.({ bytes: progress.bytes, tensors: 0, ...totals })
   }
   const many = {
-    count: selected.judged,
-    bytes: selected.judgedBytes,
+    count: plan.judged,
+    bytes: plan.judgedBytes,
     next: (from: number) => selection.stageNext(store.native, true, from),
     onProgress: onProgress && report,
     signal,
@@ -115,7 +151,7 @@ async function judge({ store, selection, native, job }: Work, selected: Selected
     run(
       store,
       { onProgress, signal },
-      (control) => selection.judge(store.native, native, from, end, control, stage),
+      (control) => selection.write(store.native, native, { judged: true, from, end }, control, stage),
       'when undone',
     ),
   )
@@ -125,7 +161,7 @@ async function judge({ store, selection, native, job }: Work, selected: Selected
 /** Copies the remaining tensors. `before` is the number of bytes that were read before. */
 async function copy(
   { store, selection, writer, native, outlet, job }: Work,
-  left: Left,
+  left: Begun,
   before: number,
 ): Promise<void> {
   const { onProgress, signal } = job
@@ -143,16 +179,13 @@ async function copy(
       run(
         store,
         { onProgress, signal: stop },
-        (control) => selection.copy(store.native, native, from, end, control, stage, blocks),
+        (control) => selection.write(store.native, native, { judged: false, from, end }, control, stage, blocks),
         'when undone',
       )
     // Queued in the writer, so that abort() waits for it.
     return TensorWriter.during(writer, () => (outlet === undefined ? make() : outlet.pass(make, signal)))
   })
 }
-
-/** The rest of a selection, without skipped tensors. */
-type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
 /** A conversion, with the errors of the tensors that were skipped. */
 interface Converted {
@@ -168,7 +201,7 @@ async function judged(
   skips: Skips,
 ): Promise<{ skipped: readonly ZTensorError[]; bytes: number }> {
   try {
-    const bytes = await judge(work, taking.selected)
+    const bytes = await judge(work, taking.plan)
     return { skipped: await refusedOf(taking, given, skips), bytes }
   } catch (error) {
     // Nothing was written to the stream yet.
@@ -177,21 +210,13 @@ async function judged(
   }
 }
 
-/** Copies the attributes of the source, or those of the checkpoint, to the writer. `stated` says what was quantized. */
-function copyAttributes(
-  { store, selection, native }: Work,
-  copied: Attributes,
-  metadata: AttributeChanges | undefined,
-  stated: AttributeInput | undefined,
-  isCheckpoint: boolean,
-): void {
+/** The changes of the attributes that are copied natively. `stated` says what was quantized. */
+function changesOf(metadata: AttributeChanges | undefined, stated: AttributeChanges | undefined) {
   const { set, unset } = freezeChanges('metadata', metadata ?? {})
   // What a mixture states comes last, as llama.cpp writes it.
-  const moved = freezeMap('metadata', { ...copied, ...stated }).map
-  const removed = { map: [...unset.map, ...moved] }
-  rethrowNative(() =>
-    isCheckpoint ? selection.giveAttributes(native, set, removed) : native.takeAttributes(store.native, set, removed),
-  )
+  const keys = Object.keys(stated ?? {}).map((key) => [key, null])
+  const moved = freezeMap('metadata', Object.fromEntries(keys)).map
+  return { set, unset: { map: [...unset.map, ...moved] } }
 }
 
 /** Begins to write the target. */
@@ -202,21 +227,49 @@ async function beginTarget(
   store: Store,
   job: JobOptions,
 ): Promise<Work> {
-  const writer = await TensorWriter.make(await begin(job.signal), writeRequest(given), job.signal, remote)
+  const writer = await TensorWriter.make(await begin(), writeRequest(given), job.signal, remote)
   return { store, selection, writer, ...TensorWriter.partsOf(writer), job }
 }
 
-/** Converts an open file: the tensors that `choosing` takes, by default those that `filter` selects. */
-export async function convertFile(
+/** Begins a file with the attributes of a conversion, in memory, and passes its writer to `use`. */
+export async function withAttributes<T>(
   file: TensorFile,
+  taking: Taking,
+  given: ConvertOptions,
+  job: JobOptions,
+  use: (writer: NativeWriter) => T | Promise<T>,
+): Promise<T> {
+  const { work, begin } = await beginTaken(file, taking, NOWHERE, given, job)
+  try {
+    await begin({ tensors: false, outlines: false })
+    return await use(work.native)
+  } finally {
+    await work.writer.abort()
+  }
+}
+
+/** Begins the target of what was taken. `begin` hands over the attributes that are not options of the writer, and the tensors. */
+async function beginTaken(
+  file: TensorFile,
+  taking: Taking,
   target: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
   job: JobOptions,
-  skips: Skips,
-  choosing?: (take: Take) => void,
-): Promise<Converted> {
-  const taking = await takeTensors(file, { ...given, signal: job.signal }, { choosing })
-  return writeTaken(file, taking, target, given, job, skips)
+) {
+  const { writing, stated } = taking
+  const store = TensorFile.storeOf(file)
+  const generator = given.generator ?? (writing.generator ? file.generator : undefined)
+  const { attributes, isCopied, skipped } = attributesOf(taking, given)
+  const changes = mergeChanges({ ...stated }, given.metadata)
+  const metadata = metadataOf(writing, { ...given, metadata: changes })
+  const work = await beginTarget(target, { ...given, attributes, generator, metadata }, taking, store, job)
+  const begin = (request: BeginRequest): Promise<Begun> => {
+    const whole = isCopied ? { ...request, ...changesOf(metadata, stated) } : request
+    return run(store, { signal: job.signal }, (control) =>
+      work.selection.begin(store.native, work.native, whole, control),
+    )
+  }
+  return { work, begin, skipped }
 }
 
 /** Writes the tensors that were taken; with `part`, only some of them, as one file of a set. */
@@ -229,37 +282,40 @@ export async function writeTaken(
   skips: Skips,
   part?: PartRequest,
 ): Promise<Converted> {
-  const { writing, canonical, selection, selected, checkpoint, quantization } = taking
+  const { writing, selection, plan: planned, checkpoint } = taking
   const { signal } = job
-  const store = TensorFile.storeOf(file)
   const bare = await bareOf(selection)
-  let skipped = selected.judged === 0 ? await refusedOf(taking, given, skips) : []
-  const generator = given.generator ?? (writing.generator ? file.generator : undefined)
-  const { attributes, copied, skipped: leftOut } = attributesOf(file, writing, canonical, given, selected.attributes)
-  const stated = writing.typedAttributes ? (quantization?.metadata ?? checkpoint?.metadata) : undefined
-  const changes = mergeChanges({ ...checkpoint?.named, ...stated }, given.metadata)
-  const metadata = metadataOf(writing, { ...given, metadata: changes })
-  const work = await beginTarget(target, { ...given, attributes, generator, metadata }, taking, store, job)
+  const judges = planned.judged > 0 && !given.dryRun
+  let skipped = judges ? [] : await refusedOf(taking, given, skips)
+  const { work, begin, skipped: leftOut } = await beginTaken(file, taking, target, given, job)
   const { writer, native } = work
   try {
     let before = 0
-    if (selected.judged > 0) ({ skipped, bytes: before } = await judged(work, taking, given, skips))
+    if (judges) ({ skipped, bytes: before } = await judged(work, taking, given, skips))
     // From here on an abort destroys the stream. Before, it is not changed.
     await TensorWriter.listen(writer)
-    if (copied !== undefined) copyAttributes(work, copied, metadata, stated, checkpoint !== undefined)
-    const left = await run(store, { signal }, (control) => selection.settle(store.native, native, part, control))
-    await copy(work, left, before)
+    const outlines = given.dryRun ?? false
+    const left = await begin({ tensors: true, outlines, ...(part === undefined ? {} : { part }) })
+    const plan = outlines ? planOf(left, planned.judged) : undefined
+    if (plan === undefined) await copy(work, left, before)
     signal?.throwIfAborted()
-    await writer.finish()
+    const readers = writing.models
+      ? planned.readers
+      : readersOf(writing, left.isBasic, () => rethrowNative(() => native.hasOnlyTexts()))
+    if (plan === undefined) await writer.finish()
+    else await writer.abort()
     const result = {
+      ...(plan === undefined ? {} : { plan }),
       tensors: left.tensors,
-      quantized: quantization?.result ?? NOT_QUANTIZED,
-      skipped: [...skipped, ...bare, ...leftOut, ...(checkpoint?.leftOut ?? [])],
+      quantized: quantizedResult(planned),
+      skipped: [...skipped, ...bare, ...leftOut, ...taking.leftOut],
       skippedTensors: tensorsOf(skipped),
-      warnings: file.warnings,
-      readers: readersOf(writing, copied === undefined ? attributes : file.attributes),
+      warnings: [...file.warnings, ...(checkpoint?.warnings ?? [])],
+      readers,
     }
-    return { result, refused: skipped }
+    // The results of equal conversions are equal.
+    const path = plan === undefined ? TensorWriter.entryOf(writer) : undefined
+    return { result: Object.defineProperty(result, 'path', { value: path }), refused: skipped }
   } catch (error) {
     await writer.abort()
     throw error

@@ -1,5 +1,6 @@
 // Edits the metadata of a file and the names of its tensors, without writing its data again where the file system permits it.
 import { invalid, ZTensorError } from '../native/errors.js'
+import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, run, unopened } from '../native/job.js'
 import { binding, type MetadataRequest, type NativeControl } from '../native/native.js'
 import { isPlainObject } from '../native/realm.js'
@@ -9,7 +10,7 @@ import { openError } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, refusePromise, validateBoolean, validateText, wrongType } from '../values/arguments.js'
 import { type AttributeValue, type AttributeValueInput, freezeMap } from '../values/attributes.js'
-import { namesMatching } from '../values/filter.js'
+import { globMatcher } from '../values/glob.js'
 import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
 import type { IndexLimits } from './append.js'
 import { attributeJson } from './fitted-attributes.js'
@@ -119,16 +120,46 @@ function settings(value: unknown): { set: unknown; types: MetadataRequest['types
 
 const isPattern = (name: string): boolean => /[*?]|^!/.test(name)
 
-/** Returns the names of `all` that globs match. Throws if one matches none: a typo would change the result in silence. */
-function matching(globs: readonly string[], all: readonly string[]): string[] {
+/** Names that are matched against one glob before the event loop gets a turn: some 2 ms. */
+const MATCHED = 20_000
+
+/**
+ * Returns the names of `all` that globs match, in turns of the event loop. Throws if one matches none: a typo would change the result in
+ * silence.
+ */
+async function matching(
+  globs: readonly string[],
+  all: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
   const known = new Set(all)
-  for (const glob of globs) {
-    if (!glob.startsWith('!') && !known.has(glob) && !all.some(namesMatching(glob)))
-      throw invalid(RangeError, `drop: '${glob}' matches no tensor`)
-  }
   const exact = new Set(globs.filter((glob) => known.has(glob)))
-  const matches = namesMatching(globs)
-  return all.filter((name) => exact.has(name) || matches(name))
+  const rules = globs.map((glob) => {
+    const excludes = glob.startsWith('!')
+    return { glob, excludes, matches: globMatcher(excludes ? glob.slice(1) : glob) }
+  })
+  const [including, excluding] = [false, true].map((kind) => rules.filter(({ excludes }) => excludes === kind)) as [
+    typeof rules,
+    typeof rules,
+  ]
+  const unused = new Set(including.filter(({ glob }) => !exact.has(glob)))
+  const found: string[] = []
+  let left = MATCHED
+  for (const name of all) {
+    left -= globs.length
+    if (left < 0) {
+      await nextTurn()
+      signal?.throwIfAborted()
+      left = MATCHED
+    }
+    for (const rule of unused) if (rule.matches(name)) unused.delete(rule)
+    const isIncluded = including.length === 0 || including.some(({ matches }) => matches(name))
+    if (exact.has(name) || (isIncluded && !excluding.some(({ matches }) => matches(name)))) found.push(name)
+  }
+  const [first] = unused
+  if (first !== undefined) throw invalid(RangeError, `drop: '${first.glob}' matches no tensor`, { option: 'drop' })
+  if (found.length === 0) throw invalid(RangeError, 'drop selects none of the tensors', { option: 'drop' })
+  return found
 }
 
 /** Returns alternating old and new names of the tensors that are renamed. */
@@ -166,7 +197,7 @@ export async function editMetadata(path: string | URL, options?: EditMetadataOpt
       const file = await open(target, { shards: 'none', maxIndexBytes, maxRank, maxAttributeValues })
       const all = [...file.keys()]
       file.close()
-      if (drop.some(isPattern)) request.drop = matching(drop, all)
+      if (drop.some(isPattern)) request.drop = await matching(drop, all, job.signal)
       if (rename !== undefined) {
         const dropped = new Set(request.drop)
         request.rename = renamed(

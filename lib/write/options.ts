@@ -1,5 +1,7 @@
+import { statSync } from 'node:fs'
+import { extname } from 'node:path'
 import { inspect } from 'node:util'
-import { invalid } from '../native/errors.js'
+import { invalid, optionHint } from '../native/errors.js'
 import type { AppendRequest, WriteRequest } from '../native/native.js'
 import { urlText } from '../native/realm.js'
 import { type RemoteOptions, remoteUrl } from '../read/remote.js'
@@ -25,8 +27,10 @@ import {
   DIGESTS,
   formatOf,
   formatsWith,
+  isSharded,
   list,
   titlesWith,
+  unknownEnding,
   WRITABLE_FORMATS,
   WRITABLE_VERSIONS,
   type Writing,
@@ -35,7 +39,7 @@ import {
 
 /** How to write a file. */
 export interface CreateOptions {
-  /** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for an unknown extension. */
+  /** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for a name without one. */
   format?: WritableFormat | undefined
   /**
    * The zTensor version: `'1.0'` by default. Python's ztensor 1.0.0 and 1.0.1 read version 1.0, 1.0.2 to 1.2.3 read 1.2, and 2.x reads 2.
@@ -56,8 +60,9 @@ export interface CreateOptions {
    * Compress blobs, off by default. zTensor uses zstd with a `level` from 1 to 22 (3 by default), npz uses deflate with a `level` from 1
    * to 9 (6 by default); other formats have no compression. `true` uses the defaults. A blob is only compressed if that saves at least
    * the fraction `minSavings` (0.05 by default). The first 256 KiB are tried first; a blob that then saves less is stored raw, unless
-   * it is larger than 8 MiB and is written to a stream, an npz or an edited file. zTensor 2 compresses in frames of `frameSize` bytes
-   * (from 4096 to 2^24, 1 MiB by default), so that a slice decodes only the frames that it needs.
+   * it is larger than 8 MiB and is written to a stream, an npz or an edited file. zTensor compresses in frames of `frameSize` bytes
+   * (from 4096 to 2^24, 1 MiB by default) with a seek table, so that a slice decodes only the frames that it needs, and all cores decode
+   * one tensor. Other readers of zTensor 0.1 to 1.2 see ordinary zstd data.
    */
   compression?:
     | true
@@ -120,18 +125,18 @@ export const CREATE_OPTIONS = [
   'signal',
 ] as const
 
-/** The compression method with a configurable frame size. */
-const FRAMED = 'zstd-seekable'
+/** The compression methods with a configurable frame size. */
+const FRAMED: readonly string[] = ['zstd', 'zstd-seekable']
 /** The default and the highest level of each method. */
 const LEVELS: Readonly<Record<string, readonly [number, number]>> = {
   zstd: [3, 22],
-  [FRAMED]: [3, 22],
+  'zstd-seekable': [3, 22],
   deflate: [6, 9],
 }
 const MIN_SAVINGS = 0.05
 const FRAME = 2 ** 20
 /** Lets the core choose the frame size, which depends on the file's version. */
-const USUAL_FRAME = 0
+const DEFAULT_FRAME = 0
 /** The binding's value for formats without alignment. */
 const ANY_ALIGNMENT = 64
 
@@ -139,13 +144,11 @@ const ANY_ALIGNMENT = 64
 export function writeRequest(read: CreateOptions): WriteRequest {
   const writing = writingFor(read)
   const maxShard = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1))
-  if (maxShard !== undefined && !writing.shards)
-    throw invalid(TypeError, `maxShardBytes is only supported for ${list(titlesWith(({ shards }) => shards))}`)
+  if (maxShard !== undefined && !isSharded(writing)) throw unsupported('maxShardBytes', isSharded)
   const canonical =
     optional(read.canonical, (value) => validateBoolean('canonical', value)) ??
     (writing.canonical && maxShard === undefined)
-  if (canonical && !writing.canonical)
-    throw invalid(TypeError, `canonical is only supported for ${list(titlesWith(({ canonical }) => canonical))}`)
+  if (read.canonical !== undefined && !writing.canonical) throw unsupported('canonical', ({ canonical }) => canonical)
   const digest = digestOf(writing, read.digest)
   const request: WriteRequest = {
     writeFormat: writing.id,
@@ -157,11 +160,15 @@ export function writeRequest(read: CreateOptions): WriteRequest {
   }
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
-  if (!writing.generator && read.generator !== undefined)
-    throw invalid(TypeError, `generator is only supported for ${list(titlesWith(({ generator }) => generator))}`)
+  if (!writing.generator && read.generator !== undefined) throw unsupported('generator', ({ generator }) => generator)
   const generator = optional(read.generator, (value) => validateText('generator', value))
   if (generator !== undefined) request.generator = generator
   return request
+}
+
+/** The error for an option that only some formats support. */
+function unsupported(option: string, supports: Parameters<typeof titlesWith>[0]): Error {
+  return invalid(TypeError, `${option} is only supported for ${list(titlesWith(supports))}`, { option })
 }
 
 /** The format and version to write: zTensor by default, and the default version of a format. */
@@ -171,10 +178,9 @@ function writingFor(read: Pick<CreateOptions, 'format' | 'version'>): Writing {
   const writing = writingOf(format, version)
   if (writing === undefined) {
     const versioned = list(formatsWith(({ version }) => version !== undefined))
-    throw invalid(
-      TypeError,
-      `${format} has no versions, only ${versioned} has: omit option version, or set option format`,
-    )
+    const hints = [optionHint('version', ': omit option version'), optionHint('format', ', or set option format')]
+    const message = `${format} has no versions, only ${versioned} has${hints.map(({ text }) => text).join('')}`
+    throw invalid(TypeError, message, { hints })
   }
   return writing
 }
@@ -184,10 +190,10 @@ export function storage(
   read: Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>,
 ): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
   const digest =
-    read.digest === undefined ? 'usual' : optional(read.digest === false ? undefined : read.digest, validateDigest)
+    read.digest === undefined ? 'default' : optional(read.digest === false ? undefined : read.digest, validateDigest)
   const alignment = optional(read.alignment, (value) => validateAlignment(value))
   return {
-    ...compressionOf({ title: 'zTensor', compression: 'zstd-seekable' }, read.compression, USUAL_FRAME),
+    ...compressionOf({ title: 'zTensor', compression: 'zstd-seekable' }, read.compression, DEFAULT_FRAME),
     ...(digest === undefined ? {} : { digest }),
     ...(alignment === undefined ? {} : { alignment }),
   }
@@ -196,38 +202,38 @@ export function storage(
 function compressionOf(
   { title, compression: method }: Pick<Writing, 'title' | 'compression'>,
   given: CreateOptions['compression'],
-  usual = FRAME,
+  defaultFrame = FRAME,
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
-  if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
+  if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: defaultFrame }
   if (method === undefined)
     throw invalid(
       TypeError,
       `${title} has no compression, only ${list(formatsWith(({ compression }) => compression !== undefined))} have`,
+      { option: 'compression' },
     )
   const asked = given === true ? {} : given
   if (typeof asked !== 'object' || asked === null)
     throw wrongType('compression', 'true, false or an object such as { level: 3 }', asked)
   const { level, minSavings, frameSize } = readOptions(asked, ['level', 'minSavings', 'frameSize'], 'compression')
-  if (frameSize !== undefined && method !== FRAMED)
-    throw invalid(
-      TypeError,
-      `compression.frameSize is only supported for ${list(titlesWith(({ compression }) => compression === FRAMED))}`,
-    )
-  const [usualLevel, highest] = LEVELS[method] ?? [1, 1]
+  if (frameSize !== undefined && !FRAMED.includes(method))
+    throw unsupported('compression.frameSize', ({ compression }) => FRAMED.includes(compression ?? ''))
+  const [defaultLevel, highest] = LEVELS[method] ?? [1, 1]
   return {
-    level: optional(level, (value) => validateLevel(value, highest, title)) ?? usualLevel,
+    level: optional(level, (value) => validateLevel(value, highest, title)) ?? defaultLevel,
     minSavings: optional(minSavings, validatePart) ?? MIN_SAVINGS,
-    frame: optional(frameSize, validateFrameSize) ?? usual,
+    frame: optional(frameSize, validateFrameSize) ?? defaultFrame,
   }
 }
 
 /** The smallest alignment of zTensor up to version 1.2. */
-const LEAST_ALIGNMENT = 64
+const MIN_ALIGNMENT = 64
 
-function validateAlignment(value: unknown, least = LEAST_ALIGNMENT): number {
-  const alignment = validateInteger('alignment', value, least)
+function validateAlignment(value: unknown, min = MIN_ALIGNMENT): number {
+  const alignment = validateInteger('alignment', value, min)
   if (alignment > 2 ** 24 || !Number.isInteger(Math.log2(alignment))) {
-    throw invalid(RangeError, `alignment must be a power of two from ${least} to 2^24, got ${alignment}`)
+    throw invalid(RangeError, `alignment must be a power of two from ${min} to 2^24, got ${alignment}`, {
+      option: 'alignment',
+    })
   }
   return alignment
 }
@@ -238,33 +244,38 @@ export function metadataOf(
   read: Pick<CreateOptions, 'metadata' | 'alignment'>,
 ): AttributeChanges | undefined {
   if (alignment?.attribute === undefined || read.alignment === undefined) return read.metadata
-  const stated = { type: 'uint32', value: validateAlignment(read.alignment, alignment.least) }
+  const stated = { type: 'uint32', value: validateAlignment(read.alignment, alignment.min) }
   return mergeChanges(read.metadata, { [alignment.attribute]: stated })
 }
 
 function alignmentOf({ id, title, alignment }: Writing, given: unknown): number {
   if (alignment === undefined) {
-    if (given !== undefined) throw invalid(TypeError, `${id} has no alignment`)
+    if (given !== undefined) throw invalid(TypeError, `${id} has no alignment`, { option: 'alignment' })
     return ANY_ALIGNMENT
   }
-  const { least, usual, powersOfTwo } = alignment
+  const { min, powersOfTwo } = alignment
   const check = powersOfTwo
-    ? (value: unknown) => validateAlignment(value, least)
-    : (value: unknown) => validateMultiple(value, least, title)
-  return optional(given, check) ?? usual
+    ? (value: unknown) => validateAlignment(value, min)
+    : (value: unknown) => validateMultiple(value, min, title)
+  return optional(given, check) ?? alignment.default
 }
 
-function validateMultiple(value: unknown, least: number, title: string): number {
+function validateMultiple(value: unknown, min: number, title: string): number {
   const alignment = validateInteger('alignment', value, 1)
-  if (alignment > 2 ** 24 || alignment % least !== 0) {
-    throw invalid(RangeError, `alignment must be a multiple of ${least} up to 2^24 in ${title}, got ${alignment}`)
+  if (alignment > 2 ** 24 || alignment % min !== 0) {
+    throw invalid(RangeError, `alignment must be a multiple of ${min} up to 2^24 in ${title}, got ${alignment}`, {
+      option: 'alignment',
+    })
   }
   return alignment
 }
 
 function validateFrameSize(value: unknown): number {
   const size = validateInteger('compression.frameSize', value, 4096)
-  if (size > 2 ** 24) throw invalid(RangeError, `compression.frameSize must be from 4096 to 2^24, got ${size}`)
+  if (size > 2 ** 24)
+    throw invalid(RangeError, `compression.frameSize must be from 4096 to 2^24, got ${size}`, {
+      option: 'compression.frameSize',
+    })
   return size
 }
 
@@ -278,15 +289,19 @@ function digestOf({ id, title, digests }: Writing, given: unknown): string | und
   if (given === false) return undefined
   if (given === undefined) return digests[0]
   const digest = validateDigest(given)
-  if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`)
+  if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`, { option: 'digest' })
   if (digests.includes(digest)) return digest
-  throw invalid(TypeError, `digest ${digest} is not supported for ${title}: use ${list(digests, 'or')}`)
+  throw invalid(TypeError, `digest ${digest} is not supported for ${title}: use ${list(digests, 'or')}`, {
+    option: 'digest',
+  })
 }
 
 function validateLevel(value: unknown, highest: number, title: string): number {
   const level = validateInteger('compression.level', value, 1)
   if (level > highest)
-    throw invalid(RangeError, `compression.level must be from 1 to ${highest} in ${title}, got ${level}`)
+    throw invalid(RangeError, `compression.level must be from 1 to ${highest} in ${title}, got ${level}`, {
+      option: 'compression.level',
+    })
   return level
 }
 
@@ -307,9 +322,29 @@ function fileAttributes({ title, attributes }: Writing, given: AttributeInput | 
   return tagged
 }
 
-/** Adds the format of the target's file extension, unless the options have a format. */
-export function withFormat<T extends Pick<CreateOptions, 'format'>>(read: T, target: string | undefined): T {
-  return read.format === undefined && target !== undefined ? { ...read, format: formatOf(target) } : read
+/**
+ * Adds the format of the target's file extension, unless the options have a format, or a version, which only zTensor has. `bare`: a name
+ * without an extension is one of zTensor.
+ */
+export function withFormat<T extends Pick<CreateOptions, 'format' | 'version'>>(
+  read: T,
+  target: string | undefined,
+  bare = false,
+): T {
+  if (read.format !== undefined || target === undefined) return read
+  const format = formatOf(target)
+  const isNamed = format !== undefined || read.version !== undefined || (bare && extname(target) === '')
+  if (!isNamed && !isSpecial(target)) throw unknownEnding(target)
+  return { ...read, format }
+}
+
+/** Whether a path is that of a pipe or device, whose name says nothing of a format. */
+function isSpecial(path: string): boolean {
+  try {
+    return !statSync(path).isFile()
+  } catch {
+    return false
+  }
 }
 
 /** Validates a local path to write to. */

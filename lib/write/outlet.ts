@@ -5,27 +5,50 @@ import { invalid, ZTensorError } from '../native/errors.js'
 import { toBufferSync } from '../native/memory.js'
 import { binding, type NativeOutflow } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
+import { SpecialFile } from './special-file.js'
 
 /** Polling interval for streams that emit no event when they are destroyed. */
 const LOOK_MS = 50
 
 /** Writes to a stream with backpressure: each call resolves when the stream accepts more. */
 export class Outlet {
-  readonly #stream: Writable
-  readonly #own: boolean
+  /** Undefined until a pipe or device is opened. */
+  #stream: Writable | undefined
+  readonly #special: SpecialFile | undefined
   #failure: ZTensorError | undefined
   #done = false
   /** Settles the waiting call. */
   #wake: (() => void) | undefined
 
-  /** `own`: the stream was created by this package, so `release()` destroys it. */
-  constructor(stream: Writable, own = false) {
-    if (stream.writable === false || stream.destroyed) {
+  /** Writes to a stream of the caller, or to a pipe or device after `open()`. */
+  constructor(target: Writable | SpecialFile) {
+    if (target instanceof SpecialFile) {
+      this.#special = target
+      return
+    }
+    if (target.writable === false || target.destroyed) {
       throw invalid(TypeError, 'the stream must be writable, but it has ended or was destroyed')
     }
+    this.#take(target)
+  }
+
+  /**
+   * Opens a pipe or device. Resolves when the pipe has a reader.
+   *
+   * @throws ZTensorError ZT_IO if it cannot be opened; the signal's reason
+   */
+  async open(signal: AbortSignal | undefined): Promise<void> {
+    if (this.#special !== undefined && this.#stream === undefined) this.#take(await this.#special.open(signal))
+  }
+
+  #take(stream: Writable): void {
     this.#stream = stream
-    this.#own = own
     stream.on('error', this.#onError).on('close', this.#onClose)
+  }
+
+  get #opened(): Writable {
+    if (this.#stream === undefined) throw new ZTensorError('ZT_INTERNAL', 'the pipe was not opened')
+    return this.#stream
   }
 
   readonly #onError = (cause: unknown): void => {
@@ -60,7 +83,7 @@ export class Outlet {
 
   /** A stream without 'close' events (`emitClose: false`) emits nothing when it is destroyed, not even during a write. */
   readonly #look = (): void => {
-    const { destroyed, writableFinished, errored } = this.#stream
+    const { destroyed, writableFinished, errored } = this.#opened
     if (!destroyed || writableFinished) return
     if (errored) this.#onError(errored)
     else this.#onClose()
@@ -70,12 +93,13 @@ export class Outlet {
   async write(bytes: Uint8Array): Promise<void> {
     this.throwIfFailed()
     if (bytes.byteLength === 0) return
-    const wantsMore = this.#calling(() => this.#stream.write(bytes))
+    const stream = this.#opened
+    const wantsMore = this.#calling(() => stream.write(bytes))
     this.throwIfFailed()
     if (wantsMore) return
     await this.#until((ready) => {
-      this.#stream.on('drain', ready)
-      return () => this.#stream.off('drain', ready)
+      stream.on('drain', ready)
+      return () => stream.off('drain', ready)
     })
   }
 
@@ -117,34 +141,38 @@ export class Outlet {
   /** Ends the stream. Resolves when it has finished. */
   async end(): Promise<void> {
     this.throwIfFailed()
-    this.#stream.off('close', this.#onClose)
+    const stream = this.#opened
+    stream.off('close', this.#onClose)
     await this.#until((ready) => {
       const onFinished = (error?: NodeJS.ErrnoException | null): void => {
         if (error && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') this.#onError(error)
         // finished() reports no error for a stream that is destroyed while it ends.
-        else if (error || this.#stream.writableFinished === false) this.#onClose()
+        else if (error || stream.writableFinished === false) this.#onClose()
         else ready()
       }
       // finished() calls back after 'close', so that failures until then are still reported.
-      const forget = builtins.stream.finished(this.#stream, { readable: false }, onFinished)
-      this.#calling(() => this.#stream.end())
+      const forget = builtins.stream.finished(stream, { readable: false }, onFinished)
+      this.#calling(() => stream.end())
       return forget
     })
     this.release()
   }
 
-  /** Removes all listeners. Destroys the stream if this package created it. */
+  /** Removes all listeners. Closes a pipe or device. */
   release(): void {
     this.#done = true
-    this.#stream.off('error', this.#onError).off('close', this.#onClose)
-    if (this.#own) this.#stream.on('error', () => {}).destroy()
+    this.#stream?.off('error', this.#onError).off('close', this.#onClose)
+    if (this.#special === undefined) return
+    if (this.#stream === undefined) this.#special.dismiss()
+    else this.#stream.on('error', () => {}).destroy()
   }
 
   /** Destroys the stream and fails the waiting call, so that no reader mistakes a partial file for a complete one. */
   destroy(): void {
     if (this.#done) return
     this.#fail('the stream was destroyed before the file was complete')
-    this.#stream.destroy()
+    if (this.#stream === undefined) this.#special?.dismiss()
+    else this.#stream.destroy()
   }
 
   throwIfFailed(): void {

@@ -10,7 +10,7 @@ import type { DTypeInfo } from '../values/dtype.js'
 // The layout of the block, as in src/packet.rs: numbers, the shape as float64, the name in UTF-8, the elements.
 const NUMBERS = 6
 const SHAPE = 24
-const MOST_DIMENSIONS = 13
+const MAX_DIMENSIONS = 13
 const NAME = 128
 const LONGEST_NAME = 896
 const ELEMENTS = 1024
@@ -53,7 +53,7 @@ class Block {
     const buffer = memory ?? new ArrayBuffer(ELEMENTS + LARGEST)
     this.bytes = new Uint8Array(buffer)
     this.numbers = new Uint32Array(buffer, 0, NUMBERS)
-    this.#shape = new Float64Array(buffer, SHAPE, MOST_DIMENSIONS)
+    this.#shape = new Float64Array(buffer, SHAPE, MAX_DIMENSIONS)
     this.#name = new Uint8Array(buffer, NAME, LONGEST_NAME)
     this.#areas = new Map(
       kinds.map((Kind) => [Kind.name, new Kind(buffer, ELEMENTS, LARGEST / Kind.BYTES_PER_ELEMENT)]),
@@ -63,7 +63,7 @@ class Block {
   /** Writes a tensor into the block. Returns false if its name or shape is too long, and the bytes if there are too many elements. */
   put(name: string, shape: readonly number[], dtype: DTypeInfo, data: ArrayBufferView): boolean | Uint8Array {
     const named = this.#putName(name)
-    if (named < 0 || shape.length > MOST_DIMENSIONS) return false
+    if (named < 0 || shape.length > MAX_DIMENSIONS) return false
     for (let dim = 0; dim < shape.length; dim++) this.#shape[dim] = shape[dim] as number
     const bytes = this.#putElements(data)
     const { numbers } = this

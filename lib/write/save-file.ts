@@ -1,6 +1,6 @@
 // Writes a whole file in one call, like `save_file` of safetensors.
 import { inspect } from 'node:util'
-import { isPlainObject } from '../native/realm.js'
+import { isMap, isPlainObject } from '../native/realm.js'
 import { type Loaded, LoadedObject } from '../read/loaded.js'
 import { CooTensor, CsrTensor } from '../read/sparse.js'
 import { type AnyTensor, Tensor } from '../read/tensor.js'
@@ -8,7 +8,7 @@ import { isIterable, readOptions, wrongType } from '../values/arguments.js'
 import type { TypedArray } from '../values/dtype.js'
 import type { CooInput, CsrInput, ObjectInput, TensorInput } from './input.js'
 import { CREATE_OPTIONS, type CreateOptions } from './options.js'
-import { create, type TensorWriter } from './writer.js'
+import { create, TensorWriter } from './writer.js'
 
 /**
  * A tensor to write: a typed array, an object with dtype, shape and data (such as a `TensorSlice`), a sparse tensor, the components of any
@@ -18,6 +18,8 @@ export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectIn
 
 /** Tensors by name: an object, a Map, or any iterable of pairs. */
 export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [name: string, tensor: AnyInput]>
+
+const nameOf = (entry: unknown): unknown => (Array.isArray(entry) ? entry[0] : undefined)
 
 /** Adds a tensor in its own layout. */
 async function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
@@ -67,6 +69,8 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
   const read = readOptions(options, CREATE_OPTIONS)
   const writer = await create(path, { ...read, overwrite: read.overwrite ?? true })
   try {
+    // The names of an iterator are known one by one.
+    if (Array.isArray(entries) || isMap(entries)) TensorWriter.foresee(writer, Array.from(entries, nameOf))
     for (const entry of entries) {
       if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
       await add(writer, entry[0], entry[1]).catch((error) => {

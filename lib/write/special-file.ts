@@ -8,13 +8,53 @@ import { ZTensorError } from '../native/errors.js'
 /** Milliseconds between two attempts to open a pipe that has no reader yet. */
 const LOOK = 20
 
+/** A pipe or character device. It is opened when the first bytes are written, so that nothing waits for its reader before. */
+export class SpecialFile {
+  readonly #path: string
+  readonly #isPipe: boolean
+
+  constructor(path: string, isPipe: boolean) {
+    this.#path = path
+    this.#isPipe = isPipe
+  }
+
+  /**
+   * Opens it as a stream. Resolves when the pipe has a reader.
+   *
+   * @throws ZTensorError ZT_IO if it cannot be opened; the signal's reason
+   */
+  async open(signal: AbortSignal | undefined): Promise<Writable> {
+    const path = this.#path
+    try {
+      const fd = await opened(path, signal)
+      // Other runtimes cannot open pipes by file descriptor.
+      const node = !('bun' in process.versions) && !('Deno' in globalThis)
+      if (node && this.#isPipe) return new builtins.net.Socket({ fd, readable: false, writable: true })
+      return createWriteStream(path, { fd: blocking(path, fd) })
+    } catch (cause) {
+      signal?.throwIfAborted()
+      if (cause instanceof ZTensorError) throw cause
+      throw new ZTensorError('ZT_IO', (cause as Error).message, { cause })
+    }
+  }
+
+  /** Ends a reader that waits for a pipe to which nothing will be written. */
+  dismiss(): void {
+    if (!this.#isPipe) return
+    try {
+      closeSync(checked(this.#path, openSync(this.#path, constants.O_WRONLY | constants.O_NONBLOCK)))
+    } catch {
+      // There is no reader.
+    }
+  }
+}
+
 /**
- * Opens the pipe or character device at a path as a stream; undefined for a regular file, or if the path does not exist. Resolves when
- * the pipe has a reader.
+ * The pipe or character device at a path; undefined for a regular file, or if the path does not exist.
  *
- * @throws ZTensorError ZT_IO for a block device or socket, and if it cannot be opened; the signal's reason
+ * @throws ZTensorError ZT_IO for a block device or socket
  */
-export async function specialFile(path: string, signal: AbortSignal | undefined): Promise<Writable | undefined> {
+export async function specialFile(path: string): Promise<SpecialFile | undefined> {
   let found: Stats
   try {
     found = await promises.stat(path)
@@ -27,17 +67,7 @@ export async function specialFile(path: string, signal: AbortSignal | undefined)
     const kind = found.isSocket() ? 'a socket' : 'a block device'
     throw new ZTensorError('ZT_IO', `'${path}' is ${kind}; only files, pipes and character devices can be written`)
   }
-  try {
-    const fd = await opened(path, signal)
-    // Other runtimes cannot open pipes by file descriptor.
-    const node = !('bun' in process.versions) && !('Deno' in globalThis)
-    if (node && found.isFIFO()) return new builtins.net.Socket({ fd, readable: false, writable: true })
-    return createWriteStream(path, { fd: blocking(path, fd) })
-  } catch (cause) {
-    signal?.throwIfAborted()
-    if (cause instanceof ZTensorError) throw cause
-    throw new ZTensorError('ZT_IO', (cause as Error).message, { cause })
-  }
+  return new SpecialFile(path, found.isFIFO())
 }
 
 /**

@@ -14,7 +14,7 @@ export interface Target {
   /** How to access the object store of a URL. */
   readonly remote: RemoteRequest | undefined
   /** Returns the target, lazily: it adds listeners to a stream. */
-  readonly begin: (signal?: AbortSignal) => Promise<string | Outlet>
+  readonly begin: () => Promise<string | Outlet>
 }
 
 /** Validates the target of a writer. */
@@ -27,16 +27,19 @@ export function validateTarget(
   const url = storeTarget(target, format)
   if (url !== undefined) return { path: url, remote: remote ?? remoteRequest(undefined), begin: async () => url }
   if (remote !== undefined)
-    throw invalid(TypeError, 'remote applies to s3:, gs: and az: targets; for the source, set source: { remote }')
+    throw invalid(TypeError, 'remote applies to s3:, gs: and az: targets; for the source, set source: { remote }', {
+      option: 'remote',
+    })
   if (typeof target === 'string' || urlText(target) !== undefined) {
     const path = targetPath(target as string | URL)
-    const begin = async (signal?: AbortSignal) => {
-      const stream = await specialFile(path, signal)
-      return stream === undefined ? path : new Outlet(stream, true)
+    const begin = async () => {
+      const special = await specialFile(path)
+      return special === undefined ? path : new Outlet(special)
     }
     return { path, remote, begin }
   }
   if (!isWritable(target)) throw wrongType(name, 'a string, a URL or a Node Writable', target)
-  if (overwrite) throw invalid(TypeError, 'overwrite is only supported for paths, not for streams')
+  if (overwrite)
+    throw invalid(TypeError, 'overwrite is only supported for paths, not for streams', { option: 'overwrite' })
   return { path: undefined, remote, begin: async () => new Outlet(target) }
 }

@@ -1,5 +1,6 @@
 // The stream for the elements of one tensor.
-import { finished, type Readable, Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
+import { builtins } from '../native/builtins.js'
 import { isOurs, publicError, ZTensorError } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { bytesOf } from '../values/dtype.js'
@@ -18,8 +19,13 @@ interface Sink {
 
 const HIGH_WATER = 4 * 2 ** 20
 
-/** A Writable that passes its chunks to the writer. */
-export class TensorStream extends Writable {
+/** Creates a Writable that passes its chunks to the writer. */
+export function tensorStream(sink: Sink): Writable {
+  return new TensorStream(sink).writable
+}
+
+class TensorStream {
+  readonly writable: Writable
   readonly #sink: Sink
   readonly #begun: Promise<void>
   #settle: (failure: unknown) => void = () => {}
@@ -28,27 +34,33 @@ export class TensorStream extends Writable {
   readonly #sources = new Map<Readable, () => void>()
 
   constructor(sink: Sink) {
-    super({ highWaterMark: HIGH_WATER, decodeStrings: true })
     this.#sink = sink
+    this.writable = new builtins.stream.Writable({
+      highWaterMark: HIGH_WATER,
+      decodeStrings: true,
+      write: (chunk: Uint8Array, _encoding, callback) => this.#write(chunk, callback),
+      final: (callback) => this.#final(callback),
+      destroy: (error, callback) => this.#destroy(error, callback),
+    })
     const ended = new Promise<unknown>((resolve) => {
       this.#settle = resolve
     })
     this.#begun = sink.begin(ended)
     // Destroyed immediately, even if nothing is written.
-    this.#begun.catch((error) => this.destroy(this.#error(error)))
+    this.#begun.catch((error) => this.writable.destroy(this.#error(error)))
     // finish() reports the error. Without a listener it would be an uncaught exception.
-    this.on('error', () => {})
-    this.on('pipe', (source: Readable) => this.#watch(source))
-    this.on('unpipe', (source: Readable) => this.#sources.get(source)?.())
+    this.writable.on('error', () => {})
+    this.writable.on('pipe', (source: Readable) => this.#watch(source))
+    this.writable.on('unpipe', (source: Readable) => this.#sources.get(source)?.())
   }
 
   /** Watches a piped source: `pipe` does not end its target if the source is destroyed. */
   #watch(source: Readable): void {
-    const forget = finished(source, { writable: false }, (cause) => {
+    const forget = builtins.stream.finished(source, { writable: false }, (cause) => {
       this.#sources.delete(source)
-      if (!cause || this.writableFinished) return
+      if (!cause || this.writable.writableFinished) return
       const message = `the source of the stream ended before all bytes were written: ${cause.message}`
-      this.destroy(new ZTensorError('ZT_IO', message, { cause }))
+      this.writable.destroy(new ZTensorError('ZT_IO', message, { cause }))
     })
     this.#sources.set(source, () => {
       this.#sources.delete(source)
@@ -75,14 +87,14 @@ export class TensorStream extends Writable {
     )
   }
 
-  override _write(chunk: Uint8Array, _encoding: BufferEncoding, callback: (error?: Error | null) => void): void {
+  #write(chunk: Uint8Array, callback: (error?: Error | null) => void): void {
     this.#done(
       this.#begun.then(() => this.#sink.push(bytesOf(chunk))),
       callback,
     )
   }
 
-  override _final(callback: (error?: Error | null) => void): void {
+  #final(callback: (error?: Error | null) => void): void {
     const end = () => {
       this.#sink.end()
       this.#complete = true
@@ -91,10 +103,10 @@ export class TensorStream extends Writable {
     this.#done(this.#begun.then(end), callback)
   }
 
-  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+  #destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     const failure = this.#complete ? undefined : this.#failureOf(error)
     // Not counting the listeners of this class and of each pipe().
-    this.#sink.closed(failure, this.listenerCount('error') > 1 + this.#sources.size)
+    this.#sink.closed(failure, this.writable.listenerCount('error') > 1 + this.#sources.size)
     this.#settle(failure)
     callback(error)
   }

@@ -12,6 +12,7 @@ import {
 } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
 import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
+import { checkRemoved } from '../values/attributes.js'
 import { fileBytes } from '../values/byte-order.js'
 import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
@@ -40,6 +41,7 @@ import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
 import { validateTarget } from './target.js'
+import { tensorStream } from './tensor-stream.js'
 import { emitWarnings } from './warnings.js'
 
 // Pieces up to this size are hashed on the JavaScript thread: passing them to another thread would cost more.
@@ -86,6 +88,8 @@ export class TensorWriter {
   readonly #open = new Set<Writable>()
   readonly #calls = new Calls()
   #ended = false
+  /** The path of the file that opens a set. */
+  #entry: string | undefined
   /** Why the file was aborted. */
   #failure: unknown
   readonly #unfinished: object
@@ -126,6 +130,17 @@ export class TensorWriter {
     return { native: writer.#native, outlet: writer.#outlet }
   }
 
+  /** @internal The path or URL that opens what was written; undefined for a stream. */
+  static entryOf(writer: TensorWriter): string | undefined {
+    return writer.#entry ?? writer.path
+  }
+
+  /** @internal Throws if tensors with these names, of those that are texts, are more than the index of the file may have. */
+  static foresee(writer: TensorWriter, names: readonly unknown[]): void {
+    const texts = names.filter((name) => typeof name === 'string')
+    rethrowNative(() => writer.#native.foresee(texts))
+  }
+
   /** @internal */
   static async make(
     target: string | Outlet,
@@ -160,9 +175,15 @@ export class TensorWriter {
     return { native, control: control as NativeControl }
   }
 
-  /** @internal Starts to abort the writer when its signal is aborted. */
+  /** @internal Opens a pipe, which waits for its reader, and starts to abort the writer when its signal is aborted. */
   static async listen<W extends TensorWriter>(writer: W): Promise<W> {
     const signal = writer.#signal
+    try {
+      await writer.#outlet?.open(signal)
+    } catch (error) {
+      await writer.abort()
+      throw error
+    }
     const abort = () => {
       writer.#control.cancel()
       writer.abort().catch(() => {})
@@ -429,9 +450,7 @@ export class TensorWriter {
     const { dtype, shape } = given
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     const byteLength = this.#writing?.padsPacked ? Math.ceil(bytes) : bytes
-    // Loaded lazily: it needs node:stream.
-    const { TensorStream } = require('../deferred.js') as typeof import('../deferred.js')
-    const stream: Writable = new TensorStream({
+    const stream = tensorStream({
       begin: (ended) =>
         new Promise((resolve, reject) => {
           this.#next(async () => {
@@ -479,8 +498,9 @@ export class TensorWriter {
       if (this.#ended || this.#failure !== undefined) throw this.#gone()
       this.#end()
       try {
-        const { rest, warnings } = await this.#native.finish(this.#control)
+        const { rest, warnings, name } = await this.#native.finish(this.#control)
         emitWarnings(warnings)
+        if (name !== undefined && this.path !== undefined) this.#entry = beside(this.path, name)
         if (this.#outlet === undefined) return
         await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
         await this.#outlet.end()
@@ -527,6 +547,12 @@ export class TensorWriter {
   }
 }
 
+/** The path or URL of a file in the folder of another one. */
+function beside(path: string, name: string): string {
+  const end = process.platform === 'win32' ? path.replaceAll('\\', '/').lastIndexOf('/') : path.lastIndexOf('/')
+  return `${path.slice(0, end + 1)}${name}`
+}
+
 function ended(cause?: unknown): ZTensorError {
   const why = cause === undefined ? '' : ` after an error (${messageOf(cause)})`
   return new ZTensorError('ZT_CLOSED', `the writer has ended${why}: create a new one`, { cause })
@@ -555,7 +581,8 @@ export async function create(target: string | URL | Writable, options?: CreateOp
   const read = readOptions(options, CREATE_OPTIONS)
   const signal = optional(read.signal, validateAbortSignal)
   const { path, remote, begin } = validateTarget('path', target, read)
-  const request = writeRequest(withFormat(read, path))
+  checkRemoved(read)
+  const request = writeRequest(withFormat(read, path, true))
   signal?.throwIfAborted()
-  return TensorWriter.listen(await TensorWriter.make(await begin(signal), request, signal, remote))
+  return TensorWriter.listen(await TensorWriter.make(await begin(), request, signal, remote))
 }

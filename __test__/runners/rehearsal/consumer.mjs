@@ -1,4 +1,4 @@
-// A folder in which the package is installed from the registry as a user would, and what must work there.
+// A folder in which the package is installed from the registry, as a user does, and checks of it.
 import assert from 'node:assert/strict'
 import { copyFileSync, mkdirSync, readFileSync, realpathSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -7,7 +7,7 @@ import { capture, npm, root } from '../../../scripts/command.mjs'
 export const fixtures = `${join(root, '__test__/fixtures')}/`
 export const fixture = join(fixtures, 'zt12-dtypes.zt')
 
-/** A PATH on which there is Node, npm and a shell, and no Rust. */
+/** A PATH with Node, npm and a shell, without Rust. */
 export function pathWithoutRust(folder) {
   const entries = process.env.PATH.split(delimiter).filter((entry) => entry !== '')
   if (process.platform === 'win32') {
@@ -66,7 +66,7 @@ export function createConsumer(folder, env) {
   }
 }
 
-/** What the fixture's sidecar says: the digest of each tensor's data. */
+/** The digest of each tensor's data by the fixture's sidecar. */
 export function expectedDigests() {
   const sidecar = JSON.parse(readFileSync(`${fixture}.json`, 'utf8'))
   return Object.fromEntries(sidecar.tensors.map(({ name, components }) => [name, components.data.sha256]))

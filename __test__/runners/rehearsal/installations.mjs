@@ -1,4 +1,4 @@
-// Installations from the registry, right and wrong ones, on this machine.
+// Complete and broken installations from the registry, on this machine.
 import assert from 'node:assert/strict'
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -38,7 +38,7 @@ file.close()
 `,
 }
 
-/** What a user does after `npm install ztensor`. */
+/** The steps of a user after `npm install ztensor`. */
 export async function usage(check, consumer) {
   const app = consumer()
   await check('npm installs the package and that of this machine, and no other', async () => {
@@ -62,7 +62,7 @@ export async function usage(check, consumer) {
     const { stdout } = await app.succeed(program, [...args, '--no-install', 'ztensor', 'ls', fixture])
     for (const one of Object.keys(expected)) assert.ok(stdout.includes(one), `${one} is missing from:\n${stdout}`)
   })
-  await check('a strict consumer compiles against what is installed', async () => {
+  await check('a strict consumer compiles against the installed package', async () => {
     cpSync(join(root, '__test__/types'), join(app.folder, 'types'), { recursive: true })
     for (const types of ['@types/node', 'undici-types'])
       cpSync(join(root, 'node_modules', types), join(app.folder, 'node_modules', types), { recursive: true })
@@ -124,7 +124,7 @@ async function follow(app, message, pattern) {
 const INSTALL = /"npm (install @ztensor\/[^"]+)"/
 const binary = (app) => join(app.folder, 'node_modules', name, binaryOf(hostPlatform))
 
-/** Installations without the binary, or with a wrong one: the message says how to repair each, and that works. */
+/** Installations without the binary, or with a wrong one: the message names the command that repairs each, and it works. */
 export async function brokenInstallations(check, consumer, registry) {
   await check('npm ci with a lock file of another operating system', async () => {
     const app = consumer()
@@ -150,16 +150,19 @@ export async function brokenInstallations(check, consumer, registry) {
     await follow(app, await app.failure(), /"npm (install --os=[^"]+)"/)
     await app.smoke()
   })
-  await check('a web page of a proxy as the binary: the message says what to delete and install', async () => {
-    const app = consumer()
-    await app.npm('install', 'ztensor')
-    writeFileSync(binary(app), '<html>')
-    const message = await app.failure()
-    const [, damaged] = /delete (\S+) and run/.exec(message) ?? assert.fail(message)
-    rmSync(join(app.folder, damaged), { recursive: true })
-    await follow(app, message, INSTALL)
-    await app.smoke()
-  })
+  await check(
+    'a web page of a proxy as the binary: the message names the file to delete and the package to install',
+    async () => {
+      const app = consumer()
+      await app.npm('install', 'ztensor')
+      writeFileSync(binary(app), '<html>')
+      const message = await app.failure()
+      const [, damaged] = /delete (\S+) and run/.exec(message) ?? assert.fail(message)
+      rmSync(join(app.folder, damaged), { recursive: true })
+      await follow(app, message, INSTALL)
+      await app.smoke()
+    },
+  )
   await check('a damaged download is not installed, and can be repeated', async () => {
     const app = consumer()
     const stored = join(registry.storage, name)

@@ -1,4 +1,4 @@
-// What is in the packages, before anything is published: files, sizes, and what publint and attw say.
+// Checks the packages before they are published: files, sizes, and the results of publint and attw.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { capture, npm, root } from '../../../scripts/command.mjs'
@@ -7,7 +7,7 @@ import { binaryOf } from '../../../scripts/platform.mjs'
 import { addAddon } from '../../../scripts/platform-packages.mjs'
 
 const KIB = 1024
-/** The wrapper is text, far below this. More would mean that something is in it by mistake. */
+/** The wrapper is text, far smaller than this. A larger package contains something by mistake. */
 const MAIN_LIMIT = 512 * KIB
 const PLATFORM_LIMIT = 7 * 1024 * KIB
 
@@ -29,7 +29,7 @@ async function pack(folder, to) {
 /** Packs the main package and those of `platforms`, whose addons are in `addons`, into `work`, and checks them. */
 export async function checkPackages(check, platforms, addons, work, { quick }) {
   const main = await pack(createMainPackage(), work)
-  await check('the main package holds the compiled wrapper, its types and its documents, and nothing else', () => {
+  await check('the main package contains only the compiled wrapper, its types and its documents', () => {
     const tooOld = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
     const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'index.d.mts', 'index.d.ts', 'package.json', tooOld]
     const rest = main.paths.filter((path) => !documents.includes(path))
@@ -59,7 +59,7 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
   for (const one of platforms) {
     assert.ok(addAddon(one, addons), `no addon for ${one.platform}: run \`npm run build\``)
     const addon = await pack(one.folder, work)
-    await check(`${one.name} holds the addon, and nothing else`, () => {
+    await check(`${one.name} contains only the addon`, () => {
       assert.deepEqual(addon.paths, ['LICENSE', 'README.md', 'package.json', binaryOf(one.platform)])
     })
     if (!quick.has(one.platform))

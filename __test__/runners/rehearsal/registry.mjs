@@ -1,4 +1,4 @@
-// A registry on this machine, as npm's: verdaccio, without any other registry behind it. It and the package managers come from npm into
+// A local registry like npm's: verdaccio, without any other registry behind it. It and the package managers come from npm into
 // build/rehearsal/tools.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -15,7 +15,7 @@ const TOOLS = {
   bun: '1.4.5',
   '@electron/asar': '3.4.1',
 }
-/** verdaccio asks for a tag of it that no longer exists. */
+/** verdaccio requires a tag of it that no longer exists. */
 const OVERRIDES = { 'node-fetch': '2.7.0' }
 const tools = join(root, 'build/rehearsal/tools')
 
@@ -77,7 +77,7 @@ export async function startRegistry(folder) {
   return { url: `http://127.0.0.1:${port}/`, storage, log: () => output, close: () => server.kill() }
 }
 
-/** The settings of npm, pnpm, yarn and bun for a registry: nothing of this user's, and nothing of what `npm run` says. */
+/** The settings of npm, pnpm, yarn and bun for a registry, without those of the user and of `npm run`. */
 export function settingsFor(url, home) {
   mkdirSync(home, { recursive: true })
   const env = { ...process.env }

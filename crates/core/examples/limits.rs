@@ -120,7 +120,7 @@ fn first(model: &str) {
 fn touch(path: &str) -> usize {
     let file = File::open(path).unwrap();
     let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
-    // SAFETY: the file is a benchmark's own, which nobody changes.
+    // SAFETY: the file belongs to the benchmark, and no other process changes it.
     let map = unsafe { memmap2::MmapOptions::new().no_reserve_swap().map_copy(&file) }.unwrap();
     let sum = map.iter().step_by(4096).fold(0_usize, |sum, &byte| sum + usize::from(byte));
     black_box(sum);
@@ -131,7 +131,7 @@ fn touch(path: &str) -> usize {
 fn rows(rates: &mut Rates, model: &str, length: usize) {
     const ROW: usize = 4096;
     let file = File::open(model).unwrap();
-    // SAFETY: the file is a benchmark's own, which nobody changes.
+    // SAFETY: the file belongs to the benchmark, and no other process changes it.
     let map = unsafe { memmap2::MmapOptions::new().populate().map(&file) }.unwrap();
     let mut output = vec![1; 1000 * ROW];
     let mut seed = 7_usize;
@@ -239,7 +239,7 @@ fn of_files(rates: &mut Rates, model: &str) {
     if !rates.wants("refill") && !rates.wants("widen") {
         return;
     }
-    // Into memory that is there, in pages of the size that JavaScript's has: as it is, and as float32 where it is bfloat16.
+    // Into existing memory, in pages of the size that JavaScript's has: unchanged, and as float32 where it is bfloat16.
     let total = total / 2;
     let mut buffer = vec![1; 2 * total];
     let read = |at: usize, piece: &mut [u8]| source.read_at(at as u64, piece, Stop::never()).unwrap();

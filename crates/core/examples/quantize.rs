@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use ztensor_core::kernels::quantize::Kind;
+use ztensor_core::kernels::quantize::BlockEncoder;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +13,7 @@ fn main() {
         panic!("quantize TYPE ROW SOURCE OUT ROUNDS [IMPORTANCE]");
     };
     let (row, rounds): (usize, usize) = (row.parse().unwrap(), rounds.parse().unwrap());
-    let kind = Kind::of(name).unwrap_or_else(|| panic!("{name} is not a type that can be written"));
+    let kind = BlockEncoder::of(name).unwrap_or_else(|| panic!("{name} is not a type that can be written"));
     let source = floats(source);
     let importance = rest.first().map(|path| floats(path));
     let mut blocks = vec![0; source.len() / kind.elements() * kind.bytes()];

@@ -22,7 +22,7 @@ pub mod zstd_stream;
 use crate::error::Result;
 use crate::work::Stop;
 use frames::Size;
-use prefixed::Inner;
+use prefixed::PrefixedCodec;
 
 /// Decodes the whole input, with the filter's parameters. Fails if the size does not match.
 type Decode = fn(&[u8], &[u32], Size, &Stop) -> Result<Vec<u8>>;
@@ -40,7 +40,7 @@ pub struct Codec {
 }
 
 /// Filters by their names in zTensor. `zt.zstd-seekable/1` is never part of a list: `read` handles its frames.
-const CODECS: [Codec; 10] = [
+const CODECS: &[Codec] = &[
     Codec {
         name: "zstd",
         decode: |input, _, size, stop| zstd::decode_to(input, size, stop),
@@ -79,14 +79,14 @@ const CODECS: [Codec; 10] = [
     },
     Codec {
         name: "arrow.lz4",
-        decode: |input, _, size, stop| prefixed::decode(Inner::Lz4, input, size, stop),
-        fill: |input, _, output, stop| prefixed::decode_into(Inner::Lz4, input, output, stop),
+        decode: |input, _, size, stop| prefixed::decode(PrefixedCodec::Lz4, input, size, stop),
+        fill: |input, _, output, stop| prefixed::decode_into(PrefixedCodec::Lz4, input, output, stop),
         adds: None,
     },
     Codec {
         name: "arrow.zstd",
-        decode: |input, _, size, stop| prefixed::decode(Inner::Zstd, input, size, stop),
-        fill: |input, _, output, stop| prefixed::decode_into(Inner::Zstd, input, output, stop),
+        decode: |input, _, size, stop| prefixed::decode(PrefixedCodec::Zstd, input, size, stop),
+        fill: |input, _, output, stop| prefixed::decode_into(PrefixedCodec::Zstd, input, output, stop),
         adds: None,
     },
     Codec {
@@ -100,5 +100,5 @@ const CODECS: [Codec; 10] = [
 
 /// Returns the codec with a name.
 pub fn named(name: &str) -> Option<&'static Codec> {
-    const { &CODECS }.iter().find(|codec| codec.name == name)
+    CODECS.iter().find(|codec| codec.name == name)
 }

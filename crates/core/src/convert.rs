@@ -6,8 +6,12 @@ mod batches;
 mod cast;
 mod chosen;
 mod column;
+mod conversion;
 mod dequantize;
+mod fitted;
 mod judge;
+mod outline;
+mod planned;
 pub mod quantize;
 mod refusal;
 pub mod scaled;
@@ -18,13 +22,18 @@ use cast::{Pushing, cast_length};
 
 pub use cast::Casts;
 pub use chosen::Chosen;
-pub use judge::{is_judged, unfit};
-pub use refusal::{Wanted, attribute_refusal, refusal, unheld};
+pub use conversion::{Conversion, Examined};
+pub use fitted::{Fitted, fit};
+pub use judge::{is_judged, unsupported};
+pub use outline::{FilePlan, Mismatch, Outline, Planned, divide, outline};
+pub use planned::is_as_planned;
+pub use refusal::{Wanted, attribute_refusal, check_attributes, refusal};
 
 use crate::checked;
 use crate::error::{Error, Result};
 use crate::inject;
 use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
+use crate::read::staging::stored_bytes;
 use crate::read::{Reading, Stored};
 use crate::sources::owned;
 use crate::write::{Spec, Writer};
@@ -66,13 +75,19 @@ pub fn copy(
         parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
     }
     writer.end()?;
-    owned::tidy();
+    owned::trim();
     writer.flush_if_full()
 }
 
 /// Lets the writer place its index first, if possible, and sorts the tensors into the order that it requires, so that no byte is written
 /// twice. Call it before the first [`copy`].
 pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer: &mut Writer) -> Result<()> {
+    if writer.format().header.is_some() {
+        writer.foresee(chosen.tensors(reading.catalog).map(|(at, tensor)| {
+            let (.., bytes) = written_as(tensor, casts)?;
+            Ok((chosen.name(at, tensor).into_owned(), bytes))
+        }))?;
+    }
     let known = |(_, tensor): (usize, Tensor<'_>)| {
         if casts.dequantized(tensor).is_some() || casts.quantized(tensor).is_some() {
             return true;
@@ -96,22 +111,17 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
     Ok(())
 }
 
-/// A tensor as it will be written.
-pub struct Outline<'a> {
-    /// The name of the layout.
-    pub layout: &'a str,
-    pub dtype: Option<DType>,
-    /// The bytes of its components, before compression.
-    pub byte_length: u64,
-}
-
-/// Determines how a tensor will be written, from the index alone.
-pub fn outline<'a>(reading: Reading<'a>, tensor: Tensor<'a>, casts: &'a Casts) -> Result<Outline<'a>> {
-    let parts: Vec<&Component> = tensor.components().iter().collect();
-    let components = announced(reading, tensor, &parts, casts)?;
-    let Spec { layout, dtype, .. } = spec(tensor, "", casts, None);
-    let byte_length = components.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
-    Ok(Outline { layout, dtype, byte_length })
+/// Returns the layout and the dtype that a tensor is written with, and the bytes that its elements take then, before compression.
+pub fn written_as<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> Result<(&'a str, Option<DType>, u64)> {
+    let Spec { layout, dtype, shape, .. } = spec(tensor, "", casts, None);
+    let bytes = match (casts.quantized(tensor), dtype) {
+        (Some(target), _) => quantize::length(tensor, target.kind)?,
+        (None, Some(dtype)) if layout == "dense" => checked::product(shape)
+            .and_then(|elements| checked::bytes_of(elements, dtype.bits()))
+            .unwrap_or(u64::MAX),
+        _ => stored_bytes(tensor),
+    };
+    Ok((layout, dtype, bytes))
 }
 
 /// Returns the announcement of a tensor to the writer, without its components.

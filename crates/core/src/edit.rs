@@ -1,4 +1,4 @@
-//! What to change in a file that is there: tensors to rename and remove, attributes to set. Uses the editors of
+//! Changes to an existing file: tensors to rename and remove, attributes to set. Uses the editors of
 //! `formats`; the writer that an edit belongs to adds bytes.
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,9 @@ use ciborium::Value;
 
 use crate::error::{Code, Error, Result};
 pub use crate::formats::AttributeChanges;
-use crate::formats::{Alignment, Canonical, Change, Changes, Editable, Formats, Input, WriteFormat, zt};
+use crate::formats::{
+    Alignment, Canonical, Change, Changes, Editable, Formats, Input, WriteFormat, zt_magic,
+};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::similar;
@@ -24,12 +26,12 @@ use crate::work::Stop;
 /// Blobs are taken to be aligned on purpose up to here, or up to what is usual, if that is more: a page.
 const PAGE: u64 = 4096;
 
-/// A file as it was opened, and what is to become of it.
+/// An opened file and its changes.
 pub struct Edit {
     old: Editable,
     limits: Limits,
     changes: Changes,
-    /// Who has a name that the file as it was opened does not give it.
+    /// The tensors by names that differ from those in the opened file.
     renamed: HashMap<String, usize>,
 }
 
@@ -48,7 +50,7 @@ impl Edit {
                 "files of {}{version} cannot be edited; convert it to zTensor 1.0, 1.2 or 2, which can",
                 catalog.container.name()
             );
-            let zt = catalog.container == zt::CONTAINER;
+            let zt = catalog.container == zt_magic::CONTAINER;
             return Err(Error::new(if zt { Code::UnsupportedVersion } else { Code::InvalidArg }, message));
         };
         Ok(Self { old: open(&input)?, limits: *limits, changes: Changes::default(), renamed: HashMap::new() })
@@ -63,7 +65,7 @@ impl Edit {
         self.old.index.offset
     }
 
-    /// The index as it was read, for a file that is to stay what it was although bytes were added to it.
+    /// The index that was read, for a file that stays unchanged although bytes were added to it.
     pub fn old_index(&self) -> OldIndex {
         let start = self.index_offset();
         let spelling = self.old.spelling;
@@ -83,16 +85,16 @@ impl Edit {
 
     /// What the file's blobs are aligned to: up to a page, or up to what is usual.
     pub fn alignment(&self) -> u64 {
-        let Some(Alignment { least, usual, .. }) = self.format().alignment else { return 1 };
-        let most = usual.max(PAGE);
+        let Some(Alignment { min, default, .. }) = self.format().alignment else { return 1 };
+        let max = default.max(PAGE);
         let parts = self.catalog().iter().flat_map(Tensor::components).filter(|part| part.file() == 0);
         let common = parts.fold(0, |bits, part| bits | part.offset());
         if common == 0 {
             // Without any other blob, the index tells, where it cannot be by chance.
-            let as_canonical = self.format().canonical.is_some() && self.index_offset() == most;
-            return if as_canonical { most } else { least };
+            let as_canonical = self.format().canonical.is_some() && self.index_offset() == max;
+            return if as_canonical { max } else { min };
         }
-        (1 << common.trailing_zeros().min(most.trailing_zeros())).max(least)
+        (1 << common.trailing_zeros().min(max.trailing_zeros())).max(min)
     }
 
     /// The canonical form, where compacting can give it to the file: one file of which all is stored as that asks.
@@ -141,7 +143,7 @@ impl Edit {
         similar::no_such_tensor(self.catalog(), name)
     }
 
-    /// Gives a tensor another name, which nobody may have: the caller looks among the tensors that are added.
+    /// Gives a tensor another name, which no other tensor may have: the caller checks the tensors that are added.
     pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
         if name == to {
             return self.change(name).map(drop);

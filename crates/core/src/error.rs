@@ -11,6 +11,8 @@ pub const MESSAGE: usize = 600;
 /// Maximum characters of a message that lists several failures, and maximum failures stored individually.
 const LISTING: usize = 2 << 10;
 const LISTED: usize = 1000;
+/// Maximum hints of such a message.
+const HINTS: usize = 16;
 
 /// The stable codes that callers match on. One table in the README documents them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -88,10 +90,23 @@ pub struct Os {
     pub syscall: &'static str,
 }
 
+/// The part of a message that says which option of the caller changes the outcome. A host whose users do not write JavaScript can say it
+/// in its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// The option, as JavaScript names it; a dot for an option within another: `remote.timeout`.
+    pub option: &'static str,
+    /// The part of the message, as it stands there.
+    pub text: Cow<'static, str>,
+}
+
 #[derive(Clone, Debug)]
 struct Inner {
     code: Code,
     message: String,
+    /// The option that the message is about and begins with.
+    about: Option<&'static str>,
+    hints: Vec<Hint>,
     tensor: Option<String>,
     component: Option<String>,
     offset: Option<u64>,
@@ -100,7 +115,7 @@ struct Inner {
     path: Option<PathBuf>,
     context: Option<String>,
     causes: Vec<Error>,
-    /// Of an error that a host threw in code of its own: the number under which it keeps that.
+    /// The number under which the host keeps an error that its own code threw.
     thrown: Option<u32>,
     /// The status of HTTP that a server answered with.
     status: Option<u16>,
@@ -123,6 +138,8 @@ impl Error {
         Self(Box::new(Inner {
             code,
             message,
+            about: None,
+            hints: Vec::new(),
             tensor: None,
             component: None,
             offset: None,
@@ -136,6 +153,36 @@ impl Error {
             absent: false,
             of_item: false,
         }))
+    }
+
+    /// Names the option that changes the outcome, at the end of the message: ` (option overwrite)`.
+    #[must_use]
+    pub fn option(self, option: &'static str) -> Self {
+        self.hint(option, format!(" (option {option})"))
+    }
+
+    /// Like [`Error::option`], in other words: `text` becomes the end of the message. It must be possible to leave it out.
+    #[must_use]
+    pub fn hint(mut self, option: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        self.0.message.push_str(&text);
+        self.0.hints.push(Hint { option, text });
+        self
+    }
+
+    /// Says which option is invalid. The message begins with its name.
+    #[must_use]
+    pub fn about(mut self, option: &'static str) -> Self {
+        self.0.about = Some(option);
+        self
+    }
+
+    /// An error with the same code and hints and another message, which usually contains the old one.
+    #[must_use]
+    pub fn reworded(&self, message: impl Into<String>) -> Self {
+        let mut made = Self::new(self.code(), message);
+        made.0.hints.clone_from(&self.0.hints);
+        made
     }
 
     /// What code of the host threw, which the host keeps under a number.
@@ -224,6 +271,11 @@ impl Error {
             message.push_str(if at == 0 { ": " } else { "; " });
             message.push_str(&text);
         }
+        for hint in errors.iter().flat_map(Self::hints) {
+            if made.0.hints.len() < HINTS && !made.0.hints.contains(hint) {
+                made.0.hints.push(hint.clone());
+            }
+        }
         errors.truncate(LISTED);
         made.0.message = message;
         made.0.causes = errors;
@@ -287,6 +339,16 @@ impl Error {
         &self.0.message
     }
 
+    /// The option that is invalid, or the first one that changes the outcome.
+    pub fn first_option(&self) -> Option<&'static str> {
+        self.0.about.or_else(|| self.0.hints.first().map(|hint| hint.option))
+    }
+
+    /// The options that change the outcome, in the order of the message.
+    pub fn hints(&self) -> &[Hint] {
+        &self.0.hints
+    }
+
     pub fn tensor_name(&self) -> Option<&str> {
         self.0.tensor.as_deref()
     }
@@ -348,8 +410,8 @@ impl fmt::Display for Error {
 }
 
 /// As much of a text as a message needs: texts come from files.
-pub fn short(text: &str, most: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most) {
+pub fn short(text: &str, max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max) {
         None => text.into(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
     }
@@ -375,5 +437,26 @@ mod tests {
             assert!(Error::new(code, "").of_item().is_of_item(), "{code:?}");
         }
         assert!(Error::new(Code::Truncated, "").is_of_item());
+    }
+
+    #[test]
+    fn a_hint_is_a_part_of_the_message() {
+        let error = Error::new(Code::Exists, "'a' exists").option("overwrite").hint("shards", ", or list it");
+        assert_eq!(error.message(), "'a' exists (option overwrite), or list it");
+        assert_eq!(error.hints().iter().map(|hint| hint.option).collect::<Vec<_>>(), ["overwrite", "shards"]);
+        let again = error.reworded(format!("later: {}", error.message()));
+        assert_eq!((again.code(), again.hints()), (Code::Exists, error.hints()));
+        assert_eq!(error.first_option(), Some("overwrite"));
+        assert_eq!(error.about("target").first_option(), Some("target"));
+        // A long message is cut, and its hint is not.
+        let long = Error::new(Code::Limit, "x".repeat(2 * MESSAGE)).option("maxRank");
+        assert!(long.message().ends_with("… (option maxRank)"));
+    }
+
+    #[test]
+    fn several_errors_have_the_hints_of_each() {
+        let limit = || Error::new(Code::Limit, "too large").option("maxRank");
+        let all = Error::all("two files", vec![limit(), limit(), Error::new(Code::Io, "no")]).unwrap();
+        assert_eq!(all.hints(), limit().hints());
     }
 }

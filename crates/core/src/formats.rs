@@ -6,14 +6,17 @@
 mod attributes;
 pub mod btf;
 mod btf_encode;
+mod btf_parse;
 pub mod edit_format;
 pub mod edit_header;
 mod input;
+pub mod model_rules;
 pub mod overlap;
 mod probe;
 pub mod safetensors;
 mod safetensors_edit;
 pub(crate) mod safetensors_encode;
+pub mod safetensors_parse;
 mod single_blob;
 pub mod write_format;
 pub mod zt;
@@ -25,15 +28,18 @@ pub mod zt12;
 pub(crate) mod zt1_edit;
 pub(crate) mod zt1_encode;
 pub mod zt2;
+pub mod zt_magic;
 pub(crate) mod zt_trailer;
 
 pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
 pub use edit_header::{EditHeader, HeaderChanges, NewHeader, OpenHeader, RetainedData, Setting};
 pub use input::Input;
+pub use model_rules::ModelRules;
 pub use probe::Probe;
 pub use write_format::{
-    Alignment, Announced, Asked, Assemble, Canonical, Checkpoint, DataShards, FileAttributes, Index, Method,
-    Names, Pass, Put, RecordedDtypes, Sharding, SparseForm, Spell, SpellAt, WriteFormat,
+    Alignment, AssembleFile, Assembler, Canonical, Checkpoint, DataShards, Doubles, EncodeIndex,
+    EncodeIndexAt, FileAttributes, HeaderBound, Index, IndexBytes, Method, NameKeys, Names, RecordedDtypes,
+    Sharding, Sink, SparseForm, TensorHeader, WriteFormat, WriteSettings,
 };
 
 use crate::error::{Code, Error, Result};
@@ -173,6 +179,14 @@ impl Formats {
         first.any(|format| format.endings.contains(&ending))
     }
 
+    /// Returns whether files with an extension state the set that they belong to, so that their names do not count.
+    pub fn states_sets(self, ending: &str) -> bool {
+        let mut writings = self.iter().flat_map(|format| format.writes.iter());
+        writings.any(|writing| {
+            matches!(writing.shards, Sharding::Checkpoint(set) if set.ending == ending && !set.is_indexed)
+        })
+    }
+
     /// Returns the extensions of tensor files, without the dot.
     pub fn endings(self) -> impl Iterator<Item = &'static str> {
         self.iter().flat_map(|format| format.endings).copied()
@@ -192,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_extensions_and_dialects_are_unique() {
+    fn names_extensions_and_versions_are_unique() {
         let mut seen = HashSet::new();
         for format in CORE {
             assert!(seen.insert(format.name), "{}", format.name);
@@ -210,7 +224,12 @@ mod tests {
     #[test]
     fn a_format_that_can_be_written_has_one_default_version() {
         for format in CORE.iter().filter(|format| !format.writes.is_empty()) {
-            assert_eq!(format.writes.iter().filter(|writing| writing.usual).count(), 1, "{}", format.name);
+            assert_eq!(
+                format.writes.iter().filter(|writing| writing.is_default).count(),
+                1,
+                "{}",
+                format.name
+            );
             assert!(format.writes.iter().all(|writing| writing.format == format.name), "{}", format.name);
         }
     }

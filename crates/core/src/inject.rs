@@ -1,4 +1,4 @@
-//! Panics on demand, to try what becomes of them. An ordinary build has none of it.
+//! Panics on demand, for tests. A normal build has none of them.
 #![forbid(unsafe_code)]
 
 /// Panics where the environment's `ZTENSOR_PANIC` names `point`.

@@ -5,6 +5,7 @@ pub mod cast;
 pub mod dequantize;
 mod pack;
 pub mod quantize;
+mod scalar;
 pub(crate) mod strided;
 pub mod swap;
 pub mod widen;

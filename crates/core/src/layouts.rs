@@ -33,6 +33,15 @@ pub fn parameters(layout: &str) -> Option<&'static [&'static str]> {
     }
 }
 
+/// Returns whether the elements of a layout that is neither dense nor sparse can be computed.
+pub fn is_decoded(layout: &str) -> bool {
+    let blocks = layout.strip_prefix("gguf.").map(|rest| rest.strip_suffix("/1"));
+    blocks.map_or_else(
+        || parameters(layout).is_some(),
+        |kind| kind.is_some_and(|kind| gguf::DECODED.contains(&kind)),
+    )
+}
+
 /// Returns whether there are attributes other than the parameters of a layout. Attributes that cannot be read count as
 /// such.
 pub fn has_own(layout: &str, attributes: &Attributes) -> bool {

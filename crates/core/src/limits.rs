@@ -18,7 +18,7 @@ pub struct Limits {
     /// Dimensions of a tensor: 64, as many as NumPy 2 allows.
     pub max_rank: u32,
     /// Attribute values in one index, nested ones included: [`ATTRIBUTE_VALUES`]. Each takes a byte of the file or more. Most formats
-    /// keep the bytes and make values when somebody asks; then a value costs about 40 bytes in memory, an array or map some 100 more,
+    /// keep the bytes and make values on demand; then a value costs about 40 bytes in memory, an array or map some 100 more,
     /// so that it counts as three.
     pub max_attribute_values: u32,
 }
@@ -27,18 +27,16 @@ impl Limits {
     /// Values of attributes that are made when the file is opened, in formats that do not keep their bytes: [`MADE_VALUES`], unless the
     /// caller allows more than [`ATTRIBUTE_VALUES`].
     pub fn made_values(&self) -> u32 {
-        let most = self.max_attribute_values;
-        if most > ATTRIBUTE_VALUES { most } else { most.min(MADE_VALUES) }
+        let max = self.max_attribute_values;
+        if max > ATTRIBUTE_VALUES { max } else { max.min(MADE_VALUES) }
     }
 
     /// Adds a dimension that an index names to a shape.
     pub fn push_dim(&self, shape: &mut Vec<u64>, dim: u64) -> Result<()> {
         if shape.len() == self.max_rank as usize {
-            return Err(Error::new(
-                Code::Limit,
-                format!("more than {} dimensions (option maxRank)", self.max_rank),
-            )
-            .of_item());
+            return Err(Error::new(Code::Limit, format!("more than {} dimensions", self.max_rank))
+                .option("maxRank")
+                .of_item());
         }
         shape.push(exact(dim, "a dimension")?);
         Ok(())
@@ -77,6 +75,8 @@ pub const FOLDER_ENTRIES: usize = 100_000;
 pub const MARKER_BYTES: u64 = 1 << 20;
 /// Bytes of a file name, as file systems have it.
 pub const FILE_NAME_BYTES: usize = 255;
+/// Bytes of the path of a file below a folder, as Linux has it.
+pub const RELATIVE_PATH_BYTES: usize = 4096;
 /// Nested values of attributes, in whatever format: the deepest of those that follow.
 pub const VALUE_DEPTH: usize = 128;
 /// Nested values in a part of a safetensors header that is skipped: `serde_json`'s own bound.

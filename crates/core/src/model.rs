@@ -123,6 +123,8 @@ pub struct Catalog {
     pub shards: Vec<Shard>,
     /// The part of a set that the file is, according to its content.
     pub part: Option<SetPart>,
+    /// Whether the tensors are columns of a table, so that files of a set have other rows of the same tensors.
+    pub is_table: bool,
     /// Parts with one digest for several tensors.
     pub sections: Vec<Section>,
     names: String,
@@ -156,6 +158,18 @@ impl Catalog {
         let same =
             |other: &Named| other.hash == wanted.hash && self.name(other.ordinal as usize) == Some(name);
         Some(self.table.find(wanted.spread(), same)?.ordinal as usize)
+    }
+
+    /// Returns the warning that files of the set are missing or not open, and their tensors with them.
+    pub fn lacking(&self) -> Option<&Warning> {
+        self.warnings.iter().find(|warning| warning.code == "ZT_WARN_INCOMPLETE_SET")
+    }
+
+    /// Returns the warning about what the file has instead of tensors; `None` if it has tensors, or nothing else.
+    pub fn instead(&self) -> Option<&Warning> {
+        const CODES: [&str; 4] =
+            ["ZT_WARN_DATA_SHARD", "ZT_WARN_INCOMPLETE_SET", "ZT_WARN_SKIPPED", "ZT_WARN_DAMAGED"];
+        self.warnings.iter().find(|warning| self.is_empty() && CODES.contains(&warning.code))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Tensor<'_>> {

@@ -10,14 +10,14 @@ mod neighbors;
 mod table;
 pub mod weight_map;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ciborium::Value;
 
 use crate::error::{Code, Error, Result, short};
-use crate::formats::{Formats, safetensors};
+use crate::formats::{Formats, safetensors_parse};
 use crate::limits::{self, Limits};
 use crate::model::{
     Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
@@ -30,7 +30,7 @@ use crate::sources::filesystem::{Filesystem, LocalFiles};
 use crate::sources::siblings::Folder;
 use crate::syntax::values::visit_entries;
 use crate::work::{self, Stop};
-use folder::Found;
+use folder::FolderContent;
 use weight_map::WeightMap;
 
 /// The location of the files that an index names.
@@ -39,7 +39,7 @@ pub enum Lookup {
     /// Siblings of the index, under their own names.
     #[default]
     Siblings,
-    /// Do not look them up: only the content of the index is known.
+    /// The files that are present; a set may be incomplete. Raw data and data shards are not looked up.
     Unread,
     /// At the given paths; names without a path are siblings.
     At(HashMap<String, PathBuf>),
@@ -99,8 +99,12 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         && catalog.part.is_none()
         && let Some(others) = folder::gaps(std::iter::once(&*name), request.formats)
     {
-        let message =
-            format!("{}. Open the folder, the index or a list to read all of them", others.message());
+        let help = if catalog.is_table {
+            "Each has other rows of the same columns: open each by itself"
+        } else {
+            "Open the folder, the index or a list to read all of them"
+        };
+        let message = format!("{}. {help}", others.message());
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", message);
     }
     let mut parts = vec![Member::open(path, source)];
@@ -145,16 +149,20 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
     let found = folder::look(folder, request);
     let warning = request.filesystem.list_warning(folder);
     let found = found.map_err(|error| match &warning {
-        Some(warning) => Error::new(error.code(), format!("{} ({warning})", error.message())),
+        Some(warning) => error.reworded(format!("{} ({warning})", error.message())),
         None => error,
     })?;
+    let (found, beside) = found;
     let mut opened = match found {
-        Found::Index(path) => open_index(&path, request),
-        Found::Set(paths) => open_all(&paths, request),
-        Found::One(path) => open(&path, request).map_err(|error| in_folder(error, &path)),
+        FolderContent::Index(path) => open_index(&path, request),
+        FolderContent::Set(paths) => open_all(&paths, request),
+        FolderContent::One(path) => open(&path, request).map_err(|error| in_folder(error, &path)),
     }?;
     if let Some(warning) = warning {
         warn(&mut opened.catalog, "ZT_WARN_INCOMPLETE_SET", warning);
+    }
+    if let Some(beside) = beside {
+        warn(&mut opened.catalog, "ZT_WARN_SKIPPED", beside);
     }
     Ok(opened)
 }
@@ -173,10 +181,10 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
         return Ok(read_index(path, request)?.files);
     }
     if request.filesystem.is_folder(path, &request.stop) {
-        return match folder::look(path, request)? {
-            Found::Index(path) => names(&path, request),
-            Found::One(path) => names(&path, request).map_err(|error| in_folder(error, &path)),
-            Found::Set(_) => Ok(Vec::new()),
+        return match folder::look(path, request)?.0 {
+            FolderContent::Index(path) => names(&path, request),
+            FolderContent::One(path) => names(&path, request).map_err(|error| in_folder(error, &path)),
+            FolderContent::Set(_) => Ok(Vec::new()),
         };
     }
     // Only the names are needed, not the files.
@@ -190,24 +198,18 @@ pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
     let (source, bounds) = (request.filesystem.open(path, &request.stop)?, &request.limits);
     let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if source.length() > limit {
-        let message = format!(
-            "the index is {} bytes, more than the {limit} allowed (option maxIndexBytes)",
-            source.length()
-        );
-        return Err(Error::new(Code::Limit, message));
+        let message = format!("the index is {} bytes, more than the {limit} allowed", source.length());
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes"));
     }
     let bytes = source.read_vec(0, source.length(), &request.stop)?;
     weight_map::parse(&bytes, bounds).map_err(|error| {
         let foreign = foreign::describe_no_index(&bytes).filter(|_| error.code() == Code::BadIndex);
-        foreign.map_or(error.clone(), |is| Error::new(error.code(), format!("{}: {is}", error.message())))
+        foreign.map_or(error.clone(), |is| error.reworded(format!("{}: {is}", error.message())))
     })
 }
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let map = read_index(path, request)?;
-    if matches!(request.lookup, Lookup::Unread) {
-        return unread(map, path, request);
-    }
     let folder = Folder::of(path, &*request.filesystem);
     let location = |name: &String| {
         let given = if let Lookup::At(paths) = &request.lookup { paths.get(name) } else { None };
@@ -218,6 +220,16 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     };
     let locations: Vec<FileLocation> = map.files.iter().map(location).collect();
     let (parts, mut problems) = read_all(&locations, request)?;
+    let missing =
+        if matches!(request.lookup, Lookup::Unread) { missing(&map, &parts, &mut problems) } else { None };
+    if parts.catalogs.is_empty()
+        && problems.is_empty()
+        && let Some(missing) = missing
+    {
+        let mut opened = unread(map, path, request)?;
+        warn(&mut opened.catalog, "ZT_WARN_INCOMPLETE_SET", missing);
+        return Ok(opened);
+    }
     let has_unread = !problems.is_empty();
     let index = path.file_name().unwrap_or_default().to_string_lossy();
     let Compared { unlisted, stale } = compare(&map, &parts.catalogs, &mut problems);
@@ -229,8 +241,17 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
         return Err(if alone { wanted_by(error, "index", &index) } else { error }.of_set());
     }
     catalog.attributes = with_fallback(map.attributes, catalog.attributes);
+    if let Some(missing) = missing {
+        warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", missing);
+        return Ok(Opened { catalog, files: Files::new(parts.files) });
+    }
     if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name), request.formats) {
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
+    }
+    if !map.repeated.is_empty() {
+        let keys: Vec<String> = map.repeated.iter().map(|key| format!("{key:?}")).collect();
+        let message = format!("the index has keys twice, the last of which count: {}", keys.join(", "));
+        warn(&mut catalog, "ZT_WARN_REPEATED_KEY", message);
     }
     let total = catalog.iter().flat_map(Tensor::components).map(Component::stored_length);
     let total = total.fold(0, u64::saturating_add);
@@ -382,6 +403,23 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     Ok((catalog, parts))
 }
 
+/// Removes the problems of absent files, and returns a message that names the files.
+fn missing(map: &WeightMap, parts: &Parts, problems: &mut Vec<Error>) -> Option<String> {
+    let all = problems.len();
+    problems.retain(|problem| !problem.is_absent());
+    let present: HashSet<&str> = parts.catalogs.iter().map(|part| &*part.name).collect();
+    let names: Vec<&str> =
+        map.files.iter().map(|name| &**name).filter(|name| !present.contains(name)).collect();
+    (problems.len() < all).then(|| {
+        format!(
+            "{} of the {} files of the index are missing, and their tensors with them: {}",
+            names.len(),
+            map.files.len(),
+            folder::list(names.into_iter())
+        )
+    })
+}
+
 /// Differences between an index and its files that are not errors.
 struct Compared<'m> {
     /// Tensors that the index does not list.
@@ -430,7 +468,8 @@ fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Erro
             }
         }
     }
-    if problems.is_empty() {
+    let is_whole = catalogs.len() == map.files.len();
+    if problems.is_empty() && is_whole {
         for group in map.groups.iter().filter(|group| groups.get(&***group) == Some(&false)) {
             let message = format!("the index lists tensors in {group:?}, but its files have none there");
             problems.push(Error::new(Code::BadIndex, message).rule("index.json: weight_map"));
@@ -443,7 +482,7 @@ fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Erro
 fn unread(map: WeightMap, path: &Path, request: &Request) -> Result<Opened> {
     let ending = map.files.first().and_then(|name| name.rsplit_once('.')).map_or("", |(_, ending)| ending);
     let format = request.formats.iter().find(|format| format.endings.contains(&ending));
-    let container = format.map_or(safetensors::CONTAINER, |format| Container::named(format.name));
+    let container = format.map_or(safetensors_parse::CONTAINER, |format| Container::named(format.name));
     let mut builder = Builder::new(container, &request.limits);
     builder.set_attributes(map.attributes.into());
     let unread = builder.intern("unread");

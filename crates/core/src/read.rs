@@ -11,11 +11,13 @@ mod grid;
 mod inflate;
 mod joined;
 pub(crate) mod parallel;
+mod picked;
 mod pieces;
 pub mod plan;
 pub(crate) mod planner;
 pub mod prefetch;
 mod seekable;
+pub mod sequence;
 mod spans;
 pub mod staging;
 pub mod take;
@@ -63,18 +65,23 @@ impl<'a> Reading<'a> {
     /// Returns the bytes of a slice of a dense tensor, row-major. Only the blob, frames or chunks that it overlaps are read and decoded;
     /// for raw data only the slice itself, so a digest over the whole cannot be verified.
     pub fn slice(&self, tensor: Tensor<'_>, component: &Component, slice: &TensorSlice) -> Result<Owned> {
-        let result = self.slice_unjudged(tensor.shape(), component, slice);
+        let result = self.slice_unjudged(tensor, component, slice);
         // The end of a packed tensor may not be in the slice.
         let rule = component.rule.filter(|&rule| rule == DataRule::Bool);
         let checked = result.and_then(|bytes| elements::check(rule, &bytes).map(|()| bytes));
         checked.map_err(|error| self.name(error, tensor, component))
     }
 
-    fn slice_unjudged(&self, shape: &[u64], component: &Component, slice: &TensorSlice) -> Result<Owned> {
+    fn slice_unjudged(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        slice: &TensorSlice,
+    ) -> Result<Owned> {
         self.not_spread(component, slice.byte_length())?;
         let placed = match &component.view {
             View::Whole | View::Counted(_) => None,
-            View::Strided(strided) => strided.slice(shape, slice.ranges()).transpose()?,
+            View::Strided(strided) => strided.slice(tensor.shape(), slice.ranges()).transpose()?,
         };
         let direct = component.view == View::Whole || placed.is_some();
         let mut bytes = match &component.data {
@@ -85,21 +92,25 @@ impl<'a> Reading<'a> {
                 let source = self.sources.source(blob.file)?;
                 self.read_slice(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(slice))?
             }
-            Data::Blob(blob) if direct && blob.encoding == Encoding::ZSTD_SEEKABLE => {
-                self.slice_seekable(blob, placed.as_ref().unwrap_or(slice))?
-            }
+            Data::Blob(blob) if direct && component.plain_range().is_none() => match self.frames_of(blob)? {
+                Some(frames) => self.slice_seekable(blob, &frames, placed.as_ref().unwrap_or(slice))?,
+                None => return self.slice_decoded(tensor, component, slice),
+            },
             Data::Pieces(pieces) if direct => self.slice_pieces(pieces, placed.as_ref().unwrap_or(slice))?,
             Data::Blob(_) => match component.plain_range() {
                 Some((offset, length)) => self.read_slice(self.source(component)?, offset, length, slice)?,
-                None => return self.slice_decoded(component, slice),
+                None => return self.slice_decoded(tensor, component, slice),
             },
-            _ => return self.slice_decoded(component, slice),
+            _ => return self.slice_decoded(tensor, component, slice),
         };
         turn(component, &mut bytes);
         Ok(bytes)
     }
 
-    fn slice_decoded(&self, component: &Component, slice: &TensorSlice) -> Result<Owned> {
+    fn slice_decoded(&self, tensor: Tensor<'_>, component: &Component, slice: &TensorSlice) -> Result<Owned> {
+        if let Some(picked) = self.picked_slice(tensor, component, slice)? {
+            return Ok(picked);
+        }
         let whole = self.decode(component)?;
         let mut output = Owned::to_fill(slice.byte_length())?;
         slice.pack_divided(&whole, &mut output)?;
@@ -149,9 +160,15 @@ impl<'a> Reading<'a> {
         }
         let message = format!(
             "its elements are repeated (stride 0) and expand to {bytes} bytes, more than {TIMES_THE_FILES} times the file; \
-             take slices of it, or set the option maxDecodedBytes"
+             take slices of it"
         );
-        Err(Error::new(Code::Limit, message))
+        Err(Error::new(Code::Limit, message).hint("maxDecodedBytes", ", or set the option maxDecodedBytes"))
+    }
+
+    /// Fails like a load of the component if it would be too large.
+    pub(crate) fn check_decoded(&self, component: &Component, length: u64) -> Result<()> {
+        self.not_spread(component, length)?;
+        within(length, self.limits)
     }
 
     fn decode_unjudged(&self, component: &Component) -> Result<Owned> {
@@ -239,8 +256,8 @@ impl<'a> Reading<'a> {
 
     /// Returns the decoded bytes of a blob, after verifying its digest.
     fn blob(&self, blob: &Blob) -> Result<Owned> {
-        if blob.encoding == Encoding::ZSTD_SEEKABLE {
-            return self.seekable(blob);
+        if let Some(frames) = self.frames_of(blob)? {
+            return self.seekable(blob, &frames);
         }
         let stored = self.stored(blob)?;
         let size = || self.decoded_size(blob);
@@ -413,9 +430,8 @@ pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
     if length <= limits.max_decoded_bytes {
         return Ok(());
     }
-    let message =
-        format!("decodes to {length} bytes, more than {} (option maxDecodedBytes)", limits.max_decoded_bytes);
-    Err(Error::new(Code::Limit, message))
+    let message = format!("decodes to {length} bytes, more than {}", limits.max_decoded_bytes);
+    Err(Error::new(Code::Limit, message).option("maxDecodedBytes"))
 }
 
 /// Returns a hasher of the stored bytes, if the digest covers them or they equal the decoded ones.

@@ -2,21 +2,23 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod behind;
 pub mod block;
 pub mod blocks;
+pub mod complete;
+pub mod existing;
 mod folder;
-pub mod front;
+pub mod header_rewrite;
 pub mod in_place;
 pub mod kernel_copy;
 mod leftovers;
-pub mod original;
 pub mod replacement;
 pub mod set;
 mod spool;
 pub mod store;
 pub(crate) mod temporary;
 pub mod upload;
+pub mod whole;
+pub mod write_behind;
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -24,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use access::Access;
 use block::Block;
+use complete::CompleteFiles;
 use folder::Folder;
 pub use spool::Spool;
 use temporary::Temporary;
@@ -42,12 +45,18 @@ pub struct Warning {
 /// the target is unchanged.
 pub struct AtomicFile {
     temporary: Temporary,
+    place: Box<Place>,
+}
+
+/// Where a file will appear, and how.
+#[derive(Default)]
+struct Place {
     target: PathBuf,
     overwrite: bool,
     /// The access rights of the file to be replaced, if there was one.
-    old: Option<Box<Access>>,
+    old: Option<Access>,
     /// The default permissions of new files in the folder.
-    usual: Option<Permissions>,
+    default_permissions: Option<Permissions>,
     /// Whether space was reserved past the end.
     reserved: bool,
     /// The store that the file is uploaded to, if any.
@@ -60,10 +69,10 @@ impl AtomicFile {
         if !overwrite && target.symlink_metadata().is_ok() {
             return Err(exists(target));
         }
-        // A link is preserved: the file that it points to is replaced.
-        let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
+        // A link is preserved: the file that it points to is replaced, or created.
+        let target = resolved(target)?;
         check_replaceable(&target)?;
-        let old = Access::of(&target).map(Box::new);
+        let old = Access::of(&target);
         let temporary = Temporary::in_folder_of(&target, old.is_some()).map_err(|error| {
             let error = error.file(&target);
             let folder = temporary::folder_of(&target);
@@ -72,7 +81,8 @@ impl AtomicFile {
             }
             error.context(format!("the target's folder '{}' does not exist", folder.display()))
         })?;
-        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false, store: None };
+        let place = Place { target, overwrite, old, ..Place::default() };
+        let mut file = Self { temporary, place: Box::new(place) };
         if overwrite && cfg!(unix) {
             file.close_to_others()?;
         }
@@ -86,17 +96,17 @@ impl AtomicFile {
             use std::os::unix::fs::PermissionsExt;
 
             let file = self.temporary.file();
-            let usual = file.metadata().map_err(|error| self.failed("fstat", &error))?.permissions();
+            let default = file.metadata().map_err(|error| self.failed("fstat", &error))?.permissions();
             // A file system without permissions may reject it.
             let _ = file.set_permissions(Permissions::from_mode(0o600));
-            self.usual = Some(usual);
+            self.place.default_permissions = Some(default);
         }
         Ok(())
     }
 
     /// Builds the error for a failed system call, naming the target, which the caller knows.
     fn failed(&self, syscall: &'static str, error: &io::Error) -> Error {
-        Error::io(syscall, error).file(&self.target)
+        Error::io(syscall, error).file(&self.place.target)
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -130,34 +140,34 @@ impl AtomicFile {
 
     /// Returns a spool in the target's folder.
     pub fn spool(&self) -> Result<Spool> {
-        if self.is_remote() { Spool::in_temp_folder() } else { Spool::in_folder_of(&self.target) }
+        if self.is_remote() { Spool::in_temp_folder() } else { Spool::in_folder_of(&self.place.target) }
     }
 
     pub fn target(&self) -> &Path {
-        &self.target
+        &self.place.target
     }
 
     pub fn overwrites(&self) -> bool {
-        self.overwrite
+        self.place.overwrite
     }
 
     /// Changes the target. Fails with `ZT_EXISTS` if it exists, unless it may be overwritten.
     pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
-        self.target = target;
-        self.old = None;
+        self.place.target = target;
+        self.place.old = None;
         if self.is_remote() {
             // The store rejects it at the end.
             return Ok(());
         }
-        if !self.overwrite && !self.is_fresh() {
-            return Err(exists(&self.target));
+        if !self.place.overwrite && !self.is_fresh() {
+            return Err(exists(&self.place.target));
         }
-        check_replaceable(&self.target)
+        check_replaceable(&self.place.target)
     }
 
     /// Returns whether the target does not exist yet.
     pub fn is_fresh(&self) -> bool {
-        self.target.symlink_metadata().is_err()
+        self.place.target.symlink_metadata().is_err()
     }
 
     /// Returns the size of the file, and the digest over all of it.
@@ -179,14 +189,14 @@ impl AtomicFile {
 
     /// Begins another file for the same target.
     pub fn another(&self) -> Result<Self> {
-        self.sibling(&self.target)
+        self.sibling(&self.place.target)
     }
 
     /// Begins a file for another target, in the same folder or store.
     pub fn sibling(&self, target: &Path) -> Result<Self> {
-        match &self.store {
+        match &self.place.store {
             Some(store) => Self::store(store.clone(), target),
-            None => Self::create(target, self.overwrite),
+            None => Self::create(target, self.place.overwrite),
         }
     }
 
@@ -203,7 +213,7 @@ impl AtomicFile {
         #[cfg(target_os = "linux")]
         {
             let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-            self.reserved = rustix::fs::fallocate(self.file(), flags, 0, length).is_ok();
+            self.place.reserved = rustix::fs::fallocate(self.file(), flags, 0, length).is_ok();
         }
         #[cfg(not(target_os = "linux"))]
         let _ = length;
@@ -230,38 +240,40 @@ impl AtomicFile {
 
     /// Commits unless `still` fails immediately before the rename. Its result is retained until the rename is done.
     pub fn commit_if<Guard>(mut self, still: impl FnOnce() -> Result<Guard>) -> Result<Vec<Warning>> {
-        if let Some(store) = &self.store {
+        if let Some(store) = &self.place.store {
             let guard = still()?;
-            let put = store::put(store, &[], &self);
+            let put = store::put(store, &mut CompleteFiles::default(), &self);
             drop(guard);
             return put;
         }
         // Opened before the rename: afterwards, running out of handles could no longer be an error.
-        let folder = Folder::of(&self.target)?;
+        let folder = Folder::of(&self.place.target)?;
         self.put_on_disk()?;
         let guard = still()?;
         self.rename_into_place()?;
         drop(guard);
-        Ok(folder.sync_behind(&self.target))
+        Ok(folder.sync_behind(&self.place.target))
     }
 
     /// Completes the file, applies the access rights of the one it replaces, and syncs it.
     fn put_on_disk(&mut self) -> Result<()> {
-        check_replaceable(&self.target)?;
-        if self.overwrite {
-            let now = Access::of(&self.target);
-            match (now.as_ref().or(self.old.as_deref()), &self.usual) {
-                (Some(access), _) => access.give(self.file()).map_err(|error| error.file(&self.target))?,
-                (None, Some(usual)) => {
+        check_replaceable(&self.place.target)?;
+        if self.place.overwrite {
+            let now = Access::of(&self.place.target);
+            match (now.as_ref().or(self.place.old.as_ref()), &self.place.default_permissions) {
+                (Some(access), _) => {
+                    access.give(self.file()).map_err(|error| error.file(&self.place.target))?;
+                }
+                (None, Some(default)) => {
                     self.file()
-                        .set_permissions(usual.clone())
+                        .set_permissions(default.clone())
                         .map_err(|error| self.failed("fchmod", &error))?;
                 }
                 (None, None) => {}
             }
         }
         let file = self.file();
-        if self.reserved {
+        if self.place.reserved {
             // Releases unused reserved space; no byte changes.
             let length = file.metadata().map_err(|error| self.failed("fstat", &error))?.len();
             file.set_len(length).map_err(|error| self.failed("ftruncate", &error))?;
@@ -271,25 +283,25 @@ impl AtomicFile {
 
     /// Renames the file into place atomically.
     fn rename_into_place(&mut self) -> Result<()> {
-        if !self.is_fresh() && self.overwrite {
+        if !self.is_fresh() && self.place.overwrite {
             return self.replace();
         }
-        match self.temporary.link_new(&self.target) {
+        match self.temporary.link_new(&self.place.target) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(self.failed("link", &error)),
-            Err(_) if self.overwrite => self.replace(),
-            Err(_) => Err(exists(&self.target)),
+            Err(_) if self.place.overwrite => self.replace(),
+            Err(_) => Err(exists(&self.place.target)),
         }
     }
 
     fn replace(&mut self) -> Result<()> {
         self.temporary.name().map_err(|error| self.failed("link", &error))?;
-        self.temporary.rename_over(&self.target).map_err(|error| self.not_replaced(&error))
+        self.temporary.rename_over(&self.place.target).map_err(|error| self.not_replaced(&error))
     }
 
     fn not_replaced(&self, error: &io::Error) -> Error {
         if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && !self.is_fresh() {
-            let target = self.target.display().to_string();
+            let target = self.place.target.display().to_string();
             // The prefix of canonical paths on Windows is not meaningful to users.
             let target = target.trim_start_matches(r"\\?\");
             let message = format!(
@@ -302,10 +314,31 @@ impl AtomicFile {
     }
 }
 
-fn exists(path: &Path) -> Error {
-    let what =
-        if path.is_dir() { "is a folder; specify a file in it" } else { "exists already (option overwrite)" };
-    Error::new(Code::Exists, format!("'{}' {what}", path.display()))
+/// The most links that lead from one to the next, as on Linux.
+const LINKS: u32 = 40;
+
+/// Returns the path without links, also if the last one leads to a file that does not exist yet.
+fn resolved(target: &Path) -> Result<PathBuf> {
+    let mut path = target.to_owned();
+    for _ in 0..LINKS {
+        if let Ok(found) = path.canonicalize() {
+            return Ok(found);
+        }
+        let Ok(link) = path.read_link() else { return Ok(path) };
+        path = temporary::folder_of(&path).join(link);
+    }
+    let message = format!("'{}' is a link that leads back to itself", target.display());
+    Err(Error::new(Code::Io, message).file(target))
+}
+
+/// The error for a path that must not exist.
+pub fn exists(path: &Path) -> Error {
+    let error = |what| Error::new(Code::Exists, format!("'{}' {what}", path.display()));
+    if path.is_dir() {
+        error("is a folder; specify a file in it")
+    } else {
+        error("exists already").option("overwrite")
+    }
 }
 
 /// Refuses to replace anything but a file: a folder, or a pipe, device or socket, whose users would continue to use the old one.
@@ -415,7 +448,7 @@ mod tests {
         };
         let put = |overwrite, before: &[&str], after: &[&str]| {
             set::put(
-                vec![make("1", overwrite), make("2", overwrite)],
+                ["1", "2"].map(|name| make(name, overwrite)).into_iter().collect(),
                 make("i", overwrite),
                 old(before, after),
             )
@@ -431,7 +464,7 @@ mod tests {
         // Another file takes one of the names first: the files before it are removed, and the old ones restored.
         std::fs::remove_file(folder.join("1")).unwrap();
         std::fs::write(folder.join("i"), b"old").unwrap();
-        let files = vec![make("1", false), make("3", false)];
+        let files = ["1", "3"].map(|name| make(name, false)).into_iter().collect();
         std::fs::write(folder.join("3"), b"theirs").unwrap();
         assert_eq!(
             set::put(files, make("i", true), old(&["i", "2"], &["3"])).unwrap_err().code(),
@@ -440,7 +473,8 @@ mod tests {
         assert_eq!(names(&folder), ["2", "3", "i"]);
         assert_eq!(std::fs::read(folder.join("i")).unwrap(), b"old");
         assert_eq!(std::fs::read(folder.join("3")).unwrap(), b"theirs");
-        let refused = set::put(Vec::new(), make("i", true), || Err(Error::new(Code::Io, "changed")));
+        let refused =
+            set::put(CompleteFiles::default(), make("i", true), || Err(Error::new(Code::Io, "changed")));
         assert_eq!(refused.unwrap_err().message(), "changed");
         assert_eq!(std::fs::read(folder.join("i")).unwrap(), b"old");
         std::fs::remove_dir_all(folder).unwrap();

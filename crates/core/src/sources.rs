@@ -3,6 +3,7 @@
 pub mod blocks;
 #[cfg(target_os = "linux")]
 mod cache;
+pub mod companions;
 #[cfg(target_os = "linux")]
 mod direct;
 pub mod elsewhere;
@@ -10,6 +11,7 @@ pub mod fault;
 pub mod file;
 pub mod files;
 pub mod filesystem;
+pub mod handle;
 mod headroom;
 pub mod io;
 pub mod mapping;
@@ -289,8 +291,8 @@ pub struct DigestedFile<'f> {
 impl<T: ReadAt> Sources for T {
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         if file > 0 {
-            let message = "the data is in another file, which cannot be located for a file in memory: open the index by its path, without shards: 'none'";
-            return Err(Error::new(Code::Io, message));
+            let message = "the data is in another file, which cannot be located for a file in memory: open the index by its path";
+            return Err(Error::new(Code::Io, message).hint("shards", ", without shards: 'none'"));
         }
         Ok(self)
     }

@@ -5,6 +5,7 @@ pub mod cbor;
 pub mod cbor_encode;
 pub mod cbor_splice;
 pub mod json;
+pub mod json_text;
 pub mod repeats;
 pub mod values;
 

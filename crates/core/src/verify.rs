@@ -55,16 +55,16 @@ impl Outcome {
 pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     let tensors: Vec<_> =
         ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize)).collect();
-    let lengths = tensors.iter().flat_map(|tensor| tensor.components()).map(Component::stored_length);
     // The digests of whole files and sections stand for all of their tensors together.
     let is_all = ordinals.len() == reading.catalog.len();
     let shards = if is_all { reading.sources.digested() } else { Vec::new() };
     let sections = if is_all { &*reading.catalog.sections } else { &[] };
     let more = shards.iter().map(|shard| shard.length);
     let more = more.chain(sections.iter().map(|section| section.blob.stored));
-    let total = lengths.chain(more).fold(0, u64::saturating_add);
-    reading.watch.expect(total, tensors.len() as u64);
     let blobs = Blobs::of(reading, &tensors);
+    // What has no digest and no rule is not read, and not counted.
+    let total = more.fold(blobs.bytes(), u64::saturating_add);
+    reading.watch.expect(total, tensors.len() as u64);
     blobs.judge()?;
     // What has no digest was not read.
     let components = tensors.iter().flat_map(|tensor| tensor.components());

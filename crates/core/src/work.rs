@@ -69,13 +69,13 @@ impl Watch {
         self.expect(self.progress().bytes.saturating_add(bytes), tensors);
     }
 
-    /// Returns a watch with the same stop flag, whose progress nobody reads.
+    /// Returns a watch with the same stop flag, whose progress is not read.
     #[must_use]
     pub fn silent(&self) -> Self {
         Self::stopped_by(&self.stop)
     }
 
-    /// Returns a watch with a given stop flag, whose progress nobody reads.
+    /// Returns a watch with a given stop flag, whose progress is not read.
     pub fn stopped_by(stop: &Stop) -> Self {
         Self { stop: stop.clone(), ..Self::default() }
     }
@@ -143,13 +143,28 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
+/// Starts one more thread, which waits for the same machines as the calling one. Fails with `ZT_LIMIT` if the system has none left.
+pub fn scoped<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<thread::ScopedJoinHandle<'scope, T>> {
+    let is_remote = IS_REMOTE.get();
+    let run = move || {
+        IS_REMOTE.set(is_remote);
+        work()
+    };
+    let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, run);
+    started.map_err(|error| Error::new(Code::Limit, format!("the system starts no thread: {error}")))
+}
+
 /// A permit for an additional thread. Calls nest and run concurrently, and each asks for as many threads as there are cores.
 pub(crate) struct Helper(&'static AtomicUsize);
 
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 /// Permits for threads that wait for another machine: they sleep most of the time.
 static REMOTE_HELPERS: AtomicUsize = AtomicUsize::new(0);
-const MOST_REMOTE: usize = 256;
+const MAX_REMOTE: usize = 256;
 
 thread_local! {
     /// Whether the thread does work that waits for another machine.
@@ -158,10 +173,10 @@ thread_local! {
 
 impl Helper {
     pub(crate) fn take() -> Option<Self> {
-        let (helpers, most) =
-            if IS_REMOTE.get() { (&REMOTE_HELPERS, MOST_REMOTE) } else { (&HELPERS, (2 * cores()).max(32)) };
+        let (helpers, max) =
+            if IS_REMOTE.get() { (&REMOTE_HELPERS, MAX_REMOTE) } else { (&HELPERS, (2 * cores()).max(32)) };
         let taken = helpers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helpers| {
-            (helpers < most).then_some(helpers + 1)
+            (helpers < max).then_some(helpers + 1)
         });
         taken.ok().map(|_| Self(helpers))
     }

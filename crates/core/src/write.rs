@@ -4,28 +4,33 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod as_read;
 mod blob;
 mod canonical;
 pub(crate) mod check;
 pub mod compact;
+mod compression_queue;
+mod deduplicate;
+mod destination;
+mod division;
 mod finish;
 mod flush;
-mod gather;
+mod header;
 mod index_first;
+mod join;
 mod link;
-mod once;
-mod out;
 mod pack;
 mod packers;
 mod parts;
 mod planned;
 mod previous_root;
-mod restore;
 mod seekable;
+mod shard_names;
 pub mod shards;
 pub mod sparse;
 mod split;
 mod tensor;
+mod uncompress;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,21 +39,24 @@ use crate::codecs::digest::Algorithm;
 use crate::edit::{Edit, apply};
 use crate::error::{Code, Error, Result};
 pub use crate::formats::WriteFormat;
-use crate::formats::{Asked, AttributeChanges, Sharding};
+use crate::formats::{AttributeChanges, Doubles, Sharding, WriteSettings};
 use crate::limits::Limits;
 use crate::model::{Attributes, Builder, DType, DataRule, Label, SetPart};
-use crate::sinks::behind::Behind;
 use crate::sinks::block::Block;
 use crate::sinks::upload::Uploads;
+use crate::sinks::write_behind::WriteBehind;
 use crate::sinks::{AtomicFile, Spool, store};
 use crate::work::Stop;
 
 pub use append::{Appending, Hashing};
+pub use as_read::ExpectedAttributes;
+use compression_queue::CompressionQueue;
+use deduplicate::Contents;
+pub use destination::ByteStream;
+use destination::Destination;
+pub use division::Division;
 pub use finish::Finished;
-use gather::Gathering;
-use once::Contents;
-use out::Out;
-pub use out::Passing;
+pub use join::SetFile;
 pub use pack::Compression;
 use parts::Parts;
 pub use planned::Plan;
@@ -77,7 +85,7 @@ pub struct Settings {
 
 impl Settings {
     fn check(&self) -> Result<()> {
-        (self.format.check_settings)(&Asked {
+        (self.format.check_settings)(&WriteSettings {
             alignment: self.alignment,
             digest: self.digest,
             compressed: self.compression.is_some(),
@@ -108,8 +116,8 @@ type Stored = (Label, Option<DType>, Option<DataRule>, u64);
 /// the blocks if there is more than one.
 pub struct Writer {
     /// Declared before `out`, because the thread has to end before the file is discarded.
-    behind: Option<Behind>,
-    out: Out,
+    behind: Option<WriteBehind>,
+    out: Destination,
     settings: Settings,
     builder: Builder,
     buffer: Block,
@@ -117,9 +125,13 @@ pub struct Writer {
     position: u64,
     shards: Shards,
     parts: Option<Parts>,
+    /// The bytes that attributes and tensors take in the index of the current file, at least. `None` before the first tensor.
+    header: Option<u64>,
+    /// The names so far, where readers may take two for the same one.
+    doubles: Doubles,
     open: Option<Box<Open>>,
     /// Tensors that other threads compress.
-    gathering: Option<Gathering>,
+    gathering: Option<CompressionQueue>,
     /// The uncompressed bytes of all gathered blobs. They have no offset in the file when they are gathered.
     unplaced: u64,
     /// The memory of the previous tensor, for reuse: allocations took a third of the time of adding a small tensor.
@@ -138,9 +150,9 @@ impl Writer {
         settings.check()?;
         let file = AtomicFile::create(target, settings.overwrite)?;
         let out = if settings.format.index_first() {
-            Out::Spool(Spool::in_folder_of(target)?, file)
+            Destination::Spool(Spool::in_folder_of(target)?, file)
         } else {
-            Out::File(file)
+            Destination::File(file)
         };
         Self::new(out, settings)
     }
@@ -169,11 +181,11 @@ impl Writer {
         }
         let out = match (settings.format.index_first(), is_set) {
             (true, true) => {
-                Out::Spool(Spool::in_temp_folder()?, AtomicFile::for_upload(uploads, target, stop)?)
+                Destination::Spool(Spool::in_temp_folder()?, AtomicFile::for_upload(uploads, target, stop)?)
             }
-            (true, false) => Out::SpoolUpload(Spool::in_temp_folder()?, uploads.begin(target, stop)?),
-            (false, false) if !settings.canonical => Out::Upload(uploads.begin(target, stop)?),
-            (false, _) => Out::File(AtomicFile::for_upload(uploads, target, stop)?),
+            (true, false) => Destination::SpoolUpload(Spool::in_temp_folder()?, uploads.begin(target, stop)?),
+            (false, false) if !settings.canonical => Destination::Upload(uploads.begin(target, stop)?),
+            (false, _) => Destination::File(AtomicFile::for_upload(uploads, target, stop)?),
         };
         Self::new(out, settings)
     }
@@ -191,13 +203,13 @@ impl Writer {
         settings.check()?;
         if settings.canonical {
             let message = "the blobs of a canonical file are put in order at the end, so it cannot be written to a \
-                           stream, a pipe or a device; write it to a file, or with canonical: false";
-            return Err(Error::new(Code::InvalidArg, message));
+                           stream, a pipe or a device; write it to a file";
+            return Err(Error::new(Code::InvalidArg, message).hint("canonical", ", or with canonical: false"));
         }
-        Self::new(Out::Taken, settings)
+        Self::new(Destination::Taken, settings)
     }
 
-    fn new(out: Out, settings: Settings) -> Result<Self> {
+    fn new(out: Destination, settings: Settings) -> Result<Self> {
         let magic = settings.format.magic;
         let mut writer = Self::at(0, out, settings);
         writer.buffer.extend(magic)?;
@@ -206,7 +218,7 @@ impl Writer {
     }
 
     /// Creates a writer whose first byte has the offset `position` in the file.
-    fn at(position: u64, out: Out, mut settings: Settings) -> Self {
+    fn at(position: u64, out: Destination, mut settings: Settings) -> Self {
         settings.digest = settings.format.checksum.or(settings.digest);
         let builder = Builder::new(settings.format.container(), &Limits::default());
         let buffer = Block::default();
@@ -215,7 +227,7 @@ impl Writer {
             (Sharding::Checkpoint(checkpoint), Some(largest)) => Some(Parts::new(checkpoint, largest)),
             _ => None,
         };
-        let gathering = Gathering::new(&settings);
+        let gathering = CompressionQueue::new(&settings);
         Self {
             behind: None,
             out,
@@ -225,6 +237,8 @@ impl Writer {
             position,
             shards,
             parts,
+            header: None,
+            doubles: Doubles::default(),
             open: None,
             gathering,
             unplaced: 0,
@@ -245,6 +259,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Returns the attributes of the file.
+    pub fn attributes(&self) -> &Attributes {
+        &self.settings.attributes
+    }
+
     /// States that the file is one of a set whose other files are written elsewhere.
     pub fn set_part(&mut self, part: SetPart) {
         self.builder.set_part(part);
@@ -254,8 +273,8 @@ impl Writer {
     /// hint: unused space is released at the end.
     pub fn expect(&mut self, length: u64) {
         match (&mut self.out, self.settings.compression) {
-            (Out::File(file), None) => file.reserve(length),
-            (Out::Upload(upload), _) => upload.expect(length),
+            (Destination::File(file), None) => file.reserve(length),
+            (Destination::Upload(upload), _) => upload.expect(length),
             _ => {}
         }
     }
@@ -263,7 +282,7 @@ impl Writer {
     /// Creates an unnamed file in the same folder as the one being written, for data that has to be reordered first.
     pub fn spool(&self) -> Result<Spool> {
         match &self.out {
-            Out::File(file) | Out::Spool(_, file) => file.spool(),
+            Destination::File(file) | Destination::Spool(_, file) => file.spool(),
             _ => Spool::in_temp_folder(),
         }
     }

@@ -1,9 +1,10 @@
 //! Arrow IPC (arrow.apache.org, Columnar Format): files with a footer, also known as Feather 2, and streams of messages, such as tensor
-//! messages. Columns of fixed-shape numbers are read as tensors.
+//! messages. Columns of numbers and of lists of one length are read as tensors.
 #![forbid(unsafe_code)]
 
 mod batch;
 mod dtypes;
+mod lists;
 mod message;
 mod schema;
 mod sparse_tensor;
@@ -20,7 +21,7 @@ use crate::damage;
 use crate::flatbuffer::Flat;
 use crate::names::Names;
 use batch::Columns;
-use message::{CONTINUATION, Kind, Message, Messages};
+use message::{CONTINUATION, Message, MessageType, Messages};
 use schema::{Metadata, Schema};
 
 const NAME: &str = "arrow";
@@ -163,7 +164,7 @@ impl Reading<'_> {
         let blocks = blocks(&mut flat, footer, at)?;
         for block in &blocks {
             let message = self.messages.next(block.at, Some(block.before))?;
-            let Some(mut message) = message.filter(|message| message.kind == Kind::Batch) else {
+            let Some(mut message) = message.filter(|message| message.kind == MessageType::Batch) else {
                 return Err(Error::new(Code::BadIndex, "the footer points to a message that is not a batch")
                     .at(block.at));
             };
@@ -176,7 +177,7 @@ impl Reading<'_> {
             }
             // pyarrow writes version 5 to the footer regardless of the version of the batches.
             version = message.version;
-            columns.add(&mut message, &mut self.builder)?;
+            columns.add(self.messages.input, &mut message, &mut self.builder)?;
         }
         self.builder.set_version(version.to_string());
         self.columns = Some(columns);
@@ -217,34 +218,34 @@ impl Reading<'_> {
             self.builder.set_version(message.version.to_string());
         }
         match message.kind {
-            Kind::Tensor | Kind::Sparse => {
+            MessageType::Tensor | MessageType::Sparse => {
                 let name =
                     if self.tensors == 0 { "tensor".to_owned() } else { format!("tensor.{}", self.tensors) };
                 self.tensors += 1;
                 let name = self.names.unique(&mut self.builder, &name);
                 // Damage in one tensor does not extend past its message.
-                let added = if message.kind == Kind::Tensor {
+                let added = if message.kind == MessageType::Tensor {
                     tensor::add(message, &mut self.builder, &name)
                 } else {
                     sparse_tensor::add(message, &mut self.builder, &name)
                 };
                 return damage::recover(&mut self.builder, &name, added).map(drop);
             }
-            Kind::Schema if self.columns.is_none() => {
+            MessageType::Schema if self.columns.is_none() => {
                 let mut schema = Schema::read(&mut message.flat, message.header, &mut self.builder)?;
                 self.attributes.append(&mut schema.metadata);
                 self.columns = Some(Columns::new(schema));
             }
-            Kind::Schema => {
+            MessageType::Schema => {
                 let text = "a second schema: a file has one table";
                 return Err(Error::new(Code::BadIndex, text).at(message.at));
             }
-            Kind::Batch => match &mut self.columns {
-                Some(columns) => columns.add(message, &mut self.builder)?,
+            MessageType::Batch => match &mut self.columns {
+                Some(columns) => columns.add(self.messages.input, message, &mut self.builder)?,
                 None => return Err(Error::new(Code::BadIndex, "a batch without a schema").at(message.at)),
             },
-            Kind::Dictionary => {}
-            Kind::Other(kind) => {
+            MessageType::Dictionary => {}
+            MessageType::Other(kind) => {
                 let text = format!("a message has the unknown type {kind}");
                 self.builder.warn("ZT_WARN_SKIPPED", text, None, None);
             }
@@ -257,6 +258,7 @@ impl Reading<'_> {
             return Err(bad_magic(MISSING));
         }
         if let Some(columns) = self.columns {
+            self.builder.set_table();
             columns.finish(&mut self.builder, &mut self.names)?;
         }
         self.builder.set_attributes(self.attributes.into());

@@ -63,7 +63,7 @@ pub struct Flat<'s> {
     total: u64,
     /// The offset of the source in its file, for error messages.
     base: u64,
-    most: u64,
+    max: u64,
     looked_at: u64,
     windows: Vec<Window>,
     last: usize,
@@ -71,14 +71,14 @@ pub struct Flat<'s> {
 }
 
 impl<'s> Flat<'s> {
-    /// Creates a reader that fails with `ZT_LIMIT` after reading more than `most` bytes.
-    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
+    /// Creates a reader that fails with `ZT_LIMIT` after reading more than `max` bytes.
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, max: u64) -> Self {
         Self {
             source: Some(source),
             stop,
             total: source.length(),
             base: 0,
-            most,
+            max,
             looked_at: 0,
             windows: Vec::new(),
             last: 0,
@@ -89,9 +89,9 @@ impl<'s> Flat<'s> {
     /// Creates a reader for a buffer at offset `base` of a file. It may be read 16 times on average.
     pub fn of_bytes(bytes: Vec<u8>, base: u64, stop: &'s Stop) -> Self {
         let total = bytes.len() as u64;
-        let most = total.saturating_mul(16).saturating_add(WINDOW);
+        let max = total.saturating_mul(16).saturating_add(WINDOW);
         let windows = vec![Window { from: 0, bytes }];
-        Self { source: None, stop, total, base, most, looked_at: 0, windows, last: 0, next: 0 }
+        Self { source: None, stop, total, base, max, looked_at: 0, windows, last: 0, next: 0 }
     }
 
     /// Returns the root table, which the first four bytes refer to. Fails with `ZT_BAD_INDEX` if there is none.
@@ -199,18 +199,18 @@ impl<'s> Flat<'s> {
         Ok(self.vector(table, field, width)?.unwrap_or(none).positions())
     }
 
-    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `most` bytes.
-    pub fn text(&mut self, table: Table, field: u16, most: u64) -> Result<Option<String>> {
-        let Some(bytes) = self.bytes(table, field, most)? else { return Ok(None) };
+    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `max` bytes.
+    pub fn text(&mut self, table: Table, field: u16, max: u64) -> Result<Option<String>> {
+        let Some(bytes) = self.bytes(table, field, max)? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|_| self.bad(table.at, "a string is not valid UTF-8"))?;
         Ok(Some(text))
     }
 
     /// Returns the bytes of a string or byte vector.
-    pub fn bytes(&mut self, table: Table, field: u16, most: u64) -> Result<Option<Vec<u8>>> {
+    pub fn bytes(&mut self, table: Table, field: u16, max: u64) -> Result<Option<Vec<u8>>> {
         let Some(vector) = self.vector(table, field, 1)? else { return Ok(None) };
-        if vector.count > most {
-            let message = format!("a string has {} bytes, the maximum is {most}", vector.count);
+        if vector.count > max {
+            let message = format!("a string has {} bytes, the maximum is {max}", vector.count);
             return Err(self.error(Code::Limit, vector.at, message));
         }
         self.look(vector.at, vector.count).map(|bytes| Some(bytes.to_vec()))
@@ -281,15 +281,15 @@ impl<'s> Flat<'s> {
     /// Counts bytes as read.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.looked_at = self.looked_at.saturating_add(bytes);
-        if self.looked_at <= self.most {
+        if self.looked_at <= self.max {
             return Ok(());
         }
         let message = format!(
             "reading the tables takes more than {} bytes: many tables share the same parts, or the index is larger than \
-             allowed (option maxIndexBytes)",
-            self.most
+             allowed",
+            self.max
         );
-        Err(self.error(Code::Limit, 0, message))
+        Err(self.error(Code::Limit, 0, message).option("maxIndexBytes"))
     }
 
     fn bad(&self, at: u64, message: &str) -> Error {

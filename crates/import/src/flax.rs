@@ -67,8 +67,8 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let most = input.limits.max_index_bytes.unwrap_or(FLAX_INDEX_BYTES);
-    let mut reader = Reader::new(input.source, input.stop, most);
+    let max = input.limits.max_index_bytes.unwrap_or(FLAX_INDEX_BYTES);
+    let mut reader = Reader::new(input.source, input.stop, max);
     let mut rest = reader.whole();
     let mut root = rest;
     let begins = reader.next(&mut root).map_err(|error| {

@@ -32,7 +32,7 @@ use ztensor_core::sources::ReadAt;
 use crate::damage::warning_of;
 use crate::limits::{HDF5_INDEX_BYTES, HDF5_READS};
 use reader::{Reader, Sizes};
-use storage::{Bytes, Held, Range};
+use storage::{Bytes, DecodedFile, Range};
 use walk::Walk;
 
 const NAME: &str = "hdf5";
@@ -75,7 +75,7 @@ fn read(
     input: &Input<'_>,
     mut builder: Builder,
     range: Range,
-    held: Option<&Held>,
+    held: Option<&DecodedFile>,
     more: Vec<(Value, Value)>,
 ) -> Result<Catalog> {
     let (file, stop) = (input.source, input.stop);
@@ -84,9 +84,9 @@ fn read(
         Some(bytes) => bytes.read_at(offset, buffer, stop),
         None => file.read_at(offset, buffer, stop),
     };
-    let most = input.limits.max_index_bytes.unwrap_or(HDF5_INDEX_BYTES);
-    let most = most.min(range.length.saturating_mul(HDF5_READS).saturating_add(1 << 20));
-    let found = Bytes::new(&source, range, most);
+    let max = input.limits.max_index_bytes.unwrap_or(HDF5_INDEX_BYTES);
+    let max = max.min(range.length.saturating_mul(HDF5_READS).saturating_add(1 << 20));
+    let found = Bytes::new(&source, range, max);
     let superblock = Superblock::parse_from_storage(&found).map_err(|error| match error {
         hdf5_reader::error::Error::InvalidMagic => bad_magic(MISSING),
         error => found.refusal(&error, "the superblock", 0).rule(SUPERBLOCK),
@@ -98,7 +98,7 @@ fn read(
     }
     let base = superblock.base_address;
     let inner = Range { base: range.base.saturating_add(base), length: range.length.saturating_sub(base) };
-    let bytes = Bytes::new(&source, inner, most);
+    let bytes = Bytes::new(&source, inner, max);
     let Ends { end, root } = ends(&bytes, &superblock)?;
     let reader = Reader::new(bytes, sizes, superblock.extension_address, held.cloned(), input.stop)?;
     builder.set_version(superblock.version.to_string());

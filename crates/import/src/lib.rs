@@ -1,15 +1,15 @@
-//! Formats other than zTensor's own that ztensor reads. A format is one module and one row of [`IMPORT`].
+//! Formats other than zTensor's own and GGUF that ztensor reads. A format is one module and one row of [`IMPORT`].
 //!
 //! A module holds:
 //! - `FORMAT`, its row: the name used by [`Container`], file extensions, `detect`, `parse`, and what it can hold when it is written
-//!   (nothing, except for NumPy and GGUF).
+//!   (nothing, except for NumPy).
 //! - `detect`, which reads the first and last 64 KiB through [`Probe`] and returns its confidence. It parses nothing and never
 //!   uses a file's name. Formats that share a kind of archive are distinguished by the names of its members.
 //! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It returns where bytes are
 //!   ([`Data`], [`View`], [`ByteOrder`]) and reads no tensor data. `layouts::check` sees every tensor before it is added.
 //!
 //! Rules for all formats:
-//! - Every number in a file goes through `ztensor_core::checked`. No allocation depends on an unchecked count. Depth and work are bounded.
+//! - Every number in a file is checked by `ztensor_core::checked`. No allocation depends on an unchecked count. Depth and work are bounded.
 //! - An item that is not a tensor is never an error: plain values become attributes, anything else a warning `ZT_WARN_SKIPPED`.
 //! - A single damaged item is not an error of the file if the others are intact: `Builder::damaged` records it, and `verify` fails.
 //! - A tensor of a type that zTensor does not have is listed without a dtype and with a warning, and its bytes can be read.
@@ -33,7 +33,6 @@ pub mod arrow;
 mod damage;
 pub mod flatbuffer;
 pub mod flax;
-pub mod gguf;
 pub mod hdf5;
 pub mod limits;
 pub mod msgpack;
@@ -53,11 +52,10 @@ pub mod zip;
 
 use ztensor_core::formats::{Companions, Format};
 
-/// The formats of this crate, in display order. `src/formats.rs` appends them to `ztensor_core::formats::CORE`.
+/// The formats of this crate, in display order. `src/formats.rs` appends them to `ztensor_core::formats::CORE` and `ztensor_gguf::GGUF`.
 pub const IMPORT: &[Format] = &[
     numpy::npy::FORMAT,
     numpy::npz::FORMAT,
-    gguf::FORMAT,
     onnx::FORMAT,
     pytorch::FORMAT,
     hdf5::FORMAT,

@@ -3,8 +3,6 @@
 
 /// Maximum bytes of a zip's central directory, unless set by an option: 2 million members of 128 bytes.
 pub const ZIP_DIRECTORY_BYTES: u64 = 256 << 20;
-/// Maximum bytes before the tensors of a GGUF file, unless set by an option. A vocabulary of 256,000 tokens with its merges takes 15 MB.
-pub const GGUF_INDEX_BYTES: u64 = 256 << 20;
 /// Maximum bytes of an array header. The header of a plain array has 128 bytes; only structured types have more.
 pub const NPY_HEADER_BYTES: u64 = 1 << 20;
 /// Maximum bytes of all headers in an archive, unless set by an option.
@@ -91,6 +89,8 @@ pub const PADDLE_LOD_LEVELS: u64 = 64;
 
 /// Maximum bytes of all messages of an Arrow file without their data, unless set by an option. A batch of 100 columns takes 4 kB.
 pub const ARROW_INDEX_BYTES: u64 = 256 << 20;
+/// Maximum bytes of offsets that are read of an Arrow file, to learn whether its lists have one length: 16 million lists.
+pub const ARROW_OFFSETS_BYTES: u64 = 64 << 20;
 /// Maximum nesting of fields in an Arrow schema.
 pub const ARROW_DEPTH: u32 = 64;
 /// Maximum bytes of a name or path in an Arrow schema or a TFLite model.
@@ -102,14 +102,3 @@ pub const ARROW_METADATA_BYTES: u64 = 16 << 20;
 pub const TFLITE_INDEX_BYTES: u64 = 256 << 20;
 /// Maximum bytes of a metadata buffer of a TFLite model that becomes an attribute.
 pub const TFLITE_METADATA_BYTES: u64 = 64 << 10;
-
-/// Maximum bytes of a JSON file of a checkpoint that becomes GGUF. `tokenizer.json` of 262,144 tokens has 33 MB.
-pub const CHECKPOINT_JSON_BYTES: u64 = 128 << 20;
-/// Maximum values in one. A vocabulary of 262,144 tokens with 514,906 merges takes 2.1 million.
-pub const CHECKPOINT_JSON_VALUES: u32 = 8 << 20;
-/// Maximum bytes of `tokenizer.model` and of text files such as `merges.txt`. That of Gemma has 4 MB.
-pub const CHECKPOINT_TEXT_BYTES: u64 = 64 << 20;
-/// Maximum tokens of a vocabulary: four times those of the largest known.
-pub const CHECKPOINT_TOKENS: u32 = 1 << 20;
-/// Maximum layers of a model.
-pub const CHECKPOINT_LAYERS: u32 = 1 << 16;

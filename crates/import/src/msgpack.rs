@@ -37,9 +37,9 @@ pub struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    /// Creates a reader that fails with `ZT_LIMIT` after reading more than `most` bytes. Skipped bytes are free.
-    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
-        Self { window: Window::new(source, stop, most) }
+    /// Creates a reader that fails with `ZT_LIMIT` after reading more than `max` bytes. Skipped bytes are free.
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, max: u64) -> Self {
+        Self { window: Window::new(source, stop, max) }
     }
 
     /// Returns the range of the whole file.
@@ -150,10 +150,10 @@ impl<'s> Reader<'s> {
         self.window.bytes(body)
     }
 
-    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `most` bytes.
-    pub fn text(&mut self, body: Run, most: u64, what: &str) -> Result<&str> {
-        if body.length() > most {
-            let message = format!("{what} has {} bytes, the maximum is {most}", body.length());
+    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `max` bytes.
+    pub fn text(&mut self, body: Run, max: u64, what: &str) -> Result<&str> {
+        if body.length() > max {
+            let message = format!("{what} has {} bytes, the maximum is {max}", body.length());
             return Err(Error::new(Code::Limit, message).at(body.at));
         }
         std::str::from_utf8(self.bytes(body)?).map_err(|_| {

@@ -175,7 +175,7 @@ fn is_of_model(field: &Field) -> Option<bool> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let most = input.limits.max_index_bytes.unwrap_or(ONNX_INDEX_BYTES);
-    let walker = Walker::new(input.source, input.stop, most);
+    let max = input.limits.max_index_bytes.unwrap_or(ONNX_INDEX_BYTES);
+    let walker = Walker::new(input.source, input.stop, max);
     graph::read(input, walker)?.ok_or_else(|| bad_magic(MISSING))
 }

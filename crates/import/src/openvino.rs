@@ -65,14 +65,11 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     if !is_markup(&input.read_vec(0, input.length().min(64))?) {
         return Err(bad_magic(MISSING));
     }
-    let most = input.limits.max_index_bytes.unwrap_or(OPENVINO_INDEX_BYTES);
-    if input.length() > most {
-        let message = format!(
-            "the model's .xml has {} bytes, the maximum is {most} (option maxIndexBytes)",
-            input.length()
-        );
-        return Err(Error::new(Code::Limit, message).at(0));
+    let max = input.limits.max_index_bytes.unwrap_or(OPENVINO_INDEX_BYTES);
+    if input.length() > max {
+        let message = format!("the model's .xml has {} bytes, the maximum is {max}", input.length());
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes").at(0));
     }
     let bytes = input.read_owned(0, input.length())?;
-    model::read(input, &bytes, most)
+    model::read(input, &bytes, max)
 }

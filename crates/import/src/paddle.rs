@@ -68,7 +68,7 @@ fn has_arrays(probe: &Probe<'_>) -> Result<bool> {
     let has = |text: &str| first.windows(text.len()).any(|window| window == text.as_bytes());
     let last = probe.last(Probe::BYTES)?;
     let ends = |text: &str| last.windows(text.len()).any(|window| window == text.as_bytes());
-    let own = [list::SPLITS, list::NAMES].iter().any(|key| has(key) || ends(key));
+    let own = [meanings::SPLITS, list::NAMES].iter().any(|key| has(key) || ends(key));
     Ok(own || (has("multiarray") && has("_reconstruct") && has("ndarray")))
 }
 
@@ -76,8 +76,8 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     if !is_pickle(&Probe::new(input.source, input.stop))? {
         return combined::parse(input);
     }
-    let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
-    let pickle = Arc::new(Pickle::read(input, most)?);
+    let max = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
+    let pickle = Arc::new(Pickle::read(input, max)?);
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     let mut damage = Damage::default();
     let found = walk::walk::<Paddle>(&pickle, "", &mut builder, &mut damage)?;

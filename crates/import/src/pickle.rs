@@ -119,9 +119,9 @@ impl Pickle {
     /// Reads the pickle at the start of a file except long byte strings, whose positions are recorded without reading them. What follows
     /// the pickle is ignored.
     ///
-    /// Fails like [`Pickle::parse`], and with `ZT_LIMIT` if the remaining bytes exceed `most`.
-    pub fn read(input: &Input<'_>, most: u64) -> Result<Self> {
-        let Condensed { bytes, gaps } = condense::read(input, most)?;
+    /// Fails like [`Pickle::parse`], and with `ZT_LIMIT` if the remaining bytes exceed `max`.
+    pub fn read(input: &Input<'_>, max: u64) -> Result<Self> {
+        let Condensed { bytes, gaps } = condense::read(input, max)?;
         let (nodes, root, end) = machine::run(&bytes, &gaps, 0, input.limits)?;
         let mut bytes = bytes;
         bytes.truncate(end);

@@ -40,9 +40,9 @@ pub struct Walker<'s> {
 }
 
 impl<'s> Walker<'s> {
-    /// Creates a walker that fails with `ZT_LIMIT` after reading more than `most` bytes. Skipped bytes are free.
-    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
-        Self { window: Window::new(source, stop, most) }
+    /// Creates a walker that fails with `ZT_LIMIT` after reading more than `max` bytes. Skipped bytes are free.
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, max: u64) -> Self {
+        Self { window: Window::new(source, stop, max) }
     }
 
     /// Returns the file as one message.
@@ -145,10 +145,10 @@ impl<'s> Walker<'s> {
         self.window.bytes(run)
     }
 
-    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `most` bytes.
-    pub fn text(&mut self, run: Run, most: u64, what: &str) -> Result<&str> {
-        if run.length() > most {
-            let message = format!("{what} has {} bytes, the maximum is {most}", run.length());
+    /// Returns a string. Fails with `ZT_BAD_INDEX` if it is not UTF-8, and with `ZT_LIMIT` if it is longer than `max` bytes.
+    pub fn text(&mut self, run: Run, max: u64, what: &str) -> Result<&str> {
+        if run.length() > max {
+            let message = format!("{what} has {} bytes, the maximum is {max}", run.length());
             return Err(Error::new(Code::Limit, message).at(run.at));
         }
         std::str::from_utf8(self.bytes(run)?)

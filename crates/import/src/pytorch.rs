@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod element_type;
 mod expand;
-mod kind;
 mod legacy;
 mod list;
 mod tensor;

@@ -64,9 +64,9 @@ fn begins(first: &[u8]) -> bool {
 }
 
 /// Reads the header, which is the first entry.
-fn header(source: &dyn ReadAt, stop: &Stop, most: u64) -> Result<Header> {
+fn header(source: &dyn ReadAt, stop: &Stop, max: u64) -> Result<Header> {
     let mut header = None;
-    Table::new(source, stop, most).walk(|entry| {
+    Table::new(source, stop, max).walk(|entry| {
         header = Some(Header::read(&entry, stop)?);
         Ok(false)
     })?;
@@ -74,10 +74,10 @@ fn header(source: &dyn ReadAt, stop: &Stop, most: u64) -> Result<Header> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let most = input.limits.max_index_bytes.unwrap_or(TENSORFLOW_INDEX_BYTES);
+    let max = input.limits.max_index_bytes.unwrap_or(TENSORFLOW_INDEX_BYTES);
     let (mut header, mut listed) = (None, Vec::new());
     let mut lost: Vec<(Box<[u8]>, Error)> = Vec::new();
-    Table::new(input.source, input.stop, most).walk(|entry| {
+    Table::new(input.source, input.stop, max).walk(|entry| {
         if header.is_none() {
             header = Some(Header::read(&entry, input.stop)?);
         } else {

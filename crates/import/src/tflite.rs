@@ -37,6 +37,6 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     if !input.read_vec(0, input.length().min(8))?.ends_with(IDENTIFIER) {
         return Err(bad_magic(MISSING));
     }
-    let most = input.limits.max_index_bytes.unwrap_or(TFLITE_INDEX_BYTES);
-    model::read(input, Flat::new(input.source, input.stop, most))
+    let max = input.limits.max_index_bytes.unwrap_or(TFLITE_INDEX_BYTES);
+    model::read(input, Flat::new(input.source, input.stop, max))
 }

@@ -37,7 +37,7 @@ pub struct Window<'s> {
     stop: &'s Stop,
     total: u64,
     /// Bytes that may still be read.
-    most: u64,
+    max: u64,
     looked_at: u64,
     bytes: Vec<u8>,
     /// The offset of the buffered bytes.
@@ -46,10 +46,10 @@ pub struct Window<'s> {
 }
 
 impl<'s> Window<'s> {
-    /// Creates a window that fails with `ZT_LIMIT` after reading more than `most` bytes. Skipped bytes are free.
-    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
+    /// Creates a window that fails with `ZT_LIMIT` after reading more than `max` bytes. Skipped bytes are free.
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, max: u64) -> Self {
         let total = source.length();
-        Self { source, stop, total, most, looked_at: 0, bytes: Vec::new(), from: 0, step: FIRST }
+        Self { source, stop, total, max, looked_at: 0, bytes: Vec::new(), from: 0, step: FIRST }
     }
 
     /// Returns the range of the whole file.
@@ -66,11 +66,11 @@ impl<'s> Window<'s> {
     /// Charges `bytes` toward the limit, including memory for retained values.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.looked_at = self.looked_at.saturating_add(bytes);
-        if self.looked_at <= self.most {
+        if self.looked_at <= self.max {
             return Ok(());
         }
-        let message = format!("reading the index takes more than {} bytes (option maxIndexBytes)", self.most);
-        Err(Error::new(Code::Limit, message))
+        let message = format!("reading the index takes more than {} bytes", self.max);
+        Err(Error::new(Code::Limit, message).option("maxIndexBytes"))
     }
 
     /// Returns `count` bytes, which must exist in the file.

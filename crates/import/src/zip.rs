@@ -25,6 +25,8 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 
 use crate::limits::ZIP_DIRECTORY_BYTES;
+pub use names::plain;
+
 use names::Names;
 
 const RULE: &str = "APPNOTE 4.3.12 Central directory structure";
@@ -111,11 +113,11 @@ impl Member {
         }
     }
 
-    /// Returns all decoded bytes after verifying the CRC-32. For members that are part of an index; `most` limits the size.
-    pub fn read(&self, input: &Input<'_>, most: u64) -> Result<Vec<u8>> {
-        if self.decoded > most {
+    /// Returns all decoded bytes after verifying the CRC-32. For members that are part of an index; `max` limits the size.
+    pub fn read(&self, input: &Input<'_>, max: u64) -> Result<Vec<u8>> {
+        if self.decoded > max {
             let message =
-                format!("the member {:?} has {} bytes, the maximum is {most}", self.name, self.decoded);
+                format!("the member {:?} has {} bytes, the maximum is {max}", self.name, self.decoded);
             return Err(Error::new(Code::Limit, message).of_item().at(self.offset));
         }
         let stored = match self.method {
@@ -140,16 +142,14 @@ impl Member {
     /// Returns all decoded bytes after verifying the CRC-32, up to the limit for a component. Memory is allocated page by page as data
     /// arrives.
     pub fn read_owned(&self, input: &Input<'_>) -> Result<Owned> {
-        let most = input.limits.max_decoded_bytes;
+        let max = input.limits.max_decoded_bytes;
         if self.method == Method::Other {
             return Err(self.undecodable());
         }
-        if self.decoded > most {
-            let message = format!(
-                "the member {:?} decodes to {} bytes, the maximum is {most} (option maxDecodedBytes)",
-                self.name, self.decoded
-            );
-            return Err(Error::new(Code::Limit, message).at(self.offset));
+        if self.decoded > max {
+            let message =
+                format!("the member {:?} decodes to {} bytes, the maximum is {max}", self.name, self.decoded);
+            return Err(Error::new(Code::Limit, message).option("maxDecodedBytes").at(self.offset));
         }
         let stored = input.read_owned(self.offset, self.stored)?;
         let digest = self.digest();
@@ -210,11 +210,10 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
         locator.locate_in_reader(Reader(input), search, total).map_err(|(_, error)| refusal(error))?;
     let directory = archive.directory_offset();
     let bytes = archive.eocd_offset().saturating_sub(directory);
-    let most = input.limits.max_index_bytes.unwrap_or(ZIP_DIRECTORY_BYTES);
-    if bytes > most {
-        let message =
-            format!("the central directory has {bytes} bytes, the maximum is {most} (option maxIndexBytes)");
-        return Err(Error::new(Code::Limit, message).at(directory).rule(RULE));
+    let max = input.limits.max_index_bytes.unwrap_or(ZIP_DIRECTORY_BYTES);
+    if bytes > max {
+        let message = format!("the central directory has {bytes} bytes, the maximum is {max}");
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes").at(directory).rule(RULE));
     }
     let mut found = Vec::new();
     let mut entries = archive.entries(&mut buffer);
@@ -252,7 +251,7 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
             return Err(bad(message, at));
         }
         let (local, described) = (entry.local_header_offset(), entry.flags().has_data_descriptor());
-        found.push(Found {
+        found.push(DirectoryRecord {
             member,
             raw: raw.into(),
             is_utf8,
@@ -272,7 +271,7 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
     }
     locate(input, &mut found, directory)?;
     let mut names = Names::default();
-    for (nth, Found { member, raw, at, .. }) in found.iter().enumerate() {
+    for (nth, DirectoryRecord { member, raw, at, .. }) in found.iter().enumerate() {
         if !names.add(nth, raw, &member.name) {
             return Err(bad(format!("some readers see two members named {:?}", member.name), *at));
         }
@@ -285,7 +284,7 @@ pub fn read(input: &Input<'_>) -> Result<Archive> {
 }
 
 /// A central directory record.
-struct Found {
+struct DirectoryRecord {
     member: Member,
     raw: Box<[u8]>,
     /// Whether its flag marks the name as UTF-8.
@@ -298,8 +297,8 @@ struct Found {
 }
 
 /// Locates the data of all members: reads their local headers in file order and compares them with the directory.
-fn locate(input: &Input<'_>, found: &mut [Found], directory: u64) -> Result<()> {
-    let mut order: Vec<&mut Found> = found.iter_mut().collect();
+fn locate(input: &Input<'_>, found: &mut [DirectoryRecord], directory: u64) -> Result<()> {
+    let mut order: Vec<&mut DirectoryRecord> = found.iter_mut().collect();
     order.sort_by_key(|found| found.local);
     let mut window = Window { input, end: directory, start: 0, bytes: Vec::new() };
     let mut free = 0;
@@ -329,7 +328,7 @@ impl Window<'_> {
     const FAR: u64 = 512;
 
     /// Records where the member's data begins, and returns the offset after it.
-    fn locate(&mut self, found: &mut Found) -> Result<u64> {
+    fn locate(&mut self, found: &mut DirectoryRecord) -> Result<u64> {
         let ahead = if found.member.stored < Self::NEAR / 4 { Self::NEAR } else { Self::FAR };
         let fixed = self.get(found.local, LOCAL_BYTES, ahead)?.to_vec();
         let member = &found.member;

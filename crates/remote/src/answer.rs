@@ -65,9 +65,9 @@ impl Pace {
     pub fn slow(&self) -> String {
         let limit = self.limit;
         if self.last.elapsed() >= limit / 2 {
-            return format!("sent nothing for {limit:?} (option timeout)");
+            return format!("sent nothing for {limit:?}");
         }
-        format!("sent {} bytes in {limit:?} (option timeout)", self.came)
+        format!("sent {} bytes in {limit:?}", self.came)
     }
 }
 
@@ -77,21 +77,22 @@ fn after(now: Instant, limit: Duration) -> Instant {
 
 /// The range of a response, from its Content-Range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ContentRange {
     pub first: u64,
     pub last: u64,
-    /// Length of the whole file.
-    pub total: u64,
+    /// Length of the whole file, if the server states it (RFC 9110 §14.4).
+    pub total: Option<u64>,
 }
 
-/// Parses `bytes 0-9/100`. `None` for any other form, including an unknown total (`*`).
-pub fn held(headers: &HeaderMap) -> Option<Held> {
+/// Parses `bytes 0-9/100` or `bytes 0-9/*`. `None` for any other form.
+pub fn held(headers: &HeaderMap) -> Option<ContentRange> {
     let mut values = headers.get_all(CONTENT_RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (range, total) = value.to_str().ok()?.strip_prefix("bytes ")?.trim().split_once('/')?;
     let (first, last) = range.split_once('-')?;
-    let held = Held { first: number(first)?, last: number(last)?, total: number(total)? };
-    (held.first <= held.last && held.last < held.total).then_some(held)
+    let total = if total == "*" { None } else { Some(number(total)?) };
+    let held = ContentRange { first: number(first)?, last: number(last)?, total };
+    (held.first <= held.last && total.is_none_or(|total| held.last < total)).then_some(held)
 }
 
 /// Returns whether a 416 response states that the file is empty.
@@ -113,8 +114,8 @@ pub fn media_type(headers: &HeaderMap) -> String {
 /// Rejects an encoded body or several parts.
 pub fn check_coding(path: &str, headers: &HeaderMap) -> Result<(), Error> {
     for coding in headers.get_all(CONTENT_ENCODING) {
-        if !coding.as_bytes().eq_ignore_ascii_case(b"identity") && !coding.is_empty() {
-            let coding = String::from_utf8_lossy(coding.as_bytes());
+        let coding = String::from_utf8_lossy(coding.as_bytes());
+        if !coding.split(',').all(|one| changes_nothing(one.trim())) {
             let message = format!(
                 "the server sends the file compressed (Content-Encoding: {}), although the request disallows it, and ranges of compressed data cannot be used; configure it to serve the file uncompressed",
                 short(&coding, 40)
@@ -128,6 +129,16 @@ pub fn check_coding(path: &str, headers: &HeaderMap) -> Result<(), Error> {
         return Err(errors::about(path, message));
     }
     Ok(())
+}
+
+/// Returns whether bytes have their own form under a coding. Stores keep `aws-chunked`, which describes an upload, and some files have
+/// their charset there.
+fn changes_nothing(coding: &str) -> bool {
+    const NAMES: [&str; 10] =
+        ["", "identity", "none", "binary", "aws-chunked", "utf-8", "utf8", "us-ascii", "ascii", "latin1"];
+    let coding = coding.to_ascii_lowercase();
+    let charset = ["iso-8859-", "windows-125", "utf-16", "utf-32", "charset="];
+    NAMES.contains(&&*coding) || charset.iter().any(|start| coding.starts_with(start))
 }
 
 /// Returns whether headers and body indicate a web page.
@@ -171,13 +182,15 @@ mod tests {
     #[test]
     fn ranges_are_read_strictly() {
         let read = |text: &str| held(&HeaderMap::from_iter([(CONTENT_RANGE, text.parse().unwrap())]));
-        assert_eq!(read("bytes 0-9/100"), Some(Held { first: 0, last: 9, total: 100 }));
-        assert_eq!(read("bytes 99-99/100"), Some(Held { first: 99, last: 99, total: 100 }));
+        assert_eq!(read("bytes 0-9/100"), Some(ContentRange { first: 0, last: 9, total: Some(100) }));
+        assert_eq!(read("bytes 99-99/100"), Some(ContentRange { first: 99, last: 99, total: Some(100) }));
+        assert_eq!(read("bytes 0-9/*"), Some(ContentRange { first: 0, last: 9, total: None }));
         for text in [
             "",
             "bytes",
             "bytes 0-9",
-            "bytes 0-9/*",
+            "bytes 9-0/*",
+            "bytes 0-9/**",
             "bytes */100",
             "bytes 9-0/100",
             "bytes 0-100/100",
@@ -198,6 +211,29 @@ mod tests {
     }
 
     #[test]
+    fn codings_that_change_no_byte_are_accepted() {
+        let check = |text: &str| {
+            check_coding("f", &HeaderMap::from_iter([(CONTENT_ENCODING, text.parse().unwrap())]))
+        };
+        for text in [
+            "",
+            "identity",
+            "aws-chunked",
+            "AWS-chunked",
+            "UTF-8",
+            "utf8",
+            "ISO-8859-1",
+            "aws-chunked, identity",
+            "aws-chunked,",
+        ] {
+            assert!(check(text).is_ok(), "{text}");
+        }
+        for text in ["gzip", "aws-chunked,gzip", "aws-chunked, zstd", "br", "x-gzip", "something"] {
+            assert!(check(text).unwrap_err().message().contains("compressed"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_patient_reader_waits_while_any_byte_comes() {
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         clock.unwrap().block_on(async {
@@ -209,11 +245,11 @@ mod tests {
             }
             patient.wait(byte(11)).await.unwrap_err();
             assert!(patient.slow().contains("sent nothing for 10s"));
-            let mut usual = Pace::new(Duration::from_secs(10));
-            usual.wait(byte(9)).await.unwrap();
-            usual.came(1);
-            usual.wait(byte(9)).await.unwrap_err();
-            assert!(usual.slow().contains("sent 1 bytes in 10s"));
+            let mut default = Pace::new(Duration::from_secs(10));
+            default.wait(byte(9)).await.unwrap();
+            default.came(1);
+            default.wait(byte(9)).await.unwrap_err();
+            assert!(default.slow().contains("sent 1 bytes in 10s"));
         });
     }
 

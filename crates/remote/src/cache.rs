@@ -14,6 +14,7 @@ mod dir;
 mod entry;
 mod folder;
 mod key;
+mod positioned;
 mod table;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -132,9 +133,9 @@ impl Cached {
 
     /// Writes blocks that begin at `start`, the last of which may be the short last block of the file.
     fn put(&self, entry: &Entry, start: u64, bytes: &[u8]) -> Result<()> {
-        entry.put(start, bytes, self.folder.most())?;
+        entry.put(start, bytes, self.folder.max())?;
         let written = self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if written > self.folder.most() / SHARE {
+        if written > self.folder.max() / SHARE {
             self.evict();
         }
         Ok(())
@@ -173,7 +174,7 @@ impl Cached {
                 Some(first) if !is_missing => {
                     let start = first * BLOCK;
                     let length = (number * BLOCK).min(self.source.length()) - start;
-                    entry.check_space(length, self.folder.most())?;
+                    entry.check_space(length, self.folder.max())?;
                     let bytes = self.source.read_vec(start, length, stop)?;
                     self.put(entry, start, &bytes)?;
                     missing = None;
@@ -214,11 +215,11 @@ impl ReadAt for Cached {
         }
         let Some(entry) = self.open(true)? else { return Ok(()) };
         entry.check_length()?;
-        let most = (self.costs().piece as u64 / BLOCK).max(1);
+        let max = (self.costs().piece as u64 / BLOCK).max(1);
         let (mut number, end) = (offset / BLOCK, blocks(offset, length).end);
         while number < end {
             stop.check()?;
-            match entry.claim(number..end.min(number.saturating_add(most))) {
+            match entry.claim(number..end.min(number.saturating_add(max))) {
                 Claim::There => number += 1,
                 Claim::Taken => {}
                 Claim::Mine(claimed) => {

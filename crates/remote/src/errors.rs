@@ -74,14 +74,17 @@ pub fn by(url: &Url, first: &Url) -> String {
     }
 }
 
+/// The hint for a server that is too slow: the option, and how the message says it.
+pub const TIMEOUT: (&str, &str) = ("remote.timeout", " (option timeout)");
+
 /// Builds the failure for a server that sent nothing for a while.
 pub fn stalled(path: &str, timeout: Duration) -> Failure {
-    slow(path, &format!("sent nothing for {timeout:?} (option timeout)"))
+    slow(path, &format!("sent nothing for {timeout:?}"))
 }
 
 /// Builds the failure for a server that sent too little; `how` states how little.
 pub fn slow(path: &str, how: &str) -> Failure {
-    Failure::passing(about(path, format!("the server {how}")))
+    Failure::passing(about(path, format!("the server {how}")).hint(TIMEOUT.0, TIMEOUT.1))
 }
 
 /// Describes a transport error by its deepest cause, which does not contain the URL.
@@ -111,7 +114,11 @@ pub fn of_transport(path: &str, url: &Url, error: &reqwest::Error, timeout: Dura
     let error = if error.is_dns() {
         about(path, format!("the name of the host {host} could not be resolved: {words}"))
     } else if let Some(system) = system {
-        Error::io(if unconnected { "connect" } else { "read" }, &system).in_file(path, Path::new(path))
+        let error =
+            Error::io(if unconnected { "connect" } else { "read" }, &system).in_file(path, Path::new(path));
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let what = if unconnected { "no connection to" } else { "the connection was lost to" };
+        error.context(format!("{what} {host}{port}"))
     } else if unconnected {
         about(path, format!("no connection to {host}: {words}"))
     } else {
@@ -123,10 +130,10 @@ pub fn of_transport(path: &str, url: &Url, error: &reqwest::Error, timeout: Dura
 /// Builds the error for a redirect to a private address.
 pub fn private(path: &str, host: &str) -> Error {
     let message = format!(
-        "the server redirects to {}, an address of a private network or of this machine, which is not followed; if this is intended, set the option allowPrivate",
+        "the server redirects to {}, an address of a private network or of this machine, which is not followed",
         short(host, 80)
     );
-    about(path, message)
+    about(path, message).hint("remote.allowPrivate", "; if this is intended, set the option allowPrivate")
 }
 
 /// Returns the inner error of an I/O error, which is not among its sources and may wrap another one.
@@ -148,6 +155,9 @@ fn of_tls(path: &str, host: &str, error: &rustls::Error) -> Failure {
     Failure::Final(about(path, message))
 }
 
+/// Advice for a server that wants credentials.
+const CREDENTIALS: &str = "it requires credentials";
+
 /// Context for advice about a status.
 pub struct Advice<'a> {
     pub path: &'a str,
@@ -168,7 +178,12 @@ impl Advice<'_> {
         let reason = status.canonical_reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let colon = if what.is_empty() { "" } else { ": " };
         let message = format!("{}answered {}{reason}{colon}{what}", self.by, status.as_u16());
-        about(self.path, message).answered(Some(status.as_u16()))
+        let error = about(self.path, message).answered(Some(status.as_u16()));
+        if what == CREDENTIALS {
+            return error
+                .hint("remote.headers", ": pass them in the option headers (authorization) or in the URL");
+        }
+        error
     }
 
     fn what(&self, status: u16) -> String {
@@ -192,7 +207,7 @@ impl Advice<'_> {
         }
         match status {
             401 if self.sent_credentials => "it rejects the credentials that were sent: check them",
-            401 => "it requires credentials: pass them in the option headers (authorization) or in the URL",
+            401 => CREDENTIALS,
             403 if self.has_query => "access is denied; a signed URL may have expired: create a new one",
             403 => "access is denied: check the credentials and the name",
             404 | 410 => "there is no such file: check the name",

@@ -6,113 +6,21 @@ use std::sync::{Arc, OnceLock};
 
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
-use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::blocks::Blocks;
 use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
 use crate::client::Client;
+use crate::hub_address::Address;
 use crate::hub_api::{self, Described, Files};
-use crate::hub_cache::{HubCache, Lookup, expanded, home, is_commit};
+use crate::hub_cache::{HubCache, Lookup, expanded, home};
 use crate::options::Options;
 use crate::origin::{Credentials, Target};
 use crate::{errors, opening, web};
 
-const SCHEME: &str = "hf://";
 const ENDPOINT: &str = "https://huggingface.co";
-
-/// A location on the hub: `hf://owner/repo@revision/folder/file`, `hf://datasets/owner/repo…`, `hf://spaces/owner/repo…`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// `models`, `datasets` or `spaces`, as the API names them.
-    kind: &'static str,
-    owner: String,
-    name: String,
-    pub revision: String,
-    /// Names of folders and of the file; empty for the repository itself.
-    pub inner: Vec<String>,
-}
-
-impl Address {
-    /// Parses an address. Names in it are not percent-encoded.
-    pub fn parse(text: &str) -> Result<Self> {
-        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
-        let refused = |why: &str| {
-            let message =
-                format!("{:?} {why}: expected hf://owner/repository@revision/file", short(text, 160));
-            Error::new(Code::InvalidArg, message)
-        };
-        let kinds = [("datasets", "datasets"), ("spaces", "spaces"), ("models", "models")];
-        let named = kinds
-            .into_iter()
-            .find_map(|(prefix, kind)| Some((kind, rest.strip_prefix(prefix)?.strip_prefix('/')?)));
-        let (kind, rest) = named.unwrap_or(("models", rest));
-        let (owner, rest) = rest.split_once('/').ok_or_else(|| refused("names no repository"))?;
-        let end = rest.find(['/', '@']).unwrap_or(rest.len());
-        let (name, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        let good = |name: &str| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            !name.is_empty() && name.len() <= 96 && name.chars().all(plain) && !name.starts_with('.')
-        };
-        if !good(owner) || !good(name) {
-            return Err(refused("names no repository"));
-        }
-        let (revision, inner) = match rest.strip_prefix('@') {
-            Some(rest) => revision(rest),
-            None => ("main", rest.strip_prefix('/').unwrap_or(rest)),
-        };
-        if revision.is_empty() || revision.len() > 256 || revision.contains("..") {
-            return Err(refused("has no revision after '@'"));
-        }
-        let inner: Vec<String> = match inner.trim_end_matches('/') {
-            "" => Vec::new(),
-            inner => inner.split('/').map(str::to_owned).collect(),
-        };
-        if inner.iter().any(|name| matches!(&**name, "" | "." | "..")) {
-            return Err(refused("has an invalid path"));
-        }
-        let [owner, name, revision] = [owner, name, revision].map(str::to_owned);
-        Ok(Self { kind, owner, name, revision, inner })
-    }
-
-    /// Returns its form in paths.
-    pub fn text(&self) -> String {
-        let Self { kind, owner, name, revision, inner } = self;
-        let kind = if *kind == "models" { String::new() } else { format!("{kind}/") };
-        let mut text = format!("{SCHEME}{kind}{owner}/{name}@{revision}");
-        for name in inner {
-            text.push('/');
-            text.push_str(name);
-        }
-        text
-    }
-
-    fn is_commit(&self) -> bool {
-        is_commit(&self.revision)
-    }
-
-    /// Returns the name of the repository's folder in the cache of the hub's own clients.
-    pub fn cache_folder(&self) -> String {
-        format!("{}--{}--{}", self.kind, self.owner, self.name)
-    }
-
-    fn is_in(&self, other: &Self) -> bool {
-        let of = |address: &Self| {
-            (address.kind, address.owner.clone(), address.name.clone(), address.revision.clone())
-        };
-        of(self) == of(other)
-    }
-}
-
-/// Splits a revision from the path after it. Only the hub's own references contain a slash.
-fn revision(rest: &str) -> (&str, &str) {
-    let slashes = if rest.starts_with("refs/pr/") || rest.starts_with("refs/convert/") { 2 } else { 0 };
-    match rest.match_indices('/').nth(slashes) {
-        Some((at, _)) => (rest.get(..at).unwrap_or_default(), rest.get(at + 1..).unwrap_or_default()),
-        None => (rest, ""),
-    }
-}
 
 /// The endpoint of the hub and its credentials.
 pub struct Hub {
@@ -254,8 +162,8 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
 }
 
 fn not_cached(address: &Address) -> Error {
-    let message = "the hub is not accessed (HF_HUB_OFFLINE, or the option offline), and its cache does not have this: download it once, or go online";
-    errors::about(&address.text(), message)
+    let message = "the hub is not accessed, and its cache does not have this: download it once, or go online";
+    errors::about(&address.text(), message).hint("remote.offline", " (HF_HUB_OFFLINE, or the option offline)")
 }
 
 /// Adds to a failed connection what the cache has.
@@ -266,10 +174,10 @@ fn with_cached_commit(error: Error, address: &Address, cache: Option<&HubCache>)
         return error;
     };
     let message = format!(
-        "{}. The hub's cache has this revision as of commit {commit}: to open it, set HF_HUB_OFFLINE=1 or the option offline",
+        "{}. The hub's cache has this revision as of commit {commit}: to open it, set HF_HUB_OFFLINE=1",
         error.message()
     );
-    errors::about(&address.text(), message)
+    errors::about(&address.text(), message).hint("remote.offline", " or the option offline")
 }
 
 impl Repository {
@@ -327,7 +235,7 @@ impl Filesystem for Repository {
         if let Some(cache) = self.cache.as_ref().filter(|_| address.is_in(&self.address)) {
             let length = files.and_then(|files| files.size(&address.inner));
             match cache.open(&address.revision, &address.inner, length) {
-                Lookup::Held(source) => return Ok(source),
+                Lookup::ContentRange(source) => return Ok(source),
                 Lookup::Missing => {
                     return Err(errors::about(
                         &address.text(),
@@ -364,13 +272,13 @@ impl Filesystem for Repository {
         }
     }
 
-    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>> {
+    fn list(&self, folder: &Path, max: usize, stop: &Stop) -> Result<Vec<OsString>> {
         let address = parsed(folder)?;
         let files = if address.is_in(&self.address) { self.described(stop)?.files.as_ref() } else { None };
         let names = match files {
-            Some(files) => files.list(&address.inner, most),
+            Some(files) => files.list(&address.inner, max),
             None if self.is_offline => return Err(not_cached(&address)),
-            None => hub_api::list(&self.hub, &address, most, stop)?,
+            None => hub_api::list(&self.hub, &address, max, stop)?,
         };
         Ok(names.into_iter().map(OsString::from).collect())
     }

@@ -14,8 +14,8 @@ use ztensor_core::work::Stop;
 
 use crate::answer::{self, media_type};
 use crate::errors::{self, Failure};
-use crate::hub::{Address, Hub};
-use crate::hub_cache::is_commit;
+use crate::hub::Hub;
+use crate::hub_address::{Address, is_commit};
 use crate::origin::Target;
 use crate::pages::Pages;
 use crate::retry::retrying;
@@ -64,8 +64,8 @@ impl Files {
         self.under(inner).next().is_some()
     }
 
-    /// Returns the names in a folder, up to `most` + 1.
-    pub fn list(&self, inner: &[String], most: usize) -> Vec<String> {
+    /// Returns the names in a folder, up to `max` + 1.
+    pub fn list(&self, inner: &[String], max: usize) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for path in self.under(inner) {
             let name = path.split('/').next().unwrap_or(path);
@@ -73,7 +73,7 @@ impl Files {
             if names.last().is_none_or(|last| last != name) {
                 names.push(name.to_owned());
             }
-            if names.len() > most {
+            if names.len() > max {
                 break;
             }
         }
@@ -160,8 +160,8 @@ fn field(reader: &mut Reader<'_>, wanted: &str) -> Result<Option<String>> {
     Ok(found)
 }
 
-/// Requests the names in a folder, up to `most` + 1.
-pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec<String>> {
+/// Requests the names in a folder, up to `max` + 1.
+pub fn list(hub: &Hub, folder: &Address, max: usize, stop: &Stop) -> Result<Vec<String>> {
     let mut target = hub.tree(folder)?;
     let (mut names, path) = (Vec::new(), target.path.clone());
     let mut pages = Pages::new("the hub", &path, &hub.client.options, (PAGES, EMPTY_PAGES));
@@ -175,8 +175,8 @@ pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec
             Ok(())
         });
         read.and_then(|()| reader.end()).map_err(|error| strange(&target, &error))?;
-        if names.len() > most {
-            names.truncate(most.saturating_add(1));
+        if names.len() > max {
+            names.truncate(max.saturating_add(1));
             return Ok(names);
         }
         match next(&target.url, &headers) {
@@ -228,7 +228,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
         if stated.is_some_and(|stated| stated > ANSWER as u64) {
             return Err(long().into());
         }
-        let most = client.options.timeout.saturating_mul(answer::WHOLE);
+        let max = client.options.timeout.saturating_mul(answer::WHOLE);
         let read = answer::pour(&client.options, &target.path, &mut answer, |piece| {
             if bytes.len() + piece.len() > ANSWER {
                 return Err(long().into());
@@ -236,13 +236,8 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
             bytes.extend_from_slice(piece);
             Ok(())
         });
-        let slow = || {
-            errors::slow(
-                &target.path,
-                &format!("did not complete its response within {most:?} (option timeout)"),
-            )
-        };
-        timeout(most, read).await.map_err(|_| slow())??;
+        let slow = || errors::slow(&target.path, &format!("did not complete its response within {max:?}"));
+        timeout(max, read).await.map_err(|_| slow())??;
         if stated.is_some_and(|stated| stated != bytes.len() as u64) {
             return Err(Failure::passing(errors::about(&target.path, "the response of the hub ended early")));
         }

@@ -11,7 +11,7 @@ use ztensor_core::limits;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::file::FileSource;
 
-use crate::hub::Address;
+use crate::hub_address::{Address, is_commit};
 use crate::options::Options;
 
 /// Maximum bytes of a file in `refs`.
@@ -70,14 +70,9 @@ pub fn home(options: &Options) -> Option<PathBuf> {
     Some(expanded(&home, options))
 }
 
-/// Returns whether a commit hash is well-formed.
-pub fn is_commit(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// What the cache knows of a file.
 pub enum Lookup {
-    Held(Arc<dyn ReadAt>),
+    ContentRange(Arc<dyn ReadAt>),
     /// The commit has no such file.
     Missing,
     Unknown,
@@ -115,9 +110,9 @@ impl HubCache {
         };
         if let Ok(blob) = self.folder.join("snapshots").join(commit).join(&path).canonicalize() {
             let is_whole = blob.extension().is_none_or(|extension| extension != "incomplete");
-            let source = FileSource::open(&blob).ok().filter(|_| is_whole);
+            let source = FileSource::open_one_of_many(&blob).ok().filter(|_| is_whole);
             if let Some(source) = source.filter(|file| length.is_none_or(|length| file.length() == length)) {
-                return Lookup::Held(Arc::new(source));
+                return Lookup::ContentRange(Arc::new(source));
             }
         }
         if self.folder.join(".no_exist").join(commit).join(path).is_file() {

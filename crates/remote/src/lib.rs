@@ -29,6 +29,7 @@ mod cache;
 mod client;
 mod errors;
 mod hub;
+mod hub_address;
 mod hub_api;
 mod hub_cache;
 mod opening;
@@ -53,8 +54,7 @@ use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
-pub use options::Options;
-pub use store::StoreOptions;
+pub use options::{Options, StoreOptions};
 
 /// The schemes of URLs that [`filesystem`] accepts, without the colon.
 pub const SCHEMES: [&str; 6] = ["https", "http", "hf", "s3", "gs", "az"];

@@ -10,7 +10,7 @@ use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::blocks::{Blocks, HEAD as FIRST};
 use ztensor_core::work::Stop;
 
-use crate::answer::{self, Held, media_type};
+use crate::answer::{self, ContentRange, media_type};
 use crate::cache;
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
@@ -26,7 +26,8 @@ const WHOLE_FILES: u64 = 4;
 
 /// The description of a file in a response.
 struct Described {
-    length: u64,
+    /// `None` if the server does not state it with a range.
+    length: Option<u64>,
     head: Vec<u8>,
     whole: bool,
 }
@@ -59,36 +60,57 @@ async fn attempt(
     let media = media_type(answer.response.headers());
     let described = match answer.response.status().as_u16() {
         206 => first_part(client, path, &mut answer).await?,
+        200 if is_part(answer.response.headers()) => {
+            let message = "the server says 200 for a part of the file (Content-Range)";
+            return Err(errors::about(path, message).into());
+        }
         200 => whole(client, path, &media, &mut answer).await?,
         416 if answer::is_empty(answer.response.headers()) => {
-            Described { length: 0, head: Vec::new(), whole: true }
+            Described { length: Some(0), head: Vec::new(), whole: true }
         }
         _ => return Err(answer.refusal(target)),
     };
     drop(answer);
-    let Described { length, head, whole } = described;
-    let held = if whole { length } else { 0 };
+    let Described { length, mut head, whole } = described;
+    let length = match length {
+        Some(length) => length,
+        None => length_of(client, target, &version).await?,
+    };
+    let length = checked::exact(length, "the length of the file")?;
+    if length < head.len() as u64 {
+        return Err(errors::changed(path).into());
+    }
+    let in_memory = if whole { length } else { 0 };
     let (client, target, hop) = (Arc::clone(client), target.clone(), Mutex::new(hop));
-    let file = Opened { client, target, length, version, hop, held };
+    let file = Opened { client, target, length, version, hop, held: in_memory };
+    if !whole && (head.len() as u64) < FIRST.min(length) {
+        let got = head.len();
+        head.resize(usize::try_from(FIRST.min(length)).unwrap_or(usize::MAX), 0);
+        file.piece(got as u64, head.get_mut(got..).unwrap_or_default()).await?;
+    }
     if !head.is_empty() && answer::is_page(&media, &head) {
         return Err(errors::page(&file.target.path).into());
     }
     Ok((file, head, whole))
 }
 
-/// Reads the first bytes from a server that supports ranges.
+/// Returns whether a range is stated that is not the whole file.
+fn is_part(headers: &reqwest::header::HeaderMap) -> bool {
+    answer::held(headers).is_some_and(|held| held.first > 0 || held.total != Some(held.last + 1))
+}
+
+/// Reads the first bytes from a server that supports ranges. It may send fewer than requested.
 async fn first_part(
     client: &Client,
     path: &str,
     answer: &mut Answer<'_>,
 ) -> std::result::Result<Described, Failure> {
-    let wanted = |total: u64| Held { first: 0, last: FIRST.min(total) - 1, total };
-    let sent = answer::held(answer.response.headers());
-    let total = match sent {
-        Some(held) if held == wanted(held.total) => checked::exact(held.total, "the length of the file")?,
-        sent => return Err(range::other_range(path, wanted(FIRST), sent).into()),
+    let wanted = ContentRange { first: 0, last: FIRST - 1, total: None };
+    let sent = match answer::held(answer.response.headers()) {
+        Some(held) if held.first == 0 && held.last < FIRST => held,
+        other => return Err(range::other_range(path, wanted, other).into()),
     };
-    let length = FIRST.min(total);
+    let length = sent.last + 1;
     if answer.response.content_length().is_some_and(|stated| stated > length) {
         return Err(answer::too_long(path));
     }
@@ -97,7 +119,29 @@ async fn first_part(
     if (head.len() as u64) < length {
         return Err(Failure::passing(errors::about(path, "the first response of the server ended early")));
     }
-    Ok(Described { length: total, head, whole: false })
+    Ok(Described { length: sent.total, head, whole: false })
+}
+
+/// Returns the length of a file whose ranges do not state it: from the position of its last byte, or from the length of the whole.
+async fn length_of(client: &Client, target: &Target, version: &Version) -> std::result::Result<u64, Failure> {
+    let path = &*target.path;
+    let answer = client.get(target, None, &[range::last_byte()].into_iter().collect()).await?;
+    let headers = answer.response.headers();
+    let total = match answer.response.status().as_u16() {
+        206 => answer::held(headers).filter(|held| held.first == held.last).map(|held| held.last + 1),
+        200 => answer.response.content_length(),
+        _ => return Err(answer.refusal(target)),
+    };
+    if !version.is_of(headers) {
+        return Err(errors::changed(path).into());
+    }
+    let unknown = || {
+        errors::about(
+            path,
+            "the server does not state the length of the file (Content-Range, Content-Length)",
+        )
+    };
+    Ok(total.ok_or_else(unknown)?)
 }
 
 /// Reads the whole file from a server that does not support ranges.
@@ -107,44 +151,46 @@ async fn whole(
     media: &str,
     answer: &mut Answer<'_>,
 ) -> std::result::Result<Described, Failure> {
-    let most = client.options.max_whole_bytes;
+    let max = client.options.max_whole_bytes;
     let limit = |length: &str| {
         let message = format!(
-            "the server does not support ranges (it ignores Range), and the file has {length}, more than the {most} bytes that are held in memory (option maxWholeBytes)"
+            "the server does not support ranges (it ignores Range), and the file has {length}, more than the {max} bytes that are held in memory"
         );
-        Failure::Final(Error::new(Code::Limit, message).file(std::path::Path::new(path)))
+        Failure::Final(
+            Error::new(Code::Limit, message).option("remote.maxWholeBytes").file(std::path::Path::new(path)),
+        )
     };
     let stated = answer.response.content_length();
-    if let Some(length) = stated.filter(|&length| length > most) {
+    if let Some(length) = stated.filter(|&length| length > max) {
         // A web page is detected only by its headers here, because its bytes are not read.
         let page = media == "text/html" && answer.response.headers().contains_key(CONTENT_TYPE);
         return Err(if page { errors::page(path).into() } else { limit(&format!("{length} bytes")) });
     }
     let mut bytes = Vec::new();
-    gather(client, path, answer, &mut bytes, most, &|| limit("more bytes")).await?;
+    gather(client, path, answer, &mut bytes, max, &|| limit("more bytes")).await?;
     if stated.is_some_and(|stated| stated != bytes.len() as u64) {
         return Err(Failure::passing(errors::about(path, "the response of the server ended early")));
     }
     let length = bytes.len() as u64;
     let held = client.whole_bytes.fetch_add(length, Ordering::Relaxed);
-    if held.saturating_add(length) > most.saturating_mul(WHOLE_FILES) {
+    if held.saturating_add(length) > max.saturating_mul(WHOLE_FILES) {
         client.whole_bytes.fetch_sub(length, Ordering::Relaxed);
         return Err(limit("more bytes with the other files of the set"));
     }
-    Ok(Described { length, head: bytes, whole: true })
+    Ok(Described { length: Some(length), head: bytes, whole: true })
 }
 
-/// Collects a body of at most `most` bytes, in memory that grows as bytes arrive.
+/// Collects a body of at most `max` bytes, in memory that grows as bytes arrive.
 async fn gather(
     client: &Client,
     path: &str,
     answer: &mut Answer<'_>,
     bytes: &mut Vec<u8>,
-    most: u64,
+    max: u64,
     over: &(dyn Fn() -> Failure + Sync),
 ) -> std::result::Result<(), Failure> {
     answer::pour(&client.options, path, answer, |piece| {
-        if (bytes.len() + piece.len()) as u64 > most {
+        if (bytes.len() + piece.len()) as u64 > max {
             return Err(over());
         }
         bytes.try_reserve(piece.len()).map_err(|_| {

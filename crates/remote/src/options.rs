@@ -8,8 +8,6 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use ztensor_core::error::{Code, Error, Result};
 
-use crate::store::StoreOptions;
-
 /// Options for reading remote files.
 #[derive(Clone)]
 pub struct Options {
@@ -175,5 +173,33 @@ impl Options {
             return refused("timeout must be more than 0");
         }
         Ok(())
+    }
+}
+
+/// Access to an object store, unless set by the environment. Its `Debug` shows no secret.
+#[derive(Clone, Default)]
+pub struct StoreOptions {
+    pub region: Option<String>,
+    /// The URL of a compatible store.
+    pub endpoint: Option<String>,
+    pub allow_http: bool,
+    pub virtual_hosted_style: bool,
+    /// Sign no requests: for public data.
+    pub anonymous: bool,
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<String>,
+    pub session_token: Option<String>,
+    /// For Azure.
+    pub account: Option<String>,
+    pub account_key: Option<String>,
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("region", &self.region)
+            .field("endpoint", &self.endpoint)
+            .field("anonymous", &self.anonymous)
+            .finish_non_exhaustive()
     }
 }

@@ -16,8 +16,8 @@ pub struct Pages<'p> {
     who: &'static str,
     path: &'p str,
     /// Maximum pages, and maximum consecutive pages without new entries.
-    most: usize,
-    most_empty: usize,
+    max: usize,
+    max_empty: usize,
     /// How long consecutive pages may lack new entries: as long as failing requests are retried.
     patience: Duration,
     seen: HashSet<u64>,
@@ -31,15 +31,15 @@ impl<'p> Pages<'p> {
         who: &'static str,
         path: &'p str,
         options: &Options,
-        (most, most_empty): (usize, usize),
+        (max, max_empty): (usize, usize),
     ) -> Self {
         let patience = options.timeout.saturating_mul(options.retries.saturating_add(1));
-        Self { who, path, most, most_empty, patience, seen: HashSet::new(), empty: 0, since: Instant::now() }
+        Self { who, path, max, max_empty, patience, seen: HashSet::new(), empty: 0, since: Instant::now() }
     }
 
     /// Continues with the page that `token` names. `grew`: whether the previous page had new entries.
     pub fn next(&mut self, token: &str, grew: bool) -> Result<()> {
-        let Self { who, path, most, .. } = *self;
+        let Self { who, path, max, .. } = *self;
         // A hash takes little memory; the server chooses the tokens.
         if !self.seen.insert(xxh3(token.as_bytes())) {
             return Err(errors::about(path, format!("{who} repeatedly lists the same page")));
@@ -50,14 +50,14 @@ impl<'p> Pages<'p> {
             self.empty += 1;
         }
         let empty = self.empty;
-        if empty >= self.most_empty || (empty > 0 && self.since.elapsed() > self.patience) {
+        if empty >= self.max_empty || (empty > 0 && self.since.elapsed() > self.patience) {
             let message =
                 format!("{who} sends an endless list of pages, the last {empty} of them without new entries");
             return Err(errors::about(path, message));
         }
-        if self.seen.len() >= most {
+        if self.seen.len() >= max {
             let message = format!(
-                "the list of the folder has more than {most} pages, the maximum that is read: specify a file in it"
+                "the list of the folder has more than {max} pages, the maximum that is read: specify a file in it"
             );
             return Err(Error::new(Code::Limit, message).file(Path::new(path)));
         }

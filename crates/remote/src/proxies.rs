@@ -40,8 +40,10 @@ impl Proxies {
         let http = if scripted { small("HTTP_PROXY") } else { either("HTTP_PROXY") };
         let [http, https] = [http, either("HTTPS_PROXY")]
             .map(|own| own.or_else(|| all.clone()).map(|(name, value)| parsed(&name, &value)).transpose());
-        let urls = [http?, https?];
         let none = either("NO_PROXY").map(|(_, value)| value).unwrap_or_default();
+        // The matcher takes "*" for names alone, not for addresses.
+        let is_off = none.split(',').any(|entry| entry.trim() == "*");
+        let urls = if is_off { [None, None] } else { [http?, https?] };
         let text = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
         let [http, https] = &urls;
         let matcher = Matcher::builder().http(text(http)).https(text(https)).no(none.clone()).build();
@@ -101,7 +103,7 @@ mod tests {
     fn environment_variables_select_the_urls_that_use_a_proxy() {
         type Case = (&'static [(&'static str, &'static str)], bool, bool);
         let (http, https) = ("http://a.example/x", "https://b.example/x");
-        let cases: [Case; 10] = [
+        let cases: [Case; 12] = [
             (&[], false, false),
             (&[("HTTP_PROXY", "http://p:1")], true, false),
             (&[("http_proxy", "p:1")], true, false),
@@ -109,6 +111,8 @@ mod tests {
             (&[("ALL_PROXY", "https://p")], true, true),
             (&[("HTTP_PROXY", "")], false, false),
             (&[("ALL_PROXY", "http://p"), ("NO_PROXY", "*")], false, false),
+            (&[("ALL_PROXY", "http://p"), ("NO_PROXY", "localhost, * ")], false, false),
+            (&[("ALL_PROXY", "socks5://p"), ("NO_PROXY", "*")], false, false),
             (&[("ALL_PROXY", "http://p"), ("no_proxy", ".b.example, 10.0.0.0/8")], true, false),
             (&[("HTTP_PROXY", "http://p"), ("REQUEST_METHOD", "GET")], false, false),
             (&[("http_proxy", "http://p"), ("REQUEST_METHOD", "GET")], true, false),
@@ -119,6 +123,18 @@ mod tests {
             assert_eq!(served, [by_http, by_https], "{variables:?}");
             assert!(proxies.exist() || !(by_http || by_https), "{variables:?}");
         }
+    }
+
+    #[test]
+    fn no_proxy_of_a_star_holds_for_addresses_too() {
+        let address = Url::parse("http://127.0.0.1:8080/x").unwrap();
+        let proxy = ("http_proxy", "http://p:1");
+        assert!(with(&[proxy]).unwrap().serve(&address));
+        for none in ["*", "*,localhost", "127.0.0.1", "127.0.0.0/8"] {
+            let proxies = with(&[proxy, ("no_proxy", none)]).unwrap();
+            assert!(!proxies.serve(&address), "{none}");
+        }
+        assert!(!with(&[proxy, ("NO_PROXY", "*")]).unwrap().exist());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::work::Stop;
 
-use crate::answer::{self, Held};
+use crate::answer::{self, ContentRange};
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
 use crate::options::Options;
@@ -18,6 +18,9 @@ use crate::retry::retrying;
 use crate::runtime;
 use crate::source::Ranges;
 use crate::version::Version;
+
+/// Maximum requests for one range to a server that sends only a part of it each time.
+const SHORT_ANSWERS: u32 = 1000;
 
 /// A remote file, as described by the first response.
 pub struct Opened {
@@ -61,6 +64,11 @@ pub fn header(first: u64, last: u64) -> Result<(http::HeaderName, HeaderValue)> 
     Ok((RANGE, value.map_err(|_| Error::new(Code::Internal, "a range has no text"))?))
 }
 
+/// Returns the header that requests the last byte of a file.
+pub fn last_byte() -> (http::HeaderName, HeaderValue) {
+    (RANGE, HeaderValue::from_static("bytes=-1"))
+}
+
 impl Opened {
     /// Fills a buffer from an offset, with concurrent requests.
     async fn pieces(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -74,12 +82,22 @@ impl Opened {
         stream::iter(pieces).buffer_unordered(options.concurrency).try_collect().await
     }
 
-    async fn piece(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    /// Fills a buffer from an offset. A server may answer with the first bytes of a range only (RFC 9110 §15.3.7): it is asked again for
+    /// the rest.
+    pub async fn piece(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut got = 0;
-        retrying(&self.client.options, async || self.attempt(offset, buffer, &mut got).await).await
+        for _ in 0..SHORT_ANSWERS {
+            retrying(&self.client.options, async || self.attempt(offset, buffer, &mut got).await).await?;
+            if got == buffer.len() {
+                return Ok(());
+            }
+        }
+        let message =
+            format!("the server sends only a part of each range: {got} bytes after {SHORT_ANSWERS} requests");
+        Err(errors::about(&self.target.path, message))
     }
 
-    /// Requests the rest of a range.
+    /// Requests the rest of a range, and reads what is sent of it.
     async fn attempt(
         &self,
         offset: u64,
@@ -91,17 +109,19 @@ impl Opened {
         }
         let (first, last) = (offset + *got as u64, offset + buffer.len() as u64 - 1);
         let mut answer = self.ask(first, last).await?;
-        self.check(&answer, first, last)?;
+        let last = self.check(&answer, first, last)?;
+        let expected = usize::try_from(last - offset + 1).unwrap_or(usize::MAX).min(buffer.len());
         let path = &*self.target.path;
         answer::pour(&self.client.options, path, &mut answer, |bytes| {
             let end = *got + bytes.len();
-            buffer.get_mut(*got..end).ok_or_else(|| answer::too_long(path))?.copy_from_slice(bytes);
+            let part = buffer.get_mut(..expected).and_then(|part| part.get_mut(*got..end));
+            part.ok_or_else(|| answer::too_long(path))?.copy_from_slice(bytes);
             *got = end;
             Ok(())
         })
         .await?;
-        if *got < buffer.len() {
-            let message = format!("the response of the server ended {} bytes early", buffer.len() - *got);
+        if *got < expected {
+            let message = format!("the response of the server ended {} bytes early", expected - *got);
             return Err(Failure::passing(errors::about(path, message)));
         }
         Ok(())
@@ -128,8 +148,8 @@ impl Opened {
         Ok(answer)
     }
 
-    /// Checks that a response is the requested range.
-    fn check(&self, answer: &Answer<'_>, first: u64, last: u64) -> std::result::Result<(), Failure> {
+    /// Checks that a response is the requested range or the first bytes of it. Returns the position of its last byte.
+    fn check(&self, answer: &Answer<'_>, first: u64, last: u64) -> std::result::Result<u64, Failure> {
         let (path, headers) = (&*self.target.path, answer.response.headers());
         let status = answer.response.status().as_u16();
         match status {
@@ -142,35 +162,38 @@ impl Opened {
         if !self.version.is_of(headers) {
             return Err(errors::changed(path).into());
         }
-        let wanted = Held { first, last, total: self.length };
+        let wanted = ContentRange { first, last, total: Some(self.length) };
         let held = if status == 206 {
             answer::held(headers)
         } else {
             // The whole file is acceptable if it is the requested range.
-            Some(Held { first: 0, last: self.length.saturating_sub(1), total: self.length })
+            Some(ContentRange { first: 0, last: self.length.saturating_sub(1), total: Some(self.length) })
         };
-        match held {
-            Some(held) if held == wanted => {}
+        let sent = match held {
+            Some(held) if held == wanted => last,
             Some(_) if status == 200 => {
                 let message = "the server sends the whole file (200) instead of a range, although it supported ranges when the file was opened";
                 return Err(errors::about(path, message).into());
             }
-            Some(held) if held.total != self.length => return Err(errors::changed(path).into()),
+            Some(held) if held.total.is_some_and(|total| total != self.length) => {
+                return Err(errors::changed(path).into());
+            }
+            Some(held) if held.first == first && held.last <= last => held.last,
             held => return Err(other_range(path, wanted, held).into()),
-        }
-        let length = last - first + 1;
-        if answer.response.content_length().is_some_and(|stated| stated > length) {
+        };
+        if answer.response.content_length().is_some_and(|stated| stated > sent - first + 1) {
             return Err(answer::too_long(path));
         }
-        Ok(())
+        Ok(sent)
     }
 }
 
 /// Builds the error for a response with a different range.
-pub fn other_range(path: &str, wanted: Held, held: Option<Held>) -> Error {
-    let Held { first, last, .. } = wanted;
+pub fn other_range(path: &str, wanted: ContentRange, held: Option<ContentRange>) -> Error {
+    let ContentRange { first, last, .. } = wanted;
     let sent = match held {
-        Some(Held { first, last, total }) => format!("{first}-{last} of {total}"),
+        Some(ContentRange { first, last, total: Some(total) }) => format!("{first}-{last} of {total}"),
+        Some(ContentRange { first, last, total: None }) => format!("{first}-{last}"),
         None => "a range without a valid Content-Range".to_owned(),
     };
     errors::about(path, format!("the server sends {sent} instead of the requested bytes {first}-{last}"))

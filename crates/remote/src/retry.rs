@@ -31,8 +31,8 @@ pub async fn retrying<T>(
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Passing(passing)) => passing,
         };
-        let most = if unconnected { options.retries.min(UNCONNECTED) } else { options.retries };
-        if retried >= most {
+        let max = if unconnected { options.retries.min(UNCONNECTED) } else { options.retries };
+        if retried >= max {
             return Err(gave_up(error, retried));
         }
         let wait = match after {
@@ -52,10 +52,10 @@ pub async fn retrying<T>(
 
 /// Returns a random delay between half and all of the doubled delay, so that readers that failed together do not retry together.
 fn backoff(first: Duration, retried: u32) -> Duration {
-    let most = first.saturating_mul(1 << retried.min(16)).min(LONGEST);
+    let max = first.saturating_mul(1 << retried.min(16)).min(LONGEST);
     // A randomly keyed hasher is the standard library's only source of randomness.
     let chance = RandomState::new().hash_one(retried) % 1024;
-    let half = most / 2;
+    let half = max / 2;
     half + half.mul_f64(f64::from(u32::try_from(chance).unwrap_or_default()) / 1024.0)
 }
 
@@ -63,13 +63,13 @@ fn gave_up(error: Error, retried: u32) -> Error {
     if retried == 0 || error.os().is_some() {
         return error;
     }
-    let made = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
+    let made = error.reworded(format!("{}; tried {} times", error.message(), retried + 1));
     with_context_of(made, &error)
 }
 
 fn asks_too_much(error: &Error, after: Duration) -> Error {
     let message = format!("{}; it asks for a retry after {} s", error.message(), after.as_secs());
-    with_context_of(Error::new(error.code(), message), error)
+    with_context_of(error.reworded(message), error)
 }
 
 /// Replaces the message of an error and retains its path and status.
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn retry_delays_increase_up_to_a_limit() {
-        for (retried, most) in [(0, 200), (1, 400), (4, 3200), (6, 10_000), (40, 10_000)] {
+        for (retried, max) in [(0, 200), (1, 400), (4, 3200), (6, 10_000), (40, 10_000)] {
             for _ in 0..100 {
                 let wait = backoff(Duration::from_millis(200), retried);
-                let most = Duration::from_millis(most);
-                assert!(wait >= most / 2 && wait <= most, "{retried}: {wait:?}");
+                let max = Duration::from_millis(max);
+                assert!(wait >= max / 2 && wait <= max, "{retried}: {wait:?}");
             }
         }
     }

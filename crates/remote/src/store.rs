@@ -7,7 +7,6 @@ mod upload;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -42,7 +41,7 @@ use crate::pages::Pages;
 use crate::retry::retrying;
 use crate::runtime;
 use crate::source::{Ranges, Remote};
-use connector::Connector;
+use connector::{Connector, LengthOmitted};
 
 /// Maximum listed objects and folders that are read for the names of a folder.
 const MAX_LISTED: usize = 200_000;
@@ -54,35 +53,11 @@ const TOKEN: usize = 8 << 10;
 /// Maximum delay between two attempts of a writing request, as requested by a store.
 const LONGEST: Duration = Duration::from_secs(10);
 
-const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for public data";
-
-/// Access to an object store, unless set by the environment. Its `Debug` shows no secret.
-#[derive(Clone, Default)]
-pub struct StoreOptions {
-    pub region: Option<String>,
-    /// The URL of a compatible store.
-    pub endpoint: Option<String>,
-    pub allow_http: bool,
-    pub virtual_hosted_style: bool,
-    /// Sign no requests: for public data.
-    pub anonymous: bool,
-    pub access_key_id: Option<String>,
-    pub secret_access_key: Option<String>,
-    pub session_token: Option<String>,
-    /// For Azure.
-    pub account: Option<String>,
-    pub account_key: Option<String>,
-}
-
-impl fmt::Debug for StoreOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreOptions")
-            .field("region", &self.region)
-            .field("endpoint", &self.endpoint)
-            .field("anonymous", &self.anonymous)
-            .finish_non_exhaustive()
-    }
-}
+const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY)";
+/// The option for the server of a store.
+const ENDPOINT: &str = "remote.store.endpoint";
+/// The hint for a store without credentials.
+const ANONYMOUS: &str = ", or pass remote: { store: { anonymous: true } } for public data";
 
 /// A bucket, or an Azure container.
 struct Bucket {
@@ -134,8 +109,9 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
     }
     let plain = |url: &String| url.to_ascii_lowercase().starts_with("http:");
     if options.store.endpoint.as_ref().is_some_and(plain) && !options.store.allow_http {
-        let message = "the endpoint of the store is http:, which can be read and changed in transit: if this is intended, set the option store.allowHttp";
-        return Err(Error::new(Code::InvalidArg, message));
+        let message = "the endpoint of the store is http:, which can be read and changed in transit";
+        let hint = ": if this is intended, set the option store.allowHttp";
+        return Err(Error::new(Code::InvalidArg, message).hint("remote.store.allowHttp", hint));
     }
     check_endpoints(scheme, options)?;
     let pool = Arc::clone(&connector.pool);
@@ -154,14 +130,14 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
 }
 
 /// A store in its two roles: object access and listing.
-type Made = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
+type StoreRoles = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
 
-fn made<T: ObjectStore + PaginatedListStore>(store: T) -> Made {
+fn made<T: ObjectStore + PaginatedListStore>(store: T) -> StoreRoles {
     let store = Arc::new(store);
     (Arc::<T>::clone(&store), store)
 }
 
-fn s3(bucket: &str, connector: Connector) -> Result<Made> {
+fn s3(bucket: &str, connector: Connector) -> Result<StoreRoles> {
     let (options, retry) = (&connector.options.clone(), retries(&connector));
     let own = &options.store;
     let mut builder = with_variables(AmazonS3Builder::new(), options, "AWS_", AmazonS3Builder::with_config)
@@ -174,7 +150,7 @@ fn s3(bucket: &str, connector: Connector) -> Result<Made> {
     if let Some(region) = &own.region {
         builder = builder.with_region(region);
     }
-    if let Some(endpoint) = &own.endpoint {
+    if let Some(endpoint) = own.endpoint.clone().or_else(|| profile_endpoint(options)) {
         builder = builder.with_endpoint(endpoint);
     }
     let given = own.access_key_id.clone().zip(own.secret_access_key.clone());
@@ -183,6 +159,13 @@ fn s3(bucket: &str, connector: Connector) -> Result<Made> {
         || own.anonymous;
     let found = given.map(|(id, secret)| (id, secret, own.session_token.clone()));
     let found = found.or_else(|| if has_own { None } else { profile::credentials(options) });
+    // Without credentials the machine's own are asked for, which may be those of another account.
+    if found.is_none()
+        && !has_own
+        && let Some(message) = profile::unsupported(options)
+    {
+        return Err(Error::new(Code::InvalidArg, message));
+    }
     if let Some((id, secret, token)) = found {
         builder = builder.with_access_key_id(id).with_secret_access_key(secret);
         if let Some(token) = token {
@@ -191,14 +174,15 @@ fn s3(bucket: &str, connector: Connector) -> Result<Made> {
     }
     if own.region.is_none()
         && options.variable("AWS_REGION").is_none()
-        && let Some(region) = options.variable("AWS_DEFAULT_REGION").or_else(|| profile::region(options))
+        && let Some(region) =
+            options.variable("AWS_DEFAULT_REGION").or_else(|| profile::setting(options, "region"))
     {
         builder = builder.with_region(region);
     }
     Ok(made(builder.build().map_err(|error| refused("s3", &error))?))
 }
 
-fn gcs(bucket: &str, connector: Connector) -> Result<Made> {
+fn gcs(bucket: &str, connector: Connector) -> Result<StoreRoles> {
     let (options, retry) = (&connector.options.clone(), retries(&connector));
     let builder = GoogleCloudStorageBuilder::new();
     let mut builder = with_variables(builder, options, "GOOGLE_", GoogleCloudStorageBuilder::with_config)
@@ -216,7 +200,7 @@ fn gcs(bucket: &str, connector: Connector) -> Result<Made> {
     Ok(made(builder.build().map_err(|error| refused("gs", &error))?))
 }
 
-fn azure(container: &str, connector: Connector) -> Result<Made> {
+fn azure(container: &str, connector: Connector) -> Result<StoreRoles> {
     let (options, retry) = (&connector.options.clone(), retries(&connector));
     let own = &options.store;
     let builder = MicrosoftAzureBuilder::new();
@@ -260,8 +244,23 @@ fn with_variables<B, K: FromStr>(
 fn location_of(url: &str, options: &Options) -> String {
     let own = [&options.store.endpoint, &options.store.account].map(|text| text.clone().unwrap_or_default());
     let variables = ENDPOINTS.map(|name| options.variable(name).unwrap_or_default());
-    [url].into_iter().chain(own.iter().chain(&variables).map(String::as_str)).collect::<Vec<_>>().join("\n")
+    let profile = if url.starts_with("s3:") { profile_endpoint(options) } else { None };
+    let texts = own.iter().chain(&variables).chain(&profile).map(String::as_str);
+    [url].into_iter().chain(texts).collect::<Vec<_>>().join("\n")
 }
+
+/// Returns the endpoint of the current AWS profile, which variables override.
+fn profile_endpoint(options: &Options) -> Option<String> {
+    let is_set = S3_ENDPOINTS.iter().any(|name| options.variable(name).is_some());
+    let is_ignored = options.variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    if is_set || is_ignored.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return None;
+    }
+    profile::setting(options, "endpoint_url")
+}
+
+/// Variables that select a server of S3.
+const S3_ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"];
 
 /// Variables that select a server.
 const ENDPOINTS: [&str; 7] = [
@@ -290,19 +289,22 @@ fn retries(connector: &Connector) -> RetryConfig {
 
 /// Validates the URLs of servers: the clients of stores would panic for some texts.
 fn check_endpoints(scheme: &str, options: &Options) -> Result<()> {
-    let own = options.store.endpoint.clone().map(|url| ("the option store.endpoint", url));
+    let own = options.store.endpoint.clone().map(|url| (ENDPOINT, url));
     let names: &[&'static str] = match scheme {
-        "s3" => &["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"],
+        "s3" => &S3_ENDPOINTS,
         "gs" => &["GOOGLE_BASE_URL"],
         _ => &["AZURE_STORAGE_ENDPOINT"],
     };
     let variables = names.iter().filter_map(|name| Some((*name, options.variable(name)?)));
-    for (name, url) in own.into_iter().chain(variables) {
+    let profile = (scheme == "s3").then(|| profile_endpoint(options)).flatten();
+    let profile = profile.map(|url| ("endpoint_url of the AWS profile", url));
+    for (name, url) in own.into_iter().chain(variables).chain(profile) {
         let is_url = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         if !Url::parse(&url).as_ref().is_ok_and(is_url) {
             // It may contain a password.
             let message = format!("{name} is not a URL of a server, such as https://host:9000");
-            return Err(Error::new(Code::InvalidArg, message));
+            let error = Error::new(Code::InvalidArg, message);
+            return Err(if name == ENDPOINT { error.about(ENDPOINT) } else { error });
         }
     }
     Ok(())
@@ -311,8 +313,9 @@ fn check_endpoints(scheme: &str, options: &Options) -> Result<()> {
 /// The error for a store that its client cannot use as it is configured.
 fn refused(scheme: &str, error: &object_store::Error) -> Error {
     let text = chain(error);
-    let message = if text.contains("Account must be specified") {
-        "no account is set: set AZURE_STORAGE_ACCOUNT_NAME, or pass remote: { store: { account } }".to_owned()
+    let has_no_account = text.contains("Account must be specified");
+    let message = if has_no_account {
+        "no account is set: set AZURE_STORAGE_ACCOUNT_NAME".to_owned()
     } else if text.contains("Invalid Access Key") {
         "the account key is not base64: check AZURE_STORAGE_ACCOUNT_KEY".to_owned()
     } else if let Some((_, file)) = text.split_once("Unable to open service account file from ") {
@@ -320,7 +323,12 @@ fn refused(scheme: &str, error: &object_store::Error) -> Error {
     } else {
         format!("its settings are invalid: {}", scrubbed(bare(&text)))
     };
-    Error::new(Code::InvalidArg, format!("the store of {scheme}: cannot be used: {message}"))
+    let error = Error::new(Code::InvalidArg, format!("the store of {scheme}: cannot be used: {message}"));
+    if has_no_account {
+        error.hint("remote.store.account", ", or pass remote: { store: { account } }")
+    } else {
+        error
+    }
 }
 
 /// Removes what the clients of stores put before the reason: `Generic S3 error: `, and the request.
@@ -349,7 +357,10 @@ fn unconnected(path: &str, broken: &object_store::client::HttpError, error: &obj
     }
     let message = match broken.kind() {
         HttpErrorKind::Connect => "no connection to the store",
-        HttpErrorKind::Timeout => "the store sent nothing in time (option timeout)",
+        HttpErrorKind::Timeout => {
+            return errors::about(path, "the store sent nothing in time")
+                .hint(errors::TIMEOUT.0, errors::TIMEOUT.1);
+        }
         _ => "the connection to the store was interrupted",
     };
     errors::about(path, message)
@@ -369,6 +380,15 @@ impl Bucket {
     fn key(&self, path: &Path) -> Result<Key> {
         let text = path.to_string_lossy();
         let key = text.strip_prefix(&self.root).unwrap_or_default();
+        // The clients of stores would leave out an empty part, which names another object.
+        if key.starts_with('/') || key.contains("//") {
+            let message = format!(
+                "{:?} is a key with an empty part ('//'), which the clients of stores cannot name: sign an https: URL for it \
+                 (aws s3 presign, gcloud storage sign-url, az storage blob generate-sas), and open that",
+                short(key, 160)
+            );
+            return Err(Error::new(Code::InvalidArg, message));
+        }
         Key::parse(key).map_err(|_| {
             let message = format!("{:?} is not a valid object key", short(key, 160));
             Error::new(Code::InvalidArg, message)
@@ -403,15 +423,24 @@ impl Bucket {
             },
             Err(error) => return Err(failed(path, &error)),
         };
-        let length = checked::exact(result.meta.size, "the length of the object")?;
+        let mut length = checked::exact(result.meta.size, "the length of the object")?;
         let tag = result.meta.e_tag.clone();
-        let mut head = vec![0; usize::try_from(length.min(FIRST)).unwrap_or_default()];
-        pour(path, result, 0..length.min(FIRST), &mut head, &mut 0, self.options.timeout).await?;
+        let is_omitted = omits_length(&result);
+        let count = length.min(FIRST);
+        let mut head = vec![0; usize::try_from(count).unwrap_or_default()];
+        pour(path, result, 0..count, &mut head, &mut 0, self.options.timeout).await?;
+        if is_omitted {
+            let meta = self.store.head(key).await.map_err(|error| failed(path, &error))?;
+            if meta.e_tag != tag || meta.size < count {
+                return Err(errors::changed(path).into());
+            }
+            length = checked::exact(meta.size, "the length of the object")?;
+        }
         Ok((Facts { length, tag }, head))
     }
 
-    /// Returns the names in a folder, up to `most` + 1. A truncated list is an error, because what is missing is unknown.
-    async fn names(&self, path: &str, prefix: &str, most: usize) -> Result<BTreeSet<String>> {
+    /// Returns the names in a folder, up to `max` + 1. A truncated list is an error, because what is missing is unknown.
+    async fn names(&self, path: &str, prefix: &str, max: usize) -> Result<BTreeSet<String>> {
         let Some(lists) = &self.lists else {
             return Err(Error::new(Code::Internal, "listing is not enabled for this store"));
         };
@@ -437,7 +466,7 @@ impl Bucket {
                     names.insert(inner.to_owned());
                 }
             }
-            if names.len() > most {
+            if names.len() > max {
                 return Ok(names);
             }
             let Some(next) = page.page_token.filter(|next| !next.is_empty()) else { return Ok(names) };
@@ -512,13 +541,13 @@ impl Filesystem for Bucket {
         }
     }
 
-    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>> {
+    fn list(&self, folder: &Path, max: usize, stop: &Stop) -> Result<Vec<OsString>> {
         if let Some((_, error)) = self.unlisted().take_if(|(path, _)| path == folder) {
             return Err(error);
         }
         let prefix = self.under(folder)?;
         let text = folder.to_string_lossy().into_owned();
-        let names = runtime::wait(stop, self.names(&text, &prefix, most))?;
+        let names = runtime::wait(stop, self.names(&text, &prefix, max))?;
         Ok(names.into_iter().map(OsString::from).collect())
     }
 
@@ -567,7 +596,8 @@ impl Object {
         };
         let result = self.store.get_opts(&self.key, options).await;
         let result = result.map_err(|error| failed(&self.path, &error))?;
-        if result.meta.size != self.facts.length || result.meta.e_tag != self.facts.tag {
+        let is_other = result.meta.size != self.facts.length && !omits_length(&result);
+        if is_other || result.meta.e_tag != self.facts.tag {
             return Err(errors::changed(&self.path).into());
         }
         pour(&self.path, result, range, buffer, got, self.options.timeout).await
@@ -599,6 +629,11 @@ impl Ranges for Object {
         let all = stream::iter(pieces).buffer_unordered(self.options.concurrency).try_collect();
         runtime::wait(stop, all)
     }
+}
+
+/// Returns whether the response to a range does not state the length of the object.
+fn omits_length(result: &GetResult) -> bool {
+    result.extensions.get::<LengthOmitted>().is_some()
 }
 
 /// Fills a buffer, from `got` on, from a response that must be the requested range.
@@ -648,7 +683,7 @@ fn failed(path: &str, error: &object_store::Error) -> Failure {
 fn failure(path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
     if let Some(problem) = connector::problem(error).filter(|problem| !problem.is_absent) {
-        return errors::about(path, &*problem.message).answered(problem.status);
+        return problem.hinted(errors::about(path, &*problem.message)).answered(problem.status);
     }
     if let Some(broken) = connector::broken(error).filter(|_| status(error).is_none())
         && !chain(error).contains(METADATA)
@@ -665,7 +700,9 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
             let text = chain(other);
             // Without other credentials, the machine's metadata service is asked.
             if text.contains(METADATA) {
-                NO_CREDENTIALS.to_owned()
+                return errors::about(path, NO_CREDENTIALS)
+                    .hint("remote.store.anonymous", ANONYMOUS)
+                    .answered(status(error));
             } else if let Some(detail) = connector::detail(&text) {
                 let status = status(error).map(|status| format!(" {status}")).unwrap_or_default();
                 format!("the store answered{status}: {}", scrubbed(&detail))
@@ -722,6 +759,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::StoreOptions;
 
     #[test]
     fn internal_messages_of_clients_are_not_shown() {

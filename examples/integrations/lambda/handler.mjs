@@ -1,4 +1,4 @@
-// GET /{row}: the file is opened once for each instance, the row is read when somebody asks for it.
+// GET /{row}: the file is opened once for each instance, the row is read when it is requested.
 import { open } from 'ztensor'
 
 const file = await open(process.env.MODEL ?? '/opt/model.safetensors')

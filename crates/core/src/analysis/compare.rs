@@ -3,9 +3,9 @@
 
 mod pairs;
 
-pub use pairs::{Found, Side, compare_all};
+pub use pairs::{PairResult, Side, compare_all};
 
-use crate::analysis::elements::{Elements, STEP, chunks_of};
+use crate::analysis::elements::{Elements, STEP, View, chunks_of};
 use crate::analysis::numbers::{BLOCK, Decoder, Numbers};
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -162,14 +162,15 @@ pub fn compare(
         return Err(Error::new(Code::BadDtype, message));
     }
     watch.expect_more(a.byte_length().saturating_add(b.byte_length()), 1);
-    let found = chunks_of(CHUNK, a.count, watch, |first, count| {
+    let compared = |views: &[View<'_>], first: u64, count: u64| {
+        let [view_a, view_b] = views else { return Err(Error::new(Code::Internal, "two sides")) };
         let (mut buffer_a, mut buffer_b) = (Vec::new(), Vec::new());
         let mut numbers = Pair::default();
         let mut found = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };
         for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
             let count = STEP.min(first + count - at);
-            let bytes_a = a.read(at, count, &mut buffer_a)?;
-            let bytes_b = b.read(at, count, &mut buffer_b)?;
+            let bytes_a = view_a.read(at, count, &mut buffer_a)?;
+            let bytes_b = view_b.read(at, count, &mut buffer_b)?;
             watch.did_bytes((bytes_a.len() + bytes_b.len()) as u64);
             if a.dtype == b.dtype && bytes_a == bytes_b {
                 continue;
@@ -179,7 +180,9 @@ pub fn compare(
             numbers.compare(a, b, at, count, tolerance, &mut found)?;
         }
         Ok(found)
-    })?;
+    };
+    let found =
+        a.feed(|a_feed| b.feed(|b_feed| chunks_of(CHUNK, a.count, watch, &mut [a_feed, b_feed], compared)))?;
     watch.did_tensor();
     let none = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };
     Ok(found.into_iter().fold(none, Comparison::join))

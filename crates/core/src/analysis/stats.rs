@@ -18,7 +18,7 @@ use histogram::Bins;
 use moments::Moments;
 use patterns::{Patterns, Sum};
 
-use crate::analysis::elements::{Elements, STEP, chunks};
+use crate::analysis::elements::{Elements, STEP, View, chunks};
 use crate::analysis::numbers::{Decoder, Numbers};
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -113,9 +113,9 @@ impl Reading<'_> {
     fn stats_by_pattern(&self, elements: &Elements<'_>, bits: u32, request: &Request) -> Result<Stats> {
         self.watch.expect_more(elements.byte_length(), 1);
         let sum = Mutex::new(Sum::new(bits));
-        chunks(elements.count, self.watch, |first, count| {
+        chunks(elements, self.watch, |view, first, count| {
             let mut patterns = Patterns::new(bits);
-            self.pieces_of_chunk(elements, first, count, |bytes, _| {
+            self.pieces_of_chunk(view, first, count, |bytes, _| {
                 patterns.add(bytes);
                 Ok(())
             })?;
@@ -134,7 +134,7 @@ impl Reading<'_> {
     /// Calls `each` with bytes and number of elements, for consecutive pieces of a chunk.
     fn pieces_of_chunk(
         &self,
-        elements: &Elements<'_>,
+        view: View<'_>,
         first: u64,
         count: u64,
         mut each: impl FnMut(&[u8], usize) -> Result<()>,
@@ -142,7 +142,7 @@ impl Reading<'_> {
         let mut buffer = Vec::new();
         for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
             let count = STEP.min(first + count - at);
-            let bytes = elements.read(at, count, &mut buffer)?;
+            let bytes = view.read(at, count, &mut buffer)?;
             each(bytes, usize::try_from(count).unwrap_or_default())?;
             self.watch.did_bytes(bytes.len() as u64);
         }
@@ -155,9 +155,9 @@ impl Reading<'_> {
         elements: &Elements<'_>,
         take: impl Fn(&mut T, Numbers<'_>) + Sync,
     ) -> Result<Vec<T>> {
-        chunks(elements.count, self.watch, |first, count| {
+        chunks(elements, self.watch, |view, first, count| {
             let (mut chunk, mut decoder) = (T::default(), Decoder::default());
-            self.pieces_of_chunk(elements, first, count, |bytes, count| {
+            self.pieces_of_chunk(view, first, count, |bytes, count| {
                 decoder.each(elements.dtype, bytes, count, |numbers| {
                     take(&mut chunk, numbers);
                     Ok(())

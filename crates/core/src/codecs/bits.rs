@@ -9,8 +9,8 @@ pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     let all = (input.len() as u64).saturating_mul(8);
     let length = match size {
         Size::Exactly(length) => length,
-        Size::UpTo(most) if all > most => {
-            return Err(Error::new(Code::Limit, format!("{all} booleans are more than {most} bytes")));
+        Size::UpTo(max) if all > max => {
+            return Err(Error::new(Code::Limit, format!("{all} booleans are more than {max} bytes")));
         }
         Size::UpTo(_) => all,
     };

@@ -57,10 +57,10 @@ impl<'a> Stream<'a> {
                 Size::Exactly(length) => {
                     Error::new(Code::Decode, format!("the deflate stream holds more than {length} bytes"))
                 }
-                Size::UpTo(limit) => Error::new(
-                    Code::Limit,
-                    format!("the deflate stream decodes to more than {limit} bytes (option maxDecodedBytes)"),
-                ),
+                Size::UpTo(limit) => {
+                    Error::new(Code::Limit, format!("the deflate stream decodes to more than {limit} bytes"))
+                        .option("maxDecodedBytes")
+                }
             });
         }
         if !self.ended {
@@ -111,13 +111,13 @@ pub fn decode_into(
 /// Decodes `input`, which must consist of exactly one stream. Memory grows with the output, never with a claimed size. Fails with
 /// `ZT_DECODE` if the stream is damaged or has a different size, and with `ZT_LIMIT` if it exceeds a limit.
 pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u8>> {
-    let (Size::Exactly(most) | Size::UpTo(most)) = size;
+    let (Size::Exactly(max) | Size::UpTo(max)) = size;
     let mut stream = Stream::new(input, zlib);
     let mut output = Vec::new();
-    while !stream.ended && (output.len() as u64) < most {
+    while !stream.ended && (output.len() as u64) < max {
         stop.check()?;
         let start = output.len();
-        let growth = usize::try_from(most - start as u64).unwrap_or(GROWTH).min(GROWTH);
+        let growth = usize::try_from(max - start as u64).unwrap_or(GROWTH).min(GROWTH);
         output.try_reserve(growth).map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
         output.resize(start + growth, 0);
         let filled = stream.fill(output.get_mut(start..).unwrap_or_default())?;
@@ -129,10 +129,61 @@ pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u
     stream.finish(size).map(|()| output)
 }
 
-/// Returns up to the first `most` bytes of a bare stream, which may be truncated anywhere.
-pub fn head(input: &[u8], most: u64) -> Result<Vec<u8>> {
+/// Stored bytes that are held at once.
+const INPUT: usize = 1 << 20;
+
+/// Decodes a bare stream of `stored` bytes, which `read` returns in sequence, to exactly `length` bytes. Passes them to `each`, piece by
+/// piece. Fails with `ZT_DECODE` if the stream is damaged or has a different size.
+pub fn decode_pieces(
+    stored: u64,
+    length: u64,
+    stop: &Stop,
+    mut read: impl FnMut(&mut [u8]) -> Result<()>,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut decoder = Decompress::new(false);
+    let (mut input, mut unread, mut start) = (Vec::new(), stored, 0);
+    // One byte more than expected, so that excess bytes are detected.
+    let mut output = vec![0; usize::try_from(length).unwrap_or(PIECE).saturating_add(1).min(PIECE)];
+    loop {
+        stop.check()?;
+        if start == input.len() && unread > 0 {
+            input.resize(usize::try_from(unread).unwrap_or(INPUT).min(INPUT), 0);
+            read(&mut input)?;
+            (unread, start) = (unread - input.len() as u64, 0);
+        }
+        let (taken, made) = (decoder.total_in(), decoder.total_out());
+        let status =
+            decoder.decompress(input.get(start..).unwrap_or_default(), &mut output, FlushDecompress::None);
+        let status = status.map_err(|error| damaged(&error))?;
+        let (taken, count) = (decoder.total_in() - taken, decoder.total_out() - made);
+        start += usize::try_from(taken).unwrap_or_default();
+        if decoder.total_out() > length {
+            let message = format!("the deflate stream holds more than {length} bytes");
+            return Err(Error::new(Code::Decode, message));
+        }
+        each(output.get(..usize::try_from(count).unwrap_or_default()).unwrap_or_default())?;
+        if status == Status::StreamEnd {
+            break;
+        }
+        if taken == 0 && count == 0 && (unread == 0 || start < input.len()) {
+            return Err(Error::new(Code::Decode, "the deflate stream ends early"));
+        }
+    }
+    if unread > 0 || start < input.len() {
+        return Err(Error::new(Code::Decode, "unexpected data after the deflate stream"));
+    }
+    if decoder.total_out() != length {
+        let message = format!("the deflate stream holds {} bytes, not {length}", decoder.total_out());
+        return Err(Error::new(Code::Decode, message));
+    }
+    Ok(())
+}
+
+/// Returns up to the first `max` bytes of a bare stream, which may be truncated anywhere.
+pub fn head(input: &[u8], max: u64) -> Result<Vec<u8>> {
     // The file alone must not determine the size: the input cannot yield more.
-    let length = checked::index(most.min((input.len() as u64).saturating_mul(RATIO)), "a head")?;
+    let length = checked::index(max.min((input.len() as u64).saturating_mul(RATIO)), "a head")?;
     let mut output = vec![0; length];
     let filled = Stream::new(input, false).fill(&mut output)?;
     output.truncate(filled);
@@ -225,8 +276,8 @@ mod tests {
     fn a_head_is_decoded_from_a_truncated_stream() {
         let bytes: Vec<u8> = (0..5000_u32).map(|at| u8::try_from(at * at % 251).unwrap()).collect();
         let input = packed(&bytes, false);
-        for most in [0, 1, 128, 4999] {
-            assert_eq!(head(&input, most as u64).unwrap(), bytes[..most]);
+        for max in [0, 1, 128, 4999] {
+            assert_eq!(head(&input, max as u64).unwrap(), bytes[..max]);
         }
         assert_eq!(head(&input, u64::MAX).unwrap(), bytes);
         let truncated = head(&input[..input.len() / 2], 5000).unwrap();

@@ -13,7 +13,7 @@ pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     let length = data.len() as u64;
     match size {
         Size::Exactly(wanted) if wanted != length => Err(other_size(length)),
-        Size::UpTo(most) if most < length => Err(other_size(length)),
+        Size::UpTo(max) if max < length => Err(other_size(length)),
         _ => Ok(data.to_vec()),
     }
 }
@@ -110,8 +110,8 @@ mod tests {
             assert!(decode_into(&input, &mut output[1..]).is_err());
             assert!(decode(&input, Size::Exactly(1)).is_err());
             assert!(decode(&input, Size::UpTo(3)).is_err());
-            for most in [data.len() as u64, 1000] {
-                assert_eq!(decode(&input, Size::UpTo(most)).unwrap(), data);
+            for max in [data.len() as u64, 1000] {
+                assert_eq!(decode(&input, Size::UpTo(max)).unwrap(), data);
             }
         }
         let wrong = [&data[..], &[d, c, b, a]].concat();

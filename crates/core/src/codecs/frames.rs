@@ -44,10 +44,8 @@ pub(super) fn error(message: impl Into<String>) -> Error {
 }
 
 pub(super) fn too_large(limit: u64) -> Error {
-    Error::new(
-        Code::Limit,
-        format!("the zstd frames decode to more than {limit} bytes (option maxDecodedBytes)"),
-    )
+    Error::new(Code::Limit, format!("the zstd frames decode to more than {limit} bytes"))
+        .option("maxDecodedBytes")
 }
 
 /// Reads the header of the frame at the beginning of `input`. `None` if it extends past the end of `input`.
@@ -173,8 +171,8 @@ impl Judge {
     }
 
     fn within(&self, bytes: u64) -> Result<()> {
-        let (Size::Exactly(most) | Size::UpTo(most)) = self.size;
-        if bytes > most { Err(self.too_many()) } else { Ok(()) }
+        let (Size::Exactly(max) | Size::UpTo(max)) = self.size;
+        if bytes > max { Err(self.too_many()) } else { Ok(()) }
     }
 
     fn too_many(&self) -> Error {

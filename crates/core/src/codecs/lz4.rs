@@ -33,7 +33,7 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
 
 /// Decodes to new memory.
 pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
-    let most = match size {
+    let max = match size {
         Size::Exactly(length) | Size::UpTo(length) => length,
     };
     let mut decoder = FrameDecoder::new(Input { rest: input, is_exhausted: false });
@@ -45,9 +45,9 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
         output.resize(filled + PIECE, 0);
         let read = read(&mut decoder, output.get_mut(filled..).unwrap_or_default())?;
         output.truncate(filled + read);
-        if output.len() as u64 > most {
+        if output.len() as u64 > max {
             let code = if matches!(size, Size::Exactly(_)) { Code::Decode } else { Code::Limit };
-            return Err(Error::new(code, format!("the LZ4 frame decodes to more than {most} bytes")));
+            return Err(Error::new(code, format!("the LZ4 frame decodes to more than {max} bytes")));
         }
         if read == 0 {
             break;

@@ -11,16 +11,16 @@ const RUN: u8 = 1 << 5;
 pub fn decode(input: &[u8], size: Size) -> Result<Vec<u8>> {
     /// The longest reference takes 3 bytes.
     const RATIO: usize = 264 / 3 + 1;
-    let most = match size {
+    let max = match size {
         Size::Exactly(length) | Size::UpTo(length) => usize::try_from(length).unwrap_or(usize::MAX),
     };
-    let mut output = Vec::with_capacity(most.min(input.len().saturating_mul(RATIO)));
+    let mut output = Vec::with_capacity(max.min(input.len().saturating_mul(RATIO)));
     let mut rest = input;
     while let Some(step) = next(&mut rest)? {
         let length = step.length();
-        if output.len().saturating_add(length) > most {
+        if output.len().saturating_add(length) > max {
             let code = if matches!(size, Size::Exactly(_)) { Code::Decode } else { Code::Limit };
-            return Err(Error::new(code, format!("LZF data decodes to more than {most} bytes")));
+            return Err(Error::new(code, format!("LZF data decodes to more than {max} bytes")));
         }
         match step {
             Step::Run(bytes) => output.extend_from_slice(bytes),

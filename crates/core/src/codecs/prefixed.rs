@@ -9,21 +9,21 @@ use crate::work::Stop;
 
 /// The compression after the length.
 #[derive(Clone, Copy)]
-pub enum Inner {
+pub enum PrefixedCodec {
     Lz4,
     Zstd,
 }
 
 /// Decodes to new memory. Excess bytes are padding.
-pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
+pub fn decode(inner: PrefixedCodec, input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let (claimed, rest) = split(input)?;
     let length = claimed.unwrap_or(rest.len() as u64);
     let wanted = match size {
         Size::Exactly(wanted) => wanted,
-        Size::UpTo(most) if length > most => {
+        Size::UpTo(max) if length > max => {
             return Err(Error::new(
                 Code::Limit,
-                format!("a buffer decodes to {length} bytes, more than {most}"),
+                format!("a buffer decodes to {length} bytes, more than {max}"),
             ));
         }
         Size::UpTo(_) => length,
@@ -33,8 +33,8 @@ pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec
         Some(length) => {
             padded(length, wanted)?;
             match inner {
-                Inner::Lz4 => lz4::decode(rest, Size::Exactly(length), stop)?,
-                Inner::Zstd => zstd::decode_to(rest, Size::Exactly(length), stop)?,
+                PrefixedCodec::Lz4 => lz4::decode(rest, Size::Exactly(length), stop)?,
+                PrefixedCodec::Zstd => zstd::decode_to(rest, Size::Exactly(length), stop)?,
             }
         }
     };
@@ -44,12 +44,14 @@ pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec
 }
 
 /// Decodes into memory that must be filled completely.
-pub fn decode_into(inner: Inner, input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
+pub fn decode_into(inner: PrefixedCodec, input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     let (claimed, rest) = split(input)?;
     let wanted = output.len();
     match (claimed, inner) {
-        (Some(length), Inner::Lz4) if length == wanted as u64 => lz4::decode_into(rest, output, stop),
-        (Some(length), Inner::Zstd) if length == wanted as u64 => zstd::decode_into(rest, output, stop),
+        (Some(length), PrefixedCodec::Lz4) if length == wanted as u64 => lz4::decode_into(rest, output, stop),
+        (Some(length), PrefixedCodec::Zstd) if length == wanted as u64 => {
+            zstd::decode_into(rest, output, stop)
+        }
         _ => {
             let decoded = decode(inner, input, Size::Exactly(wanted as u64), stop)?;
             output.copy_from_slice(&decoded);
@@ -83,7 +85,7 @@ fn padded(found: u64, wanted: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn both(inner: Inner, input: &[u8], length: usize) -> Option<Vec<u8>> {
+    fn both(inner: PrefixedCodec, input: &[u8], length: usize) -> Option<Vec<u8>> {
         let mut output = vec![0; length];
         let into = decode_into(inner, input, &mut output, Stop::never()).ok().map(|()| output);
         let alone = decode(inner, input, Size::Exactly(length as u64), Stop::never()).ok();
@@ -94,20 +96,20 @@ mod tests {
     #[test]
     fn lengths_raw_bytes_and_padding() {
         let raw = [&(-1_i64).to_le_bytes()[..], b"abcd"].concat();
-        assert_eq!(both(Inner::Lz4, &raw, 4).unwrap(), b"abcd");
-        assert_eq!(both(Inner::Lz4, &raw, 3).unwrap(), b"abc");
-        assert_eq!(both(Inner::Lz4, &raw, 5), None);
+        assert_eq!(both(PrefixedCodec::Lz4, &raw, 4).unwrap(), b"abcd");
+        assert_eq!(both(PrefixedCodec::Lz4, &raw, 3).unwrap(), b"abc");
+        assert_eq!(both(PrefixedCodec::Lz4, &raw, 5), None);
         let packed = [&4_i64.to_le_bytes()[..], &::zstd::bulk::compress(b"abcd", 1).unwrap()].concat();
-        assert_eq!(both(Inner::Zstd, &packed, 4).unwrap(), b"abcd");
-        assert_eq!(both(Inner::Zstd, &packed, 2).unwrap(), b"ab");
-        assert_eq!(both(Inner::Zstd, &packed, 5), None);
-        assert_eq!(both(Inner::Lz4, &packed, 4), None);
+        assert_eq!(both(PrefixedCodec::Zstd, &packed, 4).unwrap(), b"abcd");
+        assert_eq!(both(PrefixedCodec::Zstd, &packed, 2).unwrap(), b"ab");
+        assert_eq!(both(PrefixedCodec::Zstd, &packed, 5), None);
+        assert_eq!(both(PrefixedCodec::Lz4, &packed, 4), None);
         let lying = [&1_000_000_i64.to_le_bytes()[..], &packed[8..]].concat();
-        assert_eq!(both(Inner::Zstd, &lying, 4), None);
+        assert_eq!(both(PrefixedCodec::Zstd, &lying, 4), None);
         for bad in [&[][..], &[0; 7], &(-2_i64).to_le_bytes()] {
-            assert_eq!(both(Inner::Lz4, bad, 1), None);
+            assert_eq!(both(PrefixedCodec::Lz4, bad, 1), None);
         }
-        let any = |most| decode(Inner::Zstd, &packed, Size::UpTo(most), Stop::never());
+        let any = |max| decode(PrefixedCodec::Zstd, &packed, Size::UpTo(max), Stop::never());
         assert_eq!(any(4).unwrap(), b"abcd");
         assert_eq!(any(3).unwrap_err().code(), Code::Limit);
     }

@@ -82,7 +82,7 @@ pub fn decode(input: &[u8], parameters: &[u32], size: Size, stop: &Stop) -> Resu
 struct Output {
     bytes: Vec<u8>,
     bits: u32,
-    most: u64,
+    max: u64,
     exactly: Option<u64>,
     /// Bits that do not fill a byte yet, and their number.
     pending: (u64, u32),
@@ -90,15 +90,15 @@ struct Output {
 
 impl Output {
     fn new(input: &[u8], bits: u32, size: Size) -> Self {
-        let (most, exactly) = match size {
+        let (max, exactly) = match size {
             Size::Exactly(length) => (length, Some(length)),
             Size::UpTo(limit) => (limit, None),
         };
         // An element takes at least a byte. If that much memory is not available, it is allocated as elements arrive.
-        let capacity = (input.len() as u64).saturating_mul(8).min(most);
+        let capacity = (input.len() as u64).saturating_mul(8).min(max);
         let mut bytes = Vec::new();
         let _ = bytes.try_reserve(usize::try_from(capacity).unwrap_or(0));
-        Self { bytes, bits, most, exactly, pending: (0, 0) }
+        Self { bytes, bits, max, exactly, pending: (0, 0) }
     }
 
     fn push(&mut self, value: u64) -> Result<()> {
@@ -117,16 +117,13 @@ impl Output {
     }
 
     fn add(&mut self, element: [u8; 8], width: usize) -> Result<()> {
-        if (self.bytes.len() + width) as u64 > self.most {
+        if (self.bytes.len() + width) as u64 > self.max {
             return Err(match self.exactly {
                 Some(length) => other_size(&format!("more than {length}")),
-                None => Error::new(
-                    Code::Limit,
-                    format!(
-                        "the field has more than {} bytes of elements (option maxDecodedBytes)",
-                        self.most
-                    ),
-                ),
+                None => {
+                    Error::new(Code::Limit, format!("the field has more than {} bytes of elements", self.max))
+                        .option("maxDecodedBytes")
+                }
             });
         }
         if self.bytes.capacity() - self.bytes.len() < width {
@@ -192,11 +189,11 @@ mod tests {
         assert_eq!(varint(&[0]), Some((0, 1)));
         assert_eq!(varint(&[0xac, 0x02, 9]), Some((300, 2)));
         assert_eq!(varint(&[0x80, 0]), Some((0, 2)));
-        let mut most = [0xff; 10];
-        most[9] = 1;
-        assert_eq!(varint(&most), Some((u64::MAX, 10)));
-        most[9] = 2;
-        assert_eq!(varint(&most), None);
+        let mut max = [0xff; 10];
+        max[9] = 1;
+        assert_eq!(varint(&max), Some((u64::MAX, 10)));
+        max[9] = 2;
+        assert_eq!(varint(&max), None);
         for open in [&[][..], &[0x80], &[0x80; 10], &[0x80; 11]] {
             assert_eq!(varint(open), None);
         }
@@ -221,8 +218,8 @@ mod tests {
         let mut filled = [9; 4];
         fill(&input, &[5, VARINT, 8], &mut filled, &Stop::default()).unwrap();
         assert_eq!(filled, [1, 2, 44, 255]);
-        let most = |most| decode(&input, &[5, VARINT, 8], Size::UpTo(most), &Stop::default());
-        assert_eq!((most(4).unwrap().len(), most(3).unwrap_err().code()), (4, Code::Limit));
+        let max = |max| decode(&input, &[5, VARINT, 8], Size::UpTo(max), &Stop::default());
+        assert_eq!((max(4).unwrap().len(), max(3).unwrap_err().code()), (4, Code::Limit));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `zt.zstd-seekable/1`: zstd frames of one decoded size, each with a checksum, and a skippable frame with a seek table. Any range of the
-//! decoded bytes requires only the frames that it overlaps.
+//! zstd frames of one decoded size, and a skippable frame with a seek table: `zt.zstd-seekable/1`, where each frame has a checksum, and
+//! zstd of any version that ends like it. Any range of the decoded bytes requires only the frames that it overlaps.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -128,6 +128,11 @@ impl Frames {
         self.len() == 0
     }
 
+    /// Returns the decoded bytes of each frame but the last.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
     /// Returns the frame that contains the decoded byte at `position`; the last one past the end.
     pub fn at(&self, position: u64) -> usize {
         let frame = position.checked_div(self.step).and_then(|frame| usize::try_from(frame).ok());
@@ -142,7 +147,7 @@ impl Frames {
     }
 }
 
-/// Decodes one frame into exactly `output`.
+/// Decodes one frame, which must have a checksum, into exactly `output`.
 pub fn decode_frame(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     if input.get(4).is_some_and(|descriptor| descriptor & CONTENT_CHECKSUM == 0) {
         return Err(bad("a frame carries no checksum"));

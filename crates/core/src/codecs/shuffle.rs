@@ -14,7 +14,7 @@ const BLOCK: usize = 4096;
 pub fn decode(input: &[u8], parameters: &[u32], size: Size) -> Result<Vec<u8>> {
     let length = input.len() as u64;
     if matches!(size, Size::Exactly(wanted) if wanted != length)
-        || matches!(size, Size::UpTo(most) if most < length)
+        || matches!(size, Size::UpTo(max) if max < length)
     {
         return Err(other_size(length));
     }

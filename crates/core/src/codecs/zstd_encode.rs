@@ -1,10 +1,8 @@
-//! Encodes zstd frames (RFC 8878): at once, or in pieces on several threads. The bytes depend only on the input and the level.
+//! Encodes zstd frames (RFC 8878). The bytes depend only on the input and the level.
 #![forbid(unsafe_code)]
 
-use zstd::zstd_safe::zstd_sys::{ZSTD_EndDirective, ZSTD_ErrorCode};
-use zstd::zstd_safe::{
-    CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, compress_bound, get_error_name,
-};
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
+use zstd::zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
 
 use crate::error::{Code, Error, Result};
 
@@ -16,19 +14,18 @@ const FAST_WINDOW: u32 = 19;
 /// Used if longer searches gain nothing; takes a tenth less time.
 const LIGHT_LEVEL: i32 = 1;
 const LIGHT_WINDOW: u32 = 18;
-/// The input of one job in bytes.
-const JOB: u32 = 1 << 20;
+
 /// Returns the number of compressing threads at a level, to limit memory. A thread holds some 4 MiB up to level 4, then some 10, and above
 /// level 8 from 50 to 150.
 pub fn threads(level: i32, asked: u32) -> u32 {
-    let most = if level <= FAST {
+    let max = if level <= FAST {
         16
     } else if level <= 8 {
         4
     } else {
         2
     };
-    asked.clamp(1, most)
+    asked.clamp(1, max)
 }
 
 fn failed(code: usize) -> Error {
@@ -102,61 +99,6 @@ impl Compressor {
     /// Encodes `bytes` as a frame and returns its length; `output` must hold [`Compressor::bound`].
     pub fn frame(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
         self.context.compress2(output, bytes).map_err(failed)
-    }
-}
-
-/// Encodes one large frame after another, in jobs shared by several threads.
-pub struct Jobs {
-    context: CCtx<'static>,
-    level: i32,
-    threads: u32,
-}
-
-impl Jobs {
-    pub fn new(level: i32, asked: u32) -> Result<Self> {
-        let mut context = CCtx::create();
-        let threads = threads(level, asked);
-        context.set_parameter(CParameter::NbWorkers(threads)).map_err(failed)?;
-        context.set_parameter(CParameter::JobSize(JOB)).map_err(failed)?;
-        Ok(Self { context, level, threads })
-    }
-
-    /// Begins a frame of `length` bytes. Fails with `ZT_LIMIT` if the system has no thread left.
-    pub fn begin(&mut self, length: u64, search: Search) -> Result<()> {
-        loop {
-            self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
-            search.set(self.level, &mut self.context)?;
-            self.context.set_pledged_src_size(Some(length)).map_err(failed)?;
-            // The first step starts all threads or none. Fewer produce the same bytes.
-            match self.advance(&[], &mut [], ZSTD_EndDirective::ZSTD_e_continue) {
-                Err(code) if is_scarce(code) && self.threads > 1 => {
-                    *self = Self::new(self.level, self.threads / 2)?;
-                }
-                begun => return begun.map(drop).map_err(failed),
-            }
-        }
-    }
-
-    /// Consumes the beginning of `input`, and writes to `output`. Returns the number of bytes of both, and whether
-    /// everything is done. `end` marks the last of the input.
-    pub fn step(&mut self, input: &[u8], output: &mut [u8], end: bool) -> Result<(usize, usize, bool)> {
-        let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
-        let (read, written, left) = self.advance(input, output, directive).map_err(failed)?;
-        let done = if end { left == 0 } else { read == input.len() };
-        Ok((read, written, done))
-    }
-
-    /// Returns the bytes read, the bytes written, and the remaining bytes; or zstd's error code.
-    fn advance(
-        &mut self,
-        input: &[u8],
-        output: &mut [u8],
-        directive: ZSTD_EndDirective,
-    ) -> std::result::Result<(usize, usize, usize), usize> {
-        let mut source = InBuffer::around(input);
-        let mut target = OutBuffer::around(output);
-        let left = self.context.compress_stream2(&mut target, &mut source, directive)?;
-        Ok((source.pos, target.pos(), left))
     }
 }
 

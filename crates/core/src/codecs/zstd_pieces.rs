@@ -54,8 +54,8 @@ pub fn decode(
 
 /// Returns the size of the output buffer: one byte more than expected, so that excess bytes are detected.
 fn capacity(size: Size) -> usize {
-    let (Size::Exactly(most) | Size::UpTo(most)) = size;
-    usize::try_from(most).ok().and_then(|most| most.checked_add(1)).unwrap_or(OUTPUT).min(OUTPUT)
+    let (Size::Exactly(max) | Size::UpTo(max)) = size;
+    usize::try_from(max).ok().and_then(|max| max.checked_add(1)).unwrap_or(OUTPUT).min(OUTPUT)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::quantize::Quantizing;
 use super::scaled::Scaling;
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
-use crate::kernels::cast::{can_cast, cast};
+use crate::kernels::cast::{can_cast, cast_from};
 use crate::kernels::dequantize::{can_dequantize, only_parameters, without_parameters};
 use crate::model::{Attributes, Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
@@ -28,6 +28,8 @@ pub struct Casts {
     pub(super) quantized: HashMap<usize, Quantizing>,
     /// How the elements of tensors are multiplied, by their ordinals.
     pub(super) scaled: HashMap<usize, Arc<Scaling>>,
+    /// Ordinals of quantized tensors that stay as they are.
+    kept: HashSet<usize>,
     /// Ordinals of tensors that lose their attributes, except for parameters of their layouts.
     bare: HashSet<usize>,
     /// Whether all of them do.
@@ -49,7 +51,8 @@ impl Casts {
         Ok(Self { pairs, ..Self::default() })
     }
 
-    /// Casts a single tensor, instead of its dtype. Fails with `ZT_BAD_DTYPE` if the cast is not possible.
+    /// Casts a single tensor, instead of its dtype; to its own dtype, it stays as it is. Fails with `ZT_BAD_DTYPE` if the cast is not
+    /// possible.
     pub fn cast_single(&mut self, ordinal: u32, from: DType, to: DType) -> Result<()> {
         if !can_cast(from, to) {
             let message = format!("{} cannot be cast to {}", from.name(), to.name());
@@ -76,6 +79,11 @@ impl Casts {
         Self { all_bare: true, ..self }
     }
 
+    /// Keeps a quantized tensor as it is, whatever the others become.
+    pub fn keep(&mut self, ordinal: usize) {
+        self.kept.insert(ordinal);
+    }
+
     /// Sets whether one tensor loses its attributes.
     pub fn set_bare(&mut self, tensor: Tensor<'_>, is_bare: bool) {
         if is_bare {
@@ -87,12 +95,23 @@ impl Casts {
 
     /// Returns the dtype that the elements of a quantized tensor get if it becomes dense.
     pub fn dequantized(&self, tensor: Tensor<'_>) -> Option<DType> {
-        if self.quantized.contains_key(&tensor.ordinal()) {
+        if self.quantized.contains_key(&tensor.ordinal()) || self.kept.contains(&tensor.ordinal()) {
             return None;
         }
         match self.scaling(tensor) {
-            Some(scaling) => Some(self.dequantized.unwrap_or_else(|| self.target(tensor, scaling.dtype))),
+            Some(scaling) => {
+                let dequantized = self.dequantized.filter(|_| self.single(tensor, scaling.dtype).is_none());
+                Some(dequantized.unwrap_or_else(|| self.target(tensor, scaling.dtype)))
+            }
             None => self.dequantized.filter(|_| can_dequantize(tensor.layout_name())),
+        }
+    }
+
+    /// Returns whether [`Self::dequantizing`] changes a tensor, unless it is quantized otherwise.
+    pub fn would_dequantize(&self, tensor: Tensor<'_>) -> bool {
+        match self.scaling(tensor) {
+            Some(scaling) => self.dequantized.is_some() && self.single(tensor, scaling.dtype).is_none(),
+            None => self.dequantized.is_some() && can_dequantize(tensor.layout_name()),
         }
     }
 
@@ -115,11 +134,16 @@ impl Casts {
 
     /// Returns the dtype that elements of `dtype` of a tensor are converted to.
     pub fn target(&self, tensor: Tensor<'_>, dtype: DType) -> DType {
-        let single = u32::try_from(tensor.ordinal()).ok().and_then(|ordinal| self.singles.get(&ordinal));
-        if let Some(&(_, to)) = single.filter(|&&(from, _)| from == dtype) {
+        if let Some(to) = self.single(tensor, dtype) {
             return to;
         }
         self.pairs.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
+    }
+
+    /// Returns the dtype that elements of `dtype` of this very tensor are converted to.
+    fn single(&self, tensor: Tensor<'_>, dtype: DType) -> Option<DType> {
+        let single = u32::try_from(tensor.ordinal()).ok().and_then(|ordinal| self.singles.get(&ordinal));
+        single.filter(|&&(from, _)| from == dtype).map(|&(_, to)| to)
     }
 
     /// Returns the dtype that a component is converted to. Elements of dense tensors and values of sparse ones are
@@ -188,7 +212,7 @@ impl Array for CastArray {
     fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
         let (from, bytes) = (self.array.dtype(), self.array.read(first, count)?);
         let mut output = vec![0; bytes.len() / from.element_bytes() * self.to.element_bytes()];
-        cast(from, self.to, &bytes, &mut output)?;
+        cast_from(first, from, self.to, &bytes, &mut output)?;
         Ok(Cow::Owned(output))
     }
 }
@@ -200,6 +224,8 @@ const ELEMENTS: usize = 32 << 10;
 pub struct Pushing<'w> {
     writer: &'w mut Writer,
     cast: Option<(DType, DType)>,
+    /// Elements that were cast.
+    done: u64,
     /// The first bytes of an incomplete element.
     begun: Vec<u8>,
     output: Vec<u8>,
@@ -208,7 +234,7 @@ pub struct Pushing<'w> {
 impl<'w> Pushing<'w> {
     pub fn new(writer: &'w mut Writer, from: Option<DType>, to: Option<DType>) -> Self {
         let cast = from.zip(to).filter(|(from, to)| from != to);
-        Self { writer, cast, begun: Vec::new(), output: Vec::new() }
+        Self { writer, cast, done: 0, begun: Vec::new(), output: Vec::new() }
     }
 
     pub fn push(&mut self, mut piece: &[u8]) -> Result<()> {
@@ -231,8 +257,10 @@ impl<'w> Pushing<'w> {
 
     fn cast(&mut self, from: DType, to: DType, block: &[u8]) -> Result<()> {
         let mut output = std::mem::take(&mut self.output);
-        output.resize(block.len() / from.element_bytes() * to.element_bytes(), 0);
-        cast(from, to, block, &mut output)?;
+        let count = block.len() / from.element_bytes();
+        output.resize(count * to.element_bytes(), 0);
+        cast_from(self.done, from, to, block, &mut output)?;
+        self.done += count as u64;
         self.pass(&output)?;
         self.output = output;
         Ok(())

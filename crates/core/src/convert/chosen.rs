@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::{Code, Error, Result, short};
+use crate::formats::{Doubles, WriteFormat};
 use crate::model::{Catalog, Tensor};
 use crate::read::staging::stored_bytes;
 
@@ -69,6 +70,11 @@ impl Chosen {
         }
     }
 
+    /// Returns the tensor at a position.
+    pub fn tensor<'a>(&self, catalog: &'a Catalog, at: usize) -> Option<Tensor<'a>> {
+        catalog.tensor(*self.ordinals.get(at)? as usize)
+    }
+
     /// Returns the tensors with their positions.
     pub fn tensors<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (usize, Tensor<'a>)> + Clone {
         let tensors = self.ordinals.iter().enumerate();
@@ -86,11 +92,27 @@ impl Chosen {
         let mut seen = HashSet::with_capacity(names.len());
         for ((_, tensor), name) in self.tensors(catalog).zip(names) {
             if !seen.insert(name) {
-                let message = format!("two tensors would be called {:?} (option rename)", short(name, NAME));
-                return Err(Error::new(Code::BadIndex, message).tensor(tensor.name()));
+                let message = format!("two tensors would be called {:?}", short(name, NAME));
+                return Err(Error::new(Code::BadIndex, message).option("rename").tensor(tensor.name()));
             }
         }
         Ok(())
+    }
+
+    /// Returns the positions of tensors whose names readers of a format take for that of an earlier one, with the errors.
+    pub fn doubles(&self, catalog: &Catalog, format: &WriteFormat) -> HashMap<usize, Error> {
+        let (mut doubles, mut found) = (Doubles::default(), HashMap::new());
+        if format.name_keys.is_none() {
+            return found;
+        }
+        for (at, tensor) in self.tensors(catalog) {
+            let name = self.name(at, tensor);
+            match doubles.check(&name, format) {
+                Ok(()) => doubles.add(&name, format),
+                Err(error) => drop(found.insert(at, error.tensor(tensor.name()))),
+            }
+        }
+        found
     }
 
     /// Removes the tensors at some positions, which must be ascending.

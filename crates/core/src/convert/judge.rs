@@ -31,7 +31,7 @@ pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
 
 /// Returns the tensors that the target cannot hold because of their data: their positions in `ordinals`, and the
 /// errors. Fails if data cannot be read or does not match its digest.
-pub fn unfit(
+pub fn unsupported(
     reading: Reading<'_>,
     ordinals: &[u32],
     casts: &Casts,
@@ -47,7 +47,7 @@ pub fn unfit(
     let mut found = Vec::new();
     for (at, tensor) in tensors {
         let judged = judge(reading, tensor, wanted, &|| writer.spool());
-        owned::tidy();
+        owned::trim();
         match judged {
             Err(error) if is_of_data(error.code()) => found.push((at, error.tensor(tensor.name()))),
             judged => judged?,

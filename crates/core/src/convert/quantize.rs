@@ -10,7 +10,7 @@ use super::scaled::Scales;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, too_large, without_parameters};
-use crate::kernels::quantize::{Kind, first_not_finite};
+use crate::kernels::quantize::{BlockEncoder, first_not_finite};
 use crate::kernels::widen::{float32_len, to_float32};
 use crate::layouts::gguf;
 use crate::model::{Attributes, DType, Label, Layout, Tensor};
@@ -28,14 +28,14 @@ const BATCH: usize = 64 * STEP;
 /// A block type that tensors are converted to, as the writer stores them.
 #[derive(Clone, Debug)]
 pub struct Target {
-    pub kind: Kind,
+    pub kind: BlockEncoder,
     /// The name of the layout: `gguf.q4_k/1`.
     pub layout: Arc<str>,
     parameters: Attributes,
 }
 
 impl Target {
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: BlockEncoder) -> Self {
         let parameters = gguf::parameters_of(kind.elements() as u64, kind.bytes() as u64);
         Self { kind, layout: gguf::layout_of(kind.name()).into(), parameters }
     }
@@ -66,7 +66,7 @@ pub(super) struct Quantizing {
 }
 
 /// Returns the size of the blocks of a tensor in bytes. Fails with `ZT_BAD_SHAPE` unless its rows are whole blocks.
-pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
+pub fn length(tensor: Tensor<'_>, kind: BlockEncoder) -> Result<u64> {
     let shape = tensor.shape();
     let (row, block) = (shape.last().copied().unwrap_or(1), kind.elements() as u64);
     if !row.is_multiple_of(block) {
@@ -81,7 +81,7 @@ pub fn length(tensor: Tensor<'_>, kind: Kind) -> Result<u64> {
 }
 
 /// Fails unless the elements of a tensor can be quantized.
-pub(super) fn check(tensor: Tensor<'_>, kind: Kind, casts: &Casts) -> Result<()> {
+pub(super) fn check(tensor: Tensor<'_>, kind: BlockEncoder, casts: &Casts) -> Result<()> {
     if tensor.layout_name() == SPLIT_MXFP4 {
         if kind.name() != "mxfp4" {
             let message = format!(
@@ -177,7 +177,7 @@ impl Source<'_> {
     fn encode(
         self,
         (first, input): (usize, &[u8]),
-        kind: Kind,
+        kind: BlockEncoder,
         out: &mut [u8],
         weights: Option<&Weights<'_>>,
     ) -> Result<()> {
@@ -247,7 +247,7 @@ impl<'w> Weights<'w> {
 
 /// Quantizes the little-endian elements of `input`, the next ones of the open tensor, on all cores, and pushes their blocks into the writer.
 /// Fails with `ZT_INVALID_ARG` unless they are whole blocks, and with `ZT_BAD_DTYPE` if they are not finite or too large for a scale.
-pub fn push(writer: &mut Writer, dtype: DType, input: &[u8], kind: Kind) -> Result<()> {
+pub fn push(writer: &mut Writer, dtype: DType, input: &[u8], kind: BlockEncoder) -> Result<()> {
     let width = dtype.element_bytes();
     let count = input.len() / width;
     if !input.len().is_multiple_of(width) || !count.is_multiple_of(kind.elements()) {
@@ -272,7 +272,7 @@ pub fn push(writer: &mut Writer, dtype: DType, input: &[u8], kind: Kind) -> Resu
 pub(super) fn copy(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
-    kind: Kind,
+    kind: BlockEncoder,
     casts: &Casts,
     writer: &mut Writer,
 ) -> Result<()> {

@@ -8,7 +8,7 @@ use super::cast::cast_length;
 use super::{dequantize, quantize};
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Announced, FileAttributes, Names, RecordedDtypes};
+use crate::formats::{FileAttributes, Names, RecordedDtypes, TensorHeader};
 use crate::kernels::dequantize::can_dequantize;
 use crate::layouts::has_own;
 use crate::limits::ATTRIBUTE_VALUES;
@@ -39,9 +39,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     }
     let attributes = casts.attributes(tensor);
     let problem = if !(format.holds_layout)(tensor.layout_name()) {
-        let (layout, help) = (tensor.layout_name(), advice(tensor));
-        let message = format!("{} cannot hold the layout {layout:?}{help}", format.title);
-        Some(Error::new(Code::BadLayout, message))
+        let message = format!("{} cannot hold the layout {:?}", format.title, tensor.layout_name());
+        Some(advised(Error::new(Code::BadLayout, message), tensor))
     } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !format.holds_in(tensor.layout())(dtype))
     {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
@@ -90,12 +89,12 @@ fn reserved(name: &str, format: &WriteFormat) -> Option<Error> {
     })
 }
 
-/// Returns advice for a tensor with an unsupported layout, if it can be stored as floats.
-fn advice(tensor: Tensor<'_>) -> &'static str {
+/// Adds advice for a tensor with an unsupported layout, if it can be stored as floats.
+fn advised(error: Error, tensor: Tensor<'_>) -> Error {
     if can_dequantize(tensor.layout_name()) {
-        " (option dequantize stores its elements as floats)"
+        error.hint("dequantize", " (option dequantize stores its elements as floats)")
     } else {
-        ""
+        error
     }
 }
 
@@ -125,7 +124,7 @@ fn quantized(
     if !format.tensor_attributes && attributes.is_some_and(|own| has_own(layout, own)) {
         return Err(no_attributes(format));
     }
-    (format.check_announced)(&Announced {
+    (format.check_announced)(&TensorHeader {
         name,
         shape: tensor.shape(),
         layout,
@@ -174,7 +173,7 @@ fn dequantized(
     }
     let (role, attributes) = (catalog.label(Label::DATA), remaining.as_deref());
     let announced =
-        Announced { name, shape: tensor.shape(), layout: "dense", attributes, roles: &[role], canonical };
+        TensorHeader { name, shape: tensor.shape(), layout: "dense", attributes, roles: &[role], canonical };
     (format.check_announced)(&announced)?;
     let (shape, layout) = (tensor.shape(), Layout::Dense);
     let components = vec![Component::raw(Label::DATA, Some(dtype), 0, dequantize::length(tensor, dtype)?)];
@@ -200,10 +199,8 @@ fn lost_dtype(tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error>
     let is_lost =
         format.dtypes == RecordedDtypes::OfComponents && matches!(tensor.layout(), Layout::Other(_));
     let dtype = tensor.dtype().filter(|_| is_lost)?.name();
-    let help = advice(tensor);
-    let message =
-        format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it{help}");
-    Some(Error::new(Code::BadLayout, message))
+    let message = format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it");
+    Some(advised(Error::new(Code::BadLayout, message), tensor))
 }
 
 /// Maximum number of components named in an error.
@@ -212,7 +209,7 @@ const NAMED: usize = 8;
 /// Checks the requirements that only this format has.
 fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Result<()> {
     let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
-    (wanted.format.check_announced)(&Announced {
+    (wanted.format.check_announced)(&TensorHeader {
         name,
         shape: tensor.shape(),
         layout: tensor.layout_name(),
@@ -275,32 +272,48 @@ pub fn attribute_refusal(
         Ok(values) => values,
         Err(error) => return Some(error),
     };
-    let text_only = || values.iter().all(|(key, value)| key.is_text() && value.is_text());
-    let held = values.is_empty()
-        || match format.attributes {
-            FileAttributes::Any => (format.check_attributes)(&values, canonical).is_ok(),
-            FileAttributes::Text => text_only(),
-            FileAttributes::None => false,
-        };
-    let message =
-        || format!("{} cannot hold the file's attributes; attributes: {{}} omits them", format.title);
-    if held && count(&values) > u64::from(ATTRIBUTE_VALUES) {
-        let message = format!(
-            "the file's attributes have more values than the {ATTRIBUTE_VALUES} that readers accept; attributes: {{}} omits them"
-        );
-        return Some(Error::new(Code::Limit, message));
+    let held = is_held(&values, format, canonical);
+    let message = || format!("{} cannot hold the file's attributes", format.title);
+    if held && is_too_many(&values) {
+        return Some(without_attributes(too_many()));
     }
-    (!held).then(|| Error::new(Code::InvalidArg, message()))
+    (!held).then(|| without_attributes(Error::new(Code::InvalidArg, message())))
 }
 
-/// Returns the keys of attributes that the format cannot hold, each by itself.
-pub fn unheld(attributes: &Attributes, format: &'static WriteFormat, canonical: bool) -> Result<Vec<Value>> {
+/// Fails for the first attribute that a writer of the format rejects, and for more than readers accept.
+pub fn check_attributes(
+    attributes: &Attributes,
+    format: &'static WriteFormat,
+    canonical: bool,
+) -> Result<()> {
     let values = format.values_of(attributes)?;
-    let is_held = |entry: &(Value, Value)| {
-        let alone = Attributes::from(vec![entry.clone()]);
-        attribute_refusal(&alone, format, canonical).is_none()
-    };
-    Ok(values.iter().filter(|entry| !is_held(entry)).map(|(key, _)| key.clone()).collect())
+    (format.check_attributes)(&values, canonical)?;
+    if is_too_many(&values) { Err(too_many()) } else { Ok(()) }
+}
+
+fn is_too_many(values: &[(Value, Value)]) -> bool {
+    count(values) > u64::from(ATTRIBUTE_VALUES)
+}
+
+fn too_many() -> Error {
+    let message =
+        format!("the file's attributes have more values than the {ATTRIBUTE_VALUES} that readers accept");
+    Error::new(Code::Limit, message)
+}
+
+fn without_attributes(error: Error) -> Error {
+    error.hint("attributes", "; attributes: {} omits them")
+}
+
+/// Returns whether the format can hold attributes, however many there are.
+pub(super) fn is_held(values: &[(Value, Value)], format: &'static WriteFormat, canonical: bool) -> bool {
+    let text_only = || values.iter().all(|(key, value)| key.is_text() && value.is_text());
+    values.is_empty()
+        || match format.attributes {
+            FileAttributes::Any => (format.check_attributes)(values, canonical).is_ok(),
+            FileAttributes::Text => text_only(),
+            FileAttributes::None => false,
+        }
 }
 
 /// Counts attribute values like [`Limits::max_attribute_values`](crate::limits::Limits).

@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DataRule, Tensor};
 use crate::read::{Reading, sparse_parts};
-use crate::write::sparse::{Array, Held, IndexTypes, NewSpool, Sparse, blocks};
+use crate::write::sparse::{Array, IndexTypes, NewSpool, OwnedArray, Sparse, blocks};
 use crate::write::{Spec, WriteFormat, Writer};
 
 /// Maximum size in bytes of a sparse tensor that is checked and reordered in memory.
@@ -31,7 +31,7 @@ fn read(
         let dtype = part.dtype.ok_or_else(|| {
             Error::new(Code::BadDtype, "the type of an array is unknown").tensor(tensor.name())
         })?;
-        Ok(Box::new(Held::new(dtype, reading.component(tensor, part)?)) as Box<dyn Array>)
+        Ok(Box::new(OwnedArray::new(dtype, reading.component(tensor, part)?)) as Box<dyn Array>)
     };
     let arrays = if is_spooled(&parts) {
         spooled::arrays(reading, tensor, &parts, new_spool()?)?
@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn large_tensors_are_spooled() {
         let part = |length| Component::raw(Label::VALUES, Some(DType::Uint8), 0, length);
-        let (half, more, most) = (part(HELD / 2), part(HELD / 2 + 1), part(u64::MAX));
+        let (half, more, max) = (part(HELD / 2), part(HELD / 2 + 1), part(u64::MAX));
         assert!(!is_spooled(&[&half, &half]));
         assert!(is_spooled(&[&half, &more]));
-        assert!(is_spooled(&[&half, &most]), "more than can be counted");
+        assert!(is_spooled(&[&half, &max]), "more than can be counted");
     }
 }

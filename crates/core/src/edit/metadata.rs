@@ -17,9 +17,9 @@ use crate::formats::{
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::{Builder, Catalog, Component};
-use crate::sinks::front::{self, Front, Method};
+use crate::sinks::existing::ExistingFile;
+use crate::sinks::header_rewrite::{self, HeaderRewrite, Method};
 use crate::sinks::in_place::InPlaceFile;
-use crate::sinks::original::Original;
 use crate::sinks::replacement::Replacement;
 use crate::sinks::{Warning, blocks};
 use crate::sources::ReadAt;
@@ -50,7 +50,7 @@ pub struct Edited {
 /// `ZT_BAD_INDEX` for a new name that is taken; and with `ZT_IO` if another edit is in progress.
 pub fn edit_metadata(path: &Path, changes: &HeaderChanges, how: &Editing, watch: &Watch) -> Result<Edited> {
     inject::panic_at("edit");
-    let original = Original::open(path, how.in_place)?;
+    let original = ExistingFile::open(path, how.in_place)?;
     watch.stop.check()?;
     match header_of(original.source(), how.formats, &watch.stop)? {
         Some(open) => edit_header(original, open, changes, how, watch),
@@ -76,7 +76,7 @@ fn header_of(source: &dyn ReadAt, formats: Formats, stop: &Stop) -> Result<Optio
 }
 
 fn edit_header(
-    original: Original,
+    original: ExistingFile,
     open: OpenHeader,
     changes: &HeaderChanges,
     how: &Editing,
@@ -89,13 +89,13 @@ fn edit_header(
     let new = header.changed(changes, &retained)?;
     let step = blocks::size(original.file()).max(header.alignment());
     let bytes = padded(&*new, header.data(), step)?;
-    let front = Front { bytes: &bytes, old_data: header.data(), retained: retained.ranges() };
+    let front = HeaderRewrite { bytes: &bytes, old_data: header.data(), retained: retained.ranges() };
     check(&*header, open, changes, &retained, &front, how)?;
     let length = front.total();
     if length == total && original.source().read_vec(0, header.data(), &watch.stop)? == bytes {
         return Ok(Edited { length, method: Method::Unchanged, warnings: Vec::new() });
     }
-    let put = if how.in_place { front::write_in_place } else { front::replace };
+    let put = if how.in_place { header_rewrite::write_in_place } else { header_rewrite::replace };
     let (method, warnings) = put(original, &front, watch)?;
     Ok(Edited { length, method, warnings })
 }
@@ -103,7 +103,7 @@ fn edit_header(
 /// Returns the header with padding: of its old length if possible, so that the data stays, otherwise longer by a multiple of `step`.
 fn padded(new: &dyn NewHeader, data: u64, step: u64) -> Result<Vec<u8>> {
     let too_long = || Error::new(Code::Limit, "the header would be too long");
-    let missing = new.least().saturating_sub(data).div_ceil(step);
+    let missing = new.min().saturating_sub(data).div_ceil(step);
     for steps in missing..missing.saturating_add(TRIES) {
         let at = steps.checked_mul(step).and_then(|more| data.checked_add(more)).ok_or_else(too_long)?;
         if let Some(bytes) = new.padded(at)? {
@@ -119,7 +119,7 @@ fn check(
     open: OpenHeader,
     changes: &HeaderChanges,
     retained: &RetainedData,
-    front: &Front<'_>,
+    front: &HeaderRewrite<'_>,
     how: &Editing,
 ) -> Result<()> {
     let preview = Preview { front: front.bytes, length: front.total() };
@@ -162,7 +162,12 @@ impl ReadAt for Preview<'_> {
 }
 
 /// Edits a file whose index comes last: only the index is written again.
-fn edit_index(original: Original, changes: &HeaderChanges, how: &Editing, watch: &Watch) -> Result<Edited> {
+fn edit_index(
+    original: ExistingFile,
+    changes: &HeaderChanges,
+    how: &Editing,
+    watch: &Watch,
+) -> Result<Edited> {
     let mut edit = Edit::open(original.source(), how.formats, &how.limits)?;
     // Fails for missing and for taken names.
     changes.renamed(edit.catalog())?;
@@ -193,7 +198,7 @@ fn edit_index(original: Original, changes: &HeaderChanges, how: &Editing, watch:
     Ok(Edited { length, method, warnings: file.commit()? })
 }
 
-/// Renames tensors at once: one whose new name is the old name of another goes through a name that no tensor has.
+/// Renames tensors at once: one whose new name is the old name of another first gets a name that no tensor has.
 fn rename_all(edit: &mut Edit, renames: &[(String, String)]) -> Result<()> {
     let old_names: HashSet<&str> = renames.iter().map(|(old, _)| &**old).collect();
     let mut later = Vec::new();

@@ -1,13 +1,13 @@
 //! Encodes a catalog as a BTF file: its header and its records.
 #![forbid(unsafe_code)]
 
-use super::btf::code_of;
-use super::write_format::Assemble;
+use super::btf_parse::code_of;
+use super::write_format::Assembler;
 use crate::error::Result;
 use crate::model::{Catalog, Layout};
 
 /// Writes the header and the records.
-pub fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
+pub fn put(catalog: &Catalog, file: &mut dyn Assembler) -> Result<()> {
     let blobs = catalog.blobs();
     let mut table = (blobs.len() as u64).to_le_bytes().to_vec();
     let mut offset = 8 + 8 * blobs.len() as u64;

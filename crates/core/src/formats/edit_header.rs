@@ -167,7 +167,7 @@ pub trait EditHeader: Send {
 /// A header whose length can be chosen.
 pub trait NewHeader {
     /// Returns the least offset of the data.
-    fn least(&self) -> u64;
+    fn min(&self) -> u64;
 
     /// Returns all bytes before the data, which begins at `data`; `None` if that cannot be achieved by padding. `data` is the old offset
     /// of the data plus a multiple of the alignment.

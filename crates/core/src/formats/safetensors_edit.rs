@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::safetensors::{self, METADATA, PREFIX};
 use super::safetensors_encode::quote;
+use super::safetensors_parse::{self, METADATA, PREFIX};
 use super::{EditHeader, HeaderChanges, Input, NewHeader, RetainedData, Setting};
 use crate::checked::index;
 use crate::error::{Code, Error, Result};
@@ -47,8 +47,8 @@ struct Header {
 
 /// Reads the header of a safetensors file.
 pub fn open(input: &Input<'_>) -> Result<Box<dyn EditHeader>> {
-    let bytes = safetensors::read_header(input)?;
-    let catalog = safetensors::parse_index(&bytes, input.length(), input.limits)?;
+    let bytes = safetensors_parse::read_header(input)?;
+    let catalog = safetensors_parse::parse_index(&bytes, input.length(), input.limits)?;
     let text = text_of(&bytes);
     let (mut tensors, mut metadata) = (Vec::new(), None);
     for (key, entry) in entries(text, 0..text.len())? {
@@ -233,12 +233,12 @@ struct Encoded {
 }
 
 impl NewHeader for Encoded {
-    fn least(&self) -> u64 {
+    fn min(&self) -> u64 {
         PREFIX + self.text.len() as u64
     }
 
     fn padded(&self, data: u64) -> Result<Option<Vec<u8>>> {
-        let Some(spaces) = data.checked_sub(self.least()) else { return Ok(None) };
+        let Some(spaces) = data.checked_sub(self.min()) else { return Ok(None) };
         let size = data - PREFIX;
         let total = index(data, "the header")?;
         if index(spaces, "the padding")? > 0 && total > LARGEST {

@@ -2,14 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use ciborium::Value;
 
 use super::edit_format::OpenEdit;
+use super::model_rules::ModelRules;
 use super::{CORE, Input};
 use crate::codecs::digest::{Algorithm, Digest, Over};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, NAME, Result, short};
 use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{
@@ -27,7 +29,7 @@ pub struct WriteFormat {
     /// The version as options name it; `None` if the format has no versions.
     pub version: Option<&'static str>,
     /// Whether this is the default version.
-    pub usual: bool,
+    pub is_default: bool,
     /// The name in messages.
     pub title: &'static str,
     /// Software that reads it.
@@ -43,6 +45,8 @@ pub struct WriteFormat {
     /// Returns whether tensors of a layout, given by its name, can be stored.
     pub holds_layout: fn(&str) -> bool,
     pub names: Names,
+    /// What readers make of a name, if they may take two names for the same one.
+    pub name_keys: Option<fn(&str) -> NameKeys>,
     pub attributes: FileAttributes,
     /// Whether the attributes record the type of each number, as [`Attributes::typed_values`] does.
     pub typed_attributes: bool,
@@ -64,6 +68,9 @@ pub struct WriteFormat {
     pub canonical: Option<Canonical>,
     /// Computes a digest of the content of a file that does not depend on the location of its bytes.
     pub content_digest: Option<ContentDigest>,
+    /// Fails if a file that was read before has bytes that neither its index nor its tensors account for. `None` if readers reject such a
+    /// file, or if nothing states where bytes may be.
+    pub check_packed: Option<CheckPacked>,
     pub shards: Sharding,
     /// Whether a file records the software that wrote it.
     pub generator: bool,
@@ -73,13 +80,17 @@ pub struct WriteFormat {
     /// Whether index arrays can have any integer dtype (1.1 §III.2), and not only uint64.
     pub any_indices: bool,
     /// Checks the settings of a new file against the rules of this format.
-    pub check_settings: fn(&Asked<'_>) -> Result<()>,
+    pub check_settings: fn(&WriteSettings<'_>) -> Result<()>,
     /// Checks what is known of a tensor before its bytes are written against the rules of this format.
-    pub check_announced: fn(&Announced<'_>) -> Result<()>,
+    pub check_announced: fn(&TensorHeader<'_>) -> Result<()>,
     /// Checks the index entry of a tensor like a reader. The tensor is passed without its attributes.
     pub check_entry: fn(&mut NewTensor<'_>, layout: &str, Option<&Attributes>) -> Result<()>,
+    /// The limit of an index that comes first; `None` if there is none.
+    pub header: Option<&'static HeaderBound>,
     /// Checks the attributes of a file beyond [`FileAttributes`]; canonical form may be stricter.
     pub check_attributes: CheckAttributes,
+    /// What programs need of a model; `None` if files are not models that run by their metadata.
+    pub model: Option<&'static ModelRules>,
     /// How an existing file is edited; `None` if files can only be rewritten.
     pub edit: Option<OpenEdit>,
 }
@@ -99,9 +110,9 @@ impl WriteFormat {
     pub const DENSE: Self = Self {
         format: "",
         version: None,
-        usual: true,
+        is_default: true,
         title: "",
-        readers: &["this package"],
+        readers: &["ztensor"],
         magic: b"",
         index: Index::First(|_, _| Ok(())),
         sparse: SparseForm::Separate,
@@ -109,6 +120,7 @@ impl WriteFormat {
         holds_part: |_| true,
         holds_layout: |layout| layout == "dense",
         names: Names::Any,
+        name_keys: None,
         attributes: FileAttributes::None,
         typed_attributes: false,
         tensor_attributes: false,
@@ -120,6 +132,7 @@ impl WriteFormat {
         checksum: None,
         canonical: None,
         content_digest: None,
+        check_packed: None,
         shards: Sharding::None,
         generator: false,
         profiles: false,
@@ -127,7 +140,9 @@ impl WriteFormat {
         check_settings: |_| Ok(()),
         check_announced: |_| Ok(()),
         check_entry: |tensor, _, _| layouts::check(tensor),
+        header: None,
         check_attributes: |_, _| Ok(()),
+        model: None,
         edit: None,
     };
 
@@ -167,33 +182,55 @@ impl WriteFormat {
     }
 }
 
+/// How long the index of a file may be, so that readers accept it. The lengths are known before the data is.
+#[derive(Debug)]
+pub struct HeaderBound {
+    /// Maximum bytes.
+    pub max: u64,
+    /// Returns the bytes that attributes take.
+    pub of_attributes: fn(&[(Value, Value)]) -> Result<u64>,
+    /// Returns the bytes that a tensor takes at least, by its name.
+    pub of_tensor: fn(&str) -> u64,
+    pub too_long: fn() -> Error,
+}
+
+impl HeaderBound {
+    /// Adds the bytes that a tensor takes to `total`. Fails if the index would be longer than readers accept.
+    pub fn add(&self, total: &mut u64, name: &str) -> Result<()> {
+        *total = total.saturating_add((self.of_tensor)(name));
+        if *total > self.max { Err((self.too_long)().tensor(name)) } else { Ok(()) }
+    }
+}
+
 /// Checks keys and values. The flag asks for canonical form.
 pub type CheckAttributes = fn(&[(Value, Value)], bool) -> Result<()>;
 /// Assembles a file.
-pub type Put = fn(&Catalog, &mut dyn Assemble) -> Result<()>;
+pub type AssembleFile = fn(&Catalog, &mut dyn Assembler) -> Result<()>;
 /// Encodes an index and passes it on.
-pub type Spell = fn(&Catalog, Pass<'_>) -> Result<()>;
+pub type EncodeIndex = fn(&Catalog, Sink<'_>) -> Result<()>;
 /// Encodes an index that begins at an offset and refers to shards, and passes it on.
-pub type SpellAt = fn(&Catalog, &[Shard], u64, Pass<'_>) -> Result<()>;
+pub type EncodeIndexAt = fn(&Catalog, &[Shard], u64, Sink<'_>) -> Result<()>;
 /// Hashes the content of a file that was read before.
 pub type ContentDigest = fn(&dyn ReadAt, Algorithm, &Limits, &Stop) -> Result<Digest>;
+/// Checks the layout of a file that was read before.
+pub type CheckPacked = fn(&dyn ReadAt, &Limits, &Stop) -> Result<()>;
 /// Receives bytes in order.
-pub type Pass<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+pub type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 /// The position of the index and its encoder.
 #[derive(Debug)]
 pub enum Index {
     /// Before the data, or around it. The data is spooled first; this then assembles the whole file.
-    First(Put),
+    First(AssembleFile),
     /// After the data, which begins after the magic. This encodes the index, and everything after it, in pieces.
-    Last(Spell),
+    Last(EncodeIndex),
     /// Like `Last`, but at a multiple of the alignment. Canonical form may reorder the data before it. It can refer to
     /// shards.
-    Aligned(SpellAt),
+    Aligned(EncodeIndexAt),
 }
 
 /// A file assembled front to back from spooled data.
-pub trait Assemble {
+pub trait Assembler {
     /// Announces the length of the file in bytes, if it is known. Only a hint.
     fn expect(&mut self, length: u64);
 
@@ -239,6 +276,18 @@ pub enum Sharding {
     Checkpoint(&'static Checkpoint),
 }
 
+impl Sharding {
+    /// Returns what joins the files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Data(_) => "root",
+            Self::Checkpoint(Checkpoint { is_indexed: true, .. }) => "index",
+            Self::Checkpoint(_) => "numbers",
+        }
+    }
+}
+
 /// Bytes to write, and their offset in the file.
 pub type Patch = (u64, Vec<u8>);
 
@@ -247,11 +296,14 @@ pub type Patch = (u64, Vec<u8>);
 pub struct Checkpoint {
     /// The extension of the files, without the dot.
     pub ending: &'static str,
-    /// Whether an `index.json` in the same folder maps tensors to files. Without one, the first file is put in place last.
+    /// Whether an `index.json` in the same folder maps tensors to files. Without one, each file states its position in the set, and the
+    /// first is put in place last.
     pub is_indexed: bool,
     /// Returns the bytes, and their offsets, that state the position of a file in the set. They are written when the number of files is
     /// known. The encoder reserves them if the catalog is part of a set.
     pub stated: fn(SetPart) -> Result<Vec<Patch>>,
+    /// The attributes that state the position.
+    pub position: &'static [&'static str],
 }
 
 /// The data shards of a root: files that contain only blobs. A root may refer to blobs of other files, too.
@@ -266,6 +318,26 @@ pub struct DataShards {
     pub check: fn(&dyn ReadAt, &Shard, &Stop) -> Result<bool>,
     /// Checks that a root can refer to a tensor, given the catalog and the identity of its file.
     pub check_linked: fn(Tensor<'_>, &Catalog, &Shard) -> Result<()>,
+    /// The length of the index of a file.
+    pub index: IndexBytes,
+}
+
+/// Upper bounds for the bytes of an index after the data.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexBytes {
+    /// Of a file without tensors.
+    pub file: u64,
+    /// Of a component, in addition to the name of its tensor.
+    pub component: u64,
+}
+
+impl IndexBytes {
+    /// Returns the bytes that a tensor takes.
+    pub fn of(self, name: &str, components: usize) -> u64 {
+        // The name occurs twice.
+        let names = 2 * name.len() as u64;
+        self.component.saturating_mul(components.max(1) as u64).saturating_add(names)
+    }
 }
 
 /// A canonical form: one file of blobs in the order of tensor and component names, with equal blobs stored once.
@@ -283,7 +355,7 @@ pub type CheckForm = fn(&Catalog, &dyn ReadAt, &Stop, &mut dyn FnMut(Error)) -> 
 
 /// The settings of a file to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct WriteSettings<'a> {
     pub alignment: u64,
     pub digest: Option<Algorithm>,
     pub compressed: bool,
@@ -295,7 +367,7 @@ pub struct Asked<'a> {
 
 /// The facts about a tensor that are known before its bytes are written.
 #[derive(Clone, Copy, Debug)]
-pub struct Announced<'a> {
+pub struct TensorHeader<'a> {
     pub name: &'a str,
     pub shape: &'a [u64],
     /// The name of the layout.
@@ -315,6 +387,42 @@ pub enum Names {
     Except(&'static str),
     /// Numbers, from 0 on.
     Numbers,
+}
+
+/// What readers make of a name.
+pub struct NameKeys {
+    /// Two names with the same one are the same.
+    pub own: String,
+    /// By which readers also find it: no other name may have this as its own.
+    pub other: Option<String>,
+}
+
+/// Names in a file that readers must be able to tell apart.
+#[derive(Default)]
+pub struct Doubles {
+    own: HashMap<String, Box<str>>,
+    other: HashMap<String, Box<str>>,
+}
+
+impl Doubles {
+    /// Fails if readers of the format take a name for one that was added.
+    pub fn check(&self, name: &str, format: &WriteFormat) -> Result<()> {
+        let Some(keys) = format.name_keys.map(|keys| keys(name)) else { return Ok(()) };
+        let other = keys.other.as_ref().and_then(|other| self.own.get(other));
+        let Some(found) = self.own.get(&keys.own).or(other).or_else(|| self.other.get(&keys.own)) else {
+            return Ok(());
+        };
+        let found = short(found, NAME);
+        let message = format!("readers of {} take this name and {found:?} for the same one", format.title);
+        Err(Error::new(Code::BadIndex, message))
+    }
+
+    pub fn add(&mut self, name: &str, format: &WriteFormat) {
+        if let Some(NameKeys { own, other }) = format.name_keys.map(|keys| keys(name)) {
+            self.own.insert(own, name.into());
+            self.other.extend(other.map(|other| (other, name.into())));
+        }
+    }
 }
 
 /// The attributes that a file can have.
@@ -340,8 +448,8 @@ impl FileAttributes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alignment {
     /// The minimum alignment; others are multiples of it.
-    pub least: u64,
-    pub usual: u64,
+    pub min: u64,
+    pub default: u64,
     /// Whether alignments must be powers of two.
     pub powers_of_two: bool,
     /// The attribute of the file that states it, if there is one: the writer then takes it from there.
@@ -351,9 +459,10 @@ pub struct Alignment {
 /// How a blob is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// One zstd frame.
+    /// zstd frames of a configurable size, then a skippable frame with a table of their positions: plain zstd to readers that do not
+    /// know the table.
     Zstd,
-    /// zstd frames of a configurable size, with a table of their positions.
+    /// The same bytes under a name of their own.
     ZstdSeekable,
     /// A raw deflate stream.
     Deflate,

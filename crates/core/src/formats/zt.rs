@@ -4,6 +4,7 @@
 use super::write_format::{
     Alignment, FileAttributes, Index, Method, RecordedDtypes, Sharding, SparseForm, WriteFormat,
 };
+use super::zt_magic::{MAGIC_01, MAGIC_1};
 use super::zt1::recorded;
 use super::{
     Confidence, Format, Input, Probe, bad_magic, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12,
@@ -11,14 +12,9 @@ use super::{
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
-use crate::model::{Catalog, Container, DType};
+use crate::model::{Catalog, DType};
 
 const NAME: &str = "zt";
-pub const CONTAINER: Container = Container::named(NAME);
-/// The magic at the beginning of a 0.1 file.
-pub const MAGIC_01: &[u8; 8] = b"ZTEN0001";
-/// The magic at the beginning of a 1.0 to 1.2 file, and again at the end in 1.1 and 1.2.
-pub const MAGIC_1: &[u8; 8] = b"ZTEN1000";
 
 pub const FORMAT: Format = Format {
     name: NAME,
@@ -33,7 +29,7 @@ pub const FORMAT: Format = Format {
 
 const UP_TO_12: WriteFormat = WriteFormat {
     format: NAME,
-    usual: false,
+    is_default: false,
     readers: &[],
     magic: MAGIC_1,
     index: Index::Last(zt1_encode::index_10),
@@ -44,7 +40,7 @@ const UP_TO_12: WriteFormat = WriteFormat {
     tensor_attributes: true,
     other_components: true,
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
-    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true, attribute: None }),
+    alignment: Some(Alignment { min: 64, default: 64, powers_of_two: true, attribute: None }),
     compression: Some(Method::Zstd),
     edit: Some(zt1_edit::read),
     ..WriteFormat::DENSE
@@ -53,7 +49,7 @@ const UP_TO_12: WriteFormat = WriteFormat {
 pub static ZT01: WriteFormat = WriteFormat {
     version: Some("0.1"),
     title: "zTensor 0.1",
-    readers: &["ztensor for Python 0.1.x", "this package"],
+    readers: &["ztensor for Python 0.1.x", "ztensor"],
     magic: MAGIC_01,
     index: Index::Last(zt01_encode::index),
     sparse: SparseForm::Entries,
@@ -67,9 +63,9 @@ pub static ZT01: WriteFormat = WriteFormat {
 
 pub static ZT10: WriteFormat = WriteFormat {
     version: Some("1.0"),
-    usual: true,
+    is_default: true,
     title: "zTensor 1.0",
-    readers: &["ztensor for Python 1.0.0 and 1.0.1", "this package"],
+    readers: &["ztensor for Python 1.0.0 and 1.0.1", "ztensor"],
     dtypes: RecordedDtypes::All,
     generator: true,
     check_entry: |tensor, _, attributes| {
@@ -93,7 +89,7 @@ pub static ZT12: WriteFormat = WriteFormat {
     version: Some("1.2"),
     title: "zTensor 1.2",
     any_indices: true,
-    readers: &["ztensor for Python 1.0.2 to 1.2.3", "this package"],
+    readers: &["ztensor for Python 1.0.2 to 1.2.3", "ztensor"],
     index: Index::Last(zt1_encode::index_12),
     holds: |dtype| zt1_encode::types(dtype).is_some(),
     holds_part: |dtype| zt1_encode::types(dtype).is_some(),
@@ -103,7 +99,7 @@ pub static ZT12: WriteFormat = WriteFormat {
 pub static ZT2: WriteFormat = WriteFormat {
     version: Some("2"),
     title: "zTensor 2",
-    readers: &["ztensor for Python 2.x", "this package"],
+    readers: &["ztensor for Python 2.x", "ztensor"],
     magic: &zt2::MAGIC,
     index: Index::Aligned(zt2::encode::index),
     sparse: SparseForm::ByName,
@@ -112,8 +108,8 @@ pub static ZT2: WriteFormat = WriteFormat {
     other_components: false,
     digests: &[Algorithm::Xxh3, Algorithm::Sha256],
     alignment: Some(Alignment {
-        least: zt2::LEAST_ALIGNMENT,
-        usual: zt2::encode::CANONICAL_ALIGNMENT,
+        min: zt2::MIN_ALIGNMENT,
+        default: zt2::encode::CANONICAL_ALIGNMENT,
         powers_of_two: false,
         attribute: None,
     }),

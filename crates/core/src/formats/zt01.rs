@@ -8,9 +8,10 @@
 
 use ciborium::Value;
 
+use super::zt_magic::CONTAINER;
 use super::zt_trailer::{self, placed};
 use super::zt1::tensor_dtype;
-use super::{overlap, single_blob, zt};
+use super::{overlap, single_blob};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
@@ -36,7 +37,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
 
 /// Returns the catalog of the metadata array `bytes`, at `offset` in a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
-    let mut builder = Builder::new(zt::CONTAINER, limits);
+    let mut builder = Builder::new(CONTAINER, limits);
     builder.set_version("0.1");
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     reader.self_described().map_err(|error| error.rule(TENSOR_RULE))?;

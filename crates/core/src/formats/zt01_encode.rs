@@ -4,7 +4,7 @@
 
 use ciborium::Value;
 
-use super::write_format::Pass;
+use super::write_format::Sink;
 use super::zt_trailer;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -58,7 +58,7 @@ pub fn check_entry(tensor: &mut NewTensor<'_>, _layout: &str, attributes: Option
 }
 
 /// Encodes the metadata array and its size.
-pub fn index(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+pub fn index(catalog: &Catalog, to: Sink<'_>) -> Result<()> {
     to(&zt_trailer::tail(&encode(catalog)?, b""))
 }
 

@@ -13,7 +13,7 @@ use self::dtypes::{component_dtype, logical_dtype};
 use self::repeats::{Again, Known};
 use super::attributes::of_cbor;
 use super::overlap;
-use super::zt;
+use super::zt_magic::CONTAINER;
 use super::zt_trailer::placed;
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
@@ -83,7 +83,7 @@ fn parse_root(
     generation: &Generation,
     limits: &Limits,
 ) -> Result<Catalog> {
-    let mut builder = Builder::new(zt::CONTAINER, limits);
+    let mut builder = Builder::new(CONTAINER, limits);
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     let mut version: Option<String> = None;
@@ -464,6 +464,9 @@ impl<'b> Parser<'_, 'b> {
         let text = self.builder.label(label).to_owned();
         // 1.1 §III.4 and 1.2 §3 define this layout; its components are read with their own dtypes.
         if self.generation.dtypes == Dtypes::OfComponents && text == "quantized_group" {
+            return;
+        }
+        if layouts::is_decoded(&text) {
             return;
         }
         let message = format!("the layout {text:?} is not known here; its components are readable");

@@ -5,7 +5,8 @@
 use ciborium::Value;
 
 use super::edit_format::{Changes, EditFormat, Editable, NewOffset};
-use super::zt::{self, MAGIC_1};
+use super::zt;
+use super::zt_magic::MAGIC_1;
 use super::zt1::{self, Generation, recorded};
 use super::zt1_encode::{self, Spelling};
 use super::{Input, zt_trailer, zt10, zt12};
@@ -214,6 +215,6 @@ fn known(entries: &[Entry<'_>], keys: &[&str]) -> Result<()> {
     let strange =
         entries.iter().find(|entry| !entry.name().is_some_and(|name| keys.contains(&name.as_ref())));
     let Some(strange) = strange else { return Ok(()) };
-    let key = strange.name().map_or_else(|| "one that is no text".to_owned(), |name| format!("{name:?}"));
+    let key = strange.name().map_or_else(|| "one that is not text".to_owned(), |name| format!("{name:?}"));
     Err(cbor_splice::unknown_key(&key))
 }

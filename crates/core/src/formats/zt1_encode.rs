@@ -1,8 +1,8 @@
 //! Encodes a catalog as the manifest of zTensor 1.0 (§4) or 1.2 (§1).
 #![forbid(unsafe_code)]
 
-use super::write_format::Pass;
-use super::zt::MAGIC_1;
+use super::write_format::Sink;
+use super::zt_magic::MAGIC_1;
 use super::zt1::recorded;
 use ciborium::Value;
 
@@ -29,14 +29,14 @@ const PIECE: usize = 64 << 10;
 
 /// Encodes the manifest of a 1.0 file and its size. Passes the bytes on while it encodes: with many small tensors, the
 /// manifest is larger than the data.
-pub fn index_10(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+pub fn index_10(catalog: &Catalog, to: Sink<'_>) -> Result<()> {
     let mut passed = Passed { length: 0, to };
     let mut last = zt10(catalog, |encoder| passed.pass(encoder, PIECE))?;
     passed.end(&mut last, b"")
 }
 
 /// Like [`index_10`], for 1.2, with the magic at the end.
-pub fn index_12(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+pub fn index_12(catalog: &Catalog, to: Sink<'_>) -> Result<()> {
     let mut passed = Passed { length: 0, to };
     let mut last = zt12(catalog, |encoder| passed.pass(encoder, PIECE))?;
     passed.end(&mut last, MAGIC_1)
@@ -45,13 +45,13 @@ pub fn index_12(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
 /// Passes a manifest on, and counts its bytes.
 struct Passed<'a> {
     length: u64,
-    to: Pass<'a>,
+    to: Sink<'a>,
 }
 
 impl Passed<'_> {
-    /// Passes the encoded bytes on if there are at least `least`.
-    fn pass(&mut self, encoder: &mut Encoder, least: usize) -> Result<()> {
-        if encoder.bytes().len() >= least {
+    /// Passes the encoded bytes on if there are at least `min`.
+    fn pass(&mut self, encoder: &mut Encoder, min: usize) -> Result<()> {
+        if encoder.bytes().len() >= min {
             self.length += encoder.bytes().len() as u64;
             (self.to)(encoder.bytes())?;
             encoder.taken();

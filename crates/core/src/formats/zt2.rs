@@ -12,7 +12,8 @@ pub(crate) mod rules;
 pub(crate) mod shards;
 pub mod vocabulary;
 
-use super::{Input, zt};
+use super::Input;
+use super::zt_magic::CONTAINER;
 use crate::checked::u64_le;
 use crate::codecs::digest::xxh3;
 use crate::error::{Code, Error, Result};
@@ -22,7 +23,7 @@ use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
 use crate::work::Stop;
 
-pub use encode::{FOOTER, LEAST_ALIGNMENT, MAGIC};
+pub use encode::{FOOTER, MAGIC, MIN_ALIGNMENT};
 
 const VERSION: u32 = 2;
 
@@ -34,16 +35,16 @@ pub struct Footer {
     pub hash: u64,
 }
 
-/// Reads the manifest of a file that begins with the magic. A data shard (§7.2) has no tensors, and a warning reports
-/// it.
+/// Reads the manifest of a file that begins with the magic. A data shard (§7.2) has no tensors: a warning reports it, and verification
+/// fails, because the digests are in the root.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let Input { source, limits, stop, .. } = *input;
     let Some(footer) = read_footer(source, stop)? else {
-        let mut builder = Builder::new(zt::CONTAINER, limits);
+        let mut builder = Builder::new(CONTAINER, limits);
         builder.set_version("2");
-        let message =
-            "the file is a data shard: it has bytes and no index, which is in the root file of its model";
-        builder.warn("ZT_WARN_DATA_SHARD", message, None, None);
+        let message = "the file is a data shard: it has bytes and no index, which is in the root file of its model. Open the root";
+        let error = Error::new(Code::Incomplete, message);
+        builder.damaged("ZT_WARN_DATA_SHARD", &error, message.to_owned(), None);
         return Ok(builder.finish());
     };
     let bytes = read_manifest(source, footer, limits, stop)?;
@@ -101,9 +102,8 @@ pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits, stop:
     }
     let limit = limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
     if length > limit {
-        let message =
-            format!("the manifest is {length} bytes, more than the {limit} allowed (option maxIndexBytes)");
-        return Err(Error::new(Code::Limit, message).at(at));
+        let message = format!("the manifest is {length} bytes, more than the {limit} allowed");
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes").at(at));
     }
     let bytes = source.read_owned(offset, length, stop)?;
     let found = xxh3(&bytes);

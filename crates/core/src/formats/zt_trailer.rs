@@ -20,7 +20,7 @@ pub struct Index {
 /// bytes, and further bytes that depend on the version.
 pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index> {
     let total = input.length();
-    let Some(most) = total.checked_sub(MAGIC + footer) else {
+    let Some(max) = total.checked_sub(MAGIC + footer) else {
         let message =
             format!("{total} bytes are too few for a zTensor file: magic, index and footer do not fit");
         return Err(Error::new(Code::Truncated, message).rule(rule));
@@ -29,16 +29,15 @@ pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index>
     let size = u64_le(&input.read_vec(size_at, 8)?, 0).unwrap_or_default();
     let limit = input.limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
     // Checked before the limit: the last bytes of a truncated file are not a size.
-    if size > most {
+    if size > max {
         let message = format!(
-            "the index should be {size} bytes, but at most {most} fit in the file: it is truncated or damaged"
+            "the index should be {size} bytes, but at most {max} fit in the file: it is truncated or damaged"
         );
         return Err(Error::new(Code::Truncated, message).at(size_at).rule(rule));
     }
     if size > limit {
-        let message =
-            format!("the index is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
-        return Err(Error::new(Code::Limit, message).at(size_at).rule(rule));
+        let message = format!("the index is {size} bytes, more than the {limit} allowed");
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes").at(size_at).rule(rule));
     }
     let offset = size_at - size;
     Ok(Index { bytes: input.read_owned(offset, size)?, offset })

@@ -1,4 +1,5 @@
-//! Casts of stored elements: between floats, and from integers to floats and to wider integers.
+//! Casts of stored elements: between floats, from integers to floats, and between integers. An integer that the target cannot represent is
+//! an error.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
@@ -10,7 +11,8 @@ const BLOCK: usize = 1024;
 
 /// Returns whether [`cast`] supports the pair. A type can always be cast to itself.
 pub fn can_cast(from: DType, to: DType) -> bool {
-    from == to || integer(from, to).is_some() || (is_float(to) && is_number(from))
+    let between_integers = integer(from, to).is_some() || narrowing(from, to).is_some();
+    from == to || between_integers || (is_float(to) && is_number(from))
 }
 
 fn is_float(dtype: DType) -> bool {
@@ -29,9 +31,14 @@ fn is_number(dtype: DType) -> bool {
 /// are too large become infinite, or NaN in `float8_e4m3fn`, which has no infinity; nothing saturates. A NaN remains a
 /// quiet NaN with its sign and the high bits of its payload. A nonzero bool is 1.
 ///
-/// Fails with `ZT_BAD_DTYPE` for pairs that [`can_cast`] rejects, and with `ZT_INVALID_ARG` unless `out` has exactly
-/// the right size.
+/// Fails with `ZT_BAD_DTYPE` for pairs that [`can_cast`] rejects and for an integer that `to` cannot represent, and with
+/// `ZT_INVALID_ARG` unless `out` has exactly the right size.
 pub fn cast(from: DType, to: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
+    cast_from(0, from, to, input, out)
+}
+
+/// Like [`cast`], for a part of the elements of a tensor that begins at the element `first`, which errors count from.
+pub fn cast_from(first: u64, from: DType, to: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
     if !can_cast(from, to) {
         let message = format!("{} cannot be cast to {}", from.name(), to.name());
         return Err(Error::new(Code::BadDtype, message));
@@ -49,6 +56,13 @@ pub fn cast(from: DType, to: DType, input: &[u8], out: &mut [u8]) -> Result<()> 
     if let Some(kernel) = integer(from, to) {
         kernel(input, out);
         return Ok(());
+    }
+    if let Some(kernel) = narrowing(from, to) {
+        return kernel(input, out).map_err(|(at, value)| {
+            let at = first.saturating_add(at as u64);
+            let message = format!("element {at} is {value}, which {} cannot represent", to.name());
+            Error::new(Code::BadDtype, message)
+        });
     }
     match from {
         DType::Float64 => from_float64(to, input, out),
@@ -197,8 +211,8 @@ impl Narrow {
         // The last bit of this sum is that of a subnormal, so the addition rounds correctly.
         let magic = (128 + shift - self.bias) << 23;
         let subnormal = (f32::from_bits(magnitude) + f32::from_bits(magic)).to_bits().wrapping_sub(magic);
-        let least_normal = (128 - self.bias) << 23;
-        let code = if magnitude < least_normal { subnormal } else { normal };
+        let min_normal = (128 - self.bias) << 23;
+        let code = if magnitude < min_normal { subnormal } else { normal };
         let code = code.min(self.beyond);
         let nan = self.nan | magnitude >> shift & self.payload;
         let code = if magnitude > INFINITY { nan } else { code };
@@ -231,6 +245,51 @@ fn integer(from: DType, to: DType) -> Option<Kernel> {
         Uint16 u16 => Uint32 u32, Uint64 u64, Int32 i32, Int64 i64;
         Uint32 u32 => Uint64 u64, Int64 i64;
     }
+}
+
+/// Fills the second slice with the converted elements of the first. Fails with the position and the value of the first that does not fit.
+type Narrowing = fn(&[u8], &mut [u8]) -> std::result::Result<(), (usize, i128)>;
+
+/// Returns the kernel that converts one integer type to another that does not hold all its values.
+fn narrowing(from: DType, to: DType) -> Option<Narrowing> {
+    macro_rules! narrowing {
+        ($($from:ident $wide:ty => $($to:ident $narrow:ty),+;)+) => {
+            match (from, to) {
+                $($((DType::$from, DType::$to) => Some(|input, out| {
+                    each_fitting(
+                        input,
+                        out,
+                        |b| <$narrow>::try_from(<$wide>::from_le_bytes(b)).ok().map(<$narrow>::to_le_bytes),
+                        |b| <$wide>::from_le_bytes(b).into(),
+                    )
+                }),)+)+
+                _ => None,
+            }
+        };
+    }
+    narrowing! {
+        Int64 i64 => Int8 i8, Int16 i16, Int32 i32, Uint8 u8, Uint16 u16, Uint32 u32, Uint64 u64;
+        Int32 i32 => Int8 i8, Int16 i16, Uint8 u8, Uint16 u16, Uint32 u32, Uint64 u64;
+        Int16 i16 => Int8 i8, Uint8 u8, Uint16 u16, Uint32 u32, Uint64 u64;
+        Int8 i8 => Uint8 u8, Uint16 u16, Uint32 u32, Uint64 u64;
+        Uint64 u64 => Int8 i8, Int16 i16, Int32 i32, Int64 i64, Uint8 u8, Uint16 u16, Uint32 u32;
+        Uint32 u32 => Int8 i8, Int16 i16, Int32 i32, Uint8 u8, Uint16 u16;
+        Uint16 u16 => Int8 i8, Int16 i16, Uint8 u8;
+        Uint8 u8 => Int8 i8;
+    }
+}
+
+fn each_fitting<const W: usize, const N: usize>(
+    input: &[u8],
+    out: &mut [u8],
+    element: impl Fn([u8; W]) -> Option<[u8; N]>,
+    value: impl Fn([u8; W]) -> i128,
+) -> std::result::Result<(), (usize, i128)> {
+    let pairs = out.as_chunks_mut::<N>().0.iter_mut().zip(input.as_chunks::<W>().0);
+    for (at, (out, &input)) in pairs.enumerate() {
+        *out = element(input).ok_or_else(|| (at, value(input)))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

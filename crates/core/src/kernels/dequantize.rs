@@ -19,7 +19,6 @@ use std::borrow::Cow;
 
 use ciborium::Value;
 pub use ggml::BlockType;
-pub(super) use ggml::float;
 pub(super) use ggml_four::{E2M1, IQ4, e4m3_halved};
 use mx::Mx;
 use quant_group::QuantGroup;
@@ -135,8 +134,7 @@ pub fn only_parameters(tensor: Tensor<'_>) -> Option<Cow<'_, Attributes>> {
 
 /// The names of the attributes that are parameters of a layout; `None` if it cannot be decoded here.
 fn parameters(layout: &str) -> Option<&'static [&'static str]> {
-    let is_decoded = !layout.starts_with("gguf.") || blocks::of_layout(layout).is_some();
-    layouts::parameters(layout).filter(|_| is_decoded)
+    layouts::parameters(layout).filter(|_| layouts::is_decoded(layout))
 }
 
 pub(crate) fn too_large() -> Error {

@@ -11,13 +11,13 @@
 #![allow(clippy::similar_names, clippy::many_single_char_names)]
 
 mod codebook;
-mod four;
+mod iq1;
+mod iq2_iq3;
+mod iq4;
+mod k_quants;
 mod lanes;
-mod large;
+mod legacy;
 mod numbers;
-mod one;
-mod plain;
-mod points;
 mod search;
 mod ternary;
 mod weighted;
@@ -28,7 +28,7 @@ use crate::error::{Code, Error, Result};
 
 /// A ggml block type that is written: a fixed-size record that encodes a fixed number of elements of one row.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct BlockEncoder {
     name: &'static str,
     elements: usize,
     bytes: usize,
@@ -95,7 +95,7 @@ macro_rules! functions {
 /// Builds the table. A type has a function without importance, unless it needs that, and one with it, unless that changes nothing.
 macro_rules! kinds {
     ($($name:literal $elements:literal $bytes:literal $scales:expr, ($($plain:path)?) ($($weighted:path)?);)*) => {
-        const KINDS: &[Kind] = &[$(Kind {
+        const KINDS: &[BlockEncoder] = &[$(BlockEncoder {
             name: $name,
             elements: $elements,
             bytes: $bytes,
@@ -108,30 +108,30 @@ macro_rules! kinds {
 }
 
 kinds! {
-    "q4_0" 32 18 Scales::Half(&[0]), (plain::q4_0) (weighted::q4_0);
-    "q4_1" 32 20 Scales::Half(&[0, 2]), (plain::q4_1) (weighted::q4_1);
-    "q5_0" 32 22 Scales::Half(&[0]), (plain::q5_0) (weighted::q5_0);
-    "q5_1" 32 24 Scales::Half(&[0, 2]), (plain::q5_1) (weighted::q5_1);
-    "q8_0" 32 34 Scales::Half(&[0]), (plain::q8_0) ();
-    "q2_k" 256 84 Scales::Half(&[80, 82]), (large::q2_k) (weighted::q2_k);
-    "q3_k" 256 110 Scales::Half(&[108]), (large::q3_k) (weighted::q3_k);
-    "q4_k" 256 144 Scales::Half(&[0, 2]), (large::q4_k) (weighted::q4_k);
-    "q5_k" 256 176 Scales::Half(&[0, 2]), (large::q5_k) (weighted::q5_k);
-    "q6_k" 256 210 Scales::Half(&[208]), (large::q6_k) (weighted::q6_k);
-    "q8_k" 256 292 Scales::Float, (plain::q8_k) ();
-    "iq4_nl" 32 18 Scales::Half(&[0]), (four::iq4_nl) (weighted::iq4_nl);
-    "iq4_xs" 256 136 Scales::Half(&[0]), (four::iq4_xs) (weighted::iq4_xs);
-    "iq2_xxs" 256 66 Scales::Half(&[0]), () (points::iq2_xxs);
-    "iq2_xs" 256 74 Scales::Half(&[0]), () (points::iq2_xs);
-    "iq2_s" 256 82 Scales::Half(&[0]), (points::iq2_s) (points::iq2_s_weighted);
-    "iq3_xxs" 256 98 Scales::Half(&[0]), (points::iq3_xxs) (points::iq3_xxs_weighted);
-    "iq3_s" 256 110 Scales::Half(&[0]), (points::iq3_s) (points::iq3_s_weighted);
-    "iq1_s" 256 50 Scales::Half(&[0]), () (one::iq1_s);
-    "iq1_m" 256 56 Scales::SplitHalf(48), () (one::iq1_m);
+    "q4_0" 32 18 Scales::Half(&[0]), (legacy::q4_0) (weighted::q4_0);
+    "q4_1" 32 20 Scales::Half(&[0, 2]), (legacy::q4_1) (weighted::q4_1);
+    "q5_0" 32 22 Scales::Half(&[0]), (legacy::q5_0) (weighted::q5_0);
+    "q5_1" 32 24 Scales::Half(&[0, 2]), (legacy::q5_1) (weighted::q5_1);
+    "q8_0" 32 34 Scales::Half(&[0]), (legacy::q8_0) ();
+    "q2_k" 256 84 Scales::Half(&[80, 82]), (k_quants::q2_k) (weighted::q2_k);
+    "q3_k" 256 110 Scales::Half(&[108]), (k_quants::q3_k) (weighted::q3_k);
+    "q4_k" 256 144 Scales::Half(&[0, 2]), (k_quants::q4_k) (weighted::q4_k);
+    "q5_k" 256 176 Scales::Half(&[0, 2]), (k_quants::q5_k) (weighted::q5_k);
+    "q6_k" 256 210 Scales::Half(&[208]), (k_quants::q6_k) (weighted::q6_k);
+    "q8_k" 256 292 Scales::Float, (legacy::q8_k) ();
+    "iq4_nl" 32 18 Scales::Half(&[0]), (iq4::iq4_nl) (weighted::iq4_nl);
+    "iq4_xs" 256 136 Scales::Half(&[0]), (iq4::iq4_xs) (weighted::iq4_xs);
+    "iq2_xxs" 256 66 Scales::Half(&[0]), () (iq2_iq3::iq2_xxs);
+    "iq2_xs" 256 74 Scales::Half(&[0]), () (iq2_iq3::iq2_xs);
+    "iq2_s" 256 82 Scales::Half(&[0]), (iq2_iq3::iq2_s) (iq2_iq3::iq2_s_weighted);
+    "iq3_xxs" 256 98 Scales::Half(&[0]), (iq2_iq3::iq3_xxs) (iq2_iq3::iq3_xxs_weighted);
+    "iq3_s" 256 110 Scales::Half(&[0]), (iq2_iq3::iq3_s) (iq2_iq3::iq3_s_weighted);
+    "iq1_s" 256 50 Scales::Half(&[0]), () (iq1::iq1_s);
+    "iq1_m" 256 56 Scales::SplitHalf(48), () (iq1::iq1_m);
     "tq1_0" 256 54 Scales::Half(&[52]), (ternary::tq1_0) ();
     "tq2_0" 256 66 Scales::Half(&[64]), (ternary::tq2_0) ();
-    "mxfp4" 32 17 Scales::Exponent, (four::mxfp4) ();
-    "nvfp4" 64 36 Scales::Finite, (four::nvfp4) ();
+    "mxfp4" 32 17 Scales::Exponent, (iq4::mxfp4) ();
+    "nvfp4" 64 36 Scales::Finite, (iq4::nvfp4) ();
 }
 
 /// Returns the index of the first element that is infinite or NaN.
@@ -149,7 +149,7 @@ fn largest_bits(source: &[f32]) -> u32 {
     magnitudes.fold(0, i32::max).cast_unsigned()
 }
 
-impl Kind {
+impl BlockEncoder {
     /// Returns the type with a lowercase ggml name, if it can be written.
     pub fn of(name: &str) -> Option<Self> {
         KINDS.iter().find(|known| known.name == name).copied()
@@ -239,8 +239,8 @@ impl Kind {
             }
             (Functions { plain: Some(plain), .. }, _) => plain(source, out),
             _ => {
-                let message = "needs an importance matrix, which a conversion takes (option imatrix)";
-                return invalid(format!("{name} {message}"));
+                let message = format!("{name} needs an importance matrix, which a conversion takes");
+                return Err(Error::new(Code::InvalidArg, message).option("imatrix"));
             }
         }
         Ok(())

@@ -11,6 +11,12 @@ use crate::model::{Attributes, Component, DType, Label};
 /// The attributes that are parameters of the layout.
 pub const PARAMETERS: [&str; 2] = ["elems_per_block", "block_bytes"];
 
+/// The types of blocks whose elements can be computed.
+pub const DECODED: [&str; 23] = [
+    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq1_s", "iq1_m",
+    "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4",
+];
+
 /// Returns the name of the layout for a type of blocks.
 pub fn layout_of(kind: &str) -> String {
     format!("gguf.{kind}/1")

@@ -54,6 +54,7 @@ impl Builder {
                 warnings: Vec::new(),
                 shards: Vec::new(),
                 part: None,
+                is_table: false,
                 sections: Vec::new(),
                 names: String::new(),
                 entries: Vec::new(),
@@ -123,6 +124,11 @@ impl Builder {
     /// Records that the file belongs to a set whose other files are not in this catalog.
     pub fn set_part(&mut self, part: SetPart) {
         self.catalog.part = Some(part);
+    }
+
+    /// States that the tensors are columns of a table.
+    pub fn set_table(&mut self) {
+        self.catalog.is_table = true;
     }
 
     /// Adds a part of the file that has one digest for all tensors in it.
@@ -344,12 +350,9 @@ impl Builder {
             return Ok(id);
         }
         if dims.len() > self.limits.max_rank as usize {
-            let message = format!(
-                "{} dimensions, more than the {} allowed (option maxRank)",
-                dims.len(),
-                self.limits.max_rank
-            );
-            return Err(Error::new(Code::Limit, message).of_item());
+            let message =
+                format!("{} dimensions, more than the {} allowed", dims.len(), self.limits.max_rank);
+            return Err(Error::new(Code::Limit, message).option("maxRank").of_item());
         }
         for &dim in dims {
             exact(dim, "a dimension")?;

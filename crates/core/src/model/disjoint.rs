@@ -5,7 +5,7 @@
 use super::Span;
 
 /// Minimum number of mark words, even for a small index.
-const LEAST_WORDS: usize = 1024;
+const MIN_WORDS: usize = 1024;
 /// Minimum and maximum shift of the bytes per mark.
 const GRAINS: std::ops::RangeInclusive<u32> = 6..=12;
 
@@ -77,7 +77,7 @@ impl Marks {
     fn of(spans: impl Iterator<Item = Span> + Clone, expected: usize) -> Option<Self> {
         let aligned = spans.clone().fold(0, |bits, span| bits | span.offset).trailing_zeros();
         let grain = aligned.clamp(*GRAINS.start(), *GRAINS.end());
-        let mut marks = Self { files: Vec::new(), grain, left: expected.max(LEAST_WORDS) };
+        let mut marks = Self { files: Vec::new(), grain, left: expected.max(MIN_WORDS) };
         let mut spans = spans;
         spans.all(|span| marks.add(span)).then_some(marks)
     }

@@ -1,7 +1,7 @@
 //! Joins the catalogs of several files into one name space.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use ciborium::Value;
@@ -20,7 +20,10 @@ pub struct Joining {
     pub first_file: u32,
 }
 
-/// Joins catalogs, with tensors in the order of the catalogs, and returns a problem for each duplicate name. The attributes are those of
+/// Names that two catalogs have both, by their positions: the first of them, and their number.
+type Doubles = BTreeMap<(usize, usize), (String, u64)>;
+
+/// Joins catalogs, with tensors in the order of the catalogs, and returns a problem for each pair that has tensors of the same name. The attributes are those of
 /// the first file of a set, otherwise the entries with text keys that all catalogs agree on.
 ///
 /// `is_stale` returns for a file and a tensor in it whether another file has the current version of the tensor: a stale tensor is omitted
@@ -39,7 +42,8 @@ pub fn join(
         builder.set_generator(generator);
     }
     builder.set_attributes(first_of_set(&parts).unwrap_or_else(|| shared_attributes(&parts)));
-    let mut problems = Vec::new();
+    let is_table = parts.iter().all(|part| part.catalog.is_table);
+    let mut doubles = Doubles::new();
     // The first tensor and the name of each catalog.
     let mut starts: Vec<(usize, Rc<str>)> = Vec::new();
     for part in parts {
@@ -80,9 +84,8 @@ pub fn join(
             }
             if let Some(ordinal) = builder.find(tensor) {
                 let first = starts.partition_point(|(start, _)| *start <= ordinal).checked_sub(1);
-                let first = first.and_then(|at| starts.get(at)).map_or("", |(_, name)| name);
-                let message = format!("both {first:?} and {name:?} contain it");
-                problems.push(Error::new(Code::BadIndex, message).tensor(tensor));
+                let pair = (first.unwrap_or_default(), starts.len().saturating_sub(1));
+                doubles.entry(pair).or_insert_with(|| (tensor.to_owned(), 0)).1 += 1;
                 continue;
             }
             builder.add_tensor(NewTensor {
@@ -95,7 +98,29 @@ pub fn join(
             })?;
         }
     }
-    Ok((builder.finish(), problems))
+    Ok((builder.finish(), problems(&doubles, &starts, is_table)))
+}
+
+/// Describes names that occur twice, with one problem for each pair of files.
+fn problems(doubles: &Doubles, starts: &[(usize, Rc<str>)], is_table: bool) -> Vec<Error> {
+    let name = |at: usize| starts.get(at).map_or("", |(_, name)| name);
+    if let Some((_, (tensor, _))) = doubles.first_key_value().filter(|_| is_table) {
+        let message = "the files have other rows of the same columns, as parts of one table, and rows are not joined: open each by itself";
+        return vec![Error::new(Code::BadIndex, message).tensor(tensor)];
+    }
+    let problem = |(&(first, second), (tensor, count)): (&(usize, usize), &(String, u64))| {
+        let (first, second) = (name(first), name(second));
+        let others = match count - 1 {
+            0 => String::new(),
+            1 => ", and 1 more tensor of the same name".to_owned(),
+            more => format!(", and {more} more tensors of the same names"),
+        };
+        let message = format!(
+            "both {first:?} and {second:?} contain it{others}: convert one of the files with other names first"
+        );
+        Error::new(Code::BadIndex, message).option("rename").tensor(tensor)
+    };
+    doubles.iter().map(problem).collect()
 }
 
 fn first_of_set(parts: &[Joining]) -> Option<Attributes> {

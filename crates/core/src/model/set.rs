@@ -65,10 +65,12 @@ pub fn incomplete(count: u64, missing: u64, names: &[String]) -> Error {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let are = if missing == 1 { "is" } else { "are" };
     let message = format!(
-        "{missing} of the {count} files of the set {are} missing: {}{more}. Add them, or open a single file with shards: 'none'",
+        "{missing} of the {count} files of the set {are} missing: {}{more}. Add them",
         names.join(", ")
     );
-    Error::new(Code::Incomplete, message).rule(RULE)
+    Error::new(Code::Incomplete, message)
+        .hint("shards", ", or open a single file with shards: 'none'")
+        .rule(RULE)
 }
 
 /// Returns the name of the file with another number, derived from the name of one of them.

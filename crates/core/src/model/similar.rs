@@ -17,7 +17,7 @@ const COUNT: usize = 3;
 /// edits.
 pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     let characters: Vec<char> = wanted.chars().take(LENGTH).collect();
-    let most = characters.len() / 3 + 1;
+    let max = characters.len() / 3 + 1;
     // For the substring search, limit the length as for other comparisons.
     let start =
         wanted.char_indices().nth(LENGTH).map_or(wanted, |(end, _)| wanted.get(..end).unwrap_or(wanted));
@@ -27,7 +27,7 @@ pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
         let name = tensor.name();
         let contains =
             !start.is_empty() && (name.contains(start) || (!name.is_empty() && start.contains(name)));
-        let distance = if contains { Some(1) } else { distance(&characters, name, most, &mut left) };
+        let distance = if contains { Some(1) } else { distance(&characters, name, max, &mut left) };
         if let Some(distance) = distance {
             close.push((distance, tensor.ordinal(), name));
         }
@@ -47,11 +47,11 @@ pub fn no_such_tensor(catalog: &Catalog, name: &str) -> Error {
     Error::new(Code::NotFound, format!("there is no such tensor to change: {hint}")).tensor(name)
 }
 
-/// Returns the number of edits that turn `name` into `wanted`, if at most `most`. Deducts comparisons from `budget`, and returns `None`
+/// Returns the number of edits that turn `name` into `wanted`, if at most `max`. Deducts comparisons from `budget`, and returns `None`
 /// once it is spent.
-fn distance(wanted: &[char], name: &str, most: usize, budget: &mut usize) -> Option<usize> {
+fn distance(wanted: &[char], name: &str, max: usize, budget: &mut usize) -> Option<usize> {
     let name: Vec<char> = name.chars().take(LENGTH).collect();
-    if name.len().abs_diff(wanted.len()) > most {
+    if name.len().abs_diff(wanted.len()) > max {
         return None;
     }
     let mut row: Vec<usize> = (0..=name.len()).collect();
@@ -67,11 +67,11 @@ fn distance(wanted: &[char], name: &str, most: usize, budget: &mut usize) -> Opt
             *cell = left;
             best = best.min(left);
         }
-        if best > most {
+        if best > max {
             return None;
         }
     }
-    row.last().copied().filter(|&distance| distance <= most)
+    row.last().copied().filter(|&distance| distance <= max)
 }
 
 #[cfg(test)]
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn distances() {
-        let distance = |wanted: &str, name, most| {
+        let distance = |wanted: &str, name, max| {
             let mut budget = usize::MAX;
-            distance(&wanted.chars().collect::<Vec<_>>(), name, most, &mut budget)
+            distance(&wanted.chars().collect::<Vec<_>>(), name, max, &mut budget)
         };
         assert_eq!(distance("weight", "wieght", 3), Some(2));
         assert_eq!(distance("weight", "weights", 3), Some(1));

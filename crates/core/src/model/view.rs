@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn ends_and_lengths_of_hostile_loops() {
         let strided = |start, run, loops: &[(u64, u64)]| Strided { start, run, loops: loops.into() };
-        let usual = strided(3, 2, &[(4, 10), (5, 2)]);
-        assert_eq!((usual.byte_length(), usual.end()), (Some(40), Some(3 + 30 + 8 + 2)));
+        let default = strided(3, 2, &[(4, 10), (5, 2)]);
+        assert_eq!((default.byte_length(), default.end()), (Some(40), Some(3 + 30 + 8 + 2)));
         assert_eq!(strided(u64::MAX, 8, &[(0, 1), (1 << 63, 1 << 63)]).end(), Some(0));
         assert_eq!(strided(u64::MAX, 1, &[]).end(), None);
         assert_eq!(strided(0, 1, &[(1 << 40, 1 << 40)]).end(), None);

@@ -106,8 +106,8 @@ fn attempt<T>(
         missing.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
     let what = if others.is_empty() { last.to_owned() } else { format!("{}, and {last}", others.join(", ")) };
     // The file may still have a format without a signature.
-    let asked = "If it is one nevertheless, specify its format in the options";
-    Err(Error::new(Code::BadMagic, format!("{}. {asked}", bad_magic(&what).message())).at(0))
+    let asked = ". If it is one nevertheless, specify its format in the options";
+    Err(bad_magic(&what).hint("format", asked).at(0))
 }
 
 /// Adds what the file is if it was read as a wrong format: one without magic, or whose magic others share.
@@ -125,9 +125,10 @@ fn named<T>(parsed: Result<T>, format: &Format, probe: &Probe<'_>, request: &Req
     if let Some(wanted) = request.formats.wanted() {
         for other in request.formats.iter().filter(|format| format.name != wanted.name) {
             if matches!((other.detect)(probe)?, Confidence::Certain | Confidence::Likely) {
-                let message =
-                    format!("this is {}, not {}: omit the option format", other.title, wanted.title);
-                return Err(Error::new(Code::BadMagic, message).at(0));
+                let message = format!("this is {}, not {}", other.title, wanted.title);
+                return Err(Error::new(Code::BadMagic, message)
+                    .hint("format", ": omit the option format")
+                    .at(0));
             }
         }
     }

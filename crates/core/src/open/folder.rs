@@ -1,9 +1,11 @@
 //! Finds what can be opened as one in a folder: an index, a numbered set of files, or a single tensor file.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod marked;
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use super::{Lookup, Request, foreign};
@@ -18,7 +20,7 @@ const SHOWN: usize = 20;
 const INDEXES: [&str; 3] = [".safetensors.index.", ".bin.index.", ".weights.json"];
 
 /// Names of default indexes, preferred to others such as those of variants.
-const USUAL: [&str; 3] =
+const DEFAULT: [&str; 3] =
     ["model.safetensors.index.json", "pytorch_model.bin.index.json", "model.weights.json"];
 
 /// Extensions that are also used by other formats.
@@ -26,7 +28,7 @@ const VAGUE: [&str; 2] = ["bin", "index"];
 
 /// What to open.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FolderContent {
     /// The index of a sharded checkpoint.
     Index(PathBuf),
     /// Files that are numbered as parts of one set, in order.
@@ -39,23 +41,47 @@ pub fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
 }
 
-/// Searches a folder, not recursively. An index takes precedence over the target of a marker, that over a numbered set
-/// (`…-00001-of-00003.…`), and that over a single tensor file.
-pub fn look(folder: &Path, request: &Request) -> Result<Found> {
+/// Searches a folder, not recursively. The weights of a checkpoint of transformers take precedence over any other index, that over the
+/// target of a marker, that over a numbered set (`…-00001-of-00003.…`), and that over a single tensor file. Returns a warning about files
+/// that are not opened, too.
+pub fn look(folder: &Path, request: &Request) -> Result<(FolderContent, Option<String>)> {
     let formats = request.formats;
     let Names { texts: names, others } = names(folder, request)?;
     if let Some(what) = foreign::describe_folder(&names) {
         return Err(Error::new(Code::BadMagic, what));
     }
+    if formats.wanted().is_none()
+        && let Some(weights) = checkpoint::weights(&names, formats)
+    {
+        if let ([index], true) = (weights.names.as_slice(), weights.is_index) {
+            return Ok((FolderContent::Index(paths::join(folder, index)), None));
+        }
+        let warning = (!weights.others.is_empty()).then(|| {
+            let others = list(weights.others.iter().copied());
+            format!("the folder has other tensor files, which are not opened with the weights of its model: {others}")
+        });
+        return Ok((one_or_set(folder, &weights.names, (&names, &others), request)?, warning));
+    }
+    let found = search(folder, (names, others), request)?;
+    Ok((found, None))
+}
+
+/// Like [`look`], for a folder that is not one of transformers.
+fn search(
+    folder: &Path,
+    (names, others): (Vec<String>, Vec<String>),
+    request: &Request,
+) -> Result<FolderContent> {
+    let formats = request.formats;
     let indexes =
         INDEXES.map(|part| names.iter().filter(|name| is_index_name(name, part)).collect::<Vec<_>>());
     let indexes = indexes.into_iter().find(|some| !some.is_empty()).unwrap_or_default();
     match &indexes[..] {
         [] => {}
-        [index] => return Ok(Found::Index(paths::join(folder, index))),
+        [index] => return Ok(FolderContent::Index(paths::join(folder, index))),
         several => {
-            let usual = several.iter().find(|name| USUAL.contains(&name.as_str()));
-            return usual.map(|name| Found::Index(paths::join(folder, name))).ok_or_else(|| {
+            let default = several.iter().find(|name| DEFAULT.contains(&name.as_str()));
+            return default.map(|name| FolderContent::Index(paths::join(folder, name))).ok_or_else(|| {
                 ambiguous(&format!("{} indexes", several.len()), several.iter().map(|name| &***name))
             });
         }
@@ -63,37 +89,51 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     let mut tensors: Vec<&str> =
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
     marked::pair(&names, &mut tensors, formats);
-    let all = tensors.clone();
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
     let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {
         tensors.retain(first);
     } else if let Some(path) = marked::look(folder, &names, &tensors, request)? {
-        return Ok(Found::One(path));
+        return Ok(FolderContent::One(path));
     } else if tensors.iter().any(telling) {
         tensors.retain(telling);
     }
-    let roots: Vec<&str> = tensors.iter().copied().filter(|name| !has_root(name, &names)).collect();
+    one_or_set(folder, &tensors, (&names, &others), request)
+}
+
+/// Returns the only tensor file or set among some files of a folder.
+fn one_or_set(
+    folder: &Path,
+    tensors: &[&str],
+    (names, others): (&[String], &[String]),
+    request: &Request,
+) -> Result<FolderContent> {
+    let formats = request.formats;
+    let roots: Vec<&str> = tensors.iter().copied().filter(|name| !has_root(name, names)).collect();
     let mut sets: BTreeMap<Set<'_>, Vec<(u64, &str)>> = BTreeMap::new();
     for numbered in roots.iter().filter_map(|name| numbered(name, formats)) {
-        sets.entry((numbered.stem, numbered.total, numbered.extension))
-            .or_default()
-            .push((numbered.number, numbered.name));
+        sets.entry(numbered.set).or_default().push((numbered.number, numbered.name));
+    }
+    // Next to the files of a model, those of its variants are not meant.
+    if sets.keys().any(|set| set.variant.is_empty()) {
+        sets.retain(|set, _| set.variant.is_empty());
     }
     let mut sets = sets.into_iter();
     match (sets.next(), sets.next(), &roots[..]) {
-        (Some(((stem, total, extension), members)), None, _) => {
-            let whole = complete(&format!("{stem}-…-of-….{extension}"), total, &members);
-            // The caller wants only the files that exist.
-            whole.or_else(|error| match (error.code(), &request.lookup) {
-                (Code::Incomplete, Lookup::Unread) => Ok(()),
-                _ => Err(error),
-            })?;
-            let mut members = members;
+        (Some((set, mut members)), None, _) => {
             members.sort_unstable();
-            Ok(Found::Set(members.into_iter().map(|(_, name)| paths::join(folder, name)).collect()))
+            if !formats.states_sets(set.extension) {
+                // The caller may want only the files that exist.
+                complete(set, &members, "missing").or_else(|error| {
+                    match (error.code(), &request.lookup) {
+                        (Code::Incomplete, Lookup::Unread) => Ok(()),
+                        _ => Err(error),
+                    }
+                })?;
+            }
+            Ok(FolderContent::Set(members.into_iter().map(|(_, name)| paths::join(folder, name)).collect()))
         }
-        (None, _, [name]) => Ok(Found::One(paths::join(folder, name))),
+        (None, _, [name]) => Ok(FolderContent::One(paths::join(folder, name))),
         (None, _, []) => {
             let mut message = match names.len() {
                 0 if others.is_empty() => "the folder is empty".to_owned(),
@@ -113,7 +153,10 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
             Err(Error::new(Code::Io, message))
         }
         _ => {
-            let all: Vec<&str> = all.into_iter().filter(|name| !has_root(name, &names)).collect();
+            let known = names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some());
+            let mut all: Vec<&str> = known.collect();
+            marked::pair(names, &mut all, formats);
+            all.retain(|name| !has_root(name, names));
             Err(ambiguous(&format!("{} tensor files and no index", all.len()), all.iter().copied()))
         }
     }
@@ -132,9 +175,6 @@ pub fn without_index(error: Error, path: &Path, request: &Request) -> Error {
     }
     marked::index_of(path, request).unwrap_or(error)
 }
-
-/// Stem, number of files and extension of a set.
-type Set<'n> = (&'n str, u64, &'n str);
 
 /// The names in a folder.
 struct Names {
@@ -182,44 +222,63 @@ fn has_root(name: &str, names: &[String]) -> bool {
     })
 }
 
-/// A name of the form `<stem>-<number>-of-<total>.<extension>`.
+/// What the names of a set have in common: `<stem>-<number>-of-<total>.<extension>`. diffusers puts a variant before the extension:
+/// `<stem>-<number>-of-<total>.fp16.<extension>`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Set<'n> {
+    stem: &'n str,
+    total: u64,
+    /// Empty, or with the dot that follows it.
+    variant: &'n str,
+    extension: &'n str,
+}
+
+impl Display for Set<'_> {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(to, "the set {}-…-of-….{}{}", self.stem, self.variant, self.extension)
+    }
+}
+
+/// The name of a file in a set.
 struct Numbered<'n> {
     name: &'n str,
-    stem: &'n str,
     number: u64,
-    total: u64,
-    extension: &'n str,
+    set: Set<'n>,
 }
 
 fn numbered(name: &str, formats: Formats) -> Option<Numbered<'_>> {
     let extension = extension(name, formats)?;
-    let rest = name.strip_suffix(extension)?.strip_suffix('.')?;
-    let (rest, total) = rest.rsplit_once("-of-")?;
+    let rest = name.strip_suffix(extension)?;
+    let (rest, of) = rest.rsplit_once("-of-")?;
     let (stem, number) = rest.rsplit_once('-')?;
+    let (total, variant) = of.split_once('.')?;
     let digits =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-    Some(Numbered { name, stem, number: digits(number)?, total: digits(total)?, extension })
+    let set = Set { stem, total: digits(total)?, variant, extension };
+    Some(Numbered { name, number: digits(number)?, set })
 }
 
-/// Returns the problem of names that all belong to one numbered set, if some are missing.
+/// Returns the problem of names that all belong to one numbered set, if some are missing. A file that states its set is whole if it states
+/// none.
 pub fn gaps<'n>(names: impl Iterator<Item = &'n str>, formats: Formats) -> Option<Error> {
     let all: Vec<_> = names.map(|name| numbered(name, formats)).collect::<Option<_>>()?;
-    let first = all.first()?;
-    let one_set = all
-        .iter()
-        .all(|one| (one.stem, one.total, one.extension) == (first.stem, first.total, first.extension));
+    let set = all.first()?.set;
+    if all.iter().any(|one| one.set != set) || (all.len() == 1 && formats.states_sets(set.extension)) {
+        return None;
+    }
     let members: Vec<_> = all.iter().map(|one| (one.number, one.name)).collect();
-    let what = format!("{}-…-of-….{}", first.stem, first.extension);
-    one_set.then(|| complete(&what, first.total, &members).err()).flatten()
+    // The others may be next to a file that was opened by itself.
+    complete(set, &members, if all.len() == 1 { "not open" } else { "missing" }).err()
 }
 
-/// Rejects an incomplete set, naming the missing files. Numbers begin at 1, or at 0.
-fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
+/// Rejects an incomplete set, naming the files that are `absent`. Numbers begin at 1, or at 0.
+fn complete(set: Set<'_>, members: &[(u64, &str)], absent: &str) -> Result<()> {
+    let total = set.total;
     let mut numbers: Vec<u64> = members.iter().map(|&(number, _)| number).collect();
     numbers.sort_unstable();
     let first = u64::from(numbers.first() != Some(&0));
     let problem = |code: Code, message: String| {
-        Error::new(code, format!("the set {what} {message}")).rule("complete set of shards")
+        Error::new(code, format!("{set} {message}")).rule("complete set of shards")
     };
     if let Some(pair) = numbers.windows(2).find(|pair| pair.first() == pair.get(1)) {
         return Err(problem(
@@ -244,7 +303,8 @@ fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
     let like = members.iter().map(|&(_, name)| name).min_by_key(|name| name.len()).unwrap_or_default();
     let shown: Vec<String> = lacking.take(SHOWN).map(|number| renumbered(like, number)).collect();
     let more = if missing > shown.len() as u64 { ", …" } else { "" };
-    let message = format!("has {total} files, {missing} of which are missing: {}{more}", shown.join(", "));
+    let are = if missing == 1 { "is" } else { "are" };
+    let message = format!("has {total} files, {missing} of which {are} {absent}: {}{more}", shown.join(", "));
     Err(problem(Code::Incomplete, message))
 }
 
@@ -257,7 +317,8 @@ fn renumbered(name: &str, number: u64) -> String {
     }
 }
 
-fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+/// Returns the first of many names, quoted.
+pub fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
@@ -273,7 +334,7 @@ fn ambiguous<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Error {
 mod tests {
     use super::*;
 
-    fn found(name: &str, files: &[&str]) -> Result<Found> {
+    fn found(name: &str, files: &[&str]) -> Result<FolderContent> {
         let folder = std::env::temp_dir().join(format!("ztensor-folder-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for file in files {
@@ -282,10 +343,10 @@ mod tests {
         let found = look(&folder, &Request::default());
         std::fs::remove_dir_all(&folder).unwrap();
         let name = |path: PathBuf| PathBuf::from(path.file_name().unwrap());
-        found.map(|found| match found {
-            Found::Index(path) => Found::Index(name(path)),
-            Found::Set(paths) => Found::Set(paths.into_iter().map(name).collect()),
-            Found::One(path) => Found::One(name(path)),
+        found.map(|(found, _)| match found {
+            FolderContent::Index(path) => FolderContent::Index(name(path)),
+            FolderContent::Set(paths) => FolderContent::Set(paths.into_iter().map(name).collect()),
+            FolderContent::One(path) => FolderContent::One(name(path)),
         })
     }
 
@@ -297,15 +358,64 @@ mod tests {
             "other.safetensors.index.json",
             "config.json",
         ];
-        assert_eq!(found("index", &files).unwrap(), Found::Index("model.safetensors.index.json".into()));
+        assert_eq!(
+            found("index", &files).unwrap(),
+            FolderContent::Index("model.safetensors.index.json".into())
+        );
         let both = ["pytorch_model.bin.index.json", "a.safetensors.index.json", "a.safetensors"];
-        assert_eq!(found("both", &both).unwrap(), Found::Index("a.safetensors.index.json".into()));
+        assert_eq!(found("both", &both).unwrap(), FolderContent::Index("a.safetensors.index.json".into()));
         let keras = ["model.weights.json", "model_00000.weights.h5", "model_00001.weights.h5"];
-        assert_eq!(found("keras", &keras).unwrap(), Found::Index("model.weights.json".into()));
+        assert_eq!(found("keras", &keras).unwrap(), FolderContent::Index("model.weights.json".into()));
         let bin = ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin"];
-        assert_eq!(found("bin", &bin).unwrap(), Found::Index("pytorch_model.bin.index.json".into()));
+        assert_eq!(found("bin", &bin).unwrap(), FolderContent::Index("pytorch_model.bin.index.json".into()));
         let variant = ["x.safetensors.index.fp16.json", "x.fp16-00001-of-00002.safetensors"];
-        assert_eq!(found("variant", &variant).unwrap(), Found::Index("x.safetensors.index.fp16.json".into()));
+        assert_eq!(
+            found("variant", &variant).unwrap(),
+            FolderContent::Index("x.safetensors.index.fp16.json".into())
+        );
+    }
+
+    #[test]
+    fn the_weights_of_a_checkpoint_are_chosen_among_other_files() {
+        let one = |name: &str| FolderContent::One(name.into());
+        for (name, files, wanted) in [
+            ("adapter", &["model.safetensors", "adapter_model.safetensors"][..], one("model.safetensors")),
+            ("native", &["model.safetensors", "consolidated.safetensors"], one("model.safetensors")),
+            (
+                "native-index",
+                &["model.safetensors", "consolidated.safetensors.index.json"],
+                one("model.safetensors"),
+            ),
+            ("variant", &["model.safetensors", "model.fp16.safetensors"], one("model.safetensors")),
+            (
+                "bin",
+                &["pytorch_model.bin", "colbert_linear.pt", "training_args.bin"],
+                one("pytorch_model.bin"),
+            ),
+            ("one-pt", &["pytorch_model.bin", "optimizer.pt"], one("pytorch_model.bin")),
+            ("both", &["pytorch_model.bin.index.json", "model.safetensors"], one("model.safetensors")),
+            (
+                "index",
+                &["model.safetensors.index.json", "model.safetensors"],
+                FolderContent::Index("model.safetensors.index.json".into()),
+            ),
+            (
+                "set",
+                &["model-1-of-2.safetensors", "model-2-of-2.safetensors", "x.safetensors"],
+                FolderContent::Set(vec![
+                    "model-1-of-2.safetensors".into(),
+                    "model-2-of-2.safetensors".into(),
+                ]),
+            ),
+            ("other", &["diffusion.safetensors"], one("diffusion.safetensors")),
+        ] {
+            let all: Vec<&str> = files.iter().copied().chain(["config.json"]).collect();
+            assert_eq!(found(name, &all).unwrap(), wanted, "{name}");
+        }
+        let ours = ["model.safetensors", "model.zt", "config.json"];
+        assert!(found("ours", &ours).unwrap_err().message().contains("2 tensor files"));
+        let gap = ["model-1-of-2.safetensors", "adapter_model.safetensors", "config.json"];
+        assert_eq!(found("lacking", &gap).unwrap_err().code(), Code::Incomplete);
     }
 
     #[test]
@@ -313,10 +423,10 @@ mod tests {
         let files = ["m-10-of-10.zt", "m-2-of-10.zt", "readme.md"];
         let all: Vec<String> = (1..=10).map(|number| format!("m-{number}-of-10.zt")).collect();
         let all: Vec<&str> = all.iter().map(|name| &**name).chain(["readme.md"]).collect();
-        let Found::Set(paths) = found("set", &all).unwrap() else { panic!("no set") };
+        let FolderContent::Set(paths) = found("set", &all).unwrap() else { panic!("no set") };
         assert_eq!(paths.first().unwrap(), Path::new("m-1-of-10.zt"));
         assert_eq!(paths.last().unwrap(), Path::new("m-10-of-10.zt"));
-        assert!(matches!(found("zero", &["m-0-of-2.zt", "m-1-of-2.zt"]).unwrap(), Found::Set(_)));
+        assert!(matches!(found("zero", &["m-0-of-2.zt", "m-1-of-2.zt"]).unwrap(), FolderContent::Set(_)));
         let error = found("gap", &files).unwrap_err();
         assert!(
             error.message().contains("8 of which are missing: m-1-of-10.zt, m-3-of-10.zt, m-4"),
@@ -330,16 +440,35 @@ mod tests {
     }
 
     #[test]
+    fn the_files_of_a_variant_are_a_set() {
+        let both = ["m-1-of-2.fp16.zt", "m-2-of-2.fp16.zt"];
+        assert_eq!(found("variants", &both).unwrap(), FolderContent::Set(both.map(PathBuf::from).to_vec()));
+        let half = found("half", &both[1..]).unwrap_err();
+        assert_eq!(half.code(), Code::Incomplete);
+        assert!(half.message().contains("the set m-…-of-….fp16.zt has 2 files, 1 of which"), "{half}");
+        assert!(half.message().contains("is missing: m-1-of-2.fp16.zt"), "{half}");
+        let alone = gaps(std::iter::once("m-2-of-2.fp16.zt"), Formats::default()).unwrap();
+        assert!(alone.message().contains("1 of which is not open: m-1-of-2.fp16.zt"), "{alone}");
+        let plain = ["m-1-of-2.zt", "m-2-of-2.zt"];
+        let all = [&plain[..], &both].concat();
+        assert_eq!(found("plain", &all).unwrap(), FolderContent::Set(plain.map(PathBuf::from).to_vec()));
+        let mixed = found("mixed", &["m-1-of-2.fp16.zt", "m-2-of-2.int8.zt"]).unwrap_err();
+        assert!(mixed.message().contains("2 tensor files"), "{mixed}");
+        let named = |names: &[&'static str]| gaps(names.iter().copied(), Formats::default()).is_some();
+        assert!(named(&both[..1]) && !named(&both) && !named(&["m-1-of-2.fp16.zt", "m-2-of-2.zt"]));
+    }
+
+    #[test]
     fn a_folder_of_a_root_and_its_shards_opens_the_root() {
         let files = ["model.zt", "model-00001-of-00002.zt", "model-00002-of-00002.zt"];
-        assert_eq!(found("root", &files).unwrap(), Found::One("model.zt".into()));
+        assert_eq!(found("root", &files).unwrap(), FolderContent::One("model.zt".into()));
     }
 
     #[test]
     fn ambiguous_folders_are_rejected_with_the_reason() {
         assert_eq!(
             found("one", &["a.safetensors", "config.json"]).unwrap(),
-            Found::One("a.safetensors".into())
+            FolderContent::One("a.safetensors".into())
         );
         for (name, files, part) in [
             ("two", &["a.safetensors", "b.btf"][..], "2 tensor files"),

@@ -45,16 +45,17 @@ impl InMemory {
             Lookup::At(paths) => paths.values().cloned().collect(),
             Lookup::Siblings | Lookup::Unread => HashSet::new(),
         };
-        let filesystem = Given { root: self.path, source: Arc::clone(&self.source), files };
+        let is_alone = matches!(request.lookup, Lookup::Unread);
+        let filesystem = MemoryFiles { root: self.path, source: Arc::clone(&self.source), files, is_alone };
         Request { filesystem: Arc::new(filesystem), ..request.clone() }
     }
 }
 
 /// Returns whether the bytes are the index of a sharded checkpoint.
 fn is_index(source: &dyn ReadAt, request: &Request) -> Result<bool> {
-    let most = request.limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
+    let max = request.limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     let first = source.read_vec(0, source.length().min(64), &request.stop)?;
-    if first.trim_ascii_start().first() != Some(&b'{') || source.length() > most {
+    if first.trim_ascii_start().first() != Some(&b'{') || source.length() > max {
         return Ok(false);
     }
     let bytes = source.read_vec(0, source.length(), &request.stop)?;
@@ -62,13 +63,15 @@ fn is_index(source: &dyn ReadAt, request: &Request) -> Result<bool> {
 }
 
 /// The file in memory and the files that the caller provides. It has no siblings.
-struct Given {
+struct MemoryFiles {
     root: &'static Path,
     source: Arc<dyn ReadAt>,
     files: HashSet<PathBuf>,
+    /// Whether the caller asked for the files that are present, which are no others.
+    is_alone: bool,
 }
 
-impl Filesystem for Given {
+impl Filesystem for MemoryFiles {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         if self.files.contains(path) {
             return LocalFiles.open(path, stop);
@@ -77,10 +80,12 @@ impl Filesystem for Given {
             return Ok(Arc::clone(&self.source));
         }
         let message = format!(
-            "the data is in {:?}, which cannot be located for a file in memory: pass its path in the option shards",
+            "the data is in {:?}, which cannot be located for a file in memory: open it by its path",
             path.display().to_string()
         );
-        Err(Error::new(Code::Io, message))
+        let error = Error::new(Code::Io, message)
+            .hint("shards", ", or pass the path of the data in the option shards");
+        Err(if self.is_alone { error.absent() } else { error })
     }
 
     fn is_folder(&self, _: &Path, _: &Stop) -> bool {

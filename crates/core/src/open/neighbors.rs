@@ -20,11 +20,11 @@ pub struct Neighbors<'r> {
     /// Whether the other files of its set were opened with it.
     listed: bool,
     request: &'r Request,
-    asked: RefCell<Asked>,
+    asked: RefCell<Requested>,
 }
 
 #[derive(Default)]
-struct Asked {
+struct Requested {
     /// Index into the members, by path.
     known: HashMap<Box<str>, usize>,
     members: Vec<Member>,

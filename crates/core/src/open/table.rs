@@ -54,8 +54,8 @@ fn find(root: &Path, shard: &Shard, by_identity: &mut ByIdentity<'_>) -> Result<
         return look(path, shard, data, request);
     }
     // Under its conventional name, or elsewhere as the file of its size and digest.
-    let usual = Folder::of(root, &*request.filesystem).find(&positional(root, &shard.name));
-    usual.and_then(|path| look(&path, shard, data, request)).or_else(|error| {
+    let default = Folder::of(root, &*request.filesystem).find(&positional(root, &shard.name));
+    default.and_then(|path| look(&path, shard, data, request)).or_else(|error| {
         by_identity.find(shard).and_then(|path| look(&path, shard, data, request).ok()).ok_or(error)
     })
 }
@@ -124,7 +124,7 @@ fn sized(root: &Path) -> Vec<(PathBuf, u64)> {
 mod tests {
     use super::*;
     use crate::codecs::digest::Digest;
-    use crate::formats::zt;
+    use crate::formats::zt_magic;
     use crate::model::Builder;
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             Shard { name: "a".into(), size: 8, digest: Digest::parse("xxh3:0011223344556677").unwrap() };
         let request = Request { lookup: Lookup::Unread, ..Request::default() };
         for (count, refused) in [(limits::FILES, None), (limits::FILES + 1, Some(Code::Limit))] {
-            let mut builder = Builder::new(zt::CONTAINER, &limits::Limits::default());
+            let mut builder = Builder::new(zt_magic::CONTAINER, &limits::Limits::default());
             builder.set_version("2");
             let mut catalog = builder.finish();
             catalog.shards = vec![shard.clone(); count];

@@ -1,5 +1,5 @@
 //! The index of a sharded checkpoint (`model.safetensors.index.json`, `pytorch_model.bin.index.json`): maps tensors to files in the same
-//! folder, as written by Hugging Face. That of Keras (`model.weights.json`) maps groups of tensors, by path, which may span several files.
+//! folder or below it, as written by Hugging Face. That of Keras (`model.weights.json`) maps groups of tensors, by path, which may span several files.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use ciborium::Value;
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, short};
 use crate::limits::{self, Limits};
 use crate::model::Entries;
-use crate::syntax::json::{Reader, Unique};
+use crate::syntax::json::{Reader, Unique, keep_last};
 
 const RULE: &str = "index.json: weight_map";
 /// Counts in the metadata, which a reader can compute.
@@ -29,14 +29,17 @@ pub struct WeightMap {
     pub tensors: Vec<(String, u32)>,
     /// Paths of groups of tensors, without the leading slash.
     pub groups: Vec<String>,
+    /// The first keys that are repeated. The last value of each counts.
+    pub repeated: Vec<String>,
 }
 
-/// Reads an index. Its file names must be plain names: files outside the index's folder are not read.
+/// Reads an index. Its file names must be relative paths that do not leave the folder of the index.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Error::new(Code::BadIndex, "the index is not valid UTF-8").at(error.valid_up_to() as u64)
     })?;
-    let mut reader = Reader::new(text, 0);
+    // Python writes it, and other programs read what Python's json does.
+    let mut reader = Reader::python(text, 0);
     let mut metadata = Entries::new();
     let mut map = None;
     reader.object("'{', as an index begins", Unique::Here, |reader, key| {
@@ -53,6 +56,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
         Ok(())
     })?;
     reader.end()?;
+    let repeated = reader.repeated().to_vec();
     let Some(Listed { tensors, files, groups, .. }) = map else {
         return Err(Error::new(Code::BadIndex, "the index has no \"weight_map\"").rule(RULE));
     };
@@ -66,7 +70,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
         });
     metadata.retain(|(key, _)| key.as_text().is_none_or(|key| !COUNTS.contains(&key)));
     let (files, tensors) = in_order(files, tensors);
-    Ok(WeightMap { attributes: metadata, total_size, files, tensors, groups })
+    Ok(WeightMap { attributes: metadata, total_size, files, tensors, groups, repeated })
 }
 
 type Tensors = Vec<(String, u32)>;
@@ -75,23 +79,51 @@ type Tensors = Vec<(String, u32)>;
 #[derive(Default)]
 struct Listed {
     files: Vec<String>,
+    /// By the name in the index.
     numbers: HashMap<String, u32>,
+    /// By the path. An index may spell it in several ways.
+    paths: HashMap<String, u32>,
     tensors: Tensors,
     groups: Vec<String>,
 }
 
 impl Listed {
+    /// Keeps the last entry of each tensor, and the files that are still named.
+    fn keep_last(&mut self) {
+        keep_last(&mut self.tensors, |(name, _)| name.clone());
+        if !self.groups.is_empty() {
+            return;
+        }
+        let mut renumbered = vec![None; self.files.len()];
+        let mut files = Vec::new();
+        for (_, number) in &mut self.tensors {
+            let Some(slot) = renumbered.get_mut(*number as usize) else { continue };
+            *number = *slot.get_or_insert_with(|| {
+                files.extend(self.files.get(*number as usize).cloned());
+                u32::try_from(files.len() - 1).unwrap_or(u32::MAX)
+            });
+        }
+        self.files = files;
+    }
+
     /// Returns the number of a file that contains something.
     fn file(&mut self, file: Cow<'_, str>, of: &str) -> Result<u32> {
         if let Some(&number) = self.numbers.get(&*file) {
             return Ok(number);
         }
-        plain_name(&file).map_err(|error| error.tensor(of))?;
-        if self.files.len() == limits::FILES {
-            return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
-        }
-        let number = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
-        self.files.push(file.clone().into_owned());
+        let path = relative_path(&file).map_err(|error| error.tensor(of))?;
+        let number = match self.paths.get(&path) {
+            Some(&number) => number,
+            None if self.files.len() == limits::FILES => {
+                return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
+            }
+            None => {
+                let number = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
+                self.files.push(path.clone());
+                self.paths.insert(path, number);
+                number
+            }
+        };
         self.numbers.insert(file.into_owned(), number);
         Ok(number)
     }
@@ -99,6 +131,7 @@ impl Listed {
 
 fn listed(reader: &mut Reader<'_>) -> Result<Listed> {
     let mut listed = Listed::default();
+    let repeats = reader.repeats();
     reader.object("the object of \"weight_map\"", Unique::Here, |reader, key| {
         const FILE: &str = "the name of a file";
         if let (Some(path), Some(b'[')) = (key.strip_prefix('/'), reader.peek()) {
@@ -119,6 +152,9 @@ fn listed(reader: &mut Reader<'_>) -> Result<Listed> {
         listed.tensors.push((key.clone().into_owned(), number));
         Ok(())
     })?;
+    if reader.repeats() > repeats {
+        listed.keep_last();
+    }
     Ok(listed)
 }
 
@@ -139,15 +175,20 @@ fn in_order(files: Vec<String>, mut tensors: Tensors) -> (Vec<String>, Tensors) 
     (files, tensors)
 }
 
-/// Rejects anything but the name of a file in the same folder, on any system.
-pub fn plain_name(name: &str) -> Result<()> {
-    let separators = ['/', '\\', ':', '\0'];
-    let bad = name.is_empty() || name == "." || name == ".." || name.contains(separators);
-    if bad || name.len() > limits::FILE_NAME_BYTES {
-        let message = format!("{name:?} is not the plain name of a file in the folder of the index");
-        return Err(Error::new(Code::BadIndex, message).rule(RULE));
+/// Returns the path of a file in the folder of the index or below it, without `.` and empty parts. Rejects any other path, and any that a
+/// system could read as another.
+fn relative_path(name: &str) -> Result<String> {
+    let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let is_file = !name.starts_with('/') && parts.last().is_some_and(|last| name.ends_with(last));
+    let is_below = !parts.contains(&"..") && !name.contains(['\\', ':', '\0']);
+    let path = parts.join("/");
+    let is_short = parts.iter().all(|part| part.len() <= limits::FILE_NAME_BYTES);
+    if is_file && is_below && is_short && path.len() <= limits::RELATIVE_PATH_BYTES {
+        return Ok(path);
     }
-    Ok(())
+    let name = short(name, limits::FILE_NAME_BYTES);
+    let message = format!("{name:?} is not the path of a file in the folder of the index or below it");
+    Err(Error::new(Code::BadIndex, message).rule(RULE))
 }
 
 #[cfg(test)]
@@ -188,13 +229,49 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_leave_the_folder() {
-        for name in
-            ["", ".", "..", "../m", "/etc/passwd", "a/b", "a\\\\b", "C:m", "m\\u0000", &"m".repeat(256)]
-        {
+    fn paths_stay_in_the_folder_and_each_file_is_listed_once() {
+        let map = read(
+            r#"{"weight_map": {"a": "./m", "b": "m", "c": "layers.0//m", "d": "layers.0/./m", "e": "x/.y/..z", "f": ".//m"}}"#,
+        )
+        .unwrap();
+        assert_eq!(map.files, ["layers.0/m", "m", "x/.y/..z"]);
+        let files: Vec<u32> = map.tensors.iter().map(|(_, file)| *file).collect();
+        assert_eq!(files, [1, 1, 0, 0, 2, 1]);
+        let long = ["m".repeat(256), format!("{}m", "m/".repeat(3000))];
+        let out = [
+            "",
+            ".",
+            "..",
+            "../m",
+            "a/../m",
+            "a/..",
+            "/",
+            "/etc/passwd",
+            "//m",
+            "a/",
+            "a/.",
+            "./",
+            "a\\\\b",
+            "C:m",
+            "m\\u0000",
+        ];
+        for name in out.into_iter().chain(long.iter().map(|name| &**name)) {
             let error = read(&format!(r#"{{"weight_map": {{"t": "{name}"}}}}"#)).unwrap_err();
             assert_eq!((error.code(), error.tensor_name()), (Code::BadIndex, Some("t")), "{name}");
         }
+    }
+
+    #[test]
+    fn the_last_of_repeated_keys_counts() {
+        let map = read(
+            r#"{"metadata": {"x": NaN, "total_size": 1, "total_size": 8},
+            "weight_map": {"t": "other", "u": "b", "t": "a"}}"#,
+        )
+        .unwrap();
+        assert_eq!((map.total_size, map.files), (Some(8), vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(map.tensors, [("u".to_owned(), 1), ("t".to_owned(), 0)]);
+        assert_eq!(map.repeated, ["total_size", "t"]);
+        assert!(read(r#"{"weight_map": {"t": "m"}, "weight_map": {}}"#).unwrap().tensors.is_empty());
     }
 
     #[test]
@@ -205,8 +282,6 @@ mod tests {
             "{}",
             r#"{"weight_map": []}"#,
             r#"{"weight_map": {"t": 1}}"#,
-            r#"{"weight_map": {"t": "m", "t": "m"}}"#,
-            r#"{"weight_map": {}, "weight_map": {}}"#,
             r#"{"weight_map": {}} x"#,
         ] {
             assert_eq!(read(text).unwrap_err().code(), Code::BadIndex, "{text}");

@@ -18,7 +18,7 @@ use crate::work::{self, Stop};
 /// Stored elements, and their conversion.
 pub struct Deferred {
     stored: Stored,
-    kind: Kind,
+    kind: Decoding,
     /// Bytes of the result.
     length: u64,
 }
@@ -35,7 +35,7 @@ enum Stored {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum Decoding {
     /// Decoded to float32.
     Blocks(BlockType),
     /// Widened to float32.
@@ -53,8 +53,8 @@ pub enum Work {
 }
 
 /// Minimum and maximum bytes that one core produces at a time. The maximum still fits its cache together with the input.
-const LEAST_PIECE: usize = 256 << 10;
-const MOST_PIECE: usize = 1 << 20;
+const MIN_PIECE: usize = 256 << 10;
+const MAX_PIECE: usize = 1 << 20;
 /// Pieces per core if there are enough bytes, to balance the load.
 const PIECES: usize = 4;
 
@@ -80,7 +80,7 @@ impl Reading<'_> {
         let component = self.component_of(tensor, Label::DATA)?;
         let Some(stored) = self.within_reach(tensor, component, reach)? else { return Ok(None) };
         let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.length());
-        Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
+        Ok(fits.then_some(Deferred { stored, kind: Decoding::Blocks(block), length }))
     }
 
     /// Returns the elements of a dense component as float32; `None` if its size does not match the shape, its type has no float32 form, or
@@ -99,7 +99,7 @@ impl Reading<'_> {
         let Some(stored) = self.within_reach(tensor, component, reach)? else { return Ok(None) };
         let wanted = elements.checked_mul(u64::from(dtype.bits())).map(|bits| bits.div_ceil(8));
         let fits = wanted == Some(stored.length());
-        Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
+        Ok(fits.then_some(Deferred { stored, kind: Decoding::Dense(dtype), length }))
     }
 
     /// Returns the elements of a component unchanged; `None` if they must be read first.
@@ -108,7 +108,7 @@ impl Reading<'_> {
             cfg!(target_endian = "little") || component.dtype.is_none_or(|dtype| dtype.bits() <= 8);
         let stored = self.cached(tensor, component).filter(|_| is_in_order)?;
         let length = stored.length();
-        Some(Deferred { stored, kind: Kind::Same, length })
+        Some(Deferred { stored, kind: Decoding::Same, length })
     }
 
     fn within_reach(
@@ -161,9 +161,9 @@ impl Deferred {
     /// Returns the work needed per element.
     pub fn work(&self) -> Work {
         match self.kind {
-            Kind::Same => Work::Copy,
-            Kind::Dense(_) => Work::Widen,
-            Kind::Blocks(_) => Work::Decode,
+            Decoding::Same => Work::Copy,
+            Decoding::Dense(_) => Work::Widen,
+            Decoding::Blocks(_) => Work::Decode,
         }
     }
 
@@ -175,9 +175,9 @@ impl Deferred {
             || Error::new(Code::InvalidArg, "the range is outside the tensor, or not aligned to its blocks");
         // Bits of stored data for a number of bytes produced.
         let (bits, bytes) = match self.kind {
-            Kind::Blocks(block) => (block.bytes.saturating_mul(8), block.elements.saturating_mul(4)),
-            Kind::Dense(dtype) => (u64::from(dtype.bits()).saturating_mul(8), 32),
-            Kind::Same => (8, 1),
+            Decoding::Blocks(block) => (block.bytes.saturating_mul(8), block.elements.saturating_mul(4)),
+            Decoding::Dense(dtype) => (u64::from(dtype.bits()).saturating_mul(8), 32),
+            Decoding::Same => (8, 1),
         };
         let stored = |bytes_of: u64| {
             let units = bytes_of.is_multiple_of(bytes).then(|| bytes_of / bytes)?;
@@ -189,7 +189,7 @@ impl Deferred {
         // The last elements of a narrow type may not fill their unit.
         let last = if end == self.length { self.stored.length() } else { stored(end).ok_or_else(outside)? };
         let count = last.checked_sub(first).ok_or_else(outside)?;
-        let piece = (out.len() / (PIECES * work::cores())).clamp(LEAST_PIECE, MOST_PIECE);
+        let piece = (out.len() / (PIECES * work::cores())).clamp(MIN_PIECE, MAX_PIECE);
         let step = piece - piece % index(bytes, "a block")?;
         let input_step = stored(step as u64).ok_or_else(outside)?;
         let input = match &self.stored {
@@ -230,9 +230,9 @@ impl Deferred {
 
     fn convert(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         match self.kind {
-            Kind::Blocks(block) => block.fill(input, out),
-            Kind::Dense(dtype) => widen::to_float32(dtype, input, out),
-            Kind::Same => {
+            Decoding::Blocks(block) => block.fill(input, out),
+            Decoding::Dense(dtype) => widen::to_float32(dtype, input, out),
+            Decoding::Same => {
                 out.copy_from_slice(input);
                 Ok(())
             }
@@ -244,12 +244,12 @@ impl Deferred {
 mod tests {
     use super::*;
 
-    fn agrees(stored: &[u8], kind: Kind, elements: u64) {
+    fn agrees(stored: &[u8], kind: Decoding, elements: u64) {
         let mut whole = vec![0; usize::try_from(elements * 4).unwrap()];
         match kind {
-            Kind::Blocks(block) => block.fill(stored, &mut whole).unwrap(),
-            Kind::Dense(dtype) => widen::to_float32(dtype, stored, &mut whole).unwrap(),
-            Kind::Same => whole.copy_from_slice(stored),
+            Decoding::Blocks(block) => block.fill(stored, &mut whole).unwrap(),
+            Decoding::Dense(dtype) => widen::to_float32(dtype, stored, &mut whole).unwrap(),
+            Decoding::Same => whole.copy_from_slice(stored),
         }
         let length = whole.len() as u64;
         let nothing: &[u8] = &[];
@@ -295,11 +295,11 @@ mod tests {
             let count = noise.len() as u64 / block.bytes;
             let stored = &noise[..usize::try_from(count * block.bytes).unwrap()];
             // As numbers, NaN would not equal itself; as bytes it does.
-            agrees(stored, Kind::Blocks(block), count * block.elements);
+            agrees(stored, Decoding::Blocks(block), count * block.elements);
         }
-        agrees(&noise, Kind::Dense(DType::BFloat16), 450_000);
-        agrees(&noise[..200_001], Kind::Dense(DType::Int8), 200_001);
-        agrees(&noise, Kind::Same, 225_000);
-        agrees(&noise[..100_001], Kind::Dense(DType::Float4E2M1Fn), 200_001);
+        agrees(&noise, Decoding::Dense(DType::BFloat16), 450_000);
+        agrees(&noise[..200_001], Decoding::Dense(DType::Int8), 200_001);
+        agrees(&noise, Decoding::Same, 225_000);
+        agrees(&noise[..100_001], Decoding::Dense(DType::Float4E2M1Fn), 200_001);
     }
 }

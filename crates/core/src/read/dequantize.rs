@@ -83,10 +83,10 @@ impl Reading<'_> {
 
     /// Bytes of so many float32, within `maxDecodedBytes`.
     pub(super) fn float32_bytes(&self, elements: u64) -> Result<u64> {
-        let most = self.limits.max_decoded_bytes;
-        elements.checked_mul(4).filter(|&bytes| bytes <= most).ok_or_else(|| {
-            let message = format!("{elements} float32 are more than {most} bytes (option maxDecodedBytes)");
-            Error::new(Code::Limit, message)
+        let max = self.limits.max_decoded_bytes;
+        elements.checked_mul(4).filter(|&bytes| bytes <= max).ok_or_else(|| {
+            let message = format!("{elements} float32 are more than {max} bytes");
+            Error::new(Code::Limit, message).option("maxDecodedBytes")
         })
     }
 

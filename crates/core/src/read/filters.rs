@@ -46,10 +46,8 @@ impl Reading<'_> {
                 continue;
             }
             let name = self.catalog.label(filter.name);
-            let codec = codecs::named(name).filter(|_| encoding.is_known()).ok_or_else(|| {
-                let message = format!("the encoding {name:?} is not supported");
-                Error::new(Code::UnsupportedEncoding, message)
-            })?;
+            let codec = codecs::named(name).filter(|_| encoding.is_known());
+            let codec = codec.ok_or_else(|| self.unsupported(encoding, name))?;
             steps.push(Step { codec, filter, size: before });
             before = match (codec.adds, before) {
                 (Some(added), Size::Exactly(length)) => Size::Exactly(length.saturating_add(added)),
@@ -58,6 +56,13 @@ impl Reading<'_> {
         }
         steps.reverse();
         Ok(steps)
+    }
+
+    /// Names the filter of an encoding that is not supported, or `name` if each is by itself.
+    fn unsupported(&self, encoding: Encoding, name: &str) -> Error {
+        let names = self.catalog.filters(encoding).iter().map(|filter| self.catalog.label(filter.name));
+        let name = { names }.find(|name| codecs::named(name).is_none()).unwrap_or(name);
+        Error::new(Code::UnsupportedEncoding, format!("the encoding {name:?} is not supported"))
     }
 }
 

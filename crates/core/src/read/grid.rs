@@ -307,14 +307,14 @@ mod tests {
     use crate::work::Watch;
 
     /// Chunks in row-major order, some of which were never written.
-    struct Held {
+    struct TestChunks {
         counts: Vec<u64>,
         chunks: Vec<Option<Chunk>>,
         /// Whether it can list the written ones at once.
         lists: bool,
     }
 
-    impl Chunks for Held {
+    impl Chunks for TestChunks {
         fn find(&self, _: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>> {
             let nth = self.counts.iter().zip(position).fold(0, |nth, (count, at)| nth * count + at);
             Ok(self.chunks[usize::try_from(nth).unwrap()])
@@ -379,7 +379,7 @@ mod tests {
                 chunk: chunk.clone().into(),
                 width,
                 fill: if zeros { Box::default() } else { fill.into() },
-                chunks: Box::new(Held { counts: counts.clone(), chunks, lists }),
+                chunks: Box::new(TestChunks { counts: counts.clone(), chunks, lists }),
             };
             let slice = reading.grid(&blob, &grid, &ranges).unwrap();
             let mut expected: Vec<u8> = Vec::new();

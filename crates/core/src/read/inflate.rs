@@ -1,15 +1,20 @@
 //! Reads of deflate streams, such as members of zip archives, directly into the returned memory.
 #![forbid(unsafe_code)]
 
-use super::{PIECE, Reading, claimable, is_over_decoded, stored_hasher};
+use super::{PIECE, Reading, claimable, compare, is_over_decoded, stored_hasher};
 use crate::codecs::deflate;
 use crate::codecs::digest::Digest;
 use crate::codecs::frames::Size;
-use crate::error::Result;
-use crate::model::{Blob, Encoding, View};
+use crate::error::{Code, Error, Result};
+use crate::layouts::elements::RuleCheck;
+use crate::model::{Blob, Component, Data, Encoding, View};
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
 
+/// Maximum decoded size of streams that are decoded whole.
+const WHOLE: u64 = 8 << 20;
+/// Decoded bytes that are passed on together.
+const GATHERED: usize = 2 << 20;
 /// Maximum decoded bytes before or after the requested ones that are retained with them.
 const ASIDE: u64 = 1 << 20;
 
@@ -46,6 +51,76 @@ impl Reading<'_> {
             digest.check(hasher).map_err(|error| error.at(blob.offset))?;
         }
         Ok(Some(output))
+    }
+
+    /// Calls `each` with the elements of a component that is a contiguous range of a large deflate stream, in pieces of whole elements.
+    /// Digests and rules are checked on the way. Returns whether it is one.
+    pub(super) fn inflated_pieces(
+        &self,
+        component: &Component,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let Data::Blob(blob) = &component.data else { return Ok(false) };
+        if blob.encoding != Encoding::DEFLATE {
+            return Ok(false);
+        }
+        let Size::Exactly(total) = self.decoded_size(blob)? else { return Ok(false) };
+        let run = match &component.view {
+            View::Whole => Some((0, total)),
+            View::Strided(strided) => strided.run(),
+            View::Counted(_) => None,
+        };
+        let Some((start, length)) = run.filter(|_| total > WHOLE) else { return Ok(false) };
+        let end = start.checked_add(length).filter(|&end| end <= total);
+        let end =
+            end.ok_or_else(|| Error::new(Code::Decode, "the decoded blob is shorter than its parts"))?;
+        let decoded = blob.digest.as_ref().filter(|digest| is_over_decoded(digest, blob));
+        let mut decoded_hasher = decoded.and_then(Digest::hasher);
+        let mut hasher = stored_hasher(blob);
+        let source = self.sources.source(blob.file)?;
+        claimable(source, blob.offset, blob.stored)?;
+        let (mut from, mut at) = (blob.offset, 0);
+        let mut elements = RuleCheck::new(component.rule);
+        let mut gathered = Vec::new();
+        let inflated = deflate::decode_pieces(
+            blob.stored,
+            total,
+            &self.watch.stop,
+            |input| {
+                source.read_at(from, input, &self.watch.stop)?;
+                from = from.saturating_add(input.len() as u64);
+                self.watch.did_bytes(input.len() as u64);
+                if let Some(hasher) = &mut hasher {
+                    hasher.update(input);
+                }
+                Ok(())
+            },
+            |piece| {
+                if let Some(hasher) = &mut decoded_hasher {
+                    hasher.update(piece);
+                }
+                let inside = |position: u64| {
+                    usize::try_from(position.saturating_sub(at)).unwrap_or(usize::MAX).min(piece.len())
+                };
+                gathered.extend_from_slice(piece.get(inside(start)..inside(end)).unwrap_or_default());
+                at += piece.len() as u64;
+                if gathered.len() >= GATHERED || at >= end {
+                    // Whole elements, the rest with the next piece.
+                    let count = if at >= end { gathered.len() } else { gathered.len() / 16 * 16 };
+                    let (now, _) = gathered.split_at_mut(count);
+                    elements.note(now);
+                    each(now)?;
+                    gathered.drain(..count);
+                }
+                Ok(())
+            },
+        );
+        inflated?;
+        if let (Some(digest), Some(hasher)) = (decoded, decoded_hasher) {
+            digest.check(hasher).map_err(|error| error.at(blob.offset))?;
+        }
+        compare(blob, hasher)?;
+        elements.finish().map(|()| true)
     }
 
     /// Calls `work` with the stored bytes of a blob, after verifying their digest. Small blobs are read into per-thread scratch memory:

@@ -6,21 +6,23 @@ use std::fs::File;
 use super::{Reading, compare, stored_hasher, turn};
 use crate::codecs::digest::Hasher;
 use crate::codecs::frames::Size;
-use crate::codecs::{zstd, zstd_pieces};
+use crate::codecs::zstd_pieces;
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
-use crate::model::slice::TensorSlice;
+use crate::limits::{GRID_BYTES, TIMES_A_GRID};
+use crate::model::slice::{Range, TensorSlice};
 use crate::model::{Blob, Component, Data, DataRule, Encoding, Pieces, Tensor, View};
-use crate::sources::file::FileSource;
-use crate::sources::{ReadAt, scratch};
+use crate::sources::ReadAt;
 use crate::work::PIECE;
 
 /// Maximum stored and decoded size of blobs that are decoded whole, as in a load.
 const WHOLE: u64 = 16 << 20;
 /// Bytes of elements in another order that are read at once.
 const ARRANGED: u64 = 8 << 20;
-/// Bytes that are decoded at once if they are only checked.
+/// Bytes that are decoded at once if they are only checked: faster than in pieces.
 const JUDGED: u64 = 8 << 20;
+/// The size of every element type divides it.
+const ELEMENT: u64 = 16;
 
 impl Reading<'_> {
     /// Calls `each` with the elements of a component, little-endian and in order: frame by frame for `zt.zstd-seekable/1`, otherwise in
@@ -31,13 +33,25 @@ impl Reading<'_> {
         component: &Component,
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        if component.is_whole_blob() || in_order(component).is_some() {
+        let is_deflated = component.blob().is_some_and(|blob| blob.encoding == Encoding::DEFLATE);
+        if (component.is_whole_blob() && !is_deflated) || in_order(component).is_some() {
             return self
                 .blob_pieces(component, |piece| {
                     turn(component, piece);
                     each(piece)
                 })
                 .map_err(|error| self.name(error, tensor, component));
+        }
+        let mut turned = |piece: &mut [u8]| {
+            turn(component, piece);
+            each(piece)
+        };
+        let streamed = self
+            .inflated_pieces(component, &mut turned)
+            .and_then(|done| if done { Ok(true) } else { self.chunk_rows(component, &mut turned) })
+            .map_err(|error| self.name(error, tensor, component))?;
+        if streamed {
+            return Ok(());
         }
         if let Some(slice) = self.divisible(component)? {
             return self
@@ -69,6 +83,38 @@ impl Reading<'_> {
         }
         self.not_spread(component, component.byte_length().unwrap_or_default())?;
         Ok(Some(TensorSlice::strided(strided)?))
+    }
+
+    /// Calls `each` with the elements of a large chunked array, some rows of chunks at a time. Returns whether it is one.
+    fn chunk_rows(
+        &self,
+        component: &Component,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let Data::Grid(blob, grid) = &component.data else { return Ok(false) };
+        let length = component.byte_length().unwrap_or_default();
+        let (Some(&dim), Some(&chunk)) = (grid.shape.first(), grid.chunk.first()) else { return Ok(false) };
+        if component.view != View::Whole || component.rule.is_some() || length <= WHOLE || dim == 0 {
+            return Ok(false);
+        }
+        // What exceeds the bound is refused as a whole.
+        if length > GRID_BYTES.max(self.source(component)?.length().saturating_mul(TIMES_A_GRID)) {
+            return Ok(false);
+        }
+        let row = (length / dim).max(1).saturating_mul(chunk.max(1));
+        let step = chunk.max(1).saturating_mul((ARRANGED / row).max(1));
+        let mut ranges: Vec<_> = grid.shape.iter().map(|&dim| Range::from((0, dim))).collect();
+        let mut start = 0;
+        while start < dim {
+            self.watch.stop.check()?;
+            let end = start.saturating_add(step).min(dim);
+            if let Some(first) = ranges.first_mut() {
+                *first = Range::from((start, end));
+            }
+            self.grid(blob, grid, &ranges)?.chunks_mut(PIECE).try_for_each(&mut *each)?;
+            start = end;
+        }
+        Ok(true)
     }
 
     /// Calls `each` with parts of the runs of a component, in order, in pieces of whole elements.
@@ -107,6 +153,10 @@ impl Reading<'_> {
             let whole = Component { view: View::Whole, ..component.clone() };
             return self.decode(&whole)?.chunks_mut(PIECE).try_for_each(&mut each);
         };
+        let framed = if blob.encoding == Encoding::ZSTD { self.frames_of(blob)? } else { None };
+        if let Some(frames) = framed.filter(|frames| frames.step().is_multiple_of(ELEMENT)) {
+            return self.decoded_pieces(component, blob, &frames, each);
+        }
         match blob.encoding {
             Encoding::RAW | Encoding::ZSTD_SEEKABLE => self.stored_pieces(component, each),
             Encoding::ZSTD if blob.stored > WHOLE || blob.decoded.is_none_or(|length| length > WHOLE) => {
@@ -135,22 +185,18 @@ impl Reading<'_> {
     /// Decodes a component only to check it.
     pub(crate) fn judge(&self, component: &Component) -> Result<()> {
         match &component.data {
-            Data::Blob(blob) if component.is_whole_blob() && blob.encoding == Encoding::ZSTD_SEEKABLE => {
-                self.check_seekable(component, blob)
-            }
             Data::Blob(blob)
                 if component.is_whole_blob()
-                    && blob.encoding == Encoding::ZSTD
-                    && component.rule.is_none() =>
+                    && matches!(blob.encoding, Encoding::ZSTD | Encoding::ZSTD_SEEKABLE) =>
             {
-                let stored = self.stored(blob)?;
-                let stop = &self.watch.stop;
+                if let Some(frames) = self.frames_of(blob)? {
+                    return self.decoded_pieces(component, blob, &frames, |_| Ok(()));
+                }
                 match self.decoded_size(blob)? {
-                    // Faster than in pieces.
-                    Size::Exactly(length) if length <= JUDGED => {
-                        scratch::with(length, |output| zstd::decode_into(&stored, output, stop))
-                    }
-                    size => zstd::each_piece(&stored, size, stop, |_| Ok(())).map(drop),
+                    // The rules are on decoded elements.
+                    _ if component.rule.is_some() => self.decode(component).map(drop),
+                    Size::Exactly(length) if length <= JUDGED => self.decode(component).map(drop),
+                    _ => self.frames(component, blob, |_| Ok(())).map(drop),
                 }
             }
             Data::Pieces(pieces) if component.rule.is_none() => pieces.blobs().try_for_each(|blob| {
@@ -160,7 +206,13 @@ impl Reading<'_> {
                     _ => self.judge(&Component { view: View::Whole, ..part }),
                 }
             }),
-            _ => self.decode(component).map(drop),
+            _ => {
+                let mut unseen = |_: &mut [u8]| Ok(());
+                if self.inflated_pieces(component, &mut unseen)? || self.chunk_rows(component, &mut unseen)? {
+                    return Ok(());
+                }
+                self.decode(component).map(drop)
+            }
         }
     }
 
@@ -172,7 +224,8 @@ impl Reading<'_> {
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         if let Some(blob) = component.blob().filter(|blob| blob.encoding == Encoding::ZSTD_SEEKABLE) {
-            return self.decoded_pieces(component, blob, each);
+            let frames = self.frames_of(blob)?.ok_or_else(not_a_blob)?;
+            return self.decoded_pieces(component, blob, &frames, each);
         }
         let mut stored = Stored::new(*self, component)?;
         let mut piece = Vec::new();
@@ -266,11 +319,12 @@ impl<'a> Stored<'a> {
     /// transfers any. Bytes that must be hashed or checked are left to [`Stored::read`].
     pub fn hand_over(&mut self, mut copy: impl FnMut(&File, u64, u64) -> Result<u64>) -> Result<()> {
         let judged = self.hasher.is_some() || self.rule.is_some();
-        let Some(file) = self.source.local().filter(|_| !judged).map(FileSource::file) else { return Ok(()) };
+        let Some(file) = self.source.local().filter(|_| !judged) else { return Ok(()) };
+        let file = file.file()?;
         while self.left() > 0 {
             self.reading.watch.stop.check()?;
             let offset = self.blob.offset.saturating_add(self.read);
-            let copied = copy(file, offset, self.left().min(HANDED))?;
+            let copied = copy(&file, offset, self.left().min(HANDED))?;
             if copied == 0 {
                 break;
             }

@@ -21,7 +21,27 @@ pub enum Placement {
 }
 
 /// A name pattern and its placement.
-pub type Rule = (Glob, Placement);
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pattern: String,
+    names: Glob,
+    placement: Placement,
+}
+
+impl Rule {
+    pub fn new(pattern: &str, placement: Placement) -> Self {
+        Self { pattern: pattern.to_owned(), names: Glob::new(pattern), placement }
+    }
+
+    fn matches(&self, tensor: Tensor<'_>) -> bool {
+        self.names.matches(tensor.name())
+    }
+
+    /// Returns whether the rule is for the rest, which may be empty, if it is the last.
+    fn is_rest(&self) -> bool {
+        !self.pattern.is_empty() && self.pattern.bytes().all(|byte| byte == b'*')
+    }
+}
 
 /// A rank and the number of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +60,8 @@ pub struct Plan {
     pub spans: Vec<Span>,
 }
 
-/// Plans all tensors of a file: the first rule whose pattern matches the name applies.
+/// Plans all tensors of a file: the first rule whose pattern matches the name applies. Fails with `ZT_INVALID_ARG` for a tensor without a
+/// rule, and for a rule without a tensor, unless it is a final `*`.
 pub fn plan(catalog: &Catalog, rules: &[Rule], rank: Rank) -> Result<Plan> {
     inject::panic_at("plan");
     let dims = dims(catalog, rules, rank)?;
@@ -59,14 +80,17 @@ fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> R
     let mut missing = 0;
     // Adjacent tensors mostly have the same shape, and one that divides evenly always does.
     let mut divides = None;
+    let mut idle = vec![true; rules.len()];
     for tensor in catalog.iter() {
-        let Some(&(_, placement)) = rules.iter().find(|(names, _)| names.matches(tensor.name())) else {
+        let found = rules.iter().zip(&mut idle).find(|(rule, _)| rule.matches(tensor));
+        let Some((&Rule { placement, .. }, is_idle)) = found else {
             missing += 1;
             if unmatched.len() < LISTED {
                 unmatched.push(format!("{:?}", short(tensor.name(), NAME)));
             }
             continue;
         };
+        *is_idle = false;
         let dim = dimension(tensor, placement)?;
         if let Some(dim) = dim
             && divides != Some((tensor.shape_id(), dim))
@@ -77,6 +101,7 @@ fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> R
         dims.push(dim);
     }
     if missing == 0 {
+        check_used(catalog, rules, &idle)?;
         return Ok(dims);
     }
     let more = missing - unmatched.len();
@@ -86,6 +111,24 @@ fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> R
         unmatched.join(", ")
     );
     Err(Error::new(Code::InvalidArg, message))
+}
+
+/// Fails for a rule that is `idle`: a typo would divide a tensor differently without an error.
+fn check_used(catalog: &Catalog, rules: &[Rule], idle: &[bool]) -> Result<()> {
+    let last = rules.len().saturating_sub(1);
+    let mut unused = rules.iter().zip(idle).enumerate();
+    let Some((_, (rule, _))) =
+        unused.find(|&(at, (rule, &is_idle))| is_idle && !(at == last && rule.is_rest()))
+    else {
+        return Ok(());
+    };
+    let pattern = short(&rule.pattern, NAME);
+    let why = if catalog.iter().any(|tensor| rule.matches(tensor)) {
+        "has no effect: earlier rules match every tensor that it matches"
+    } else {
+        "matches no tensor"
+    };
+    Err(Error::new(Code::InvalidArg, format!("rules: {pattern:?} {why}")).about("rules"))
 }
 
 /// Returns the dimension that a placement divides.
@@ -110,8 +153,9 @@ pub fn spans<'c>(
     let mut spans = Spans::default();
     for (tensor, dim) in planned {
         if tensor.is_unread() {
-            let message = "the location of its bytes is unknown: open the index without shards: 'none'";
-            return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
+            let message = "the location of its bytes is unknown";
+            let hint = ": open the index without shards: 'none'";
+            return Err(Error::new(Code::BadLayout, message).hint("shards", hint).tensor(tensor.name()));
         }
         match dim {
             None => tensor.own_spans().for_each(|span| spans.push(span)),
@@ -185,7 +229,7 @@ mod tests {
     #[test]
     fn adjacent_ranges_are_merged_and_the_first_matching_rule_applies() {
         let catalog = fixtures::row(1000, 16);
-        let rule = |pattern: &str, placement| (Glob::new(pattern), placement);
+        let rule = Rule::new;
         let whole = plan(&catalog, &[rule("*", Placement::Replicate)], RANK).unwrap();
         assert_eq!(whole.spans, [Span { file: 0, offset: 0, length: 16_000 }]);
         assert!(whole.dims.iter().all(Option::is_none));
@@ -199,9 +243,36 @@ mod tests {
 
     #[test]
     fn tensors_that_match_no_rule_are_listed() {
-        let error = plan(&fixtures::row(1000, 16), &[(Glob::new("1*"), Placement::Row)], RANK).unwrap_err();
+        let error = plan(&fixtures::row(1000, 16), &[Rule::new("1*", Placement::Row)], RANK).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArg);
         assert!(error.message().starts_with("no entry of rules matches \"0\", \"2\", "), "{error}");
         assert!(error.message().contains("and 869 more"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_without_a_tensor_is_an_error_unless_it_is_for_the_rest() {
+        let catalog = fixtures::row(20, 16);
+        let rules = |patterns: &[&str]| -> Vec<Rule> {
+            patterns.iter().map(|pattern| Rule::new(pattern, Placement::Replicate)).collect()
+        };
+        for used in [&["1*", "?"][..], &["1*", "?", "*"], &["*"]] {
+            assert!(plan(&catalog, &rules(used), RANK).is_ok(), "{used:?}");
+        }
+        for (patterns, message) in [
+            (&["x*", "*"][..], "rules: \"x*\" matches no tensor"),
+            (
+                &["1*", "10", "*"],
+                "rules: \"10\" has no effect: earlier rules match every tensor that it matches",
+            ),
+            (&["*", "1*"], "rules: \"1*\" has no effect"),
+            (&["*", "*"][..1], ""),
+        ] {
+            let planned = plan(&catalog, &rules(patterns), RANK);
+            let found = planned.err().map(|error| error.message().to_owned()).unwrap_or_default();
+            assert!(
+                found.starts_with(message) && found.is_empty() == message.is_empty(),
+                "{patterns:?}: {found}"
+            );
+        }
     }
 }

@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(found.iter().map(|read| read.ranges.clone()).collect::<Vec<_>>(), [0..2, 2..3]);
         assert_eq!(reads([span(10, 10), span(5, 10)], near, |_| true).len(), 2, "back");
         assert_eq!(reads([span(10, 10), span(15, 10)], near, |_| true).len(), 2, "over it");
-        let most = span(u64::MAX - 5, 5);
-        assert_eq!(reads([most, most], near, |_| true).len(), 2);
+        let max = span(u64::MAX - 5, 5);
+        assert_eq!(reads([max, max], near, |_| true).len(), 2);
     }
 
     proptest! {

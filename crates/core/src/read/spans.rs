@@ -36,22 +36,22 @@ impl TensorSlice {
         Ok(())
     }
 
-    /// Calls `each` with consecutive parts of the slice, in order, of about `most` bytes. A part is larger if a smaller one would have to read
+    /// Calls `each` with consecutive parts of the slice, in order, of about `max` bytes. A part is larger if a smaller one would have to read
     /// much more than it returns: a transposed matrix is one part.
-    pub fn for_each_part(&self, most: u64, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
-        if self.byte_length <= most {
+    pub fn for_each_part(&self, max: u64, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
+        if self.byte_length <= max {
             return if self.byte_length == 0 { Ok(()) } else { each(self) };
         }
         let Some((&outermost, inner)) = self.loops.split_last() else {
             // One run.
-            for first in (0..self.run).step_by(usize::try_from(most.max(1)).unwrap_or(usize::MAX)) {
-                let run = most.max(1).min(self.run - first);
+            for first in (0..self.run).step_by(usize::try_from(max.max(1)).unwrap_or(usize::MAX)) {
+                let run = max.max(1).min(self.run - first);
                 each(&Self { start: self.start + first, run, byte_length: run, ..self.clone() })?;
             }
             return Ok(());
         };
         let step = self.byte_length / outermost.count;
-        let together = (most / step.max(1)).clamp(1, outermost.count);
+        let together = (max / step.max(1)).clamp(1, outermost.count);
         let part = |first: u64, count: u64| {
             let mut loops = inner.to_vec();
             loops.extend((count > 1).then_some(Loop { count, ..outermost }));
@@ -66,7 +66,7 @@ impl TensorSlice {
         while first < outermost.count {
             let count = together.min(outermost.count - first);
             // One loop fewer at each level, of at most the number of dimensions.
-            if count > 1 { each(&part(first, count)) } else { part(first, 1).for_each_part(most, each) }?;
+            if count > 1 { each(&part(first, count)) } else { part(first, 1).for_each_part(max, each) }?;
             first += count;
         }
         Ok(())
@@ -180,13 +180,13 @@ mod tests {
     proptest! {
         #[test]
         fn parts_hold_the_bytes_in_order(
-            run in 1_u64..9, most in 1_u64..60, loops in prop::collection::vec((1_u64..7, 1_u64..40), 0..4),
+            run in 1_u64..9, max in 1_u64..60, loops in prop::collection::vec((1_u64..7, 1_u64..40), 0..4),
         ) {
             let strided = Strided { start: 3, run, loops: loops.into() };
             let slice = TensorSlice::strided(&strided).unwrap();
             let bytes = |slice: &TensorSlice| -> Vec<u64> { slice.runs().flat_map(|(at, length)| at..at + length).collect() };
             let mut all = Vec::new();
-            slice.for_each_part(most, &mut |part| {
+            slice.for_each_part(max, &mut |part| {
                 assert_eq!(bytes(part).len() as u64, part.byte_length());
                 all.extend(bytes(part));
                 Ok(())

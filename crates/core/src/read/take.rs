@@ -4,6 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::picked::Run;
 use super::planner::{self, Aim, Near};
 use super::{Reading, claimable, turn};
 use crate::checked::{self, index, product};
@@ -13,8 +14,9 @@ use crate::kernels::widen;
 use crate::layouts::elements;
 use crate::model::slice::TensorSlice;
 use crate::model::{Component, DType, Data, DataRule, Encoding, Label, Span, Tensor, View};
+use crate::sources::file::{self, FileSource};
 use crate::sources::owned::Owned;
-use crate::sources::{Costs, ReadAt, file, scratch};
+use crate::sources::{Costs, ReadAt, scratch};
 use crate::work;
 
 /// Bytes that are read at a time along an axis that is not the first.
@@ -58,7 +60,7 @@ fn bits(component: &Component) -> u32 {
 }
 
 /// The wanted indices of an axis, and the shape around it.
-struct Wanted<'i> {
+struct AxisIndices<'i> {
     axis: usize,
     /// Product of the dimensions before the axis.
     outer: u64,
@@ -68,7 +70,7 @@ struct Wanted<'i> {
     indices: &'i [u64],
 }
 
-impl<'i> Wanted<'i> {
+impl<'i> AxisIndices<'i> {
     fn new(shape: &[u64], axis: usize, indices: &'i [u64]) -> Result<Self> {
         let refuse = |message: String| Err(Error::new(Code::InvalidArg, message));
         let Some(&dim) = shape.get(axis) else {
@@ -111,7 +113,7 @@ struct Stored<'c> {
 
 impl<'c> Stored<'c> {
     /// Returns `None` if the rows are encoded, or elements of a row are not adjacent.
-    fn of(tensor: Tensor<'c>, form: Form<'c>, wanted: &Wanted<'_>) -> Result<Option<Self>> {
+    fn of(tensor: Tensor<'c>, form: Form<'c>, wanted: &AxisIndices<'_>) -> Result<Option<Self>> {
         let Some(component) = form.component() else {
             if Quantized::new(tensor)?.is_some() {
                 return Ok(None);
@@ -140,7 +142,7 @@ impl<'c> Stored<'c> {
 pub fn ranges(tensor: Tensor<'_>, form: Form<'_>, axis: usize, indices: &[u64]) -> Option<Vec<(u64, u64)>> {
     let is_few = indices.len() <= STAGED;
     let wanted =
-        Wanted::new(tensor.shape(), axis, indices).ok().filter(|wanted| is_few && wanted.outer == 1)?;
+        AxisIndices::new(tensor.shape(), axis, indices).ok().filter(|wanted| is_few && wanted.outer == 1)?;
     let Stored { component, range: (start, length), row } = Stored::of(tensor, form, &wanted).ok()??;
     // Data in other files is rejected when it is read.
     if component.blob()?.file != 0 || wanted.dim.checked_mul(row)? > length {
@@ -175,15 +177,15 @@ impl Reading<'_> {
     /// Fails with `InvalidArg` for an axis or index out of bounds and for packed elements that do not fill whole bytes, otherwise like
     /// [`Reading::slice`], [`Reading::float32`] and [`Reading::dequantize`].
     pub fn take(&self, tensor: Tensor<'_>, form: Form<'_>, axis: usize, indices: &[u64]) -> Result<Owned> {
-        let taken =
-            Wanted::new(tensor.shape(), axis, indices).and_then(|wanted| self.taken(tensor, form, &wanted));
+        let taken = AxisIndices::new(tensor.shape(), axis, indices)
+            .and_then(|wanted| self.taken(tensor, form, &wanted));
         taken.map_err(|error| match form.component() {
             Some(component) => self.name(error, tensor, component),
             None => error.tensor(tensor.name()),
         })
     }
 
-    fn taken(&self, tensor: Tensor<'_>, form: Form<'_>, wanted: &Wanted<'_>) -> Result<Owned> {
+    fn taken(&self, tensor: Tensor<'_>, form: Form<'_>, wanted: &AxisIndices<'_>) -> Result<Owned> {
         let row = wanted.row(form.bits())?;
         let rows = wanted.outer.checked_mul(wanted.indices.len() as u64);
         let length = rows.and_then(|rows| rows.checked_mul(row)).ok_or_else(too_large)?;
@@ -198,6 +200,7 @@ impl Reading<'_> {
         }
         let row = index(row, "a row")?;
         match method {
+            Method::Whole if self.take_picked(tensor, form, wanted, &mut output)? => {}
             Method::Whole => {
                 let whole = match form {
                     Form::Stored(component) => self.component(tensor, component)?,
@@ -220,7 +223,66 @@ impl Reading<'_> {
         Ok(output)
     }
 
-    fn method<'m>(&'m self, tensor: Tensor<'m>, form: Form<'m>, wanted: &Wanted<'_>) -> Result<Method<'m>> {
+    /// Takes the elements out of large encoded data as it is decoded. Returns whether it did.
+    fn take_picked(
+        &self,
+        tensor: Tensor<'_>,
+        form: Form<'_>,
+        wanted: &AxisIndices<'_>,
+        output: &mut [u8],
+    ) -> Result<bool> {
+        let (component, row, block) = match form.component() {
+            Some(component) => {
+                let Ok(row) = wanted.row(bits(component)) else { return Ok(false) };
+                (component, row, None)
+            }
+            None => match self.block_rows(tensor, wanted.inner)? {
+                Some((component, row, block)) => (component, row, Some(block)),
+                None => return Ok(false),
+            },
+        };
+        if !Self::is_picked(component) {
+            return Ok(false);
+        }
+        let count = wanted.indices.len() as u64;
+        let mut order: Vec<(u64, u64)> = wanted.indices.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        // The products are within the data and the output.
+        let runs = (0..wanted.outer).flat_map(|plane| {
+            let run = move |&(at, nth): &(u64, u64)| Run {
+                start: (plane * wanted.dim + at) * row,
+                bytes: row,
+                target: (plane * count + nth) * row,
+            };
+            order.iter().map(run)
+        });
+        if wanted.outer.checked_mul(wanted.dim).and_then(|rows| rows.checked_mul(row))
+            != component.byte_length()
+        {
+            return Ok(false);
+        }
+        if let Form::Stored(_) = form {
+            return self.pick(tensor, component, runs, output).map(|()| true);
+        }
+        let stored = wanted.outer.checked_mul(count).and_then(|rows| rows.checked_mul(row));
+        let mut rows = Owned::to_fill(stored.ok_or_else(too_large)?)?;
+        self.pick(tensor, component, runs, &mut rows)?;
+        match (form, block) {
+            (Form::Widened(_, dtype), _) => {
+                widen::to_float32_divided(dtype, &rows, output, &self.watch.stop)?;
+            }
+            (_, Some(block)) => self.fill_blocks(block, &rows, output)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn method<'m>(
+        &'m self,
+        tensor: Tensor<'m>,
+        form: Form<'m>,
+        wanted: &AxisIndices<'_>,
+    ) -> Result<Method<'m>> {
         let is_first = wanted.outer == 1;
         if let Some(component) = form.component()
             && let Ok(row) = wanted.row(bits(component))
@@ -230,19 +292,30 @@ impl Reading<'_> {
         if let Some(Stored { component, range, row }) = Stored::of(tensor, form, wanted)? {
             return self.direct(component, range, wanted, row);
         }
-        let Some(component) = form.component().filter(|component| component.view == View::Whole) else {
+        let Some(component) = form.component() else {
+            // Compressed blocks.
+            if is_first
+                && let Some((component, row, _)) = self.block_rows(tensor, wanted.inner)?
+                && let Data::Blob(blob) = &component.data
+                && let Some(frames) = self.frames_of(blob)?
+            {
+                return Ok(Method::Slices(Box::new(move |at| frames.at(at.saturating_mul(row)) as u64)));
+            }
             return Ok(Method::Whole);
         };
+        if component.view != View::Whole {
+            return Ok(Method::Whole);
+        }
         let Ok(row) = wanted.row(bits(component)) else { return Ok(Method::Whole) };
         Ok(match &component.data {
             Data::Grid(_, grid) => {
                 let chunk = grid.chunk.get(wanted.axis).copied().unwrap_or(1).max(1);
                 Method::Slices(Box::new(move |at| at / chunk))
             }
-            Data::Blob(blob) if blob.encoding == Encoding::ZSTD_SEEKABLE && is_first => {
-                let frames = self.seek_table(blob)?;
-                Method::Slices(Box::new(move |at| frames.at(at.saturating_mul(row)) as u64))
-            }
+            Data::Blob(blob) if is_first => match self.frames_of(blob)? {
+                Some(frames) => Method::Slices(Box::new(move |at| frames.at(at.saturating_mul(row)) as u64)),
+                None => Method::Whole,
+            },
             Data::Pieces(pieces) if is_first && pieces.rows() == 1 => {
                 let end = |end: &mut u64, run: u64| {
                     *end = end.saturating_add(run);
@@ -261,7 +334,7 @@ impl Reading<'_> {
         &'m self,
         component: &Component,
         (offset, length): (u64, u64),
-        wanted: &Wanted<'_>,
+        wanted: &AxisIndices<'_>,
         row: u64,
     ) -> Result<Method<'m>> {
         let source = self.source(component)?;
@@ -278,7 +351,7 @@ impl Reading<'_> {
         &self,
         tensor: Tensor<'_>,
         form: Form<'_>,
-        wanted: &Wanted<'_>,
+        wanted: &AxisIndices<'_>,
         method: &Method<'_>,
         rows: &mut [Row<'_>],
     ) -> Result<()> {
@@ -292,6 +365,11 @@ impl Reading<'_> {
                 }
             }
             Method::Slices(_) | Method::Whole => work::cores(),
+        };
+        // One of many files stays open meanwhile.
+        let local = match method {
+            Method::Direct { source, .. } => source.local().map(FileSource::file).transpose()?,
+            Method::Slices(_) | Method::Whole => None,
         };
         let convert = converter(tensor, form)?;
         let bands: Vec<_> = bands(rows, method).into_iter().map(Mutex::new).collect();
@@ -307,8 +385,8 @@ impl Reading<'_> {
             };
             let start = offset.saturating_add(first.saturating_mul(*row));
             // The length of a local file is checked once, after all reads: for a short row it costs as much as the read.
-            let read_at = |buffer: &mut [u8]| match source.local() {
-                Some(file) => file::read_at(file.file(), start, buffer),
+            let read_at = |buffer: &mut [u8]| match &local {
+                Some(file) => file::read_at(file, start, buffer),
                 None => source.read_at(start, buffer, &self.watch.stop),
             };
             if let (Form::Stored(component), [(_, out)]) = (form, &mut **rows) {
@@ -333,7 +411,7 @@ impl Reading<'_> {
         &self,
         tensor: Tensor<'_>,
         form: Form<'_>,
-        wanted: &Wanted<'_>,
+        wanted: &AxisIndices<'_>,
         range: (u64, u64),
         other: Option<(usize, (u64, u64))>,
     ) -> Result<Owned> {
@@ -363,7 +441,7 @@ impl Reading<'_> {
         &self,
         tensor: Tensor<'_>,
         form: Form<'_>,
-        wanted: &Wanted<'_>,
+        wanted: &AxisIndices<'_>,
         row: usize,
         output: &mut [u8],
     ) -> Result<()> {

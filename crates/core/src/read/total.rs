@@ -21,23 +21,23 @@ pub enum Work {
 
 /// Rejects work on tensors, given by their ordinals, whose total size far exceeds the `held` bytes of their files.
 pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, work: Work) -> Result<()> {
-    let most = limits.max_decoded_bytes.saturating_add(held.saturating_mul(TIMES_THE_FILES));
+    let max = limits.max_decoded_bytes.saturating_add(held.saturating_mul(TIMES_THE_FILES));
     let mut total = sum(catalog, limits, ordinals, |tensor, part| work != Work::Load || tensor.is_own(part));
-    if total > most && work == Work::Verify {
+    if total > max && work == Work::Verify {
         let mut seen = HashSet::new();
         total = sum(catalog, limits, ordinals, |tensor, part| {
             (tensor.is_sparse() && tensor.is_own(part)) || seen.insert(part.key())
         });
     }
-    if total <= most {
+    if total <= max {
         return Ok(());
     }
     let message = format!(
-        "these tensors have {total} bytes in total, but the file has {held}: more than {TIMES_THE_FILES} times as much and the \
-         option maxDecodedBytes ({}); take fewer at a time, or raise it for a file that you trust",
+        "these tensors have {total} bytes in total, but the file has {held}: more than {TIMES_THE_FILES} times as much, and more than \
+         {}; take fewer at a time, or raise the limit for a file that you trust",
         limits.max_decoded_bytes
     );
-    Err(Error::new(Code::Limit, message))
+    Err(Error::new(Code::Limit, message).option("maxDecodedBytes"))
 }
 
 /// Returns the bytes to be hashed or produced for the relevant components, each up to the permitted maximum.

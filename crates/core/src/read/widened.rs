@@ -45,9 +45,9 @@ impl Unit {
         Self { input: dtype.bits().div_ceil(8) as usize, output: if dtype.bits() < 8 { 8 } else { 4 } }
     }
 
-    /// Returns at most `most` bytes, in whole units, but at least one unit.
-    fn whole(self, most: usize) -> usize {
-        (most / self.input).max(1) * self.input
+    /// Returns at most `max` bytes, in whole units, but at least one unit.
+    fn whole(self, max: usize) -> usize {
+        (max / self.input).max(1) * self.input
     }
 
     fn converted(self, input: usize) -> usize {
@@ -74,6 +74,11 @@ impl Reading<'_> {
             let widened = widen(&[], &mut [])
                 .and_then(|()| self.convert_stored(component, stored, Unit::of(dtype), elements, widen));
             return widened.map_err(|error| self.name(error, tensor, component));
+        }
+        if slice.is_none()
+            && let Some(widened) = self.widened_pieces(tensor, component, dtype, elements)?
+        {
+            return Ok(widened);
         }
         let bytes = match slice {
             Some(slice) => self.slice(tensor, component, slice),

@@ -14,7 +14,7 @@ const ACCESS_LIST: &str = "system.posix_acl_access";
 const OF_THE_CONTENT: [&str; 3] = ["security.ima", "security.evm", "security.capability"];
 /// The system's maximum length of lists and values (xattr(7)).
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-const MOST: usize = 64 << 10;
+const MAX: usize = 64 << 10;
 
 /// The access rights of a file.
 pub struct Access {
@@ -110,11 +110,11 @@ mod extended {
 
     use rustix::fs::{getxattr, listxattr};
 
-    use super::{MOST, OF_THE_CONTENT};
+    use super::{MAX, OF_THE_CONTENT};
 
     /// Returns the readable attributes of the file at `path`.
     pub fn all(path: &Path) -> Vec<(String, Vec<u8>)> {
-        let mut names = vec![0_u8; MOST];
+        let mut names = vec![0_u8; MAX];
         let Ok(length) = listxattr(path, &mut names) else { return Vec::new() };
         let names = names.get(..length).unwrap_or_default().split(|byte| *byte == 0);
         let names = names.filter_map(|name| std::str::from_utf8(name).ok());
@@ -123,7 +123,7 @@ mod extended {
     }
 
     fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
-        let mut value = vec![0_u8; MOST];
+        let mut value = vec![0_u8; MAX];
         let length = getxattr(path, name, &mut value).ok()?;
         value.truncate(length);
         Some(value)

@@ -6,7 +6,7 @@ use std::fs::File;
 use crate::error::Result;
 
 /// The block size if the file system's is unknown: a page.
-const USUAL: u64 = 4096;
+const DEFAULT: u64 = 4096;
 /// Larger sizes are a file system's preferred transfer size.
 #[cfg(target_os = "linux")]
 const LARGEST: u64 = 1 << 20;
@@ -14,13 +14,13 @@ const LARGEST: u64 = 1 << 20;
 /// Returns a multiple of the file system's block size, at least a page: lengths that can be inserted into a file are its multiples.
 #[cfg(target_os = "linux")]
 pub fn size(file: &File) -> u64 {
-    let size = rustix::fs::fstatvfs(file).map_or(USUAL, |system| system.f_frsize);
-    if size.is_power_of_two() && size <= LARGEST { size.max(USUAL) } else { USUAL }
+    let size = rustix::fs::fstatvfs(file).map_or(DEFAULT, |system| system.f_frsize);
+    if size.is_power_of_two() && size <= LARGEST { size.max(DEFAULT) } else { DEFAULT }
 }
 
 #[cfg(not(target_os = "linux"))]
 pub fn size(_file: &File) -> u64 {
-    USUAL
+    DEFAULT
 }
 
 /// Inserts `length` zeros before all bytes of a file, without copying them. Returns false if the file system cannot.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 
-use super::original::Original;
+use super::existing::ExistingFile;
 use crate::error::{Code, Error, Result};
 use crate::sources::ReadAt;
 use crate::work::Stop;
@@ -24,7 +24,7 @@ pub struct OldIndex {
 pub type Tail = dyn Fn(&[u8], u64) -> Vec<u8> + Send;
 
 pub struct InPlaceFile {
-    original: Original,
+    original: ExistingFile,
     index: OldIndex,
     state: State,
 }
@@ -38,7 +38,7 @@ enum State {
 }
 
 impl InPlaceFile {
-    pub fn new(original: Original, index: OldIndex) -> Self {
+    pub fn new(original: ExistingFile, index: OldIndex) -> Self {
         Self { original, index, state: State::Untouched }
     }
 
@@ -117,7 +117,7 @@ mod tests {
             let before = fs::read(fixtures.join(name)).unwrap();
             let path = std::env::temp_dir().join(format!("ztensor-in-place-{}-{name}", std::process::id()));
             fs::write(&path, &before).unwrap();
-            let original = Original::open(&path, true).unwrap();
+            let original = ExistingFile::open(&path, true).unwrap();
             let index =
                 Edit::open(original.source(), Formats::default(), &Limits::default()).unwrap().old_index();
             let mut file = InPlaceFile::new(original, index);
@@ -145,7 +145,7 @@ mod tests {
         let with = |start: &[u8]| {
             fs::write(&path, start).unwrap();
             let index = OldIndex { range: 0..0, tail: Box::new(|_, _| Vec::new()) };
-            InPlaceFile::new(Original::open(&path, true).unwrap(), index)
+            InPlaceFile::new(ExistingFile::open(&path, true).unwrap(), index)
         };
         let mut committed = with(b"before");
         assert!(committed.begun().is_none());

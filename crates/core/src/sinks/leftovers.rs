@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::temporary::folder_of;
 use crate::limits;
 
-/// `.ztensor-<process>-<number>.part`, with an additional `-<number>` for files that a set replaces.
+/// `.ztensor-<process>-<number>.part`, with an additional `-<number>` for files that a set replaces, and for closed files of a set.
 pub const PREFIX: &str = ".ztensor-";
 pub const SUFFIX: &str = ".part";
 
@@ -64,9 +65,11 @@ fn is_own(guard: &str) -> bool {
     guard.strip_prefix(&format!("{PREFIX}{}-", std::process::id())).is_some()
 }
 
-/// Returns the temporary path of a file that will be replaced, protected by the locked file at `guard`.
-pub fn aside(guard: &Path, number: usize) -> PathBuf {
-    let name = guard.file_name().unwrap_or_default().to_string_lossy();
+/// Returns an unused temporary path that the locked file at `guard` protects: of a file that will be replaced, or of a closed one.
+pub fn aside(guard: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (name, number) =
+        (guard.file_name().unwrap_or_default().to_string_lossy(), NEXT.fetch_add(1, Ordering::Relaxed));
     folder_of(guard).join(format!("{name}-{number}"))
 }
 
@@ -153,7 +156,10 @@ mod tests {
         ] {
             assert_eq!(guard(name), None, "{name}");
         }
-        assert_eq!(aside(Path::new("/a/.ztensor-1-2.part"), 7), Path::new("/a/.ztensor-1-2.part-7"));
+        let path = Path::new("/a/.ztensor-1-2.part");
+        let [one, other] = [aside(path), aside(path)];
+        assert!(one != other && one.parent() == path.parent());
+        assert_eq!(guard(one.file_name().unwrap().to_str().unwrap()), Some(".ztensor-1-2.part"));
     }
 
     #[cfg(unix)]

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use super::original::Original;
+use super::existing::ExistingFile;
 use super::{AtomicFile, Warning};
 use crate::error::Result;
 use crate::work::Stop;
@@ -13,7 +13,7 @@ const PIECE: u64 = 64 << 20;
 
 /// The clone is created when the first byte is written to it: an edit that is rejected before costs nothing.
 pub struct Replacement {
-    original: Original,
+    original: ExistingFile,
     prefix: u64,
     stop: Stop,
     file: Option<AtomicFile>,
@@ -23,7 +23,7 @@ pub struct Replacement {
 
 impl Replacement {
     /// Retains the first `prefix` bytes of `original`; written data follows them.
-    pub fn new(original: Original, prefix: u64, stop: Stop) -> Self {
+    pub fn new(original: ExistingFile, prefix: u64, stop: Stop) -> Self {
         Self { original, prefix, stop, file: None, shared: false }
     }
 

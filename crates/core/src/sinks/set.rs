@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::complete::CompleteFiles;
 use super::folder::Folder;
 use super::{AtomicFile, Warning, leftovers, store};
 use crate::error::{Code, Error, Result};
@@ -22,27 +23,32 @@ pub struct Old {
 ///
 /// `old` is called while no other set is written to the folder. It is not called for a store, where no set replaces another.
 pub fn put(
-    mut files: Vec<AtomicFile>,
+    mut files: CompleteFiles,
     mut last: AtomicFile,
     old: impl FnOnce() -> Result<Old>,
 ) -> Result<Vec<Warning>> {
-    if let Some(store) = &last.store {
-        return store::put(store, &files, &last);
+    if let Some(store) = &last.place.store {
+        return store::put(store, &mut files, &last);
     }
-    let folder = Folder::of(&last.target)?;
-    for file in files.iter_mut().chain([&mut last]) {
-        file.put_on_disk()?;
-    }
+    let folder = Folder::of(last.target())?;
+    let mut replaced = Vec::new();
+    files.for_each(|_, file| {
+        if file.overwrites() {
+            replaced.push(file.target().to_owned());
+        }
+        file.put_on_disk()
+    })?;
+    last.put_on_disk()?;
     folder.lock()?;
     let old = old()?;
     let mut before = old.before;
-    before.extend(files.iter().filter(|file| file.overwrite).map(|file| file.target.clone()));
+    before.extend(replaced);
     let mut change = Change { folder: &folder, aside: Vec::new(), placed: Vec::new() };
     if let Err(error) = change.make(&before, &mut files, &mut last) {
         return Err(change.undo(error));
     }
     let Change { aside, .. } = change;
-    let mut warnings = folder.sync_behind(&last.target);
+    let mut warnings = folder.sync_behind(last.target());
     let gone: Vec<&Path> =
         aside.iter().map(|(_, aside)| &**aside).chain(old.after.iter().map(|path| &**path)).collect();
     let remaining: Vec<String> = gone.iter().filter_map(|path| still_there(path)).collect();
@@ -75,20 +81,24 @@ struct Change<'f> {
 }
 
 impl Change<'_> {
-    fn make(&mut self, before: &[PathBuf], files: &mut [AtomicFile], last: &mut AtomicFile) -> Result<()> {
+    fn make(&mut self, before: &[PathBuf], files: &mut CompleteFiles, last: &mut AtomicFile) -> Result<()> {
         for path in before.iter().filter(|path| path.symlink_metadata().is_ok()) {
             // Until it is in place, the last file protects the temporary ones: see `leftovers`.
             let guard = last.temporary.name().map_err(|error| Error::io("link", &error))?;
-            let aside = leftovers::aside(&guard, self.aside.len());
+            let aside = leftovers::aside(&guard);
             std::fs::rename(path, &aside).map_err(|error| Error::io("rename", &error).file(path))?;
             self.aside.push((path.clone(), aside));
         }
         if !self.aside.is_empty() {
             self.folder.sync()?;
         }
-        for file in &mut *files {
-            file.rename_into_place().map_err(|error| error.file(&file.target))?;
-            self.placed.push(file.target.clone());
+        // The first file guards the closed ones until all of them are in place.
+        for index in (0..files.len()).rev() {
+            files.with(index, |file| {
+                file.rename_into_place().map_err(|error| error.file(file.target()))?;
+                self.placed.push(file.target().to_owned());
+                Ok(())
+            })?;
         }
         if !self.placed.is_empty() {
             self.folder.sync()?;

@@ -1,11 +1,12 @@
 //! Files for a store that are first assembled locally, and uploaded when they are complete.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::complete::CompleteFiles;
 use super::upload::{Upload, Uploads};
-use super::{AtomicFile, Temporary, Warning, exists};
+use super::{AtomicFile, Place, Temporary, Warning, exists};
 use crate::error::{Error, Result};
 use crate::sources::file::read_at;
 use crate::work::Stop;
@@ -31,26 +32,20 @@ impl AtomicFile {
     pub(super) fn store(store: Store, target: &Path) -> Result<Self> {
         let mut temporary = Temporary::in_temp_folder()?;
         temporary.hide();
-        Ok(Self {
-            temporary,
-            target: target.to_owned(),
-            overwrite: store.uploads.overwrites(),
-            old: None,
-            usual: None,
-            reserved: false,
-            store: Some(store),
-        })
+        let overwrite = store.uploads.overwrites();
+        let place = Place { target: target.to_owned(), overwrite, store: Some(store), ..Place::default() };
+        Ok(Self { temporary, place: Box::new(place) })
     }
 
     /// Returns whether the file is for a store.
     pub fn is_remote(&self) -> bool {
-        self.store.is_some()
+        self.place.store.is_some()
     }
 
     /// Uploads all bytes. They are not visible before the upload is completed.
     fn send(&self, store: &Store) -> Result<Box<dyn Upload>> {
         let length = self.file().metadata().map_err(|error| Error::io("fstat", &error))?.len();
-        let mut upload = store.uploads.begin(&self.target, &store.stop)?;
+        let mut upload = store.uploads.begin(self.target(), &store.stop)?;
         upload.expect(length);
         let mut piece = vec![0; PIECE];
         let mut at = 0;
@@ -77,18 +72,26 @@ pub fn check_free(uploads: &dyn Uploads, target: &Path, stop: &Stop) -> Result<(
 
 /// Uploads the files, then completes one after the other, the last one last. If one fails, the previous ones are removed again, unless they
 /// may have replaced others.
-pub(super) fn put(store: &Store, files: &[AtomicFile], last: &AtomicFile) -> Result<Vec<Warning>> {
-    let files: Vec<&AtomicFile> = files.iter().chain([last]).collect();
-    let sent: Vec<Box<dyn Upload>> = files.iter().map(|file| file.send(store)).collect::<Result<_>>()?;
+pub(super) fn put(store: &Store, files: &mut CompleteFiles, last: &AtomicFile) -> Result<Vec<Warning>> {
+    let mut sent: Vec<(PathBuf, Box<dyn Upload>)> = Vec::with_capacity(files.len() + 1);
+    files.for_each(|_, file| {
+        sent.push((file.target().to_owned(), file.send(store)?));
+        Ok(())
+    })?;
+    sent.push((last.target().to_owned(), last.send(store)?));
     store.stop.check()?;
-    for (at, upload) in sent.into_iter().enumerate() {
+    let mut complete: Vec<PathBuf> = Vec::with_capacity(sent.len());
+    for (target, upload) in sent {
         if let Err(error) = upload.complete() {
-            for file in files.iter().take(at).filter(|file| !file.overwrite) {
-                // The first error is returned.
-                let _ = store.uploads.remove(&file.target);
+            if !last.overwrites() {
+                for target in &complete {
+                    // The first error is returned.
+                    let _ = store.uploads.remove(target);
+                }
             }
             return Err(error);
         }
+        complete.push(target);
     }
     Ok(Vec::new())
 }
@@ -206,7 +209,7 @@ mod tests {
         // Another file takes a name first: the previous files are removed again.
         uploads.remove(Path::new("index")).unwrap();
         uploads.remove(Path::new("1")).unwrap();
-        let files = vec![file(&uploads, "1"), file(&uploads, "3")];
+        let files = ["1", "3"].map(|name| file(&uploads, name)).into_iter().collect();
         memory.files.lock().unwrap().insert("3".to_owned(), Vec::new());
         let refused = set::put(files, file(&uploads, "index"), || Ok(Old::default()));
         assert_eq!(refused.unwrap_err().code(), Code::Exists);

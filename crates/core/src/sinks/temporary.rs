@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::leftovers;
 use crate::error::{Error, Result};
+use crate::sources::files::Identity;
 
 /// An open file, which is removed when dropped unless it was renamed into place.
 pub struct Temporary {
@@ -58,7 +59,9 @@ impl Temporary {
 
     /// Renames the file over `target`.
     pub fn rename_over(&mut self, target: &Path) -> io::Result<()> {
-        std::fs::rename(self.name()?, target)?;
+        let path = self.name()?;
+        self.check_name(&path)?;
+        std::fs::rename(path, target)?;
         self.placed();
         Ok(())
     }
@@ -67,10 +70,40 @@ impl Temporary {
     pub fn link_new(&mut self, target: &Path) -> io::Result<()> {
         match self.path.clone() {
             None => link(&self.file, target)?,
-            Some(path) => rename_new(&path, target)?,
+            Some(path) => {
+                self.check_name(&path)?;
+                rename_new(&path, target)?;
+            }
         }
         self.placed();
         Ok(())
+    }
+
+    /// Fails if another file has taken the temporary name.
+    fn check_name(&self, path: &Path) -> io::Result<()> {
+        if leftovers::is_at(&self.file, path) { Ok(()) } else { Err(replaced()) }
+    }
+
+    /// Closes the file under another temporary name; returns it unchanged if it cannot get that name.
+    pub fn close(mut self, path: &Path) -> std::result::Result<Closed, Self> {
+        let named = match &self.path {
+            None => link(&self.file, path),
+            Some(old) => std::fs::rename(old, path),
+        };
+        match named {
+            Ok(()) => {
+                self.path = Some(path.to_owned());
+                Ok(self.closed())
+            }
+            Err(_) => Err(self),
+        }
+    }
+
+    /// Closes the file. Without a temporary name it is in place, or gone.
+    pub fn closed(mut self) -> Closed {
+        // Without its identity it cannot be opened again.
+        let identity = self.file.metadata().ok().map(|metadata| Identity::of(&metadata));
+        Closed { path: self.path.take(), identity }
     }
 
     fn placed(&mut self) {
@@ -99,6 +132,45 @@ impl Drop for Temporary {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// A temporary file that is closed. It is removed when dropped.
+pub struct Closed {
+    path: Option<PathBuf>,
+    identity: Option<Identity>,
+}
+
+impl Closed {
+    /// Opens the file again. Fails if another or a changed file has its name by now.
+    pub fn open(&mut self) -> io::Result<Temporary> {
+        let path = self.path.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        #[cfg(unix)]
+        let file = {
+            use rustix::fs::{Mode, OFlags, open};
+
+            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            File::from(open(path, flags, Mode::empty())?)
+        };
+        #[cfg(not(unix))]
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if Some(Identity::of(&file.metadata()?)) != self.identity {
+            return Err(replaced());
+        }
+        let folder = folder_of(path).to_owned();
+        Ok(Temporary { file, folder, path: self.path.take() })
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn replaced() -> io::Error {
+    io::Error::other("another process has replaced or changed a temporary file; nothing was written")
 }
 
 /// Returns the folder that contains a path.
@@ -195,5 +267,70 @@ fn rename_new(path: &Path, target: &Path) -> io::Result<()> {
         // A file system without links: a race between check and rename remains.
         Err(_) if target.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => std::fs::rename(path, target),
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    type Publish = fn(&mut Temporary, &Path) -> io::Result<()>;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("ztensor-temporary-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn written(folder: &Path) -> Temporary {
+        let temporary = Temporary::in_folder_of(&folder.join("x"), false).unwrap();
+        temporary.file().write_all(b"ours").unwrap();
+        temporary
+    }
+
+    #[test]
+    fn a_closed_file_is_opened_again_only_if_it_is_the_same() {
+        let folder = folder("closed");
+        let path = folder.join("closed");
+        for (change, is_same) in
+            [(None, true), (Some("replaced"), false), (Some("changed"), false), (Some("linked"), false)]
+        {
+            let Ok(mut closed) = written(&folder).close(&path) else { panic!("it cannot be named") };
+            let other = folder.join("other");
+            match change {
+                Some("replaced") => {
+                    fs::write(&other, b"evil").unwrap();
+                    fs::rename(&other, &path).unwrap();
+                }
+                Some("linked") => {
+                    fs::write(&other, b"evil").unwrap();
+                    fs::remove_file(&path).unwrap();
+                    std::os::unix::fs::symlink(&other, &path).unwrap();
+                }
+                Some(_) => fs::write(&path, b"evil and longer").unwrap(),
+                None => {}
+            }
+            assert_eq!(closed.open().is_ok(), is_same, "{change:?}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_took_the_temporary_name_is_not_published() {
+        let folder = folder("name");
+        let target = folder.join("target");
+        for publish in [Temporary::rename_over as Publish, Temporary::link_new] {
+            let mut temporary = written(&folder);
+            let path = temporary.name().unwrap();
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, b"evil").unwrap();
+            assert!(publish(&mut temporary, &target).is_err());
+            assert!(!target.exists());
+        }
+        fs::remove_dir_all(folder).unwrap();
     }
 }

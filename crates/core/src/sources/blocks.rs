@@ -246,12 +246,12 @@ mod tests {
     }
 
     /// Records the requested ranges.
-    struct Asked {
+    struct RecordedReads {
         bytes: Vec<u8>,
         reads: Mutex<Vec<(u64, usize)>>,
     }
 
-    impl ReadAt for Asked {
+    impl ReadAt for RecordedReads {
         fn length(&self) -> u64 {
             self.bytes.len() as u64
         }
@@ -263,9 +263,9 @@ mod tests {
         }
     }
 
-    fn asked(length: usize) -> Small<Asked> {
+    fn asked(length: usize) -> Small<RecordedReads> {
         let bytes = (0..length).map(|at| u8::try_from((at / 3) % 251).unwrap()).collect();
-        Small::new(Asked { bytes, reads: Mutex::default() }, &Arc::default())
+        Small::new(RecordedReads { bytes, reads: Mutex::default() }, &Arc::default())
     }
 
     #[test]

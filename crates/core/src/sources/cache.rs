@@ -7,7 +7,8 @@ use std::os::fd::AsRawFd as _;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::file::LONG;
+/// Minimum size of reads that may bypass the page cache: shorter ones would wait for each block.
+pub const LONG: usize = 1 << 20;
 
 /// Number of evenly spaced samples: each is a system call.
 const SAMPLES: u64 = 8;

@@ -18,11 +18,25 @@ mod fcntl {
 /// only to the owner of a file, and not on every file system. The file must be open for writing.
 #[cfg(target_os = "linux")]
 pub fn is_open_elsewhere(file: &File) -> Option<bool> {
+    // A process that is being started has copies of all handles until its program begins, so one look may be wrong. Only a file that
+    // stays open takes all of them: 100 ms.
+    for _ in 0..20 {
+        match can_lease(file) {
+            Some(false) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            free => return free.map(|free| !free),
+        }
+    }
+    Some(true)
+}
+
+/// Returns whether this handle is the only one; `None` if the system does not reveal it.
+#[cfg(target_os = "linux")]
+fn can_lease(file: &File) -> Option<bool> {
     use std::io::{Error, ErrorKind};
     use std::os::fd::AsRawFd;
 
     let descriptor = file.as_raw_fd();
-    // A write lease is only granted while nobody else has the file open (fcntl(2)). If somebody opens it while the lease is held, the
+    // A write lease is only granted while no other process has the file open (fcntl(2)). If one opens it while the lease is held, the
     // process gets a signal. This one is ignored by default, while SIGIO would end the process.
     // SAFETY: These calls take no pointers, and the descriptor is open.
     let leased = unsafe {
@@ -30,11 +44,11 @@ pub fn is_open_elsewhere(file: &File) -> Option<bool> {
             && libc::fcntl(descriptor, fcntl::SET_LEASE, fcntl::WRITE) == 0
     };
     if !leased {
-        return (Error::last_os_error().kind() == ErrorKind::WouldBlock).then_some(true);
+        return (Error::last_os_error().kind() == ErrorKind::WouldBlock).then_some(false);
     }
     // SAFETY: As above.
     unsafe { libc::fcntl(descriptor, fcntl::SET_LEASE, fcntl::NONE) };
-    Some(false)
+    Some(true)
 }
 
 #[cfg(not(target_os = "linux"))]

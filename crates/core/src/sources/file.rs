@@ -1,15 +1,14 @@
 //! An open file: read at positions, and mapped on first request for an alias.
 #![forbid(unsafe_code)]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 #[cfg(unix)]
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-#[cfg(target_os = "linux")]
-use super::direct::Direct;
 use super::files::Identity;
+use super::handle::{self, Handle, Held, OpenFile};
 use super::io::Io;
 use super::mapping::Mapping;
 #[cfg(target_os = "linux")]
@@ -24,13 +23,10 @@ use crate::work::{self, Stop};
 
 /// An open regular file.
 pub struct FileSource {
-    file: File,
+    handle: Handle,
     length: u64,
     map: Mutex<Map>,
     io: OnceLock<Io>,
-    /// The handle for long reads that bypass the page cache.
-    #[cfg(target_os = "linux")]
-    direct: OnceLock<Option<Direct>>,
 }
 
 #[cfg(unix)]
@@ -73,13 +69,9 @@ mod unlinked {
     }
 }
 
-/// Minimum size of reads that may bypass the page cache: shorter ones would wait for each block.
-#[cfg(target_os = "linux")]
-pub(super) const LONG: usize = 1 << 20;
-
 enum Map {
     NotYet,
-    Made(Arc<Mapping>),
+    Mapped(Arc<Mapping>),
     /// The system refused (commit limit, `RLIMIT_AS`, 32 bits); positional reads are used instead.
     Refused,
     Closed,
@@ -93,7 +85,7 @@ impl FileSource {
     /// Opens a file at an absolute path without links. Fails with `ZT_IO` if any part of it is, or has become, a link.
     pub fn open_without_links(path: &Path) -> Result<Self> {
         #[cfg(unix)]
-        return Self::of(unlinked::open(path).map_err(|error| Error::io("open", &error))?);
+        return Self::of(opened(|| unlinked::open(path)).map_err(|error| Error::io("open", &error))?);
         // On Windows, creating links requires a privilege. The opened file is compared with the one at the path.
         #[cfg(not(unix))]
         {
@@ -116,20 +108,32 @@ impl FileSource {
         Self::open_with(path, &mut options)
     }
 
+    /// Opens one of many files: it is closed if others are used more, and opened again when it is needed.
+    pub fn open_one_of_many(path: &Path) -> Result<Self> {
+        let file = open_to_read(path)?;
+        let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        Self::checked(&metadata, || Handle::reopened(file, path, Identity::of(&metadata)))
+    }
+
+    /// Like [`Self::open_one_of_many`], for a file that was open before. Fails with `ZT_IO` if it is another or a changed file by now.
+    pub fn reopen(path: &Path, identity: Identity) -> Result<Self> {
+        let file = open_to_read(path).map_err(|error| error.file(path))?;
+        handle::check(&file, path, identity)?;
+        let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        Self::checked(&metadata, || Handle::reopened(file, path, identity))
+    }
+
     fn open_with(path: &Path, options: &mut OpenOptions) -> Result<Self> {
-        // A named pipe must not block opening before it is recognized as one.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
-        let opened = options.open(path);
-        // On Windows, opening a folder fails with a permission error.
-        #[cfg(windows)]
-        let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
-        Self::of(opened.map_err(|error| Error::io("open", &error))?)
+        Self::of(open_file(path, options)?)
     }
 
     /// Wraps a file that was opened at least for reading.
     pub fn of(file: File) -> Result<Self> {
         let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        Self::checked(&metadata, || Handle::kept(file))
+    }
+
+    fn checked(metadata: &Metadata, handle: impl FnOnce() -> Handle) -> Result<Self> {
         if metadata.is_dir() {
             return Err(Error::io("read", &is_a_directory()));
         }
@@ -139,14 +143,8 @@ impl FileSource {
                 "not a regular file: pipes and devices cannot be mapped; copy it to a file",
             ));
         }
-        Ok(Self {
-            file,
-            length: metadata.len(),
-            map: Mutex::new(Map::NotYet),
-            io: OnceLock::new(),
-            #[cfg(target_os = "linux")]
-            direct: OnceLock::new(),
-        })
+        let length = metadata.len();
+        Ok(Self { handle: handle(), length, map: Mutex::new(Map::NotYet), io: OnceLock::new() })
     }
 
     /// Sets how the bytes are read into memory; called before any read.
@@ -155,21 +153,25 @@ impl FileSource {
         let _ = self.io.set(io);
     }
 
+    fn io(&self) -> Io {
+        self.io.get().copied().unwrap_or_default()
+    }
+
     /// Returns whether the file may be mapped, according to its opener and its file system.
     pub fn maps(&self) -> bool {
-        self.io.get().copied().unwrap_or_default().maps(&self.file)
+        self.file().is_ok_and(|file| self.io().maps(&file))
     }
 
     /// Returns the mapping, which the first call creates. `None` if the system refuses or the file must not be mapped.
     pub fn mapping(&self) -> Result<Option<Arc<Mapping>>> {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         match &*map {
-            Map::Made(mapping) if mapping.is_lost() => return Err(lost()),
-            Map::Made(mapping) if self.ends_early() => {
+            Map::Mapped(mapping) if mapping.is_lost() => return Err(lost()),
+            Map::Mapped(mapping) if self.ends_early()? => {
                 mapping.lose();
                 return Err(lost());
             }
-            Map::Made(mapping) => {
+            Map::Mapped(mapping) => {
                 // A signal listener may have replaced the handler in the meantime.
                 fault::arm();
                 return Ok(Some(Arc::clone(mapping)));
@@ -179,8 +181,8 @@ impl FileSource {
             Map::NotYet => {}
         }
         self.measure()?;
-        let made = if self.maps() { Mapping::new(&self.file, self.length).map(Arc::new) } else { None };
-        *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Made(Arc::clone(mapping)));
+        let made = if self.maps() { Mapping::new(&*self.file()?, self.length).map(Arc::new) } else { None };
+        *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Mapped(Arc::clone(mapping)));
         Ok(made)
     }
 
@@ -192,26 +194,28 @@ impl FileSource {
     /// Returns the existing mapping without creating one.
     pub fn mapped(&self) -> Option<Arc<Mapping>> {
         match &*self.map.lock().unwrap_or_else(PoisonError::into_inner) {
-            Map::Made(mapping) => Some(Arc::clone(mapping)),
+            Map::Mapped(mapping) => Some(Arc::clone(mapping)),
             _ => None,
         }
     }
 
     /// Returns whether the file became shorter. Takes a third of the time of `fstat`, because it is called for each alias.
     #[cfg(unix)]
-    fn ends_early(&self) -> bool {
-        (&self.file).seek(SeekFrom::End(0)).is_ok_and(|end| end < self.length)
+    fn ends_early(&self) -> Result<bool> {
+        let file = self.file()?;
+        Ok((&**file).seek(SeekFrom::End(0)).is_ok_and(|end| end < self.length))
     }
 
     /// Windows does not permit truncating a mapped file.
     #[cfg(not(unix))]
-    fn ends_early(&self) -> bool {
-        false
+    #[allow(clippy::unnecessary_wraps)] // as on Unix
+    fn ends_early(&self) -> Result<bool> {
+        Ok(false)
     }
 
     /// Fails if the file became shorter.
     fn measure(&self) -> Result<()> {
-        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        let now = self.file()?.metadata().map_err(|error| Error::io("fstat", &error))?.len();
         if now < self.length {
             let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
             return Err(Error::new(Code::Truncated, message).at(now));
@@ -232,16 +236,9 @@ impl FileSource {
     /// Allows the kernel to evict a range from the page cache.
     #[cfg(target_os = "linux")]
     pub fn forget(&self, offset: u64, length: u64) {
-        super::cache::forget(&self.file, offset, length);
-    }
-
-    #[cfg(target_os = "linux")]
-    fn direct(&self) -> Option<&Direct> {
-        let open = || {
-            let io = self.io.get().copied().unwrap_or_default();
-            if io.is_direct(&self.file, self.length) { Direct::new(&self.file) } else { None }
-        };
-        self.direct.get_or_init(open).as_ref()
+        if let Ok(file) = self.file() {
+            super::cache::forget(&file, offset, length);
+        }
     }
 
     /// Returns whether the file was truncated while it was mapped.
@@ -249,8 +246,17 @@ impl FileSource {
         self.mapped().is_some_and(|mapping| mapping.is_lost())
     }
 
-    pub fn file(&self) -> &File {
-        &self.file
+    /// Returns the open file. Fails with `ZT_IO` if it is one of many that was closed, and another or a changed file is at its path by now.
+    pub fn file(&self) -> Result<Held<'_>> {
+        self.handle.get()
+    }
+
+    /// Returns the file, unless it is one of many.
+    pub fn kept(&self) -> Option<&Arc<OpenFile>> {
+        match &self.handle {
+            Handle::Kept(file) => Some(file),
+            Handle::Reopened(_) => None,
+        }
     }
 }
 
@@ -261,12 +267,14 @@ impl ReadAt for FileSource {
 
     #[cfg(target_os = "linux")]
     fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
-        if buffer.len() >= LONG
-            && let Some(direct) = self.direct()
-            && !self.is_cached(offset, buffer.len() as u64)
-            && direct.read(offset, buffer)?
-        {
-            return self.check_length();
+        if buffer.len() >= super::cache::LONG {
+            let file = self.file()?;
+            if let Some(direct) = file.direct(|file| self.io().is_direct(file, self.length))
+                && !super::cache::is_cached(&file, offset, buffer.len() as u64)
+                && direct.read(offset, buffer)?
+            {
+                return self.check_length();
+            }
         }
         self.read_at(offset, buffer, stop)
     }
@@ -285,7 +293,7 @@ impl ReadAt for FileSource {
         if !mapped {
             return hash_read(self, offset, length, hasher, stop);
         }
-        let (at, whole) = windows.hash(&self.file, self.length, offset, length, hasher);
+        let (at, whole) = windows.hash(&*self.file()?, self.length, offset, length, hasher);
         self.check_length()?;
         if !whole {
             let message = "read: the system could not bring in a page of the file";
@@ -296,19 +304,19 @@ impl ReadAt for FileSource {
 
     #[cfg(target_os = "linux")]
     fn is_cached(&self, offset: u64, length: u64) -> bool {
-        super::cache::is_cached(&self.file, offset, length)
+        self.file().is_ok_and(|file| super::cache::is_cached(&file, offset, length))
     }
 
     #[cfg(target_os = "linux")]
     fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
-        if !super::cache::read_cached(&self.file, offset, buffer) {
+        if !super::cache::read_cached(&*self.file()?, offset, buffer) {
             return Ok(false);
         }
         self.check_length().map(|()| true)
     }
 
     fn identity(&self) -> Result<Identity> {
-        let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        let metadata = self.file()?.metadata().map_err(|error| Error::io("fstat", &error))?;
         Ok(Identity::of(&metadata))
     }
 
@@ -325,11 +333,45 @@ impl ReadAt for FileSource {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
-        self.note_loss(read_at(&self.file, offset, buffer))?;
+        self.note_loss(read_at(&*self.file()?, offset, buffer))?;
         // A read concurrent with a truncation can return zeros: the kernel clears the truncated part of a page before releasing it, after
         // setting the new length.
         self.check_length()
     }
+}
+
+/// Opens a file to read it.
+pub(super) fn open_to_read(path: &Path) -> Result<File> {
+    open_file(path, OpenOptions::new().read(true))
+}
+
+fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File> {
+    // A named pipe must not block opening before it is recognized as one.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
+    let opened = opened(|| options.open(path));
+    // On Windows, opening a folder fails with a permission error.
+    #[cfg(windows)]
+    let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
+    opened.map_err(|error| Error::io("open", &error))
+}
+
+/// Opens a file. If there are too many, closes those of sets and tries again.
+fn opened(open: impl Fn() -> std::io::Result<File>) -> std::io::Result<File> {
+    match open() {
+        Err(error) if is_limit(&error) && handle::close_unused() => open(),
+        opened => opened,
+    }
+}
+
+/// Returns whether the process or the system has too many open files.
+fn is_limit(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    let limits = [libc::EMFILE, libc::ENFILE];
+    // ERROR_TOO_MANY_OPEN_FILES.
+    #[cfg(windows)]
+    let limits = [4];
+    error.raw_os_error().is_some_and(|number| limits.contains(&number))
 }
 
 /// Fills `buffer` from `offset` on.

@@ -1,5 +1,5 @@
-//! The files of one name space: each is opened when it is first read and retained, and reopened only if its identity matches the time its
-//! index was read.
+//! The files of one name space: each is opened when it is first read, and reopened only if its identity matches the time its index was
+//! read.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -287,17 +287,12 @@ impl Member {
             let path =
                 || self.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
             let which = name.or_else(path).map_or_else(|| "its file".to_owned(), |name| format!("'{name}'"));
-            let message = format!(
-                "{which} was not looked up because the index was opened with shards: 'none'; open it without that option to read or verify data"
-            );
-            return Err(Error::new(Code::Io, message));
+            let message =
+                format!("{which} was not looked up because the index was opened with shards: 'none'");
+            let hint = "; open it without that option to read or verify data";
+            return Err(Error::new(Code::Io, message).hint("shards", hint));
         };
-        let source = FileSource::open(path).map_err(|error| error.file(path))?;
-        if source.identity()? != identity {
-            let message = "the file was replaced or changed since its index was read; open it again";
-            return Err(Error::new(Code::Io, format!("'{}': {message}", path.display())).file(path));
-        }
-        Ok(Arc::new(source))
+        Ok(Arc::new(FileSource::reopen(path, identity)?))
     }
 }
 

@@ -19,8 +19,8 @@ pub trait Filesystem: Send + Sync {
     /// Returns whether a path is a folder. Called if it cannot be opened as a file.
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool;
 
-    /// Returns the names in a folder, not recursively, up to `most` + 1.
-    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>>;
+    /// Returns the names in a folder, not recursively, up to `max` + 1.
+    fn list(&self, folder: &Path, max: usize, stop: &Stop) -> Result<Vec<OsString>>;
 
     /// Returns a warning if the names in a folder that [`Filesystem::list`] has returned may be incomplete.
     fn list_warning(&self, _folder: &Path) -> Option<String> {
@@ -50,9 +50,9 @@ impl Filesystem for LocalFiles {
         path.is_dir()
     }
 
-    fn list(&self, folder: &Path, most: usize, _stop: &Stop) -> Result<Vec<OsString>> {
+    fn list(&self, folder: &Path, max: usize, _stop: &Stop) -> Result<Vec<OsString>> {
         let failed = |error: std::io::Error| Error::io("scandir", &error).file(folder);
-        let entries = std::fs::read_dir(folder).map_err(failed)?.take(most.saturating_add(1));
+        let entries = std::fs::read_dir(folder).map_err(failed)?.take(max.saturating_add(1));
         entries.map(|entry| entry.map(|entry| entry.file_name()).map_err(failed)).collect()
     }
 

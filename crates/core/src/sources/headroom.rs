@@ -3,7 +3,7 @@
 
 /// The resource that the system may limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LimitedMemory {
     /// Address space only (`RLIMIT_AS`).
     Addresses,
     /// Private memory as well (`RLIMIT_DATA`).
@@ -12,7 +12,7 @@ pub enum Kind {
 }
 
 /// Returns the bytes that may be retained, given those already retained: a quarter of what would be free without them.
-pub fn allowance(kind: Kind, retained: usize) -> usize {
+pub fn allowance(kind: LimitedMemory, retained: usize) -> usize {
     let (addresses, data) = limits::found(kind);
     let quarter = |limit: Option<limits::Limit>| {
         limit.map_or(usize::MAX, |limit| limit.free().saturating_add(retained) / 4)
@@ -23,9 +23,9 @@ pub fn allowance(kind: Kind, retained: usize) -> usize {
 /// Returns whether the system limits the memory of the process.
 pub fn is_limited() -> bool {
     #[cfg(target_os = "linux")]
-    let kind = Kind::Data;
+    let kind = LimitedMemory::Data;
     #[cfg(not(target_os = "linux"))]
-    let kind = Kind::Addresses;
+    let kind = LimitedMemory::Addresses;
     let (addresses, data) = limits::found(kind);
     addresses.is_some() || data.is_some()
 }
@@ -37,40 +37,40 @@ pub use limits::counts_writable;
 mod limits {
     use rustix::process::{Resource, getrlimit};
 
-    use super::Kind;
+    use super::LimitedMemory;
 
     /// A limit and the current use.
     pub struct Limit {
-        most: usize,
+        max: usize,
         used: usize,
     }
 
     impl Limit {
         pub fn free(&self) -> usize {
-            self.most.saturating_sub(self.used)
+            self.max.saturating_sub(self.used)
         }
     }
 
     fn limit(resource: Resource) -> Option<usize> {
-        getrlimit(resource).current.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
+        getrlimit(resource).current.map(|max| usize::try_from(max).unwrap_or(usize::MAX))
     }
 
     /// Returns the limits of address space and of data; `None` if unlimited.
-    pub fn found(kind: Kind) -> (Option<Limit>, Option<Limit>) {
+    pub fn found(kind: LimitedMemory) -> (Option<Limit>, Option<Limit>) {
         // The 32-bit address space, less what systems reserve for themselves.
         let all = if usize::BITS < 64 { Some(2 << 30) } else { None };
         let addresses = [limit(Resource::As), all].into_iter().flatten().min();
         #[cfg(target_os = "linux")]
-        let data = if kind == Kind::Data { limit(Resource::Data) } else { None };
+        let data = if kind == LimitedMemory::Data { limit(Resource::Data) } else { None };
         #[cfg(not(target_os = "linux"))]
         let data = match kind {
-            Kind::Addresses => None,
+            LimitedMemory::Addresses => None,
         };
         if addresses.is_none() && data.is_none() {
             return (None, None);
         }
         let used = used();
-        let of = |most: Option<usize>, used: usize| most.map(|most| Limit { most, used });
+        let of = |max: Option<usize>, used: usize| max.map(|max| Limit { max, used });
         (of(addresses, used.0), of(data, used.1))
     }
 
@@ -114,7 +114,7 @@ mod limits {
 
 #[cfg(not(unix))]
 mod limits {
-    use super::Kind;
+    use super::LimitedMemory;
 
     /// A limit that cannot exist.
     pub enum Limit {}
@@ -126,9 +126,9 @@ mod limits {
     }
 
     /// Reserved addresses are limited only by the address width.
-    pub fn found(kind: Kind) -> (Option<Limit>, Option<Limit>) {
+    pub fn found(kind: LimitedMemory) -> (Option<Limit>, Option<Limit>) {
         match kind {
-            Kind::Addresses => (None, None),
+            LimitedMemory::Addresses => (None, None),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Owned memory for decoded and loaded data.
 #![forbid(unsafe_code)]
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use memmap2::MmapMut;
 
@@ -35,23 +35,31 @@ struct Pages {
 }
 
 impl Owned {
-    /// Allocates `length` zero bytes.
+    /// Allocates `length` zero bytes. Like all blocks they may come from the pool: what only ever goes into it makes it grow.
     pub fn zeroed(length: u64) -> Result<Self> {
-        let length = checked::index(length, "a buffer")?;
-        if length < PAGES_FROM { Self::heap(length) } else { Self::pages(length) }
+        let (mut block, is_recycled) = Self::block(length)?;
+        if is_recycled {
+            block.fill(0);
+        }
+        Ok(block)
     }
 
     /// Allocates `length` bytes that the caller overwrites in full: zeros, or the content of a recycled block.
     pub fn to_fill(length: u64) -> Result<Self> {
+        Self::block(length).map(|(block, _)| block)
+    }
+
+    /// Allocates a block. Returns whether it was recycled.
+    fn block(length: u64) -> Result<(Self, bool)> {
         let length = checked::index(length, "a buffer")?;
         if length < PAGES_FROM {
-            return Self::heap(length);
+            return Ok((Self::heap(length)?, false));
         }
         #[cfg(target_os = "linux")]
         if let Some(block) = super::pool::take(length) {
-            return Ok(Self(Block::Pages(Pages { block: Some(block), start: 0, length })));
+            return Ok((Self(Block::Pages(Pages { block: Some(block), start: 0, length })), true));
         }
-        Self::pages(length)
+        Ok((Self::pages(length)?, false))
     }
 
     /// Returns the part of `length` bytes from `start` on, in the same memory, aligned to [`ALIGNMENT`] bytes like a whole block.
@@ -75,6 +83,20 @@ impl Owned {
         Ok(self)
     }
 
+    /// Gives the memory of whole pages in `range` back to the system, if the block has pages of its own. Their content is lost.
+    pub fn give_up(&mut self, range: Range<usize>) {
+        #[cfg(target_os = "linux")]
+        if let Block::Pages(pages) = &mut self.0 {
+            let start = pages.start + range.start;
+            let end = pages.start + range.end.min(pages.length);
+            if let (Some(block), Some(length)) = (&mut pages.block, end.checked_sub(start)) {
+                super::pool::discard(block, start, length);
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (self, range);
+    }
+
     fn heap(length: usize) -> Result<Self> {
         let mut heap = Vec::new();
         heap.try_reserve_exact(length).map_err(|_| refused(length))?;
@@ -92,7 +114,7 @@ impl Owned {
 }
 
 /// Releases memory retained for reuse beyond some 64 MiB. For long work that should take little memory and allocates blocks of many sizes.
-pub fn tidy() {
+pub fn trim() {
     #[cfg(target_os = "linux")]
     super::pool::shrink(TIDY);
 }
@@ -165,6 +187,23 @@ mod tests {
         assert!(Owned::zeroed(1 << 62).is_err());
         assert_eq!(Owned::zeroed(3).unwrap().as_ref(), [0, 0, 0]);
         assert_eq!(Owned::zeroed(3 << 20).unwrap().len(), 3 << 20);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn zeros_come_from_the_pool_that_they_go_into() {
+        // A size that no other test uses.
+        let length = (5 << 20) + 4096 * 11;
+        let mut first = Owned::zeroed(length).unwrap();
+        first.fill(7);
+        let address = first.as_ptr();
+        drop(first);
+        for _ in 0..10 {
+            let mut again = Owned::zeroed(length).unwrap();
+            assert_eq!(again.as_ptr(), address);
+            assert!(again.iter().all(|&byte| byte == 0));
+            again.fill(7);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ const END: u64 = 64 << 10;
 /// Minimum bytes staged for a read beyond them, doubled each time.
 const MORE: u64 = 1 << 20;
 /// Number of further reads after which the whole file is staged: only unusual BTF files need so many.
-const MOST: u32 = 8;
+const MAX: u32 = 8;
 
 /// The staged ranges of a file. A read beyond them fails, and the next attempt has its range.
 pub struct Partial {
@@ -35,9 +35,9 @@ impl Partial {
         match *self.locked() {
             None if self.total <= 2 * END => vec![(0, self.total)],
             None => vec![(0, END), (self.total - END, END)],
-            Some(_) if self.attempts > MOST => vec![(0, self.total)],
+            Some(_) if self.attempts > MAX => vec![(0, self.total)],
             Some((offset, length)) => {
-                let more = length.max(MORE << self.attempts.min(MOST));
+                let more = length.max(MORE << self.attempts.min(MAX));
                 vec![(offset, more.min(self.total - offset))]
             }
         }
@@ -45,7 +45,7 @@ impl Partial {
 
     /// Adds the ranges that were wanted.
     pub fn add(&mut self, part: Arc<Staged>) {
-        if self.attempts > MOST {
+        if self.attempts > MAX {
             self.parts.clear();
         }
         self.parts.push(part);
@@ -150,7 +150,7 @@ mod tests {
         let bytes = bytes(4 << 20);
         let ranges: Vec<_> = (1..32).rev().map(|at| (at << 17, 8)).collect();
         let all = read(&bytes, &ranges);
-        assert_eq!(all.len(), MOST as usize + 2);
+        assert_eq!(all.len(), MAX as usize + 2);
         assert_eq!(all.last().unwrap(), &[(0, 4 << 20)]);
     }
 

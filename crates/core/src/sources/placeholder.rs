@@ -194,7 +194,7 @@ impl Drop for View {
 }
 
 /// Replaces a view with reserved addresses, without a moment at which they are free. Returns false if the view is in no placeholder, which
-/// leaves it as it was, or if the system cannot reserve, which leaves an empty placeholder: its addresses are never used again.
+/// leaves it unchanged, or if the system cannot reserve, which leaves an empty placeholder: its addresses are never used again.
 pub fn replace(range: &Range<usize>) -> bool {
     FUNCTIONS.get().and_then(Option::as_ref).is_some_and(|functions| functions.replace(range))
 }
@@ -258,7 +258,7 @@ mod tests {
             return;
         }
         let ones = Ones::new("plain", LENGTH);
-        // SAFETY: nobody changes the file.
+        // SAFETY: the file is not changed.
         let plain = unsafe { memmap2::MmapOptions::new().map_copy(&ones.open()) }.unwrap();
         let start = plain.as_ptr().addr();
         assert!(!replace(&(start..start + LENGTH)));

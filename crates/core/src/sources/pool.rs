@@ -14,7 +14,7 @@ use super::reclaim::{self, Store};
 /// How long a block is retained.
 const RETENTION: Duration = Duration::from_secs(10);
 /// Maximum bytes retained. The kernel may reclaim their pages at any time, and counts them as available.
-const MOST: usize = if usize::BITS >= 64 { 4 << 30 } else { 64 << 20 };
+const MAX: usize = if usize::BITS >= 64 { 4 << 30 } else { 64 << 20 };
 
 struct Blocks {
     /// Blocks and the times at which they were freed, by length.
@@ -44,10 +44,10 @@ impl Blocks {
         self.blocks.entry(length).or_default().push((block, now));
     }
 
-    /// Removes the largest blocks until at most `most` bytes are left.
-    fn take_beyond(&mut self, most: usize) -> Vec<(MmapMut, Instant)> {
+    /// Removes the largest blocks until at most `max` bytes are left.
+    fn take_beyond(&mut self, max: usize) -> Vec<(MmapMut, Instant)> {
         let mut gone = Vec::new();
-        while self.bytes > most {
+        while self.bytes > max {
             let Some((length, blocks)) = self.blocks.pop_last() else { break };
             self.bytes -= length * blocks.len();
             gone.extend(blocks);
@@ -88,7 +88,7 @@ impl Store for Pool {
         let retained = pool.bytes;
         drop(pool);
         drop(old);
-        shrink(most(retained));
+        shrink(max(retained));
     }
 
     fn release_all(&self) {
@@ -105,12 +105,12 @@ pub fn take(length: usize) -> Option<MmapMut> {
 pub fn put(block: MmapMut) {
     let length = block.len();
     // SAFETY: the block is not read before it is written; see `take`.
-    if length > MOST || unsafe { block.unchecked_advise(UncheckedAdvice::Free) }.is_err() {
+    if length > MAX || unsafe { block.unchecked_advise(UncheckedAdvice::Free) }.is_err() {
         return; // frees it: the kernel could not take it back under pressure (locked memory, an old kernel)
     }
     let mut pool = lock();
     let bytes = pool.bytes + length;
-    if bytes > most(bytes) {
+    if bytes > max(bytes) {
         return;
     }
     pool.add(block, Instant::now());
@@ -120,14 +120,24 @@ pub fn put(block: MmapMut) {
     }
 }
 
-/// Returns the bytes that may be retained, given those already retained.
-fn most(retained: usize) -> usize {
-    headroom::allowance(headroom::Kind::Data, retained).min(MOST)
+/// Gives the whole pages in a range back to the kernel. They read as zeros from then on.
+pub fn discard(block: &mut MmapMut, start: usize, length: usize) {
+    const PAGE: usize = 64 << 10; // the largest page of any platform
+    let (first, end) = (start.next_multiple_of(PAGE), (start + length) / PAGE * PAGE);
+    if first < end && end <= block.len() {
+        // SAFETY: the block is borrowed for writing, so nothing else reads it.
+        let _ = unsafe { block.unchecked_advise_range(UncheckedAdvice::DontNeed, first, end - first) };
+    }
 }
 
-/// Frees the largest blocks until at most `most` bytes are left.
-pub fn shrink(most: usize) {
-    let freed = lock().take_beyond(most);
+/// Returns the bytes that may be retained, given those already retained.
+fn max(retained: usize) -> usize {
+    headroom::allowance(headroom::LimitedMemory::Data, retained).min(MAX)
+}
+
+/// Frees the largest blocks until at most `max` bytes are left.
+pub fn shrink(max: usize) {
+    let freed = lock().take_beyond(max);
     drop(freed); // outside of the lock: unmapping takes time
 }
 
@@ -151,8 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn discarded_pages_are_zeros_and_their_neighbors_stay() {
+        let mut block = MmapMut::map_anon(1 << 20).unwrap();
+        block.fill(7);
+        discard(&mut block, 1000, 300_000);
+        let gone = 65_536..300_000 / 65_536 * 65_536;
+        assert!(block.iter().enumerate().all(|(at, &byte)| byte == if gone.contains(&at) { 0 } else { 7 }));
+        discard(&mut block, 70_000, 10);
+        discard(&mut block, 1 << 20, 1 << 20);
+    }
+
+    #[test]
     fn blocks_above_the_limit_are_not_retained() {
-        let length = MOST + 1;
+        let length = MAX + 1;
         let Ok(block) = memmap2::MmapOptions::new().len(length).no_reserve_swap().map_anon() else { return };
         put(block);
         assert!(take(length).is_none());

@@ -15,7 +15,7 @@ const SMALL: u64 = 32 << 10;
 /// Maximum distance from the end of the last small read at which the next one counts as consecutive: data is aligned.
 const NEAR: u64 = 4 << 10;
 /// Maximum number of files that get a window; further ones are read directly.
-const MOST_FILES: usize = 1 << 12;
+const MAX_FILES: usize = 1 << 12;
 
 /// The bytes last read from any file.
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub struct ReadAhead<'a> {
 impl<'a> ReadAhead<'a> {
     /// `files`: their number without the first.
     pub fn new(sources: &'a dyn Sources, files: usize) -> Self {
-        let views = (0..=files.min(MOST_FILES)).map(|_| OnceLock::new()).collect();
+        let views = (0..=files.min(MAX_FILES)).map(|_| OnceLock::new()).collect();
         Self { sources, views, window: Arc::default() }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn only_small_reads_become_parts_of_larger_ones() {
-        for (length, most) in [(SMALL, 3), (SMALL + 1, 10)] {
+        for (length, max) in [(SMALL, 3), (SMALL + 1, 10)] {
             let source = counted(u64::MAX);
             let ahead = ReadAhead::new(&source, 0);
             let view = ahead.source(0).unwrap();
@@ -198,7 +198,7 @@ mod tests {
                     .unwrap();
             }
             let reads = source.reads.load(Ordering::Relaxed);
-            assert!(if length > SMALL { reads == most } else { reads <= most }, "{length}: {reads}");
+            assert!(if length > SMALL { reads == max } else { reads <= max }, "{length}: {reads}");
         }
     }
 

@@ -69,10 +69,10 @@ impl Ranges {
 
     /// Removes what exceeds the limits.
     fn take_surplus(&mut self, now: Instant) -> Vec<Addresses> {
-        let most = headroom::allowance(headroom::Kind::Addresses, self.bytes).min(BYTES);
+        let max = headroom::allowance(headroom::LimitedMemory::Addresses, self.bytes).min(BYTES);
         self.take_while(|retained, since| {
             retained.ranges.len() > RANGES
-                || retained.bytes > most
+                || retained.bytes > max
                 || now.saturating_duration_since(since) >= RETENTION
         })
     }
@@ -304,8 +304,8 @@ mod tests {
         assert_eq!(retired.take_surplus(now).len(), 1);
         assert_eq!(retired.bytes, RANGES * page);
         // As if one of them were that long. If addresses are limited, fewer may be retained.
-        let most = |bytes| headroom::allowance(headroom::Kind::Addresses, bytes).min(BYTES);
-        if most(BYTES) == BYTES {
+        let max = |bytes| headroom::allowance(headroom::LimitedMemory::Addresses, bytes).min(BYTES);
+        if max(BYTES) == BYTES {
             retired.bytes = BYTES;
             assert!(retired.take_surplus(now).is_empty());
             retired.bytes = BYTES + page + 1;

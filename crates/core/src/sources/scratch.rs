@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 /// Longer buffers are freed at once.
 const LONGEST: usize = 32 << 20;
 /// Smaller buffers are not worth retaining.
-const LEAST: u64 = 256 << 10;
+const MIN: u64 = 256 << 10;
 
 /// Maximum buffers retained per thread: multi-step decoding needs one per step.
 const BUFFERS: usize = 4;
@@ -26,7 +26,7 @@ pub fn with<T>(length: u64, work: impl FnOnce(&mut [u8]) -> Result<T>) -> Result
     });
     let mut memory = match retained {
         Some(memory) => memory,
-        None => Owned::to_fill(length.max(LEAST))?,
+        None => Owned::to_fill(length.max(MIN))?,
     };
     let done = work(memory.get_mut(..wanted).ok_or_else(too_many)?);
     if memory.len() <= LONGEST {

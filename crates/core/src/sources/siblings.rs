@@ -130,12 +130,11 @@ impl Folder {
         if real.iter().any(|folder| target.starts_with(folder)) {
             return Ok(());
         }
-        let message = format!(
-            "the file names {name:?}, which links to '{}' outside its folder; to read it, set the option followLinks, or let the \
-             option shards give its path",
-            target.display()
-        );
-        Err(Error::new(Code::OutOfBounds, message).file(path))
+        let message =
+            format!("the file names {name:?}, which links to '{}' outside its folder", target.display());
+        let error = Error::new(Code::OutOfBounds, message).file(path);
+        let error = error.hint("followLinks", "; to read it, set the option followLinks");
+        Err(error.hint("shards", ", or let the option shards give its path"))
     }
 }
 

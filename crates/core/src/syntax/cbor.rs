@@ -476,8 +476,8 @@ impl<'a> Spelled<'a> for Reader<'a> {
         self.plain_head(UNSIGNED)
     }
 
-    fn plain_text(&mut self, most: u64) -> Option<&'a [u8]> {
-        let length = self.plain_head(TEXT).filter(|&length| length <= most)?;
+    fn plain_text(&mut self, max: u64) -> Option<&'a [u8]> {
+        let length = self.plain_head(TEXT).filter(|&length| length <= max)?;
         let text = self.bytes.get(self.at..)?.get(..usize::try_from(length).ok()?)?;
         self.at += text.len();
         Some(text)

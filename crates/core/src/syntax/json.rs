@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use ciborium::Value;
 
 use super::Keys;
 use super::repeats::{Mark, Spelled};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, NAME, Result, short};
 use crate::limits;
 
 /// Who checks that the keys of an object are unique.
@@ -20,17 +21,41 @@ pub enum Unique {
     ByCaller,
 }
 
+/// Repeated keys that are kept for a message.
+const REPEATED: usize = 8;
+
 /// A reader for the text of one index.
 pub struct Reader<'a> {
     text: &'a str,
     at: usize,
     base: u64,
+    /// Reads what Python's `json` reads.
+    is_python: bool,
+    /// How often a key was repeated, and the first such keys.
+    repeats: usize,
+    repeated: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
     /// Creates a reader. `base` is the file offset of the first byte, for errors.
     pub fn new(text: &'a str, base: u64) -> Self {
-        Self { text, at: 0, base }
+        Self { text, at: 0, base, is_python: false, repeats: 0, repeated: Vec::new() }
+    }
+
+    /// Creates a reader for what Python's `json` module reads beyond RFC 8259: `NaN`, `Infinity` and `-Infinity`, and repeated keys, of
+    /// which the last one counts.
+    pub fn python(text: &'a str, base: u64) -> Self {
+        Self { is_python: true, ..Self::new(text, base) }
+    }
+
+    /// Returns how often a key was repeated.
+    pub fn repeats(&self) -> usize {
+        self.repeats
+    }
+
+    /// Returns the first keys that were repeated.
+    pub fn repeated(&self) -> &[String] {
+        &self.repeated
     }
 
     pub fn error(&self, message: impl Into<String>) -> Error {
@@ -115,13 +140,26 @@ impl<'a> Reader<'a> {
             self.expect(b':', "':'")?;
             each(self, &key)?;
             if unique == Unique::Here && !seen.insert(key.clone()) {
-                return Err(self.twice(&key));
+                self.repeat(&key)?;
             }
             match self.peek() {
                 Some(b',') => self.at += 1,
                 _ => return self.expect(b'}', "',' or '}'"),
             }
         }
+    }
+
+    /// Notes that a key was repeated. Fails unless the reader reads what Python reads.
+    #[cold]
+    pub fn repeat(&mut self, key: &str) -> Result<()> {
+        if !self.is_python {
+            return Err(self.twice(key));
+        }
+        self.repeats += 1;
+        if self.repeated.len() < REPEATED {
+            self.repeated.push(short(key, NAME).into_owned());
+        }
+        Ok(())
     }
 
     /// Builds the error for a duplicate key.
@@ -260,17 +298,22 @@ impl<'a> Reader<'a> {
 
     /// Validates and skips any value.
     pub fn skip(&mut self) -> Result<()> {
-        self.skip_at(limits::JSON_DEPTH)
+        self.skip_at(limits::JSON_DEPTH, Unique::Here)
     }
 
-    fn skip_at(&mut self, depth: u32) -> Result<()> {
+    /// Like [`Self::skip`], for a value that nothing reads: its keys may repeat, so that they take no memory.
+    pub fn ignore(&mut self) -> Result<()> {
+        self.skip_at(limits::JSON_DEPTH, Unique::ByCaller)
+    }
+
+    fn skip_at(&mut self, depth: u32, unique: Unique) -> Result<()> {
         let Some(deeper) = depth.checked_sub(1) else {
             let message = format!("values are nested more than {} deep", limits::JSON_DEPTH);
             return Err(Error::new(Code::Limit, message).at(self.base + self.at as u64));
         };
         match self.peek() {
-            Some(b'{') => self.object("an object", Unique::Here, |reader, _| reader.skip_at(deeper)),
-            Some(b'[') => self.array("an array", |reader| reader.skip_at(deeper)),
+            Some(b'{') => self.object("an object", unique, |reader, _| reader.skip_at(deeper, unique)),
+            Some(b'[') => self.array("an array", |reader| reader.skip_at(deeper, unique)),
             Some(b'"') => self.string("a string").map(drop),
             Some(b't') => self.word("true"),
             Some(b'f') => self.word("false"),
@@ -286,17 +329,23 @@ impl<'a> Reader<'a> {
 
     fn value_at(&mut self, left: &mut u32, depth: u32) -> Result<Value> {
         let (Some(deeper), Some(rest)) = (depth.checked_sub(1), left.checked_sub(1)) else {
-            let message = "too many values, or values nested too deep (option maxAttributeValues)";
-            return Err(Error::new(Code::Limit, message).at(self.base + self.at as u64));
+            let message = "too many values, or values nested too deep";
+            return Err(Error::new(Code::Limit, message)
+                .option("maxAttributeValues")
+                .at(self.base + self.at as u64));
         };
         *left = rest;
         Ok(match self.peek() {
             Some(b'{') => {
                 let mut entries = Vec::new();
+                let repeats = self.repeats;
                 self.object("an object", Unique::Here, |reader, key| {
                     entries.push((Value::Text(key.to_string()), reader.value_at(left, deeper)?));
                     Ok(())
                 })?;
+                if self.repeats > repeats {
+                    keep_last(&mut entries, |(key, _)| key.as_text().unwrap_or_default().to_owned());
+                }
                 Value::Map(entries)
             }
             Some(b'[') => {
@@ -331,6 +380,10 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<()> {
+        if self.is_python && ["NaN", "Infinity", "-Infinity"].into_iter().any(|word| self.word(word).is_ok())
+        {
+            return Ok(());
+        }
         let rest = self.bytes().get(self.at..).unwrap_or_default();
         let digits_from =
             |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
@@ -401,15 +454,22 @@ impl<'a> Spelled<'a> for Reader<'a> {
         plain.then_some(value)
     }
 
-    fn plain_text(&mut self, most: u64) -> Option<&'a [u8]> {
+    fn plain_text(&mut self, max: u64) -> Option<&'a [u8]> {
         let rest = self.bytes().get(self.at..)?.strip_prefix(b"\"")?;
         let text = rest.get(..plain_run(rest))?;
-        if rest.get(text.len()) != Some(&b'"') || text.len() as u64 > most {
+        if rest.get(text.len()) != Some(&b'"') || text.len() as u64 > max {
             return None;
         }
         self.at += text.len() + 2;
         Some(text)
     }
+}
+
+/// Removes all items but the last one of each key, in linear time.
+pub fn keep_last<T>(items: &mut Vec<T>, key: impl Fn(&T) -> String) {
+    let mut seen = HashSet::with_capacity(items.len());
+    let mut stays: Vec<bool> = items.iter().rev().map(|item| seen.insert(key(item))).collect();
+    items.retain(|_| stays.pop().unwrap_or(true));
 }
 
 /// Returns the number of leading bytes that are literal in a string: no quote, no backslash, no control character. Eight at a time: names
@@ -495,6 +555,27 @@ mod tests {
         assert_eq!(value("18446744073709551615", 1), Ok(u64::MAX.into()));
         assert_eq!(value("[1, 2]", 2), Err(Code::Limit));
         assert_eq!(value(&"[".repeat(200), 1000), Err(Code::Limit));
+    }
+
+    #[test]
+    fn python_reads_infinities_and_repeated_keys() {
+        let text =
+            "{\"a\": [NaN, Infinity, -Infinity, 1], \"b\": {\"c\": 1, \"d\": 2, \"c\": 3}, \"a\": -0.5}";
+        let mut reader = Reader::python(text, 0);
+        let read = reader.value(&mut 20).unwrap();
+        reader.end().unwrap();
+        let inner = Value::Map(vec![("d".into(), 2.into()), ("c".into(), 3.into())]);
+        assert_eq!(read, Value::Map(vec![("b".into(), inner), ("a".into(), (-0.5).into())]));
+        assert_eq!((reader.repeats(), reader.repeated()), (2, &["c".to_owned(), "a".to_owned()][..]));
+        let numbers = Reader::python("[NaN, Infinity, -Infinity]", 0).value(&mut 9).unwrap();
+        let floats: Vec<f64> =
+            numbers.as_array().unwrap().iter().map(|number| number.as_float().unwrap()).collect();
+        assert!(floats[0].is_nan() && floats[1..] == [f64::INFINITY, f64::NEG_INFINITY]);
+        Reader::python(text, 0).skip().unwrap();
+        for bad in ["nan", "inf", "+Infinity", "- Infinity", "NaNs", "\"\\ud800\"", "'a'"] {
+            let mut reader = Reader::python(bad, 0);
+            assert!(reader.skip().and_then(|()| reader.end()).is_err(), "{bad}");
+        }
     }
 
     #[test]

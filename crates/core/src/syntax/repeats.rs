@@ -27,7 +27,7 @@ pub trait Spelled<'a> {
     /// Reads an integer in the usual encoding. If there is none, the position is unspecified.
     fn plain_uint(&mut self) -> Option<u64>;
     /// Returns the bytes of a text in the usual encoding, up to a length. They may not be UTF-8.
-    fn plain_text(&mut self, most: u64) -> Option<&'a [u8]>;
+    fn plain_text(&mut self, max: u64) -> Option<&'a [u8]>;
 }
 
 /// A position in the bytes of a reader.

@@ -81,11 +81,11 @@ pub fn visit_entries(entries: &[(Value, Value)], to: &mut (impl Visit + ?Sized))
 pub struct Tree {
     done: Vec<Value>,
     /// Open containers, outermost first.
-    open: Vec<(Kind, Vec<Value>)>,
+    open: Vec<(ContainerKind, Vec<Value>)>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ContainerKind {
     Array,
     Map,
     Tag(u64),
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    fn begin(&mut self, kind: Kind) -> Result<()> {
+    fn begin(&mut self, kind: ContainerKind) -> Result<()> {
         if self.open.len() >= limits::VALUE_DEPTH {
             let message = format!("values are nested more than {} deep", limits::VALUE_DEPTH);
             return Err(Error::new(Code::Limit, message));
@@ -115,7 +115,7 @@ impl Tree {
     }
 
     fn add(&mut self, mut value: Value) {
-        while let Some(&mut (Kind::Tag(tag), _)) = self.open.last_mut() {
+        while let Some(&mut (ContainerKind::Tag(tag), _)) = self.open.last_mut() {
             self.open.pop();
             value = Value::Tag(tag, Box::new(value));
         }
@@ -135,13 +135,13 @@ impl Visit for Tree {
             Event::Float(float) => Value::Float(float),
             Event::Text(text) => Value::Text(text.to_owned()),
             Event::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
-            Event::Tag(tag) => return self.begin(Kind::Tag(tag)),
-            Event::Array => return self.begin(Kind::Array),
-            Event::Map => return self.begin(Kind::Map),
+            Event::Tag(tag) => return self.begin(ContainerKind::Tag(tag)),
+            Event::Array => return self.begin(ContainerKind::Array),
+            Event::Map => return self.begin(ContainerKind::Map),
             Event::End => match self.open.pop() {
-                Some((Kind::Array, items)) => Value::Array(items),
-                Some((Kind::Map, items)) => Value::Map(pairs(items)?),
-                Some((Kind::Tag(_), _)) | None => return Err(unbalanced()),
+                Some((ContainerKind::Array, items)) => Value::Array(items),
+                Some((ContainerKind::Map, items)) => Value::Map(pairs(items)?),
+                Some((ContainerKind::Tag(_), _)) | None => return Err(unbalanced()),
             },
         };
         self.add(value);

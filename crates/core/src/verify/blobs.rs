@@ -37,7 +37,7 @@ struct Judged<'a> {
 enum Unit {
     /// A blob that is hashed from its first byte to its last.
     InOrder(usize),
-    /// Small neighbours: a range of `small`.
+    /// Small neighbors: a range of `small`.
     Span(Range<usize>),
     /// A blob whose digest follows from those of its pieces, and so many of them.
     Divided(usize, usize, Mutex<Option<Pieces>>),
@@ -85,9 +85,6 @@ impl<'a> Blobs<'a> {
             blobs.add(owner, tensor);
             let added = u32::try_from(blobs.all.len() - first).unwrap_or(u32::MAX);
             blobs.left.push(AtomicU32::new(added));
-            if added == 0 {
-                reading.watch.did_tensor();
-            }
         }
         blobs.divide();
         blobs
@@ -151,8 +148,21 @@ impl<'a> Blobs<'a> {
         self.all.get(at)?.component
     }
 
+    /// Returns the bytes that are read to judge all of them.
+    pub fn bytes(&self) -> u64 {
+        let own = |tensor: Tensor<'a>| tensor.components().iter().filter(move |part| tensor.is_own(part));
+        let length = |blob: &Judged<'a>| match blob.component {
+            Some(component) => component.stored_length(),
+            None => own(blob.tensor).map(Component::stored_length).fold(0, u64::saturating_add),
+        };
+        self.all.iter().map(length).fold(0, u64::saturating_add)
+    }
+
     /// Judges all of them. Fails only where the file cannot be read or the work is stopped.
     pub fn judge(&self) -> Result<()> {
+        // Nothing of these is read.
+        let nothing = self.left.iter().filter(|left| left.load(Ordering::Relaxed) == 0);
+        nothing.for_each(|_| self.reading.watch.did_tensor());
         let each = |&at: &usize| self.judge_decoded(at);
         work::try_each_on(work::cores(), self.decoded.len(), |at| self.decoded.get(at).map_or(Ok(()), each))?;
         let all = self.ends.last().copied().unwrap_or(0);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Outcome;
 use crate::codecs::digest::{Digest, Hasher};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Section;
 use crate::read::{Reading, parallel};
 use crate::sources::MappedWindows;
@@ -31,7 +31,7 @@ pub fn judge(reading: Reading<'_>, section: &Section, all: &mut Outcome) -> Resu
     let found = hash(reading, section, digest, hasher)?;
     if let Err(error) = digest.check(found) {
         let message = format!("{}: {}", section.name, error.message());
-        let named = Error::new(error.code(), message).at(section.blob.offset);
+        let named = error.reworded(message).at(section.blob.offset);
         all.fail(error.broken_rule().map_or(named.clone(), |rule| named.rule(rule)));
     }
     Ok(())

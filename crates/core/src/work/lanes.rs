@@ -46,7 +46,7 @@ impl Lane {
     }
 
     /// Returns the maximum number of threads.
-    fn most(self) -> usize {
+    fn max(self) -> usize {
         match self {
             // An open can wait for a disk or a network drive, which must not delay all other short work.
             Self::Short => cores().max(4),
@@ -159,7 +159,7 @@ impl Ready {
         let number = state.next;
         state.next += 1;
         state.jobs.insert(number, Box::new(job));
-        if state.jobs.len() > state.idle && state.threads < self.0.most() {
+        if state.jobs.len() > state.idle && state.threads < self.0.max() {
             // If the system has no thread left, fewer threads do the work.
             let _ = queue.start_thread(self.0, &mut state);
         }
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn a_full_lane_does_not_delay_others_and_its_waiting_jobs_can_be_taken() {
         // Jobs that wait for a disk or a network must not delay others.
-        assert!(Lane::Short.most() >= 4);
+        assert!(Lane::Short.max() >= 4);
         let (release, gate): (Vec<Sender<()>>, Vec<Receiver<()>>) =
-            (0..Lane::Long.most()).map(|_| channel()).unzip();
+            (0..Lane::Long.max()).map(|_| channel()).unzip();
         let [short, step, long] = [Lane::Short, Lane::Step, Lane::Long].map(|lane| lane.ready().unwrap());
         let (say, busy) = channel();
         for gate in gate {

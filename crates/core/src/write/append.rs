@@ -3,26 +3,26 @@
 
 use std::path::Path;
 
-use super::{Compression, Out, Settings, WriteFormat, Writer};
+use super::{Compression, Destination, Settings, WriteFormat, Writer};
 use crate::codecs::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Formats, Method};
+use crate::formats::Formats;
 use crate::limits::Limits;
 use crate::model::Attributes;
+use crate::sinks::existing::ExistingFile;
 use crate::sinks::in_place::InPlaceFile;
-use crate::sinks::original::Original;
 use crate::sinks::replacement::Replacement;
 use crate::work::Stop;
 
 /// The default frame size in bytes.
-const USUAL_FRAME: u32 = 1 << 20;
+const DEFAULT_FRAME: u32 = 1 << 20;
 
 /// Which digest new blobs get.
 #[derive(Clone, Copy, Debug)]
 pub enum Hashing {
     /// The default of the version: crc32c up to 1.2, xxh3 in 2.
-    Usual,
+    Default,
     Without,
     With(Algorithm),
 }
@@ -32,7 +32,7 @@ impl Hashing {
     fn of(self, format: &'static WriteFormat) -> Result<Option<Algorithm>> {
         let digests = format.digests;
         match self {
-            Self::Usual => Ok(digests.first().copied()),
+            Self::Default => Ok(digests.first().copied()),
             Self::Without => Ok(None),
             Self::With(algorithm) if !digests.contains(&algorithm) => {
                 let message = format!("{} has no such digest: ask for another, or for none", format.title);
@@ -60,28 +60,22 @@ pub struct Appending {
     pub stop: Stop,
 }
 
-/// Returns the compression with its frame size. Fails with `ZT_INVALID_ARG` for a frame size in any format but version
-/// 2, which alone compresses in frames.
-fn framed(mut asked: Compression, format: &'static WriteFormat) -> Result<Compression> {
-    if asked.frame == 0 {
-        asked.frame = USUAL_FRAME;
-    } else if format.compression != Some(Method::ZstdSeekable) {
-        return Err(Error::new(Code::InvalidArg, "only zTensor 2 compresses in frames"));
-    }
-    Ok(asked)
+/// Returns the compression with its frame size.
+fn framed(asked: Compression) -> Compression {
+    Compression { frame: if asked.frame == 0 { DEFAULT_FRAME } else { asked.frame }, ..asked }
 }
 
 impl Writer {
     /// Begins to append to the file at `path`, in its own version. On a clone, new blobs begin where the old index was.
     /// In place, and always in version 2, they begin after the end of the file, so that no old byte changes.
     pub fn append(path: &Path, request: Appending) -> Result<Self> {
-        let original = Original::open(path, request.in_place)?;
+        let original = ExistingFile::open(path, request.in_place)?;
         let edit = Edit::open(original.source(), request.formats, &request.limits)?;
         let settings = Settings {
             format: edit.format(),
             alignment: request.alignment.unwrap_or_else(|| edit.alignment()),
             digest: request.digest.of(edit.format())?,
-            compression: request.compression.map(|asked| framed(asked, edit.format())).transpose()?,
+            compression: request.compression.map(framed),
             canonical: false,
             max_shard: None,
             overwrite: true,
@@ -91,10 +85,10 @@ impl Writer {
         };
         settings.check()?;
         let (position, out) = if request.in_place {
-            (original.length(), Out::InPlaceFile(InPlaceFile::new(original, edit.old_index())))
+            (original.length(), Destination::InPlaceFile(InPlaceFile::new(original, edit.old_index())))
         } else {
             let retained = edit.retained(original.length());
-            (retained, Out::Replacement(Box::new(Replacement::new(original, retained, request.stop))))
+            (retained, Destination::Replacement(Box::new(Replacement::new(original, retained, request.stop))))
         };
         let mut writer = Self::at(position, out, settings);
         writer.edit = Some(edit);

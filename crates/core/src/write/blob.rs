@@ -2,18 +2,14 @@
 #![forbid(unsafe_code)]
 
 use super::Settings;
-use super::gather::Gathering;
+use super::compression_queue::CompressionQueue;
 use super::pack::SAMPLE;
 use super::seekable::Seekable;
 use crate::codecs::digest::{Algorithm, Digest, Hasher, Over};
-use crate::codecs::zstd_encode::Jobs;
 use crate::error::Result;
-use crate::formats::Method;
 use crate::layouts::elements::RuleCheck;
 use crate::model::{DataRule, Encoding};
 use crate::sinks::block::Block;
-
-const PIECE: usize = 1 << 20;
 
 pub struct Outgoing {
     length: u64,
@@ -31,7 +27,6 @@ enum State {
     Raw,
     /// Buffers the beginning of the blob until it is large enough to estimate the saving.
     Sampling(Vec<u8>),
-    Zstd(Jobs),
     Seekable(Seekable),
 }
 
@@ -41,11 +36,11 @@ pub struct Target<'w> {
     /// The offset of the end of the buffer in the file.
     pub position: &'w mut u64,
     /// The compressors; `None` if nothing is compressed.
-    pub gathering: Option<&'w mut Gathering>,
+    pub gathering: Option<&'w mut CompressionQueue>,
 }
 
 /// A blob whose last byte is in the buffer.
-pub struct Done {
+pub struct WrittenBlob {
     pub offset: u64,
     pub encoding: Encoding,
     pub digest: Option<Digest>,
@@ -124,7 +119,6 @@ impl Outgoing {
     /// Stores bytes, compressed or raw as decided.
     fn store(&mut self, bytes: &[u8], target: &mut Target<'_>) -> Result<()> {
         match (&mut self.state, &mut target.gathering) {
-            (State::Zstd(jobs), _) => compress(jobs, bytes, false, target.buffer),
             (State::Seekable(seekable), Some(gathering)) => {
                 seekable.push(bytes, &mut gathering.packers, target.buffer)
             }
@@ -172,11 +166,7 @@ impl Outgoing {
             let how = gathering.packers.how();
             let sample = gathered.get(..SAMPLE).unwrap_or(gathered);
             if let Some(search) = how.judge(sample, gathering.packers.own()?, target.buffer)? {
-                self.state = if how.method == Method::Zstd {
-                    State::Zstd(gathering.begin_frame(self.length, search)?)
-                } else {
-                    State::Seekable(Seekable::new(&gathering.packers, search))
-                };
+                self.state = State::Seekable(Seekable::new(&gathering.packers, search));
             }
         }
         self.store(gathered, target)
@@ -196,18 +186,11 @@ impl Outgoing {
         *target.position += added.len() as u64;
     }
 
-    pub fn finish(mut self, target: &mut Target<'_>) -> Result<Done> {
+    pub fn finish(mut self, target: &mut Target<'_>) -> Result<WrittenBlob> {
         self.rule.finish()?;
         let start = target.buffer.len();
         let state = std::mem::replace(&mut self.state, State::Raw);
         let encoding = match (state, &mut target.gathering) {
-            (State::Zstd(mut jobs), gathering) => {
-                compress(&mut jobs, &[], true, target.buffer)?;
-                if let Some(gathering) = gathering {
-                    gathering.jobs = Some(jobs);
-                }
-                Encoding::ZSTD
-            }
             (State::Seekable(seekable), Some(gathering)) => {
                 seekable.finish(&mut gathering.packers, target.buffer)?;
                 gathering.packers.how().method.encoding()
@@ -216,19 +199,6 @@ impl Outgoing {
         };
         self.account(start, target);
         let digest = self.algorithm.zip(self.hasher).map(|(algorithm, hasher)| algorithm.digest(hasher));
-        Ok(Done { offset: self.offset, encoding, digest })
-    }
-}
-
-fn compress(jobs: &mut Jobs, mut bytes: &[u8], end: bool, buffer: &mut Block) -> Result<()> {
-    let piece = PIECE.min(bytes.len() + 1024);
-    loop {
-        let start = buffer.len();
-        let (taken, made, done) = jobs.step(bytes, buffer.claim(piece)?, end)?;
-        buffer.truncate(start + made);
-        bytes = bytes.get(taken..).unwrap_or_default();
-        if done {
-            return Ok(());
-        }
+        Ok(WrittenBlob { offset: self.offset, encoding, digest })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 
-use super::once::same;
+use super::deduplicate::same;
 use crate::codecs::digest::Digest;
 use crate::error::Result;
 use crate::formats::{Canonical, WriteFormat};

@@ -4,7 +4,7 @@
 use super::tensor::Open;
 use super::{Spec, WriteFormat, Writer};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Announced, Names, SparseForm};
+use crate::formats::{Names, SparseForm, TensorHeader};
 use crate::layouts::has_own;
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
@@ -15,6 +15,7 @@ impl Writer {
         if self.has(spec.name) {
             return Err(Error::new(Code::BadIndex, "another tensor has this name already"));
         }
+        self.doubles.check(spec.name, format)?;
         let layout = Layout::from_label(self.builder.intern(spec.layout));
         if !(format.holds_layout)(spec.layout) {
             let message = format!("{} cannot hold the layout {:?}", format.title, spec.layout);
@@ -46,7 +47,7 @@ impl Writer {
             return Err(Error::new(Code::InvalidArg, message));
         }
         let roles: Vec<&str> = spec.components.iter().map(|&(role, ..)| role).collect();
-        (format.check_announced)(&Announced {
+        (format.check_announced)(&TensorHeader {
             name: spec.name,
             shape: spec.shape,
             layout: spec.layout,

@@ -11,7 +11,7 @@ use crate::formats::{Canonical, Formats};
 use crate::inject;
 use crate::limits::Limits;
 use crate::sinks::block::{Block, FULL};
-use crate::sinks::original::Original;
+use crate::sinks::existing::ExistingFile;
 use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
 use crate::work::Watch;
@@ -112,7 +112,7 @@ fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
 /// replaces the old one. Fails like an edit, and with `ZT_UNSUPPORTED_VERSION` if the index has unknown keys.
 pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) -> Result<Compacted> {
     inject::panic_at("compact");
-    let original = Original::open(path, false)?;
+    let original = ExistingFile::open(path, false)?;
     let before = original.length();
     let edit = Edit::open(original.source(), formats, limits)?;
     let plan = match edit.canonical_form() {

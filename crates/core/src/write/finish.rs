@@ -1,14 +1,14 @@
 //! Finishes a file: writes its index, and gives it its name.
 #![forbid(unsafe_code)]
 
+use super::destination::Destination;
 use super::index_first::{self, Whole};
-use super::out::Out;
 use super::previous_root::OldRoot;
 use super::{Writer, canonical};
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::formats::{Index, Sharding, Spell, SpellAt};
+use crate::formats::{EncodeIndex, EncodeIndexAt, Index, Sharding};
 use crate::limits::Limits;
 use crate::model::Builder;
 use crate::sinks::Warning;
@@ -19,6 +19,8 @@ pub struct Finished {
     /// The bytes still to take, if the caller writes the file.
     pub rest: Vec<u8>,
     pub warnings: Vec<Warning>,
+    /// The name of the file that opens a set, in the folder of the target; `None` if it is that of the target.
+    pub name: Option<String>,
 }
 
 impl Writer {
@@ -53,23 +55,25 @@ impl Writer {
             self.builder.set_part(parts.next());
         }
         let catalog = self.builder.finish();
-        if let Out::Spool(mut spool, mut file) = self.out {
+        if let Destination::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
             let whole = Whole::File(&mut file);
             index_first::assemble(format, &catalog, &spool, whole, &self.settings.stop)?;
             self.settings.stop.check()?;
+            let mut name = None;
             let warnings = match self.parts {
                 Some(mut parts) if !parts.is_empty() => {
                     let target = file.target().to_owned();
                     parts.keep(file, catalog);
+                    name = parts.entry(&target).file_name().map(|name| name.to_string_lossy().into_owned());
                     parts.commit(&target, self.settings.overwrite)?
                 }
                 Some(parts) => parts.commit_one(file)?,
                 None => file.commit()?,
             };
-            return Ok(Finished { rest: Vec::new(), warnings });
+            return Ok(Finished { rest: Vec::new(), warnings, name });
         }
-        if let Out::SpoolUpload(mut spool, mut upload) = self.out {
+        if let Destination::SpoolUpload(mut spool, mut upload) = self.out {
             spool.write(self.buffer.from(0))?;
             let whole = Whole::Upload(&mut *upload);
             index_first::assemble(format, &catalog, &spool, whole, &self.settings.stop)?;
@@ -82,11 +86,11 @@ impl Writer {
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;
-        Ok(Finished { rest: self.buffer.take(), warnings })
+        Ok(Finished { rest: self.buffer.take(), warnings, name: None })
     }
 
     /// Writes an index that comes last, in pieces: its beginning is written while the rest is encoded.
-    fn finish_last(mut self, spell: Spell) -> Result<Finished> {
+    fn finish_last(mut self, spell: EncodeIndex) -> Result<Finished> {
         let empty = Builder::new(self.settings.format.container(), &Limits::default());
         let catalog = std::mem::replace(&mut self.builder, empty).finish();
         spell(&catalog, &mut |bytes| {
@@ -101,11 +105,11 @@ impl Writer {
         self.settle()?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;
-        Ok(Finished { rest: self.buffer.take(), warnings })
+        Ok(Finished { rest: self.buffer.take(), warnings, name: None })
     }
 
     /// Writes an aligned index: that of the file, or that of the root if there are data shards.
-    fn finish_aligned(mut self, spell: SpellAt) -> Result<Finished> {
+    fn finish_aligned(mut self, spell: EncodeIndexAt) -> Result<Finished> {
         let format = self.settings.format;
         let split = self.shards.is_split();
         if split {
@@ -120,15 +124,15 @@ impl Writer {
         }
         let mut end = self.position;
         let form = format.canonical.filter(|_| self.settings.canonical);
-        if form.is_some() && matches!(self.out, Out::File(_)) {
+        if form.is_some() && matches!(self.out, Destination::File(_)) {
             self.out.drain(&mut self.buffer)?;
         }
-        if let (Out::File(file), Some(form)) = (&mut self.out, form) {
+        if let (Destination::File(file), Some(form)) = (&mut self.out, form) {
             end = canonical::arrange(file, &mut catalog, format, &form, &self.settings.stop)?;
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
         let old = match (&self.out, format.shards) {
-            (Out::File(root), Sharding::Data(shards))
+            (Destination::File(root), Sharding::Data(shards))
                 if root.overwrites() && !root.is_remote() && self.shards.largest.is_some() =>
             {
                 OldRoot::of(root.target(), shards)
@@ -142,9 +146,9 @@ impl Writer {
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
         let warnings = match self.out {
-            Out::File(root) => self.shards.commit(&table, root, &old)?,
+            Destination::File(root) => self.shards.commit(&table, root, &old)?,
             out => out.commit()?,
         };
-        Ok(Finished { rest: self.buffer.take(), warnings })
+        Ok(Finished { rest: self.buffer.take(), warnings, name: None })
     }
 }

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::Writer;
-use super::out::{Out, Passing};
+use super::destination::{ByteStream, Destination};
 use crate::error::{Code, Error, Result};
-use crate::sinks::behind::Behind;
 use crate::sinks::block;
+use crate::sinks::write_behind::WriteBehind;
 
 /// Buffered bytes are passed on in pieces of this size, while they are in the caches of this processor core: from the
 /// cache of another core or from memory, the copy into the file takes about twice the time. Only whole pieces are
@@ -32,7 +32,7 @@ impl Writer {
 
     /// Passes full blocks on, if that does not block. The rest waits for [`Writer::flush_if_full`].
     pub fn pass_on(&mut self) -> Result<()> {
-        if self.pending() >= WARM && self.behind().is_some_and(Behind::has_space) {
+        if self.pending() >= WARM && self.behind().is_some_and(WriteBehind::has_space) {
             self.write_block(self.full())?;
         }
         Ok(())
@@ -46,7 +46,7 @@ impl Writer {
     }
 
     pub(super) fn write_full_blocks(&mut self) -> Result<()> {
-        if self.pending() >= WARM && !matches!(self.out, Out::Taken) {
+        if self.pending() >= WARM && !matches!(self.out, Destination::Taken) {
             self.write_block(self.full())?;
         }
         Ok(())
@@ -61,9 +61,9 @@ impl Writer {
     }
 
     /// Returns the thread that writes, and starts it with the first full block.
-    pub(super) fn behind(&mut self) -> Option<&mut Behind> {
+    pub(super) fn behind(&mut self) -> Option<&mut WriteBehind> {
         if self.behind.is_none() {
-            self.behind = self.out.file().and_then(|file| Behind::new(file, self.out.target()));
+            self.behind = self.out.file().and_then(|file| WriteBehind::new(file, self.out.target()));
         }
         self.behind.as_mut()
     }
@@ -88,21 +88,21 @@ impl Writer {
     /// `ZT_INTERNAL` for any other file.
     pub fn passing<T>(
         &mut self,
-        blocks: Box<dyn Passing>,
+        blocks: Box<dyn ByteStream>,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        if !matches!(self.out, Out::Taken) {
+        if !matches!(self.out, Destination::Taken) {
             return Err(Error::new(Code::Internal, "only what is taken can be passed on"));
         }
-        self.out = Out::Passed(blocks);
+        self.out = Destination::Passed(blocks);
         let done = work(self);
-        self.out = Out::Taken;
+        self.out = Destination::Taken;
         done
     }
 
     /// Returns whether the caller should take the buffered bytes now.
     pub fn must_be_taken(&self) -> bool {
-        matches!(self.out, Out::Taken) && self.pending() >= WARM
+        matches!(self.out, Destination::Taken) && self.pending() >= WARM
     }
 
     /// Returns the buffered bytes, for a file that the caller writes.

@@ -3,7 +3,7 @@
 
 use super::WriteFormat;
 use crate::error::{Code, Error, Result};
-use crate::formats::{Assemble, Index};
+use crate::formats::{Assembler, Index};
 use crate::model::{Catalog, Component};
 use crate::sinks::upload::Upload;
 use crate::sinks::{AtomicFile, Spool};
@@ -62,7 +62,7 @@ impl Data<'_> {
     }
 }
 
-impl Assemble for Data<'_> {
+impl Assembler for Data<'_> {
     fn expect(&mut self, length: u64) {
         match &mut self.file {
             Whole::File(file) => file.reserve(length),

@@ -3,7 +3,7 @@
 
 use super::{Spec, Writer};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Announced, Sharding};
+use crate::formats::{Sharding, TensorHeader};
 use crate::model::{Catalog, Layout, NewTensor, Shard, Tensor};
 
 impl Writer {
@@ -28,7 +28,7 @@ impl Writer {
             attributes: tensor.attributes(),
             components: &[],
         };
-        let announced = Announced {
+        let announced = TensorHeader {
             shape: tensor.shape(),
             name,
             layout: spec.layout,
@@ -55,6 +55,7 @@ impl Writer {
 }
 
 fn no_links(name: &str) -> Error {
-    let message = "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
-    Error::new(Code::InvalidArg, message).tensor(name)
+    let message = "only zTensor 2 links to other files";
+    let hint = ", with canonical: false: a canonical file is one file";
+    Error::new(Code::InvalidArg, message).hint("canonical", hint).tensor(name)
 }

@@ -19,8 +19,7 @@ pub struct Compression {
     pub min_savings: f64,
     /// Threads that compress one large blob. The result does not depend on it.
     pub threads: u32,
-    /// Bytes in each zstd frame but the last, or in each piece of a deflate stream. Methods with a single frame ignore
-    /// it.
+    /// Bytes in each zstd frame but the last, or in each piece of a deflate stream.
     pub frame: u32,
 }
 
@@ -51,8 +50,9 @@ impl How {
     pub fn compressor(&self) -> Result<Compressor> {
         let level = self.compression.level;
         Ok(match self.method {
-            Method::Zstd => Compressor::Zstd(zstd_encode::Compressor::new(level, false)?),
-            Method::ZstdSeekable => Compressor::Zstd(zstd_encode::Compressor::new(level, true)?),
+            Method::Zstd | Method::ZstdSeekable => {
+                Compressor::Zstd(zstd_encode::Compressor::new(level, true)?)
+            }
             Method::Deflate => Compressor::Deflate(Deflater::new(level)),
         })
     }
@@ -69,8 +69,7 @@ impl How {
     /// Returns the bytes after the frames of a blob.
     pub fn end(&self, table: Table) -> Result<Vec<u8>> {
         match self.method {
-            Method::Zstd => Ok(Vec::new()),
-            Method::ZstdSeekable => table.finish(),
+            Method::Zstd | Method::ZstdSeekable => table.finish(),
             Method::Deflate => Ok(deflate_encode::END.to_vec()),
         }
     }
@@ -164,8 +163,7 @@ pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block)
     if let Some(search) = search {
         compressor.search(search)?;
         let mut table = Table::default();
-        let frame = if how.method == Method::Zstd { raw.len() } else { how.frame() };
-        frames(raw, frame, compressor, out, &mut table)?;
+        frames(raw, how.frame(), compressor, out, &mut table)?;
         out.extend(&how.end(table)?)?;
         encoding = how.method.encoding();
         let stored = (out.len() - start) as u64;
@@ -268,10 +266,10 @@ mod tests {
         };
         let (encoding, length) = stored(&text, 0.0);
         assert_eq!(encoding, Encoding::ZSTD);
-        let least = saving(text.len() as u64, length as u64);
-        assert!(least > 0.5);
-        assert_eq!(stored(&text, least), (Encoding::ZSTD, length));
-        assert_eq!(stored(&text, least + 1e-9), (Encoding::RAW, text.len()));
+        let min = saving(text.len() as u64, length as u64);
+        assert!(min > 0.5);
+        assert_eq!(stored(&text, min), (Encoding::ZSTD, length));
+        assert_eq!(stored(&text, min + 1e-9), (Encoding::RAW, text.len()));
         // The beginning saves enough, the whole does not.
         let mut seed = 1_u32;
         let noise = (0..SAMPLE).map(|_| {

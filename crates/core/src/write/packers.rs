@@ -32,7 +32,7 @@ pub enum Task {
 }
 
 /// The result of a task.
-pub enum Made {
+pub enum Compressed {
     Blobs(Vec<Packed>),
     Frames(Table),
 }
@@ -44,13 +44,13 @@ struct Job {
 }
 
 /// Gathered bytes and their result.
-pub struct Done {
+pub struct CompressedBatch {
     raw: Block,
     pub out: Block,
-    pub made: Made,
+    pub made: Compressed,
 }
 
-type Outcome = thread::Result<Result<Done>>;
+type Outcome = thread::Result<Result<CompressedBatch>>;
 
 /// A handle to the result of a job.
 pub struct Ticket {
@@ -66,7 +66,7 @@ pub struct Packers {
     jobs: Sender<(Job, Sender<Outcome>)>,
     taken: Shared,
     threads: usize,
-    most: usize,
+    max: usize,
     /// Set when the remaining results are not needed.
     stop: Arc<AtomicBool>,
     /// The writer's own stop flag, checked during waits.
@@ -82,8 +82,8 @@ pub struct Packers {
 impl Packers {
     pub fn new(how: How, given_up: Stop) -> Self {
         let (jobs, taken) = channel();
-        let most = usize::try_from(how.threads()).unwrap_or(1);
-        let held_limit = ((most + 2) * FULL).min(WAITING);
+        let max = usize::try_from(how.threads()).unwrap_or(1);
+        let held_limit = ((max + 2) * FULL).min(WAITING);
         let taken = Arc::new(Mutex::new(taken));
         let stop = Arc::new(AtomicBool::new(false));
         Self {
@@ -91,7 +91,7 @@ impl Packers {
             jobs,
             taken,
             threads: 0,
-            most,
+            max,
             stop,
             given_up,
             held: 0,
@@ -112,15 +112,10 @@ impl Packers {
 
     /// Takes a block back for reuse.
     pub fn give_back(&mut self, mut block: Block) {
-        if self.reusable.len() < 2 * self.most + 2 {
+        if self.reusable.len() < 2 * self.max + 2 {
             block.truncate(0);
             self.reusable.push(block);
         }
-    }
-
-    /// Frees the memory held for reuse.
-    pub fn rest(&mut self) {
-        self.reusable = Vec::new();
     }
 
     /// Returns whether so much work is outstanding that the oldest batch should be taken first.
@@ -138,7 +133,7 @@ impl Packers {
 
     /// Passes a job on.
     pub fn pass(&mut self, raw: Block, task: Task) -> Result<Ticket> {
-        if self.threads < self.most && self.hire() {
+        if self.threads < self.max && self.hire() {
             self.threads += 1;
         }
         let job = Job { out: self.block(), raw, task };
@@ -157,12 +152,12 @@ impl Packers {
     }
 
     /// Runs a job on the calling thread.
-    pub fn do_here(&mut self, raw: Block, task: Task) -> Result<Done> {
+    pub fn do_here(&mut self, raw: Block, task: Task) -> Result<CompressedBatch> {
         let job = Job { out: self.block(), raw, task };
         self.make(job)
     }
 
-    fn make(&mut self, job: Job) -> Result<Done> {
+    fn make(&mut self, job: Job) -> Result<CompressedBatch> {
         let how = self.how;
         make(job, &how, self.own()?)
     }
@@ -179,7 +174,7 @@ impl Packers {
     }
 
     /// Returns the result of a job; `None` if it is not done yet.
-    pub fn try_take(&mut self, ticket: &Ticket) -> Result<Option<Done>> {
+    pub fn try_take(&mut self, ticket: &Ticket) -> Result<Option<CompressedBatch>> {
         match ticket.outcome.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(lost()),
@@ -188,7 +183,7 @@ impl Packers {
     }
 
     /// Waits for the result of a job. At high levels a job takes seconds, so the wait checks the stop flag.
-    pub fn take(&mut self, ticket: &Ticket) -> Result<Done> {
+    pub fn take(&mut self, ticket: &Ticket) -> Result<CompressedBatch> {
         loop {
             match ticket.outcome.recv_timeout(LOOK) {
                 Ok(outcome) => return self.opened(outcome, ticket.held),
@@ -198,7 +193,7 @@ impl Packers {
         }
     }
 
-    fn opened(&mut self, outcome: Outcome, held: usize) -> Result<Done> {
+    fn opened(&mut self, outcome: Outcome, held: usize) -> Result<CompressedBatch> {
         self.held -= held;
         let mut done = outcome.unwrap_or_else(|panic| resume_unwind(panic))?;
         self.give_back(std::mem::take(&mut done.raw));
@@ -237,7 +232,7 @@ fn run(taken: &Shared, stop: &AtomicBool, how: &How) {
     }
 }
 
-fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<Done> {
+fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<CompressedBatch> {
     inject::panic_at("compress");
     let Job { raw, mut out, task } = job;
     let made = match task {
@@ -248,16 +243,16 @@ fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<Done> {
                 packed.push(pack::blob(bytes, how, compressor, &mut out)?);
                 start += length;
             }
-            Made::Blobs(packed)
+            Compressed::Blobs(packed)
         }
         Task::Frames(search) => {
             compressor.search(search)?;
             let mut table = Table::default();
             pack::frames(raw.from(0), how.frame(), compressor, &mut out, &mut table)?;
-            Made::Frames(table)
+            Compressed::Frames(table)
         }
     };
-    Ok(Done { raw, out, made })
+    Ok(CompressedBatch { raw, out, made })
 }
 
 #[cfg(test)]
@@ -306,8 +301,6 @@ mod tests {
         }
         assert_eq!(packers.reusable.len(), 2 * 3 + 2);
         assert!(packers.block().is_empty());
-        packers.rest();
-        assert!(packers.reusable.is_empty());
     }
 
     #[test]
@@ -316,7 +309,7 @@ mod tests {
         let tickets =
             [1, 2, 3, 4].map(|first| packers.pass(raw(first), Task::Blobs(vec![FULL / 2])).unwrap());
         assert_eq!(packers.threads, 2);
-        let check = |done: Done, first: u8| {
+        let check = |done: CompressedBatch, first: u8| {
             let bytes = zstd::bulk::decompress(done.out.from(0), FULL).unwrap();
             assert!(bytes.len() == FULL / 2 && bytes.iter().all(|&byte| byte == first), "{first}");
         };
@@ -338,7 +331,7 @@ mod tests {
     #[test]
     fn a_job_runs_on_the_calling_thread_if_no_other_can_start() {
         let mut packers = packers(1);
-        packers.most = 0;
+        packers.max = 0;
         let ticket = packers.pass(raw(5), Task::Blobs(vec![FULL / 2])).unwrap();
         assert_eq!(packers.threads, 0);
         let done = packers.try_take(&ticket).unwrap().unwrap();

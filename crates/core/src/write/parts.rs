@@ -10,76 +10,100 @@ use crate::formats::safetensors_encode::quote;
 use crate::model::{Catalog, SetPart, Tensor};
 use crate::open::{Request, read_index};
 use crate::paths;
+use crate::sinks::complete::CompleteFiles;
 use crate::sinks::set::{self, Old};
 use crate::sinks::temporary::folder_of;
-use crate::sinks::{AtomicFile, Warning};
+use crate::sinks::{AtomicFile, Warning, exists};
 
 /// The complete files of a checkpoint. None gets its name before all of them are complete.
 pub struct Parts {
     checkpoint: &'static Checkpoint,
     /// The largest number of tensor bytes in one file.
     largest: u64,
-    complete: Vec<(AtomicFile, Catalog)>,
+    files: CompleteFiles,
+    /// The contents of each file.
+    catalogs: Vec<Catalog>,
 }
 
 impl Parts {
     pub fn new(checkpoint: &'static Checkpoint, largest: u64) -> Self {
-        Self { checkpoint, largest, complete: Vec::new() }
+        Self { checkpoint, largest, files: CompleteFiles::default(), catalogs: Vec::new() }
     }
 
     /// Returns whether a tensor of `length` bytes needs a new file, given that the current one has `position` bytes. A
     /// tensor larger than the limit gets a file of its own.
     pub fn is_full(&self, position: u64, length: u64) -> bool {
-        position > 0 && position.saturating_add(length) > self.largest
+        is_full(position, length, self.largest)
+    }
+
+    /// Returns the largest number of tensor bytes in one file.
+    pub fn largest(&self) -> u64 {
+        self.largest
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        self.complete.iter().any(|(_, catalog)| catalog.find(name).is_some())
+        self.catalogs.iter().any(|catalog| catalog.find(name).is_some())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.complete.is_empty()
+        self.catalogs.is_empty()
+    }
+
+    /// Returns the number of complete files.
+    pub fn count(&self) -> usize {
+        self.catalogs.len()
     }
 
     /// Returns the position of the current file. The number of files is not known yet.
     pub fn next(&self) -> SetPart {
-        SetPart { number: self.complete.len() as u64, count: 0, tensors: None }
+        SetPart { number: self.catalogs.len() as u64, count: 0, tensors: None }
     }
 
     pub fn keep(&mut self, file: AtomicFile, catalog: Catalog) {
-        self.complete.push((file, catalog));
+        self.files.add(file);
+        self.catalogs.push(catalog);
+    }
+
+    /// Returns the path of the file that opens the set: the index, or the first file.
+    pub fn entry(&self, target: &Path) -> PathBuf {
+        if self.checkpoint.is_indexed {
+            index_path(target)
+        } else {
+            part_path(target, self.checkpoint, 1, self.catalogs.len())
+        }
     }
 
     /// Publishes the files in the folder of `target`, the index, or else the first file, last: nothing refers to the other files before
     /// that.
     pub fn commit(self, target: &Path, overwrite: bool) -> Result<Vec<Warning>> {
-        let Self { checkpoint, complete, .. } = self;
-        let total = complete.len();
-        let tensors = complete.iter().map(|(_, catalog)| catalog.len() as u64).sum();
-        let mut named = Vec::with_capacity(total);
-        for (index, (mut file, catalog)) in complete.into_iter().enumerate() {
+        let Self { checkpoint, mut files, catalogs, .. } = self;
+        let total = catalogs.len();
+        let tensors = catalogs.iter().map(|catalog| catalog.len() as u64).sum();
+        files.for_each(|index, file| {
             file.retarget(part_path(target, checkpoint, index + 1, total))?;
             let part = SetPart { number: index as u64, count: total as u64, tensors: Some(tensors) };
             for (offset, bytes) in (checkpoint.stated)(part)? {
                 file.write_at(offset, &bytes)?;
             }
-            named.push((file, catalog));
-        }
-        let Some((first, _)) = named.first() else { return Ok(Vec::new()) };
+            Ok(())
+        })?;
         let last = if checkpoint.is_indexed {
-            let mut index = first.sibling(&index_path(target))?;
-            index.write(index_of(&named).as_bytes())?;
+            let mut index = files.with(0, |first| first.sibling(&index_path(target)))?;
+            let paths = (1..=total).map(|number| part_path(target, checkpoint, number, total));
+            index.write(index_of(&paths.zip(&catalogs).collect::<Vec<_>>()).as_bytes())?;
             index
         } else {
-            named.remove(0).0
+            let Some(first) = files.take_first() else { return Ok(Vec::new()) };
+            first
         };
-        let files: Vec<_> = named.into_iter().map(|(file, _)| file).collect();
         // A numbered set opens as a folder even without its index, so no old part may remain among the new ones.
         let before = || {
+            let mut old =
+                if overwrite || !checkpoint.is_indexed { old_set(target, checkpoint)? } else { Vec::new() };
             if !overwrite {
-                return Ok(Vec::new());
+                // Files without an index are one set with the existing ones.
+                return old.first().map_or(Ok(Vec::new()), |path| Err(exists(path)));
             }
-            let mut old = old_set(target, checkpoint)?;
             if checkpoint.is_indexed {
                 old.insert(0, index_path(target));
             }
@@ -92,8 +116,13 @@ impl Parts {
     pub fn commit_one(self, file: AtomicFile) -> Result<Vec<Warning>> {
         let (target, overwrite) = (file.target().to_owned(), file.overwrites());
         let after = || if overwrite { old_set(&target, self.checkpoint) } else { Ok(Vec::new()) };
-        set::put(Vec::new(), file, || Ok(Old { before: Vec::new(), after: after()? }))
+        set::put(CompleteFiles::default(), file, || Ok(Old { before: Vec::new(), after: after()? }))
     }
+}
+
+/// See [`Parts::is_full`].
+pub fn is_full(position: u64, length: u64, largest: u64) -> bool {
+    position > 0 && position.saturating_add(length) > largest
 }
 
 /// Returns the files of the existing set of `target`: its index, and the numbered files of the set that the index names; or all
@@ -129,7 +158,7 @@ fn stem(target: &Path) -> String {
     target.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn part_path(target: &Path, checkpoint: &Checkpoint, number: usize, total: usize) -> PathBuf {
+pub fn part_path(target: &Path, checkpoint: &Checkpoint, number: usize, total: usize) -> PathBuf {
     paths::with_file_name(
         target,
         &format!("{}-{number:05}-of-{total:05}.{}", stem(target), checkpoint.ending),
@@ -142,10 +171,10 @@ pub fn index_path(target: &Path) -> PathBuf {
 }
 
 /// Returns the text of the index: the total bytes of all tensors, and the file of each tensor by name.
-fn index_of(named: &[(AtomicFile, Catalog)]) -> String {
-    let mut tensors: Vec<(Tensor<'_>, &Path)> = named
+pub fn index_of(files: &[(PathBuf, &Catalog)]) -> String {
+    let mut tensors: Vec<(Tensor<'_>, &Path)> = files
         .iter()
-        .flat_map(|(file, catalog)| catalog.iter().map(move |tensor| (tensor, file.target())))
+        .flat_map(|(path, catalog)| catalog.iter().map(move |tensor| (tensor, &**path)))
         .collect();
     tensors.sort_unstable_by_key(|(tensor, _)| tensor.name());
     let blobs = tensors.iter().flat_map(|(tensor, _)| tensor.components());

@@ -4,11 +4,11 @@
 
 use std::collections::VecDeque;
 
-use super::out::Out;
+use super::destination::Destination;
 use super::tensor::Open;
 use super::{Spec, Stored, Writer};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Assemble, Index};
+use crate::formats::{Assembler, Index};
 use crate::limits::Limits;
 use crate::model::{Builder, Catalog, Component, NewTensor};
 
@@ -46,7 +46,7 @@ impl Framing {
     }
 }
 
-impl Assemble for Framing {
+impl Assembler for Framing {
     fn expect(&mut self, length: u64) {
         self.length = length;
     }
@@ -103,9 +103,9 @@ impl Plan<'_> {
         builder.set_attributes(std::mem::take(&mut writer.settings.attributes));
         let (catalog, mut framing) = (builder.finish(), Framing::default());
         put(&catalog, &mut framing)?;
-        writer.out = match std::mem::replace(&mut writer.out, Out::Taken) {
-            Out::Spool(_, file) => Out::File(file),
-            Out::SpoolUpload(_, upload) => Out::Upload(upload),
+        writer.out = match std::mem::replace(&mut writer.out, Destination::Taken) {
+            Destination::Spool(_, file) => Destination::File(file),
+            Destination::SpoolUpload(_, upload) => Destination::Upload(upload),
             out => out,
         };
         writer.expect(framing.length);
@@ -119,7 +119,7 @@ impl Writer {
     /// Returns a plan of the whole file if its index can be written first: nothing in it may depend on the data, as
     /// digests, compression and a set of files do.
     pub fn plan(&mut self) -> Option<Plan<'_>> {
-        let can = matches!(self.out, Out::Spool(..) | Out::SpoolUpload(..))
+        let can = matches!(self.out, Destination::Spool(..) | Destination::SpoolUpload(..))
             && self.settings.digest.is_none()
             && self.gathering.is_none()
             && self.parts.is_none()

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::shards::{round_of, shard_path};
+use super::shard_names::{round_of, shard_path};
 use crate::error::{Code, Error, Result};
 use crate::formats::{DataShards, Input};
 use crate::limits::{self, Limits};
@@ -40,7 +40,7 @@ impl OldRoot {
     pub fn leaves(&self, path: &Path, new: &[Shard]) -> Result<Vec<PathBuf>> {
         let Some(data) = self.data else { return Ok(Vec::new()) };
         if identity(path) != self.identity {
-            let message = "the file was changed or replaced by somebody else while the new one was written";
+            let message = "the file was changed or replaced by another process while the new one was written";
             return Err(Error::new(Code::Io, message));
         }
         let new: HashSet<&str> = new.iter().map(|shard| &*shard.name).collect();

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::packers::{Done, Made, Packers, Task, Ticket};
+use super::packers::{Compressed, CompressedBatch, Packers, Task, Ticket};
 use crate::codecs::seekable_encode::Table;
 use crate::codecs::zstd_encode::Search;
 use crate::error::{Code, Error, Result};
@@ -56,8 +56,8 @@ impl Seekable {
         Ok(())
     }
 
-    fn append(&mut self, done: Done, packers: &mut Packers, buffer: &mut Block) -> Result<()> {
-        let Made::Frames(table) = done.made else {
+    fn append(&mut self, done: CompressedBatch, packers: &mut Packers, buffer: &mut Block) -> Result<()> {
+        let Compressed::Frames(table) = done.made else {
             return Err(Error::new(Code::Internal, "frames were asked for"));
         };
         self.passed.pop_front();

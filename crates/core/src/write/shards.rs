@@ -1,14 +1,13 @@
 //! A model in several files (zTensor 2 §7): the data shards of a root, and blobs of other models that a root refers to.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
-
 use super::previous_root::OldRoot;
+use super::shard_names::{own_name, shard_path};
 use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Sharding, WriteFormat};
 use crate::model::{Blob, Catalog, Component, Shard, Tensor};
-use crate::paths;
+use crate::sinks::complete::CompleteFiles;
 use crate::sinks::set::{self, Old};
 use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
@@ -16,8 +15,8 @@ use crate::work::{PIECE, Watch};
 
 /// A file that contains components.
 enum Entry {
-    /// A data shard: finished, or `None` while it is being written.
-    Own(Option<AtomicFile>),
+    /// A data shard: its position among the finished ones, or `None` while it is being written.
+    Own(Option<usize>),
     /// An existing file that the root links to.
     Linked(Shard),
 }
@@ -28,6 +27,7 @@ pub struct Shards {
     /// The largest size of a shard in bytes. `None`: blobs go into the root.
     pub largest: Option<u64>,
     entries: Vec<Entry>,
+    finished: CompleteFiles,
     /// The number of the file that blobs are written to.
     pub current: u32,
 }
@@ -36,7 +36,8 @@ impl Shards {
     /// Formats without data shards ignore `largest`.
     pub fn new(format: &'static WriteFormat, largest: Option<u64>) -> Self {
         let largest = largest.filter(|_| matches!(format.shards, Sharding::Data(_)));
-        let mut shards = Self { format, largest, entries: Vec::new(), current: 0 };
+        let mut shards =
+            Self { format, largest, entries: Vec::new(), finished: CompleteFiles::default(), current: 0 };
         if largest.is_some() {
             shards.open();
         }
@@ -76,8 +77,14 @@ impl Shards {
     /// Stores the current shard.
     pub fn keep(&mut self, finished: AtomicFile) {
         if let Some(entry) = (self.current as usize).checked_sub(1).and_then(|at| self.entries.get_mut(at)) {
-            *entry = Entry::Own(Some(finished));
+            *entry = Entry::Own(Some(self.finished.len()));
+            self.finished.add(finished);
         }
+    }
+
+    /// Returns the number of files, with the root if there are data shards.
+    pub fn count(&self) -> usize {
+        self.entries.len() + 1
     }
 
     /// Returns whether any data shard is finished, so that the current one is not the only one.
@@ -105,7 +112,8 @@ impl Shards {
         let known = self
             .entries
             .iter()
-            .position(|entry| matches!(entry, Entry::Linked(known) if known.name == shard.name));
+            // Tensors of one file are linked one after the other.
+            .rposition(|entry| matches!(entry, Entry::Linked(known) if known.name == shard.name));
         if let Some(at) = known {
             if matches!(&self.entries[at], Entry::Linked(known) if *known == shard) {
                 return Ok(number(at + 1));
@@ -128,7 +136,7 @@ impl Shards {
     /// Names and identifies all files. Data shards are named `00001-of-0000N`, in the order of writing. If `old` uses
     /// such a name, they are named `2-00001-of-0000N` and so on, so that the old set stays complete until the new root
     /// is published.
-    pub fn table(&self, algorithm: Algorithm, old: &OldRoot) -> Result<Vec<Shard>> {
+    pub fn table(&mut self, algorithm: Algorithm, old: &OldRoot) -> Result<Vec<Shard>> {
         let total = self.entries.iter().filter(|entry| matches!(entry, Entry::Own(_))).count();
         let mut table: Vec<Shard> = Vec::with_capacity(self.entries.len());
         let mut ordinal = 0;
@@ -139,10 +147,10 @@ impl Shards {
                 Entry::Own(file) => {
                     ordinal += 1;
                     let name = own_name(round, ordinal, total);
-                    let Some(file) = file else {
+                    let Some(finished) = *file else {
                         return Err(Error::new(Code::Internal, "a shard is not complete"));
                     };
-                    let (size, digest) = file.whole(algorithm)?;
+                    let (size, digest) = self.finished.with(finished, |file| file.whole(algorithm))?;
                     Shard { name: name.into(), size, digest }
                 }
             });
@@ -160,35 +168,15 @@ impl Shards {
     /// Publishes the data shards in the folder of the root, then the root: nothing refers to the shards before that.
     /// Removes the obsolete files of `old` afterwards.
     pub fn commit(self, table: &[Shard], root: AtomicFile, old: &OldRoot) -> Result<Vec<Warning>> {
-        let mut own = Vec::new();
-        for (entry, shard) in self.entries.into_iter().zip(table) {
-            if let Entry::Own(Some(mut file)) = entry {
-                file.retarget(shard_path(root.target(), &shard.name))?;
-                own.push(file);
+        let mut own = self.finished;
+        for (entry, shard) in self.entries.iter().zip(table) {
+            if let Entry::Own(Some(finished)) = *entry {
+                own.with(finished, |file| file.retarget(shard_path(root.target(), &shard.name)))?;
             }
         }
         let target = root.target().to_owned();
         set::put(own, root, || Ok(Old { before: Vec::new(), after: old.leaves(&target, table)? }))
     }
-}
-
-fn own_name(round: u32, ordinal: usize, total: usize) -> String {
-    let before = if round == 1 { String::new() } else { format!("{round}-") };
-    format!("{before}{ordinal:05}-of-{total:05}")
-}
-
-/// Returns the round of a name made by [`Shards::table`]; `None` for any other name.
-pub fn round_of(name: &str) -> Option<u32> {
-    let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (numbers, total) = name.split_once("-of-")?;
-    let (round, ordinal) = numbers.split_once('-').unwrap_or(("1", numbers));
-    round.parse().ok().filter(|_| digits(ordinal) && digits(total))
-}
-
-/// Returns the path where a shard of that name is looked up first: `model-NAME.zt` for `model.zt` (appendix B).
-pub fn shard_path(root: &Path, name: &str) -> PathBuf {
-    let stem = root.file_stem().unwrap_or_default().to_string_lossy();
-    paths::with_file_name(root, &format!("{stem}-{name}.zt"))
 }
 
 fn number(ordinal: usize) -> u32 {
@@ -236,22 +224,5 @@ mod tests {
         assert!(shards.is_full(4096 + 1, 4096, [1, 1]));
         assert!(shards.is_full(4096 + 1, 4096, [u64::MAX]));
         assert!(!new(None).is_full(1 << 40, 4096, [1]));
-    }
-
-    #[test]
-    fn the_round_is_parsed_from_generated_names() {
-        for (round, ordinal) in [(1, 1), (2, 1), (12, 123_456)] {
-            assert_eq!(round_of(&own_name(round, ordinal, ordinal)), Some(round));
-        }
-        for name in
-            ["base", "1-of-3", "00001-of-3", "x-00001-of-00003", "00001-of-00003-of-00003", "-00001-of-00003"]
-        {
-            assert_eq!(round_of(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn shards_are_in_the_folder_of_their_root() {
-        assert_eq!(shard_path(Path::new("/a/model.zt"), "x"), Path::new("/a/model-x.zt"));
     }
 }

@@ -7,8 +7,8 @@ mod arranged;
 mod array;
 mod cells;
 mod pack;
-mod rising;
 mod rows;
+mod sort_rows;
 
 use super::WriteFormat;
 use crate::checked;
@@ -21,7 +21,7 @@ use crate::sinks::Spool;
 use crate::work::Stop;
 
 pub use arranged::Arranged;
-pub use array::{Array, Held, blocks};
+pub use array::{Array, OwnedArray, blocks};
 use cells::Cells;
 
 /// Creates an unnamed file for data that is too large for memory and has to be reordered.
@@ -44,7 +44,7 @@ pub struct Sparse {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexTypes {
     /// uint64, which every reader accepts; in version 2 uint32 if all arrays have that dtype.
-    Usual,
+    Default,
     /// No wider than in the source, if the format allows it: indices should not grow when a tensor is copied to another
     /// file.
     Source,
@@ -60,7 +60,7 @@ impl IndexTypes {
         match self {
             Self::Source if writing.any_indices => own,
             Self::Source if writing.profiles && all.iter().all(fit) => DType::Uint32,
-            Self::Usual if writing.profiles && all.iter().all(|dtype| *dtype == DType::Uint32) => {
+            Self::Default if writing.profiles && all.iter().all(|dtype| *dtype == DType::Uint32) => {
                 DType::Uint32
             }
             _ => DType::Uint64,
@@ -138,7 +138,7 @@ impl Sparse {
         }
     }
 
-    /// Enforces the rules of version 2 if the format is version 2 or the source has promised one of them: rising
+    /// Enforces the rules of version 2 if the format is version 2 or the source has promised one of them: `sort_rows`
     /// columns within each row, and unique cells. Rows are sorted, except those of a source that promised the order.
     /// Fails with `ZT_BAD_SPARSE` if an index occurs twice.
     pub fn strict(
@@ -151,12 +151,12 @@ impl Sparse {
         let (wanted, nnz) = (format.profiles, self.nnz());
         match &mut self.index_arrays {
             IndexArrays::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
-                if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {
+                if let Some(fall) = sort_rows::first_fall(&**indices, &**indptr, stop)? {
                     // Packed values occur only in version 2.
                     if promised == Some(DataRule::RisingColumns) || self.values.dtype().bits() < 8 {
                         return Err(fall.error());
                     }
-                    let sorted = rising::sorted([&*self.values, &**indices, &**indptr], new_spool, stop)?;
+                    let sorted = sort_rows::sorted([&*self.values, &**indices, &**indptr], new_spool, stop)?;
                     [self.values, *indices] = sorted;
                 }
             }

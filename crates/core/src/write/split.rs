@@ -2,16 +2,17 @@
 #![forbid(unsafe_code)]
 
 use super::Writer;
+use super::destination::Destination;
 use super::index_first::{self, Whole};
-use super::out::Out;
 use crate::error::{Code, Error, Result};
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::model::Builder;
 use crate::sinks::AtomicFile;
 
 impl Writer {
     /// Ends the current data shard and begins another one.
     pub(super) fn next_shard(&mut self) -> Result<()> {
+        check_count(self.shards.count())?;
         let finished = self.end_shard()?;
         self.shards.next(finished);
         self.buffer.extend(self.settings.format.magic)?;
@@ -23,7 +24,7 @@ impl Writer {
     pub(super) fn end_shard(&mut self) -> Result<AtomicFile> {
         self.buffer.extend(self.shards.footer())?;
         self.settle()?;
-        let Out::File(file) = &mut self.out else {
+        let Destination::File(file) = &mut self.out else {
             return Err(Error::new(Code::InvalidArg, "several files cannot be written to a stream"));
         };
         let next = file.another()?;
@@ -32,9 +33,12 @@ impl Writer {
 
     /// Ends the current file of a checkpoint and begins another one.
     pub(super) fn next_part(&mut self) -> Result<()> {
+        check_count(self.parts.as_ref().map_or(0, |parts| parts.count() + 1))?;
         self.settle()?;
         let format = self.settings.format;
-        let (Out::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else { return Ok(()) };
+        let (Destination::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else {
+            return Ok(());
+        };
         self.position = 0;
         // The tensor that begins the next file was checked before, with these labels.
         let empty = Builder::new(format.container(), &Limits::default()).with_labels_of(&self.builder);
@@ -47,5 +51,27 @@ impl Writer {
         let next = file.another()?;
         parts.keep(std::mem::replace(file, next), catalog);
         Ok(())
+    }
+}
+
+/// Fails if a set of `count` files gets another one that readers do not accept.
+fn check_count(count: usize) -> Result<()> {
+    if count < limits::FILES {
+        return Ok(());
+    }
+    let message =
+        format!("a set would have more than {} files, which is the most that can be opened", limits::FILES);
+    Err(Error::new(Code::Limit, message).option("maxShardBytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_no_more_files_than_readers_accept() {
+        assert!(check_count(limits::FILES - 1).is_ok());
+        let error = check_count(limits::FILES).unwrap_err();
+        assert_eq!((error.code(), error.message().contains("maxShardBytes")), (Code::Limit, true));
     }
 }

@@ -4,8 +4,8 @@
 use std::fs::File;
 
 use super::blob::{Outgoing, Target};
+use super::destination::Destination;
 use super::flush::WARM;
-use super::out::Out;
 use super::{Spec, Stored, Writer};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
@@ -67,9 +67,13 @@ impl Writer {
             self.next_shard()?;
         }
         let length = open.stored.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
-        if self.parts.as_ref().is_some_and(|parts| parts.is_full(self.position, length)) {
+        let is_next = self.parts.as_ref().is_some_and(|parts| parts.is_full(self.position, length));
+        let header = self.header_with(spec.name, if is_next { Some(0) } else { self.header })?;
+        if is_next {
             self.next_part()?;
         }
+        self.header = Some(header);
+        self.doubles.add(spec.name, self.settings.format);
         let gathered = self.gathers(&open.stored);
         open.name.push_str(spec.name);
         open.shape.extend_from_slice(spec.shape);
@@ -90,10 +94,12 @@ impl Writer {
     /// rejected, the file stays unchanged.
     pub fn add(&mut self, spec: Spec<'_>, bytes: &[u8]) -> Result<()> {
         let gathered = self.gathering.as_ref().map(|gathering| (gathering.raw.len(), self.unplaced));
+        let header = self.header;
         self.begin(spec)?;
         let before = (self.buffer.len(), self.position);
         self.push(bytes).and_then(|()| self.end()).inspect_err(|_| {
             self.open = None;
+            self.header = header;
             self.buffer.truncate(before.0);
             self.position = before.1;
             if let (Some(gathering), Some((raw, unplaced))) = (&mut self.gathering, gathered) {
@@ -134,7 +140,7 @@ impl Writer {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
             let padding = usize::try_from(aligned - self.position).unwrap_or(0);
             match self.out {
-                Out::File(_) => self.buffer.hole(padding)?,
+                Destination::File(_) => self.buffer.hole(padding)?,
                 _ => self.buffer.zeros(padding)?,
             }
             self.position = aligned;
@@ -214,7 +220,12 @@ impl Writer {
             Some(Open { blob: Some(blob), gathered: false, .. }) => blob.is_unseen(),
             _ => false,
         };
-        if !unseen || !matches!(self.out, Out::File(_) | Out::Spool(..) | Out::SpoolUpload(..)) {
+        if !unseen
+            || !matches!(
+                self.out,
+                Destination::File(_) | Destination::Spool(..) | Destination::SpoolUpload(..)
+            )
+        {
             return Ok(0);
         }
         self.flush()?;

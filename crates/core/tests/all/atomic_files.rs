@@ -10,7 +10,7 @@ use std::{env, process, thread};
 use rustix::fs::{FlockOperation, flock};
 use ztensor_core::error::{Code, Result};
 use ztensor_core::sinks::AtomicFile;
-use ztensor_core::sinks::original::Original;
+use ztensor_core::sinks::existing::ExistingFile;
 
 use crate::child;
 
@@ -130,7 +130,7 @@ const CASES: &[(&str, fn())] = &[
             let outcome = thread::scope(|scope| {
                 let opened = scope.spawn(|| {
                     barrier.wait();
-                    Original::open(&path, false).map(|original| original.length())
+                    ExistingFile::open(&path, false).map(|original| original.length())
                 });
                 barrier.wait();
                 for _ in 0..round * 500 {

@@ -106,12 +106,12 @@ fn a_new_file_has_default_permissions() {
 
     let path =
         |name: &str| std::env::temp_dir().join(format!("ztensor-boundaries-{name}-{}", std::process::id()));
-    let (usual, ours) = (path("usual"), path("ours"));
-    std::fs::write(&usual, b"").unwrap();
+    let (default, ours) = (path("usual"), path("ours"));
+    std::fs::write(&default, b"").unwrap();
     AtomicFile::create(&ours, false).unwrap().commit().unwrap();
-    let [expected, found] = [&usual, &ours].map(|path| path.metadata().unwrap().permissions().mode());
+    let [expected, found] = [&default, &ours].map(|path| path.metadata().unwrap().permissions().mode());
     assert_eq!(found, expected, "{found:o}");
-    for path in [usual, ours] {
+    for path in [default, ours] {
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -8,9 +8,9 @@ use ztensor_core::work::Stop;
 
 #[test]
 fn compression_threads_are_limited_by_level() {
-    for (level, most) in [(-5, 16), (1, 16), (4, 16), (5, 4), (8, 4), (9, 2), (22, 2)] {
+    for (level, max) in [(-5, 16), (1, 16), (4, 16), (5, 4), (8, 4), (9, 2), (22, 2)] {
         for asked in [0, 1, 2, 3, 4, 5, 15, 16, 17, 1000] {
-            assert_eq!(threads(level, asked), asked.clamp(1, most), "{level} {asked}");
+            assert_eq!(threads(level, asked), asked.clamp(1, max), "{level} {asked}");
         }
     }
 }

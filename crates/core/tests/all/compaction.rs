@@ -69,7 +69,7 @@ fn edit(path: &Path, change: impl FnOnce(&mut Writer)) {
     let appending = Appending {
         in_place: true,
         alignment: None,
-        digest: Hashing::Usual,
+        digest: Hashing::Default,
         compression: None,
         limits: Limits::default(),
         formats: Formats::default(),

@@ -138,7 +138,7 @@ impl Chunks for Table {
     fn find(&self, read: ReadIndex<'_>, position: &[u64]) -> Result<Option<Chunk>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let &[row, column] = position else { panic!("two dimensions") };
-        assert!(row < self.rows && column < self.columns, "a chunk that is not there is asked for");
+        assert!(row < self.rows && column < self.columns, "a missing chunk is requested");
         let mut entry = [0; 16];
         read(self.offset + 16 * (row * self.columns + column), &mut entry)?;
         let [offset, stored] =

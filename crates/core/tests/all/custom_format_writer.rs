@@ -8,8 +8,8 @@ use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
 use ztensor_core::convert::{self, Casts, Wanted, copy};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{
-    Alignment, Announced, Assemble, CORE, Confidence, FileAttributes, Format, Formats, Index, Input, Pass,
-    WriteFormat,
+    Alignment, Assembler, CORE, Confidence, FileAttributes, Format, Formats, Index, Input, Sink,
+    TensorHeader, WriteFormat,
 };
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
@@ -60,7 +60,7 @@ static BEFORE: WriteFormat = WriteFormat {
     index: Index::First(put),
     holds: |dtype| matches!(dtype, DType::Uint8 | DType::Float32),
     checksum: Some(Algorithm::Crc32),
-    check_announced: |announced: &Announced<'_>| {
+    check_announced: |announced: &TensorHeader<'_>| {
         let short = announced.name.len() <= 8;
         if short { Ok(()) } else { Err(Error::new(Code::InvalidArg, "Before has names of 8 bytes at most")) }
     },
@@ -73,7 +73,7 @@ static BEHIND: WriteFormat = WriteFormat {
     magic: BEHIND_MAGIC,
     index: Index::Last(spell),
     attributes: FileAttributes::Any,
-    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true, attribute: None }),
+    alignment: Some(Alignment { min: 64, default: 64, powers_of_two: true, attribute: None }),
     check_attributes: |attributes, _| match attributes.len() {
         0..=1 => Ok(()),
         _ => Err(Error::new(Code::InvalidArg, "Behind has one attribute at most")),
@@ -91,7 +91,7 @@ fn entry(catalog: &Catalog, at: usize, offset: u64, sum: u64) -> Vec<u8> {
     [name, numbers.concat()].concat()
 }
 
-fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
+fn put(catalog: &Catalog, file: &mut dyn Assembler) -> Result<()> {
     let blobs = catalog.blobs();
     file.bytes(BEFORE_MAGIC)?;
     file.bytes(&(blobs.len() as u64).to_le_bytes())?;
@@ -106,7 +106,7 @@ fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     blobs.iter().try_for_each(|(_, blob)| file.blob(blob))
 }
 
-fn spell(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+fn spell(catalog: &Catalog, to: Sink<'_>) -> Result<()> {
     to(&(catalog.len() as u64).to_le_bytes())?;
     for (at, (_, blob)) in catalog.blobs().into_iter().enumerate() {
         to(&entry(catalog, at, blob.offset(), 0))?;

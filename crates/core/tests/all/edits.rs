@@ -3,10 +3,12 @@
 use proptest::prelude::*;
 use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::edit::Edit;
-use ztensor_core::formats::{Formats, zt, zt2};
+use ztensor_core::formats::{Formats, zt_magic, zt2};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::Builder;
 use ztensor_core::open::detect;
+
+use crate::cases::cases;
 
 const FILES: [&[u8]; 9] = [
     include_bytes!("../../../../__test__/fixtures/zt10h-attributes.zt"),
@@ -37,7 +39,7 @@ pub fn edits(bytes: &[u8]) -> bool {
             _ => edit.tensor_attributes(name, vec![("set".into(), Some(true.into()))]),
         };
     }
-    let none = Builder::new(zt::CONTAINER, &limits).finish();
+    let none = Builder::new(zt_magic::CONTAINER, &limits).finish();
     let retained = edit.retained(bytes.len() as u64);
     if let Ok(tail) = edit.tail(&none, retained) {
         let edited = [&bytes[..usize::try_from(retained).unwrap()], &tail].concat();
@@ -73,7 +75,7 @@ fn real_files_can_be_edited() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(cases(1500)))]
 
     #[test]
     fn damaged_files_are_edited_correctly_or_rejected(

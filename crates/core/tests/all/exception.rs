@@ -194,7 +194,7 @@ fn ended(status: ExitStatus) -> String {
 #[test]
 fn every_case_passes_in_its_own_process() {
     if let Some(case) = child::function(CASES) {
-        // Nobody is there to close a window.
+        // No user closes a window.
         // SAFETY: a plain call.
         unsafe { SetErrorMode(SEM_NOGPFAULTERRORBOX) };
         return case();

@@ -145,7 +145,7 @@ fn send() {
 
 /// Each ends the process: by a signal, with the code given, or with 0 by returning.
 const CASES: &[(&str, fn())] = &[
-    ("lost pages read as zeros, and the rest as it was", || {
+    ("lost pages read as zeros, and the rest is unchanged", || {
         let (file, mapping) = mapped("zeros");
         assert!(!mapping.is_lost());
         let reported = std::sync::Arc::new(AtomicBool::new(false));
@@ -211,7 +211,7 @@ const CASES: &[(&str, fn())] = &[
         let _ours = mapped("ignored-access");
         touch_foreign();
     }),
-    ("a handler that was there gets what is not ours", || {
+    ("an earlier handler gets what is not ours", || {
         install(plain as extern "C" fn(_) as usize, 0);
         let (file, mapping) = mapped("handled");
         file.set_len(0).unwrap();

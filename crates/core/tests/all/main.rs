@@ -4,6 +4,7 @@
 mod analysis;
 mod atomic_files;
 mod boundaries;
+mod cases;
 mod child;
 mod codecs;
 mod compaction;

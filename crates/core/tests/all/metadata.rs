@@ -12,8 +12,10 @@ use ztensor_core::error::{Code, Error};
 use ztensor_core::formats::{Formats, HeaderChanges, Setting};
 use ztensor_core::limits::Limits;
 use ztensor_core::open::detect;
-use ztensor_core::sinks::front::Method;
+use ztensor_core::sinks::header_rewrite::Method;
 use ztensor_core::work::Watch;
+
+use crate::cases::cases;
 
 fn scratch(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("ztensor-metadata-{}-{name}", std::process::id()));
@@ -258,7 +260,7 @@ fn what_cannot_be_done_leaves_the_file() {
             assert!(fs::read(&path).unwrap() == bytes);
         }
     }
-    // The text of a value that is no text.
+    // The text of a value that is not text.
     edit(&path, &HeaderChanges { set: vec![typed], ..Default::default() }, true).unwrap();
     assert_eq!(reference(&fs::read(&path).unwrap()).1["n"], "5");
 }
@@ -313,7 +315,7 @@ fn the_index_of_a_ztensor_file_is_edited_too() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(cases(300)))]
 
     #[test]
     fn any_edit_leaves_what_the_reference_reads(

@@ -1,5 +1,5 @@
-//! The owner and the permissions of a file that replaces another one: they grant no more access than those of the old file, whoever
-//! replaces it. Each case runs in its own process and may change its user, which only root can.
+//! The owner and the permissions of a file that replaces another one: they grant no more access than those of the old file,
+//! whatever user replaces it. Each case runs in its own process and may change its user, which only root can.
 #![cfg(unix)]
 #![allow(unsafe_code)]
 
@@ -46,7 +46,7 @@ fn become_user() {
 fn replaced(path: &Path) -> Result<(u32, u32, u32)> {
     let mut file = AtomicFile::create(path, true)?;
     file.write(b"new")?;
-    assert_eq!(file.file().metadata().unwrap().mode() & 0o7777, 0o600, "nobody else may read it yet");
+    assert_eq!(file.file().metadata().unwrap().mode() & 0o7777, 0o600, "no other user may read it yet");
     assert!(file.commit()?.is_empty());
     let found = path.metadata().unwrap();
     Ok((found.uid(), found.gid(), found.mode() & 0o7777))

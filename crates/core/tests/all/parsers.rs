@@ -12,6 +12,8 @@ use ztensor_core::read::Reading;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
 
+use crate::cases::cases;
+
 /// All formats, and each of them alone.
 fn choices() -> impl Iterator<Item = Formats> {
     let all = Formats::default();
@@ -191,7 +193,7 @@ fn zt_file(magic: [u8; 8], blobs: &[u8], index: &Value, footer: bool) -> Vec<u8>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(cases(512)))]
 
     #[test]
     fn no_bytes_panic(bytes: Vec<u8>) {
@@ -249,7 +251,7 @@ fn header() -> impl Strategy<Value = (String, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(ProptestConfig::with_cases(cases(2048)))]
 
     #[test]
     fn safetensors_agrees_with_the_reference((header, data) in header()) {

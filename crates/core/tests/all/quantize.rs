@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 use ztensor_core::error::Code;
 use ztensor_core::kernels::dequantize::BlockType;
-use ztensor_core::kernels::quantize::{Kind, first_not_finite};
+use ztensor_core::kernels::quantize::{BlockEncoder, first_not_finite};
 
 const ROW: usize = 1024;
 const WEIGHTS: u64 = 1 << 16;
@@ -73,7 +73,7 @@ fn importance() -> Vec<f32> {
     (0..ROW as u64).map(|at| weight((1 << 20) + at).abs()).collect()
 }
 
-fn quantized(kind: Kind, source: &[f32], importance: Option<&[f32]>) -> Vec<u8> {
+fn quantized(kind: BlockEncoder, source: &[f32], importance: Option<&[f32]>) -> Vec<u8> {
     let mut out = vec![0xaa; source.len() / kind.elements() * kind.bytes()];
     kind.quantize(source, ROW, importance, &mut out).unwrap();
     out
@@ -90,9 +90,9 @@ fn blocks_have_the_bytes_of_the_reference() {
     let bytes = |floats: &[f32]| floats.iter().flat_map(|float| float.to_le_bytes()).collect::<Vec<_>>();
     assert_eq!(digest(&bytes(&weights)), "48ef5e804976f9a9");
     assert_eq!(digest(&bytes(&importance)), "55731b3b98d641a4");
-    assert!(Kind::names().eq(REFERENCE.map(|(name, ..)| name)));
+    assert!(BlockEncoder::names().eq(REFERENCE.map(|(name, ..)| name)));
     for (name, plain, weighted) in REFERENCE {
-        let kind = Kind::of(name).unwrap();
+        let kind = BlockEncoder::of(name).unwrap();
         assert_eq!(kind.needs_importance(), plain.is_empty(), "{name}");
         if !plain.is_empty() {
             assert_eq!(digest(&quantized(kind, &weights, None)), plain, "{name}");
@@ -104,8 +104,8 @@ fn blocks_have_the_bytes_of_the_reference() {
 #[test]
 fn a_block_does_not_depend_on_blocks_quantized_with_it() {
     let (weights, importance) = (&weights()[..8 * ROW], importance());
-    for name in Kind::names() {
-        let kind = Kind::of(name).unwrap();
+    for name in BlockEncoder::names() {
+        let kind = BlockEncoder::of(name).unwrap();
         let plain = (!kind.needs_importance()).then_some(None);
         for importance in plain.into_iter().chain([Some(&importance[..])]) {
             let whole = quantized(kind, weights, importance);
@@ -153,8 +153,8 @@ fn decoded_blocks_are_close_to_the_weights() {
         values.map(|value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
     };
     let size = square(&mut source.iter().copied());
-    for (name, most) in errors {
-        let kind = Kind::of(name).unwrap();
+    for (name, max) in errors {
+        let kind = BlockEncoder::of(name).unwrap();
         let equal = [1.0; ROW];
         let blocks = quantized(kind, &source, kind.needs_importance().then_some(&equal[..]));
         let mut decoded = vec![[0; 4]; source.len()];
@@ -162,22 +162,22 @@ fn decoded_blocks_are_close_to_the_weights() {
         let mut differences =
             decoded.iter().zip(&source).map(|(&bytes, value)| f32::from_ne_bytes(bytes) - value);
         let error = square(&mut differences) / size;
-        assert!(error < most && error > most / 4.0, "{name}: {error}");
+        assert!(error < max && error > max / 4.0, "{name}: {error}");
     }
 }
 
 #[test]
 fn empty_rows_give_an_empty_result() {
-    for name in Kind::names() {
-        Kind::of(name).unwrap().quantize(&[], ROW, Some(&[1.0; ROW]), &mut []).unwrap();
+    for name in BlockEncoder::names() {
+        BlockEncoder::of(name).unwrap().quantize(&[], ROW, Some(&[1.0; ROW]), &mut []).unwrap();
     }
 }
 
 #[test]
 fn wrong_lengths_are_refused() {
     let source = vec![1.0; 2 * ROW];
-    for name in Kind::names() {
-        let kind = Kind::of(name).unwrap();
+    for name in BlockEncoder::names() {
+        let kind = BlockEncoder::of(name).unwrap();
         let bytes = source.len() / kind.elements() * kind.bytes();
         let run = |elements: usize, row: usize, importance: Option<&[f32]>, bytes: usize| {
             kind.quantize(&source[..elements], row, importance, &mut vec![0; bytes])
@@ -207,25 +207,25 @@ fn wrong_lengths_are_refused() {
 #[test]
 fn unknown_types_are_not_written() {
     for name in ["q8_1", "q1_0", "q2_0", "Q4_K", "f16", ""] {
-        assert!(Kind::of(name).is_none(), "{name}");
+        assert!(BlockEncoder::of(name).is_none(), "{name}");
     }
 }
 
 /// Where the reference ends its process, since a sum overflows or a weight is no number.
 #[test]
 fn overflows_give_blocks_that_can_be_decoded() {
-    let usual: Vec<f32> = (0..ROW as u64).map(weight).collect();
+    let default: Vec<f32> = (0..ROW as u64).map(weight).collect();
     let importance = [1.0; ROW];
     for name in ["iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"] {
-        let kind = Kind::of(name).unwrap();
-        let expected = quantized(kind, &usual, Some(&importance));
+        let kind = BlockEncoder::of(name).unwrap();
+        let expected = quantized(kind, &default, Some(&importance));
         for value in
             [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e30, f32::from_bits(1)]
         {
             for (is_usual, importance) in
                 [(true, [1.0; ROW]), (false, [value.abs(); ROW]), (false, [0.0; ROW])]
             {
-                let mut source = usual.clone();
+                let mut source = default.clone();
                 source[300] = value;
                 let blocks = quantized(kind, &source, Some(&importance));
                 let mut decoded = vec![[0; 4]; ROW];
@@ -242,7 +242,7 @@ fn overflows_give_blocks_that_can_be_decoded() {
 /// The reference does not advance over a sub-block of zeros, so what follows in the block is decoded in its stead.
 #[test]
 fn a_sub_block_of_zeros_in_iq3_s_is_what_the_reference_writes() {
-    let kind = Kind::of("iq3_s").unwrap();
+    let kind = BlockEncoder::of("iq3_s").unwrap();
     let mut source: Vec<f32> = (0..ROW as u64).map(weight).collect();
     let whole = quantized(kind, &source, None);
     source[..32].fill(0.0);
@@ -279,14 +279,14 @@ fn blocks_without_a_finite_scale_are_found() {
         ("tq2_0", &[64]),
         ("nvfp4", &[]),
     ];
-    let blocks = |kind: Kind| {
+    let blocks = |kind: BlockEncoder| {
         let (source, importance) = (vec![1.0; ROW], [1.0; ROW]);
         let blocks = quantized(kind, &source, Some(&importance));
         assert_eq!(kind.first_invalid_block(&blocks), None, "{}", kind.name());
         blocks
     };
     for (name, offsets) in SCALES {
-        let kind = Kind::of(name).unwrap();
+        let kind = BlockEncoder::of(name).unwrap();
         for (&at, half) in offsets.iter().flat_map(|at| [0x7c00_u16, 0xfc00, 0x7e01].map(|half| (at, half))) {
             let mut blocks = blocks(kind);
             let block = blocks.chunks_mut(kind.bytes()).nth(2).unwrap();
@@ -305,7 +305,7 @@ fn blocks_without_a_finite_scale_are_found() {
         // A float16 of infinity, four bits in each integer of 16.
         ("iq1_m", 48, &[0, 0, 0, 0, 0, 0xc0, 0, 0x70]),
     ] {
-        let kind = Kind::of(name).unwrap();
+        let kind = BlockEncoder::of(name).unwrap();
         let mut blocks = blocks(kind);
         blocks[kind.bytes() + at..][..bytes.len()].copy_from_slice(bytes);
         assert_eq!(kind.first_invalid_block(&blocks), Some(1), "{name}");

@@ -15,6 +15,8 @@ use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
 
+use crate::cases::cases;
+
 /// Whether the file was read; a refusal has to be one of ours.
 fn agree(bytes: &[u8]) -> bool {
     let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
@@ -164,7 +166,7 @@ fn file(tensors: &[Tensor], new: bool) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(192)) })]
 
     #[test]
     fn other_components_do_not_affect_the_data(

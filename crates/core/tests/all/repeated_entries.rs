@@ -10,6 +10,8 @@ use ztensor_core::model::Catalog;
 use ztensor_core::open::detect;
 use ztensor_core::syntax::cbor_encode::Encoder;
 
+use crate::cases::cases;
+
 #[derive(Clone, Copy, Debug)]
 enum Version {
     V10,
@@ -225,7 +227,7 @@ fn entries() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(2000)) })]
 
     #[test]
     fn an_entry_does_not_depend_on_the_previous_one(

@@ -26,8 +26,8 @@ fn alone(test: &str, work: fn()) {
 }
 
 #[test]
-fn tidy_frees_most_of_the_reusable_memory() {
-    alone("reusable_memory::tidy_frees_most_of_the_reusable_memory", || {
+fn trim_frees_most_of_the_reusable_memory() {
+    alone("reusable_memory::trim_frees_most_of_the_reusable_memory", || {
         let before = in_use();
         // Of sizes that cannot be reused for each other.
         let blocks: Vec<Owned> =
@@ -35,7 +35,7 @@ fn tidy_frees_most_of_the_reusable_memory() {
         let all = in_use();
         assert!(all >= before + 320 * MIB);
         drop(blocks);
-        owned::tidy();
+        owned::trim();
         // All but the smallest: no other fits next to it. The reaper thread needs addresses too.
         let freed = all.saturating_sub(in_use());
         assert!((140 * MIB..=271 * MIB).contains(&freed), "{} MiB", freed / MIB);

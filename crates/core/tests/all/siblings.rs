@@ -209,7 +209,7 @@ fn a_weight_map_follows_links_to_tensor_files() {
     let link = |target: &Path, name: &str| symlink(target, folder.0.join("in").join(name)).unwrap();
     link(Path::new("sub/a"), "1");
     link(Path::new("../outside"), "2");
-    // What is no tensor file is refused, wherever it is.
+    // A file that is not a tensor file is refused, wherever it is.
     let error = open::open(&map, &Request::default()).err().unwrap();
     assert!(matches!(error.code(), Code::Truncated | Code::BadMagic), "{error}");
     fs::remove_file(folder.0.join("in/2")).unwrap();

@@ -191,7 +191,7 @@ fn members_have_a_path_and_know_whether_they_were_opened() {
 
 #[test]
 fn staged_ranges_are_retained_between_attempts() {
-    // Each attempt misses a range before those that are there; the ninth has all, and the whole file is not request for.
+    // Each attempt misses a range before the present ones; the ninth has all, and the whole file is not requested.
     for (ranges, whole) in [(8_u64, false), (9, true)] {
         let bytes: Vec<u8> = (0..=250).cycle().take(4 << 20).collect();
         let mut partial = Partial::new(bytes.len() as u64);

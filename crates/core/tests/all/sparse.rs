@@ -13,7 +13,7 @@ use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
-use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
+use ztensor_core::write::sparse::{Array, IndexTypes, OwnedArray, Sparse};
 use ztensor_core::write::{Settings, Spec, WriteFormat, Writer};
 
 /// Elements that the writer handles at a time: of a row that is sorted, and of all else.
@@ -49,7 +49,7 @@ fn far(dtype: DType, bytes: Vec<u8>) -> Box<dyn Array> {
 }
 
 fn held(dtype: DType, bytes: Vec<u8>) -> Box<dyn Array> {
-    Box::new(Held::new(dtype, Owned::from(bytes)))
+    Box::new(OwnedArray::new(dtype, Owned::from(bytes)))
 }
 
 fn u16s(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
@@ -110,7 +110,7 @@ fn array<'a>(arrays: &'a Arrays, role: &str) -> (DType, &'a [u8]) {
     (*dtype, bytes)
 }
 
-const USUAL: (Option<DataRule>, IndexTypes) = (None, IndexTypes::Usual);
+const DEFAULT: (Option<DataRule>, IndexTypes) = (None, IndexTypes::Default);
 
 /// A row's columns, in no order: a step that shares no divisor with the modulus meets each number once.
 fn scattered(count: u64, modulus: u64) -> impl Iterator<Item = u64> {
@@ -163,7 +163,7 @@ fn rows_are_sorted_in_memory_and_in_files() {
             put(DType::Uint32, u32s(columns.iter().copied())),
             put(DType::Uint64, u64s(ends.iter().copied())),
         ];
-        let found = written("rows", WriteFormat::ZT2, &shape, given, USUAL).unwrap();
+        let found = written("rows", WriteFormat::ZT2, &shape, given, DEFAULT).unwrap();
         assert!(array(&found, "values").1 == u16s(moved.iter().copied()));
         assert!(array(&found, "indices") == (DType::Uint64, &u64s(rising.iter().copied())[..]));
         assert!(array(&found, "indptr") == (DType::Uint64, &u64s(ends.iter().copied())[..]));
@@ -221,7 +221,7 @@ fn a_duplicate_column_is_reported_with_its_row() {
                 put(DType::Uint64, u64s(ends.iter().copied())),
             ];
             let (code, message) =
-                refused(written("twice", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL));
+                refused(written("twice", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, DEFAULT));
             let expected = format!("column {column} appears twice in row {row};");
             assert!(
                 code == Code::BadSparse && message.starts_with(&expected),
@@ -234,7 +234,7 @@ fn a_duplicate_column_is_reported_with_its_row() {
 #[test]
 fn the_first_unsorted_column_is_reported_if_order_was_promised() {
     let count = BLOCK + 100;
-    // Rows of 10 elements, in the order of their columns but for two.
+    // Rows of 10 elements, in the order of their columns, except two.
     let ends: Vec<u64> = (0..=count / 10).map(|row| row * 10).collect();
     let nnz = *ends.last().unwrap();
     let last = nnz - 1;
@@ -270,12 +270,12 @@ fn coordinates_are_stored_in_the_form_of_each_format() {
     let values = u16s((0..nnz).map(|at| at * 31));
     for put in [far, held] {
         for (format, widths, dtype) in [
-            (WriteFormat::ZT01, IndexTypes::Usual, DType::Uint64),
-            (WriteFormat::ZT10, IndexTypes::Usual, DType::Uint64),
-            (WriteFormat::ZT12, IndexTypes::Usual, DType::Uint64),
+            (WriteFormat::ZT01, IndexTypes::Default, DType::Uint64),
+            (WriteFormat::ZT10, IndexTypes::Default, DType::Uint64),
+            (WriteFormat::ZT12, IndexTypes::Default, DType::Uint64),
             (WriteFormat::ZT12, IndexTypes::Source, DType::Uint32),
-            (WriteFormat::ZT2, IndexTypes::Usual, DType::Uint32),
-            (WriteFormat::BTF, IndexTypes::Usual, DType::Uint64),
+            (WriteFormat::ZT2, IndexTypes::Default, DType::Uint32),
+            (WriteFormat::BTF, IndexTypes::Default, DType::Uint64),
         ] {
             let given =
                 vec![put(DType::Uint16, values.clone()), put(DType::Uint32, u32s(coords.iter().copied()))];
@@ -300,7 +300,7 @@ fn coordinates_are_stored_in_the_form_of_each_format() {
         let mut coords = coords.clone();
         coords[usize::try_from(axis * nnz + at).unwrap()] = 70_000;
         let given = vec![far(DType::Uint16, values.clone()), far(DType::Uint32, u32s(coords))];
-        let (code, message) = refused(written("outside", WriteFormat::ZT10, &shape, given, USUAL));
+        let (code, message) = refused(written("outside", WriteFormat::ZT10, &shape, given, DEFAULT));
         assert_eq!(code, Code::BadSparse);
         assert!(message.contains("70000") && message.contains(&format!("{at}")), "{message}");
     }
@@ -324,7 +324,7 @@ fn a_duplicate_cell_is_found_in_a_large_tensor() {
                 far(DType::Uint32, u32s(coords.iter().copied())),
             ]
         };
-        let error = written("cells", WriteFormat::ZT2, &[cells], given(), USUAL).err();
+        let error = written("cells", WriteFormat::ZT2, &[cells], given(), DEFAULT).err();
         assert_eq!(error.map(|error| (error.code(), error.message().to_owned())), expected);
     }
     // Blocks in order, and a cell of the block before again, in two dimensions.
@@ -336,8 +336,9 @@ fn a_duplicate_cell_is_found_in_a_large_tensor() {
         }
         let coords = u32s(cells.iter().map(|cell| cell / 1000).chain(cells.iter().map(|cell| cell % 1000)));
         let given = vec![far(DType::Uint8, vec![1; cells.len()]), far(DType::Uint32, coords)];
-        let code =
-            written("blocks", WriteFormat::ZT2, &[1000, 1000], given, USUAL).err().map(|error| error.code());
+        let code = written("blocks", WriteFormat::ZT2, &[1000, 1000], given, DEFAULT)
+            .err()
+            .map(|error| error.code());
         assert_eq!(code, twice.then_some(Code::BadSparse), "{at}");
     }
 }
@@ -345,7 +346,7 @@ fn a_duplicate_cell_is_found_in_a_large_tensor() {
 #[test]
 fn index_dtypes_depend_on_the_format() {
     use DType::{Int16, Int64, Uint32, Uint64};
-    let (usual, source) = (IndexTypes::Usual, IndexTypes::Source);
+    let (default, source) = (IndexTypes::Default, IndexTypes::Source);
     for (format, narrow, wide, mixed, small) in [
         (WriteFormat::ZT01, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
         (WriteFormat::ZT10, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
@@ -353,7 +354,7 @@ fn index_dtypes_depend_on_the_format() {
         (WriteFormat::ZT2, [Uint32, Uint32], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint32]),
         (WriteFormat::BTF, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
     ] {
-        let dtypes = |all: &[DType], own| [usual, source].map(|types| types.dtype(format, all, own));
+        let dtypes = |all: &[DType], own| [default, source].map(|types| types.dtype(format, all, own));
         assert_eq!(dtypes(&[Uint32, Uint32], Uint32), narrow, "{format:?}");
         assert_eq!(dtypes(&[Int64, Int64], Int64), wide, "{format:?}");
         assert_eq!(dtypes(&[Uint32, Int64], Uint32), mixed, "{format:?}");
@@ -374,7 +375,7 @@ fn packed_values_are_written_but_not_sorted() {
                 put(DType::Uint32, u32s(columns)),
                 put(DType::Uint32, u32s([0, nnz])),
             ];
-            let found = written("packed", WriteFormat::ZT2, &[1, nnz], given, USUAL);
+            let found = written("packed", WriteFormat::ZT2, &[1, nnz], given, DEFAULT);
             assert_eq!(found.as_ref().err().map(Error::code), refusal);
             if let Ok(found) = found {
                 assert!(array(&found, "values").1 == values);
@@ -393,7 +394,7 @@ fn a_duplicate_in_a_row_that_fills_a_chunk_is_found() {
             far(DType::Uint32, columns(last)),
             far(DType::Uint32, u32s([0, CHUNK + 1])),
         ];
-        let result = written("full", WriteFormat::ZT2, &[1, CHUNK + 1], given, USUAL);
+        let result = written("full", WriteFormat::ZT2, &[1, CHUNK + 1], given, DEFAULT);
         let message =
             result.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
         assert_eq!(message, refusal);
@@ -451,7 +452,7 @@ fn duplicates_are_found_in_descending_cells() {
     for (again, refusal) in [(0, Some(Code::BadSparse)), (BLOCK - 1, Some(Code::BadSparse)), (BLOCK, None)] {
         let values = vec![1; usize::try_from(2 * BLOCK).unwrap()];
         let given = vec![far(DType::Uint8, values), far(DType::Uint32, cells(again))];
-        let error = written("falling", WriteFormat::ZT2, &[2 * BLOCK], given, USUAL).err();
+        let error = written("falling", WriteFormat::ZT2, &[2 * BLOCK], given, DEFAULT).err();
         assert_eq!(error.map(|error| error.code()), refusal, "{again}");
     }
 }
@@ -486,7 +487,7 @@ fn many_empty_rows_are_sorted() {
         far(DType::Uint32, u32s(pointers(&lengths))),
     ];
     let found =
-        written("empty-rows", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL).unwrap();
+        written("empty-rows", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, DEFAULT).unwrap();
     assert!(array(&found, "values").1 == u16s(moved));
     assert!(array(&found, "indices").1 == u32s(rising));
 }
@@ -498,8 +499,8 @@ fn one_byte_values_are_sorted_and_duplicate_cells_rejected() {
         held(DType::Uint32, u32s([2, 0, 1])),
         held(DType::Uint32, u32s([0, 3])),
     ];
-    let found = written("bytes", WriteFormat::ZT2, &[1, 3], given, USUAL).unwrap();
+    let found = written("bytes", WriteFormat::ZT2, &[1, 3], given, DEFAULT).unwrap();
     assert_eq!(array(&found, "values").1, [2, 3, 1]);
     let given = vec![held(DType::Uint8, vec![1, 2, 3]), held(DType::Uint32, u32s([7, 7, 7]))];
-    assert_eq!(refused(written("same", WriteFormat::ZT2, &[9], given, USUAL)).0, Code::BadSparse);
+    assert_eq!(refused(written("same", WriteFormat::ZT2, &[9], given, DEFAULT)).0, Code::BadSparse);
 }

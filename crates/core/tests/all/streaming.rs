@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::DType;
-use ztensor_core::write::{Compression, Finished, Passing, Settings, Spec, WriteFormat, Writer};
+use ztensor_core::write::{ByteStream, Compression, Finished, Settings, Spec, WriteFormat, Writer};
 
 fn settings(format: &'static WriteFormat, compressed: bool) -> Settings {
     let compression =
@@ -50,11 +50,11 @@ fn add(writer: &mut Writer, name: &str, bytes: &[u8], mut after: impl FnMut(&mut
 /// Takes blocks, up to a number of them.
 struct Taken(Arc<Mutex<Vec<Vec<u8>>>>, usize);
 
-impl Passing for Taken {
+impl ByteStream for Taken {
     fn pass(&mut self, block: Vec<u8>) -> Result<()> {
         let mut blocks = self.0.lock().unwrap();
         if blocks.len() == self.1 {
-            return Err(Error::new(Code::Io, "nobody takes more"));
+            return Err(Error::new(Code::Io, "the reader has stopped"));
         }
         blocks.push(block);
         Ok(())
@@ -87,7 +87,7 @@ fn passed_blocks_equal_the_written_file() {
                     assert!(!writer.must_be_taken());
                 });
             }
-            let Finished { rest, warnings } = writer.finish().unwrap();
+            let Finished { rest, warnings, .. } = writer.finish().unwrap();
             file.extend(rest);
             assert!(file == expected && warnings.is_empty(), "{format:?} {compressed}");
             // What is passed on, in no block too small for that.
@@ -134,7 +134,7 @@ fn a_closed_consumer_stops_the_writer() {
         });
         let settled = outcome.and_then(|()| writer.finish().map(drop));
         if !compressed {
-            assert_eq!(settled.unwrap_err().message(), "nobody takes more");
+            assert_eq!(settled.unwrap_err().message(), "the reader has stopped");
         }
     }
 }

@@ -12,7 +12,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
-use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
+use ztensor_core::write::sparse::{Array, IndexTypes, OwnedArray, Sparse};
 use ztensor_core::write::{Compression, Settings, Spec, WriteFormat, Writer};
 
 use crate::settings::settings;
@@ -142,16 +142,16 @@ fn sparse(
 ) -> Result<Vec<u8>> {
     let (path, stop) = (folder.join("sparse"), Stop::default());
     let mut writer = Writer::create(&path, settings(format))?;
-    let given = arrays
-        .iter()
-        .map(|&(dtype, bytes)| Box::new(Held::new(dtype, Owned::from(bytes.to_vec()))) as Box<dyn Array>);
+    let given = arrays.iter().map(|&(dtype, bytes)| {
+        Box::new(OwnedArray::new(dtype, Owned::from(bytes.to_vec()))) as Box<dyn Array>
+    });
     let (layout, name) = match arrays.len() {
         3 => (Layout::SparseCsr, "sparse_csr"),
         _ => (Layout::SparseCoo, "sparse_coo"),
     };
     let tensor = Sparse::checked(layout, shape, given.collect(), format == WriteFormat::ZT2, &stop)?;
     let arranged =
-        tensor.strict(format, None, &|| writer.spool(), &stop)?.arranged(format, IndexTypes::Usual);
+        tensor.strict(format, None, &|| writer.spool(), &stop)?.arranged(format, IndexTypes::Default);
     writer.begin(Spec {
         name: "0",
         shape,

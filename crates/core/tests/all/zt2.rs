@@ -16,6 +16,8 @@ use ztensor_core::verify;
 use ztensor_core::verify::canonical;
 use ztensor_core::work::{Stop, Watch};
 
+use crate::cases::cases;
+
 const DATA: usize = 4 * 4096;
 
 /// A file of four pages of data and this manifest behind them.
@@ -226,7 +228,7 @@ fn read_vectors() -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #![proptest_config(ProptestConfig::with_cases(cases(1024)))]
 
     #[test]
     fn no_manifest_panics(root in root()) {
@@ -240,7 +242,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(cases(192)))]
 
     #[test]
     fn changed_manifests_do_not_panic(

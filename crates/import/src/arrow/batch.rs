@@ -3,16 +3,19 @@
 
 use ciborium::Value;
 use ztensor_core::checked::{exact, product};
+use ztensor_core::codecs::prefixed::PrefixedCodec;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::Input;
 use ztensor_core::layouts;
 use ztensor_core::model::{
-    Blob, Builder, Component, DType, Data, Encoding, Filter, Label, Layout, NewTensor, Piece, Pieces,
-    Strided, View,
+    Blob, Builder, ByteOrder, Component, DType, Data, Encoding, Filter, Label, Layout, NewTensor, Piece,
+    Pieces, Strided, View,
 };
 
 use super::dtypes::{Buffers, Element};
+use super::lists::{Compression, Lists, Offsets};
 use super::message::{Buffer, Message};
-use super::schema::{Column, Schema};
+use super::schema::{Column, Dim, Each, Schema, Slot};
 use crate::damage;
 use crate::flatbuffer::{Flat, Table, Vector};
 use crate::names::Names;
@@ -21,23 +24,43 @@ const RULE: &str = "Arrow Columnar Format: RecordBatch message";
 
 /// What was found for a column.
 #[derive(Default)]
-struct Found {
+struct ColumnData {
     pieces: Vec<Piece>,
     elements: u64,
-    /// Number of nulls in the column or in its parents.
-    nulls: u64,
-    /// The column's own validity bitmap, if no other batch has one.
-    validity: Option<Blob>,
+    nulls: Nulls,
     /// Why its values cannot be located in a batch.
     lost: Option<Error>,
+}
+
+/// The nulls of a column.
+#[derive(Default)]
+struct Nulls {
+    /// Number of values that are null by themselves.
+    own: u64,
+    /// Number of lists, and of structs, around the values that are null.
+    lists: u64,
+    structs: u64,
+    /// The validity bitmaps of a single batch: of the values, and of the lists and structs around them, from inside out.
+    validity: Option<Blob>,
+    validity_around: Vec<Option<Blob>>,
+}
+
+/// A slot of the current batch.
+struct Filled {
+    length: u64,
+    /// The number of elements of a child for each of its own; `None` if that varies.
+    times: Option<u64>,
+    nulls: u64,
+    /// Its bitmap, if it has nulls.
+    validity: Option<Blob>,
 }
 
 /// The columns of a table.
 pub struct Columns {
     schema: Schema,
-    found: Vec<Found>,
-    /// Elements and nulls of each slot in the current batch.
-    slots: Vec<(u64, u64)>,
+    found: Vec<ColumnData>,
+    lists: Lists,
+    slots: Vec<Filled>,
     rows: u64,
     batches: u64,
     /// Whether the warning about batch metadata was emitted.
@@ -48,25 +71,28 @@ pub struct Columns {
 struct Packing {
     values: Encoding,
     bits: Encoding,
+    /// `None` if it is unknown.
+    inner: Option<PrefixedCodec>,
 }
 
 impl Columns {
-    pub fn new(schema: Schema) -> Self {
-        let found = schema.columns.iter().map(|_| Found::default()).collect();
-        Self { schema, found, slots: Vec::new(), rows: 0, batches: 0, has_warned: false }
+    pub fn new(mut schema: Schema) -> Self {
+        let lists = Lists::new(std::mem::take(&mut schema.lists));
+        let found = schema.columns.iter().map(|_| ColumnData::default()).collect();
+        Self { schema, found, lists, slots: Vec::new(), rows: 0, batches: 0, has_warned: false }
     }
 
     /// Adds the locations of a batch's values.
-    pub fn add(&mut self, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
+    pub fn add(&mut self, input: &Input<'_>, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
         let at = message.at;
         if message.has_metadata && !self.has_warned {
             self.has_warned = true;
             builder.warn("ZT_WARN_SKIPPED", "batches have custom metadata, which is not read", None, None);
         }
-        self.batch(message, builder).map_err(|error| error.rule(RULE).at(at))
+        self.batch(input, message, builder).map_err(|error| error.rule(RULE).at(at))
     }
 
-    fn batch(&mut self, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
+    fn batch(&mut self, input: &Input<'_>, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
         let (flat, table, body) = (&mut message.flat, message.header, message.body);
         let bad = |message: String| Error::new(Code::BadIndex, message);
         let rows = u64::try_from(flat.i64(table, 0)?)
@@ -88,20 +114,26 @@ impl Columns {
             let (length, nulls) = pair(node);
             let length =
                 u64::try_from(length).map_err(|_| bad("a column has a negative length".to_owned()))?;
-            let parent = slot.parent.and_then(|(parent, times)| Some((self.slots.get(parent)?, times)));
-            let expected = match parent {
+            let expected = match slot.parent.and_then(|parent| self.slots.get(parent)) {
                 None => Some(rows),
-                Some((_, None)) => None,
-                Some(((length, _), Some(times))) => Some(
-                    length
-                        .checked_mul(times)
-                        .ok_or_else(|| bad("a list has more than 2^64 values".to_owned()))?,
-                ),
+                Some(&Filled { times: None, .. }) => None,
+                Some(outer) => {
+                    let all = outer.times.and_then(|times| outer.length.checked_mul(times));
+                    Some(all.ok_or_else(|| bad("a list has more than 2^64 values".to_owned()))?)
+                }
             };
-            let expected = expected.filter(|_| slot.parent.is_none_or(|(_, times)| times.is_some()));
+            let lists = above(&self.schema.slots, slot).filter(|&outer| {
+                matches!(self.schema.slots.get(outer), Some(Slot { each: Each::Offsets(_), .. }))
+            });
             if let Some(expected) = expected.filter(|&expected| expected != length) {
-                return Err(bad(format!("a column has {length} values in a batch, not {expected}")));
+                match lists.clone().next() {
+                    Some(list) => self.lists.reject(list),
+                    None => {
+                        return Err(bad(format!("a column has {length} values in a batch, not {expected}")));
+                    }
+                }
             }
+            let is_irregular = lists.clone().any(|list| self.lists.is_irregular(list));
             let first = next;
             next += match slot.buffers {
                 Buffers::Count(count) => count,
@@ -130,25 +162,39 @@ impl Columns {
             };
             // Without a validity bitmap nothing is null. A negative count means that nulls were not counted.
             let own = if validity.length == 0 || nulls == 0 { 0 } else { nulls.unsigned_abs() };
-            let around = parent.map_or(0, |((_, nulls), _)| *nulls);
-            self.slots.push((length, own.saturating_add(around)));
-            let Some(column) = slot.column else { continue };
+            let bits = packing.as_ref().map(|packing| packing.values);
+            let bitmap = (own > 0).then(|| blob(validity, length.div_ceil(8), bits));
+            let times = match slot.each {
+                Each::Count(times) => Some(times),
+                Each::Varies => None,
+                Each::Offsets(_) if is_irregular => None,
+                Each::Offsets(width) => {
+                    let buffer = body.buffer(flat.array(buffers.at + (first + 1) * 16)?)?;
+                    let compression = match &packing {
+                        None => Compression::None,
+                        Some(packing) => packing.inner.map_or(Compression::Unknown, Compression::Known),
+                    };
+                    let is_big = self.schema.byte_order == ByteOrder::Big;
+                    let offsets = Offsets { buffer, width, is_big, compression };
+                    self.lists.add(self.slots.len(), length, offsets, input)?
+                }
+            };
+            self.slots.push(Filled { length, times, nulls: own, validity: bitmap });
+            let Some(column) = slot.column.filter(|_| !is_irregular) else { continue };
             let values = body.buffer(flat.array(buffers.at + (first + 1) * 16)?);
             let (Some(found), Some(Column { element, name, .. })) =
                 (self.found.get_mut(column), self.schema.columns.get(column))
             else {
                 continue;
             };
-            found.nulls = found.nulls.saturating_add(own).saturating_add(around);
+            let slots = &self.schema.slots;
+            let outer =
+                above(slots, slot).filter_map(|outer| Some((self.slots.get(outer)?, slots.get(outer)?)));
+            found.nulls.add(self.slots.last(), outer, self.batches == 0);
             found.elements = found
                 .elements
                 .checked_add(length)
                 .ok_or_else(|| bad("a column has more than 2^64 values".to_owned()))?;
-            found.validity = None;
-            if own > 0 && around == 0 && self.batches == 0 {
-                found.validity =
-                    Some(blob(validity, length.div_ceil(8), packing.as_ref().map(|packing| packing.values)));
-            }
             let piece = values.and_then(|values| piece(*element, values, length, packing.as_ref(), builder));
             match piece {
                 Ok(piece) => found.pieces.extend(piece),
@@ -169,16 +215,24 @@ impl Columns {
 
     /// Adds a tensor for each column.
     pub fn finish(self, builder: &mut Builder, names: &mut Names) -> Result<()> {
-        let Self { schema, found, rows, batches, .. } = self;
+        let Self { schema, found, lists, rows, .. } = self;
         builder.reserve(schema.columns.len());
+        lists.warn(builder);
         for (column, found) in schema.columns.into_iter().zip(found) {
+            let dims = column.dims.iter().map(|&dim| match dim {
+                Dim::Of(size) => Some(size),
+                Dim::Lists(slot) => lists.length(slot),
+            });
+            let Some(dims) = std::iter::once(Some(rows)).chain(dims).collect::<Option<Vec<u64>>>() else {
+                continue;
+            };
             let name = names.unique(builder, &column.name);
             if let Some(error) = found.lost {
                 damage::report(builder, &name, &error.rule(RULE));
                 continue;
             }
             let order = schema.byte_order;
-            let added = tensor(builder, &name, column, found, (rows, batches), |component| {
+            let added = tensor(builder, &name, column, found, &dims, |component| {
                 component.byte_order = order;
             });
             added.map_err(|error| error.tensor(&name).rule(RULE))?;
@@ -187,16 +241,65 @@ impl Columns {
     }
 }
 
+/// Returns the slots around a slot, from inside out.
+fn above<'s>(slots: &'s [Slot], slot: &Slot) -> impl Iterator<Item = usize> + Clone + use<'s> {
+    std::iter::successors(slot.parent, |&outer| slots.get(outer)?.parent)
+}
+
+impl Nulls {
+    /// Adds those of a batch. Bitmaps of several batches are no single component, so there are none then.
+    fn add<'f>(
+        &mut self,
+        own: Option<&Filled>,
+        around: impl Iterator<Item = (&'f Filled, &'f Slot)>,
+        is_first: bool,
+    ) {
+        (self.validity, self.validity_around) = (None, Vec::new());
+        self.own = self.own.saturating_add(own.map_or(0, |own| own.nulls));
+        if is_first {
+            self.validity = own.and_then(|own| own.validity.clone());
+        }
+        for (outer, slot) in around {
+            let count = if slot.is_struct { &mut self.structs } else { &mut self.lists };
+            *count = count.saturating_add(outer.nulls);
+            if is_first {
+                self.validity_around.push(outer.validity.clone());
+            }
+        }
+    }
+
+    /// Returns the number of lists and structs around the values that are null.
+    fn around(&self) -> u64 {
+        self.lists.saturating_add(self.structs)
+    }
+
+    /// Returns a message, or `None` if nothing is null.
+    fn message(&self) -> Option<String> {
+        let counts = [(self.own, "value"), (self.lists, "list"), (self.structs, "struct")];
+        let all = counts.iter().fold(0_u64, |sum, &(count, _)| sum.saturating_add(count));
+        let counts = counts.into_iter().filter(|&(count, _)| count > 0);
+        let named =
+            counts.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+        let named: Vec<String> = named.collect();
+        let verb = if all == 1 { "is" } else { "are" };
+        (all > 0).then(|| {
+            format!(
+                "{} of the column {verb} null, and the bytes there are undefined: it has no values here, and its components can be read",
+                named.join(" and ")
+            )
+        })
+    }
+}
+
 fn tensor(
     builder: &mut Builder,
     name: &str,
     column: Column,
-    found: Found,
-    (rows, batches): (u64, u64),
+    found: ColumnData,
+    dims: &[u64],
     arrange: impl Fn(&mut Component),
 ) -> Result<()> {
-    let Column { element, dims, order, mut attributes, .. } = column;
-    let dims: Vec<u64> = std::iter::once(rows).chain(dims).collect();
+    let Column { element, order, mut attributes, .. } = column;
     let shape: Vec<u64> = std::iter::once(0)
         .chain(order.iter().map(|&dim| dim + 1))
         .map(|dim| dims.get(dim).copied().unwrap_or_default())
@@ -219,23 +322,28 @@ fn tensor(
     let mut component = Component::new(Label::DATA, dtype, data);
     arrange(&mut component);
     if order.iter().enumerate().any(|(at, &dim)| at != dim) {
-        component.view = permuted(&dims, &order, width)?;
+        component.view = permuted(dims, &order, width)?;
     }
     let mut components = builder.no_components();
     let mut layout = Layout::Dense;
-    if found.nulls > 0 {
-        let message = format!(
-            "{} values of the column are null, and the bytes at these positions are undefined: it has no values here, and its \
-             components can be read",
-            found.nulls
-        );
+    if let Some(message) = found.nulls.message() {
+        let around = found.nulls.around();
+        let Nulls { own, validity, validity_around, .. } = found.nulls;
         builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
-        attributes.push((Value::from("nulls"), Value::from(found.nulls)));
+        attributes.push((Value::from("nulls"), Value::from(own)));
+        if around > 0 {
+            attributes.push((Value::from("outer_nulls"), Value::from(around)));
+        }
         component.role = Label::VALUES;
         (layout, dtype) = (Layout::Other(builder.intern("arrow.nullable/1")), None);
         components.push(component);
-        if let Some(validity) = found.validity.filter(|_| batches == 1) {
-            components.push(Component::new(builder.intern("validity"), None, Data::Blob(validity)));
+        let roles = ["validity".to_owned(), "outer_validity".to_owned()].into_iter();
+        let roles = roles.chain((2..).map(|level| format!("outer_validity.{level}")));
+        let bitmaps = std::iter::once(validity).chain(validity_around);
+        for (role, bitmap) in roles.zip(bitmaps) {
+            if let Some(bitmap) = bitmap {
+                components.push(Component::new(builder.intern(&role), None, Data::Blob(bitmap)));
+            }
         }
     } else {
         components.push(component);
@@ -311,14 +419,15 @@ fn blob(buffer: Buffer, bytes: u64, encoding: Option<Encoding>) -> Blob {
 
 fn packing(flat: &mut Flat<'_>, table: Table, builder: &mut Builder) -> Result<Option<Packing>> {
     let Some(compression) = flat.table(table, 3)? else { return Ok(None) };
-    let (name, known) = match (flat.u8(compression, 0)?, flat.u8(compression, 1)?) {
-        (0, 0) => ("arrow.lz4", true),
-        (1, 0) => ("arrow.zstd", true),
-        _ => ("arrow.unknown", false),
+    let (name, inner) = match (flat.u8(compression, 0)?, flat.u8(compression, 1)?) {
+        (0, 0) => ("arrow.lz4", Some(PrefixedCodec::Lz4)),
+        (1, 0) => ("arrow.zstd", Some(PrefixedCodec::Zstd)),
+        _ => ("arrow.unknown", None),
     };
+    let known = inner.is_some();
     let (packed, bits) = (Filter::named(builder.intern(name)), Filter::named(builder.intern("bits")));
     let values = builder.encoding(std::slice::from_ref(&packed), known);
-    Ok(Some(Packing { values, bits: builder.encoding(&[bits, packed], known) }))
+    Ok(Some(Packing { values, inner, bits: builder.encoding(&[bits, packed], known) }))
 }
 
 /// Returns the two numbers of a node.

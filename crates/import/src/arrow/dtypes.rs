@@ -12,6 +12,8 @@ pub enum Type {
     /// Fixed-size values, in the buffer after the validity bitmap.
     Plain(Element),
     FixedSizeList(u64),
+    /// Lists whose offsets have this many bytes.
+    List(u64),
     Struct,
     /// Variable-size values: the number of buffers, and a description.
     Other(Buffers, &'static str),
@@ -95,7 +97,7 @@ pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
             1 => untyped(8, "interval of days"),
             _ => untyped(16, "interval of months, days and nanoseconds"),
         },
-        12 => Type::Other(Count(2), "list"),
+        12 => Type::List(4),
         13 => Type::Struct,
         14 => Type::Other(Union(if small(flat, 0, 0)? == 0 { 1 } else { 2 }), "union"),
         15 => match u64::try_from(number(flat, 0, 0)?) {
@@ -110,7 +112,7 @@ pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
         18 => untyped(8, "duration"),
         19 => Type::Other(Count(3), "large_binary"),
         20 => Type::Other(Count(3), "large_utf8"),
-        21 => Type::Other(Count(2), "large_list"),
+        21 => Type::List(8),
         22 => Type::Other(Count(0), "run_end_encoded"),
         23 => Type::Other(Views, "binary_view"),
         24 => Type::Other(Views, "utf8_view"),

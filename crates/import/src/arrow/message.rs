@@ -14,7 +14,7 @@ pub const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// The type of a message, by the number of its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MessageType {
     Schema,
     Dictionary,
     Batch,
@@ -25,7 +25,7 @@ pub enum Kind {
 
 pub struct Message<'s> {
     pub flat: Flat<'s>,
-    pub kind: Kind,
+    pub kind: MessageType,
     pub header: Table,
     /// From 1 on.
     pub version: u16,
@@ -90,9 +90,8 @@ impl<'i> Messages<'i> {
             return Err(Error::new(Code::Truncated, message).at(at).rule(RULE));
         }
         self.left = self.left.checked_sub(length).ok_or_else(|| {
-            let message =
-                "the messages without their data have more bytes than allowed (option maxIndexBytes)";
-            Error::new(Code::Limit, message).at(at)
+            let message = "the messages without their data have more bytes than allowed";
+            Error::new(Code::Limit, message).option("maxIndexBytes").at(at)
         })?;
         self.input.stop.check()?;
         self.input.read_vec(at, length)
@@ -131,12 +130,12 @@ impl<'i> Messages<'i> {
             return bad(Code::UnsupportedVersion, message);
         }
         let kind = match flat.u8(table, 1)? {
-            1 => Kind::Schema,
-            2 => Kind::Dictionary,
-            3 => Kind::Batch,
-            4 => Kind::Tensor,
-            5 => Kind::Sparse,
-            other => Kind::Other(other),
+            1 => MessageType::Schema,
+            2 => MessageType::Dictionary,
+            3 => MessageType::Batch,
+            4 => MessageType::Tensor,
+            5 => MessageType::Sparse,
+            other => MessageType::Other(other),
         };
         let Some(header) = flat.table(table, 2)? else {
             return bad(Code::BadIndex, "a message has no header".to_owned());

@@ -1,6 +1,8 @@
 //! A schema (`Schema.fbs`), flattened: a slot for each field in the order of a batch's nodes, and a column for each resulting tensor.
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, HashSet};
+
 use ciborium::Value;
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
@@ -19,9 +21,27 @@ pub type Metadata = Vec<(Value, Value)>;
 /// A field of a batch: one node and some buffers.
 pub struct Slot {
     pub buffers: Buffers,
-    /// The parent slot, and the number of elements per parent element; `None` if that varies.
-    pub parent: Option<(usize, Option<u64>)>,
+    pub parent: Option<usize>,
+    pub each: Each,
+    pub is_struct: bool,
     pub column: Option<usize>,
+}
+
+/// The number of elements of a child for each element of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Each {
+    Count(u64),
+    /// Stated by offsets of this many bytes.
+    Offsets(u64),
+    Varies,
+}
+
+/// A dimension of a column.
+#[derive(Clone, Copy)]
+pub enum Dim {
+    Of(u64),
+    /// The length of the lists of a slot, if all have the same.
+    Lists(usize),
 }
 
 /// A column of numbers, or a part of a struct column.
@@ -29,7 +49,7 @@ pub struct Column {
     pub name: String,
     pub element: Element,
     /// Dimensions in storage order, without the rows.
-    pub dims: Vec<u64>,
+    pub dims: Vec<Dim>,
     /// The index into `dims` of each dimension of the tensor.
     pub order: Vec<usize>,
     pub attributes: Metadata,
@@ -38,6 +58,8 @@ pub struct Column {
 pub struct Schema {
     pub slots: Vec<Slot>,
     pub columns: Vec<Column>,
+    /// The slots of lists that columns depend on, with their names.
+    pub lists: BTreeMap<usize, String>,
     pub byte_order: ByteOrder,
     pub metadata: Metadata,
 }
@@ -46,12 +68,12 @@ pub struct Schema {
 struct Position<'p> {
     /// The path of the parent field, followed by a dot.
     path: &'p str,
-    parent: Option<(usize, Option<u64>)>,
-    dims: Vec<u64>,
+    parent: Option<usize>,
+    dims: Vec<Dim>,
     order: Vec<usize>,
-    /// Whether it and all its parents have fixed-size values.
+    /// Whether it and all its parents have fixed-size values, or lists that may all have the same length.
     is_regular: bool,
-    /// Whether its values belong to a parent list of fixed size.
+    /// Whether its values belong to a parent list.
     is_item: bool,
     attributes: Metadata,
     depth: u32,
@@ -63,6 +85,7 @@ struct Walk<'w, 's> {
     limits: &'w Limits,
     slots: Vec<Slot>,
     columns: Vec<Column>,
+    lists: BTreeMap<usize, String>,
 }
 
 impl Schema {
@@ -79,7 +102,8 @@ impl Schema {
         };
         let metadata = metadata(flat, table, 2, builder)?;
         let fields = flat.positions(table, 1, 4)?;
-        let mut walk = Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
+        let (slots, columns, lists) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut walk = Walk { flat, builder, limits: &limits, slots, columns, lists };
         for parent in fields {
             let field = walk.flat.table_at(parent)?;
             let at = Position {
@@ -94,8 +118,12 @@ impl Schema {
             };
             walk.field(field, at)?;
         }
-        let Walk { slots, columns, .. } = walk;
-        Ok(Self { slots, columns, byte_order, metadata })
+        let Walk { slots, columns, mut lists, .. } = walk;
+        let used = columns.iter().flat_map(|column| &column.dims);
+        let used: HashSet<usize> =
+            used.filter_map(|dim| if let Dim::Lists(slot) = dim { Some(*slot) } else { None }).collect();
+        lists.retain(|slot, _| used.contains(slot));
+        Ok(Self { slots, columns, lists, byte_order, metadata })
     }
 }
 
@@ -119,20 +147,33 @@ impl Walk<'_, '_> {
         at.attributes.extend(own);
         let slot = self.slots.len();
         let buffers = match kind {
-            Type::Plain(_) => Buffers::Count(2),
+            Type::Plain(_) | Type::List(_) => Buffers::Count(2),
             Type::FixedSizeList(_) | Type::Struct => Buffers::Count(1),
             Type::Other(buffers, _) => buffers,
         };
-        self.slots.push(Slot { buffers, parent: at.parent, column: None });
-        let (mut times, mut is_regular, mut is_item) = (None, at.is_regular, false);
+        let each = match kind {
+            Type::FixedSizeList(size) => Each::Count(size),
+            Type::Struct => Each::Count(1),
+            Type::List(width) => Each::Offsets(width),
+            Type::Plain(_) | Type::Other(..) => Each::Varies,
+        };
+        let is_struct = matches!(kind, Type::Struct);
+        self.slots.push(Slot { buffers, parent: at.parent, each, is_struct, column: None });
+        let (mut is_regular, mut is_item) = (at.is_regular, false);
         match kind {
             Type::Plain(element) if is_regular => return self.column(name, element, at),
             Type::FixedSizeList(size) => {
-                (times, is_item) = (Some(size), true);
+                is_item = true;
                 self.dims(&mut at, size, shaped, &name)?;
             }
+            Type::List(_) if is_regular => {
+                is_item = true;
+                self.lists.insert(slot, name.clone());
+                at.order.push(at.order.len());
+                at.dims.push(Dim::Lists(slot));
+                self.check_rank(&at, &name)?;
+            }
             Type::Struct => {
-                times = Some(1);
                 if at.is_item || !at.dims.is_empty() {
                     at.attributes.clear();
                 }
@@ -142,7 +183,7 @@ impl Walk<'_, '_> {
                 self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 is_regular = false;
             }
-            Type::Plain(_) | Type::Other(..) => is_regular = false,
+            Type::Plain(_) | Type::List(_) | Type::Other(..) => is_regular = false,
         }
         // The values of a dictionary are in separate batches.
         if encoded {
@@ -153,7 +194,7 @@ impl Walk<'_, '_> {
             let child = self.flat.table_at(parent)?;
             let at = Position {
                 path: &path,
-                parent: Some((slot, times)),
+                parent: Some(slot),
                 dims: at.dims.clone(),
                 order: at.order.clone(),
                 is_regular,
@@ -171,9 +212,8 @@ impl Walk<'_, '_> {
             slot.column = Some(self.columns.len());
         }
         if at.dims.len() >= self.limits.max_rank as usize {
-            let message =
-                format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
-            return Err(Error::new(Code::Limit, message).tensor(&name).rule(SCHEMA));
+            let message = format!("a column has more than {} dimensions", self.limits.max_rank);
+            return Err(Error::new(Code::Limit, message).option("maxRank").tensor(&name).rule(SCHEMA));
         }
         let Position { dims, order, attributes, .. } = at;
         self.columns.push(Column { name, element, dims, order, attributes });
@@ -186,7 +226,7 @@ impl Walk<'_, '_> {
         match shaped {
             Some(Shaped::Is(dims, order)) if product(&dims) == Some(size) => {
                 at.order.extend(order.iter().map(|&dim| first + dim));
-                at.dims.extend(dims);
+                at.dims.extend(dims.into_iter().map(Dim::Of));
             }
             other => {
                 if other.is_some() {
@@ -194,13 +234,16 @@ impl Walk<'_, '_> {
                     self.builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
                 }
                 at.order.push(first);
-                at.dims.push(size);
+                at.dims.push(Dim::Of(size));
             }
         }
+        self.check_rank(at, name)
+    }
+
+    fn check_rank(&self, at: &Position<'_>, name: &str) -> Result<()> {
         if at.dims.len() > self.limits.max_rank as usize {
-            let message =
-                format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
-            return Err(Error::new(Code::Limit, message).tensor(name).rule(SCHEMA));
+            let message = format!("a column has more than {} dimensions", self.limits.max_rank);
+            return Err(Error::new(Code::Limit, message).option("maxRank").tensor(name).rule(SCHEMA));
         }
         Ok(())
     }
@@ -249,12 +292,12 @@ fn shape_of(text: &str) -> Result<(Vec<u64>, Vec<usize>)> {
 /// Returns keys and values. The first value of a duplicate key wins.
 pub fn metadata(flat: &mut Flat<'_>, table: Table, field: u16, builder: &mut Builder) -> Result<Metadata> {
     let mut entries = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for parent in flat.positions(table, field, 4)? {
         let entry = flat.table_at(parent)?;
         if entries.len() >= builder.limits().max_attribute_values as usize {
-            let message = "the metadata has more values than allowed (option maxAttributeValues)";
-            return Err(flat.error(Code::Limit, entry.at, message));
+            let message = "the metadata has more values than allowed";
+            return Err(flat.error(Code::Limit, entry.at, message).option("maxAttributeValues"));
         }
         let key = flat.text(entry, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
         let value = flat.bytes(entry, 1, ARROW_METADATA_BYTES)?.unwrap_or_default();

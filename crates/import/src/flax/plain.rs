@@ -9,13 +9,13 @@ use ztensor_core::limits::Limits;
 /// The number of attribute values that may still be retained.
 pub struct Budget {
     values: u32,
-    most: u32,
+    max: u32,
     is_spent: bool,
 }
 
 impl Budget {
     pub fn new(limits: &Limits) -> Self {
-        Self { values: limits.made_values(), most: limits.made_values(), is_spent: false }
+        Self { values: limits.made_values(), max: limits.made_values(), is_spent: false }
     }
 
     /// Deducts values. Fails the first time that there are too many.
@@ -27,7 +27,7 @@ impl Budget {
         if std::mem::replace(&mut self.is_spent, true) {
             return Ok(false);
         }
-        Err(format!("there are more than {} plain values (option maxAttributeValues)", self.most))
+        Err(format!("there are more than {} plain values (option maxAttributeValues)", self.max))
     }
 }
 

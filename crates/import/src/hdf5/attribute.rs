@@ -9,7 +9,7 @@ use ztensor_core::checked::{product, slice};
 use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::{ByteOrder, DType};
 
-use super::datatypes::{Kind, Type};
+use super::datatypes::{Type, TypeClass};
 use super::heap::Heap;
 use super::reader::{Object, Problems, Reader, bad, message};
 
@@ -155,7 +155,7 @@ pub fn value(
 ) -> Result<Option<Value>> {
     let (own, kind) = kind.flat();
     let dims = [dims, &own].concat();
-    if matches!(kind.kind, Kind::Other(_)) || dims.len() > RANK {
+    if matches!(kind.kind, TypeClass::Other(_)) || dims.len() > RANK {
         return Ok(None);
     }
     let count = product(&dims).and_then(|count| Some((count, count.checked_mul(kind.size)?)));
@@ -181,11 +181,11 @@ fn nest(dims: &[u64], next: &mut impl FnMut() -> Result<Value>) -> Result<Value>
     (0..count).map(|_| nest(rest, next)).collect::<Result<Vec<_>>>().map(Value::Array)
 }
 
-fn element(reader: &Reader<'_>, kind: &Kind, bytes: &[u8]) -> Result<Value> {
+fn element(reader: &Reader<'_>, kind: &TypeClass, bytes: &[u8]) -> Result<Value> {
     Ok(match kind {
-        Kind::Number(dtype, order) => number(*dtype, *order, bytes),
-        Kind::Text => text(bytes.split(|&byte| byte == 0).next().unwrap_or_default()),
-        Kind::Texts => text(&reader.referred(bytes)?.unwrap_or_default()),
+        TypeClass::Number(dtype, order) => number(*dtype, *order, bytes),
+        TypeClass::Text => text(bytes.split(|&byte| byte == 0).next().unwrap_or_default()),
+        TypeClass::Texts => text(&reader.referred(bytes)?.unwrap_or_default()),
         _ => Value::Bytes(bytes.to_vec()),
     })
 }

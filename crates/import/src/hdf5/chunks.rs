@@ -16,7 +16,7 @@ use ztensor_core::sources::owned::Owned;
 
 use super::layout::{Chunked, Index};
 use super::reader::Sizes;
-use super::storage::{Bytes, Held, Range, Read};
+use super::storage::{Bytes, DecodedFile, Range, Read};
 use super::{sums, tree};
 use crate::limits::{HDF5_CHUNKS_AT_OPEN, HDF5_INDEX_READS};
 
@@ -27,17 +27,17 @@ pub struct Table {
     pub layout: Chunked,
     /// The current and maximum dimensions of the dataset, in elements.
     pub shape: Vec<u64>,
-    pub most: Option<Vec<u64>>,
+    pub max: Option<Vec<u64>>,
     /// Bytes of a decoded chunk.
     pub bytes: u64,
     pub filters: usize,
     /// The decoded file that holds chunks and index, if it is not the file itself.
-    pub held: Option<Held>,
-    known: Mutex<Option<Arc<Found>>>,
+    pub held: Option<DecodedFile>,
+    known: Mutex<Option<Arc<ChunkEntries>>>,
 }
 
 /// The entries of an index, or the error that prevents reading it.
-type Found = Result<Vec<Entry>>;
+type ChunkEntries = Result<Vec<Entry>>;
 
 /// The file range that holds all chunks, and the error of the first that is out of range.
 pub struct Extent {
@@ -59,12 +59,12 @@ impl Table {
         range: Range,
         sizes: Sizes,
         layout: Chunked,
-        (shape, most): (Vec<u64>, Option<Vec<u64>>),
+        (shape, max): (Vec<u64>, Option<Vec<u64>>),
         (bytes, filters): (u64, usize),
-        held: Option<Held>,
+        held: Option<DecodedFile>,
     ) -> Result<Self> {
         let known = Mutex::default();
-        let table = Self { range, sizes, layout, shape, most, bytes, filters, held, known };
+        let table = Self { range, sizes, layout, shape, max, bytes, filters, held, known };
         table
             .count(&table.shape)
             .map(|_| table)
@@ -75,7 +75,7 @@ impl Table {
     /// (`max_nchunks` of the HDF Group's library).
     fn numbered(&self) -> &[u64] {
         match self.layout.index {
-            Index::FixedArray | Index::Implicit => self.most.as_deref().unwrap_or(&self.shape),
+            Index::FixedArray | Index::Implicit => self.max.as_deref().unwrap_or(&self.shape),
             _ => &self.shape,
         }
     }
@@ -134,14 +134,14 @@ impl Table {
     }
 
     /// Returns the entries of the index. Fails if the source does.
-    fn entries(&self, read: Read<'_>) -> Result<Arc<Found>> {
+    fn entries(&self, read: Read<'_>) -> Result<Arc<ChunkEntries>> {
         let broken = |_| Error::new(Code::Internal, "an index of chunks was only partly read");
         let mut known = self.known.lock().map_err(broken)?;
         if let Some(entries) = &*known {
             return Ok(Arc::clone(entries));
         }
-        let most = self.range.length.saturating_mul(HDF5_INDEX_READS).saturating_add(1 << 20);
-        let bytes = Bytes::new(read, self.range, most);
+        let max = self.range.length.saturating_mul(HDF5_INDEX_READS).saturating_add(1 << 20);
+        let bytes = Bytes::new(read, self.range, max);
         let found = match self.read(&bytes) {
             // Exceeding the read limit of an index does not depend on the file's content.
             Err(error) if !bytes.is_of_item(&error) && error.code() != Code::Limit => return Err(error),
@@ -240,9 +240,9 @@ impl Table {
             }
             Index::ExtensibleArray => {
                 self.sums(bytes).extensible(address)?;
-                let most = self.most.as_deref();
+                let max = self.max.as_deref();
                 collect_extensible_array_chunk_entries_storage(
-                    bytes, address, width, length, shape, most, dims, None,
+                    bytes, address, width, length, shape, max, dims, None,
                 )
                 .map_err(refused)
             }

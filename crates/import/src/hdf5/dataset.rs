@@ -13,7 +13,7 @@ use ztensor_core::model::{
 
 use super::attribute::{self, Left};
 use super::chunks::{Run, Table, Unwritten};
-use super::datatypes::{Kind, Type};
+use super::datatypes::{Type, TypeClass};
 use super::filters::{self, Filters};
 use super::layout::{Chunked, Layout};
 use super::reader::{Object, Problems, Reader, bad, message};
@@ -49,7 +49,7 @@ struct Elements<'o, 's> {
     stored: Type,
     /// The current and maximum dimensions of the dataset.
     dims: Vec<u64>,
-    most: Option<Vec<u64>>,
+    max: Option<Vec<u64>>,
     /// The shape including the dimensions of arrays in elements.
     shape: Vec<u64>,
     /// The dimensions of arrays in elements.
@@ -84,8 +84,8 @@ pub fn read(
     let attributes = attributes(reader, object, left, &mut warnings, problems)?;
     // Keras records the dtype of byte arrays in an attribute.
     let named = attributes.iter().find(|(key, _)| *key == Value::from("dtype")).map(|(_, value)| value);
-    if (&kind.kind, kind.size) == (&Kind::Opaque, 2) && named == Some(&Value::from("bfloat16")) {
-        kind.kind = Kind::Number(DType::BFloat16, ByteOrder::Little);
+    if (&kind.kind, kind.size) == (&TypeClass::Opaque, 2) && named == Some(&Value::from("bfloat16")) {
+        kind.kind = TypeClass::Number(DType::BFloat16, ByteOrder::Little);
     }
     let bytes = product(&shape).and_then(|count| count.checked_mul(kind.size));
     let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
@@ -95,7 +95,7 @@ pub fn read(
         reader,
         object,
         dims: dims.to_vec(),
-        most: space.max_dims.clone(),
+        max: space.max_dims.clone(),
         own,
         width: kind.size,
         stored,
@@ -112,7 +112,7 @@ pub fn read(
         }
         layout => Ok(layout?),
     };
-    if matches!(kind.kind, Kind::Text | Kind::Texts)
+    if matches!(kind.kind, TypeClass::Text | TypeClass::Texts)
         && let Ok(layout) = &layout
     {
         let texts = elements.texts(layout, &kind, left);
@@ -121,7 +121,7 @@ pub fn read(
         }
     }
     let (dtype, order) = match kind.kind {
-        Kind::Number(dtype, order) => (Some(dtype), order),
+        TypeClass::Number(dtype, order) => (Some(dtype), order),
         other => {
             warnings.push(("ZT_WARN_UNKNOWN_TYPE", unknown(&other)));
             (None, ByteOrder::Little)
@@ -156,11 +156,11 @@ pub fn attributes(
     Ok(found)
 }
 
-fn unknown(kind: &Kind) -> String {
+fn unknown(kind: &TypeClass) -> String {
     let what = match kind {
-        Kind::Text | Kind::Texts => "a string",
-        Kind::Opaque => "opaque bytes (2-byte elements may be bfloat16)",
-        Kind::Other(what) => what,
+        TypeClass::Text | TypeClass::Texts => "a string",
+        TypeClass::Opaque => "opaque bytes (2-byte elements may be bfloat16)",
+        TypeClass::Other(what) => what,
         _ => "an array",
     };
     format!("an element is {what}, which has no dtype here; the bytes can be read")
@@ -247,7 +247,7 @@ impl Elements<'_, '_> {
 
     fn is_complex(&self) -> bool {
         let (_, kind) = self.stored.clone().flat();
-        matches!(kind.kind, Kind::Number(DType::Complex64 | DType::Complex128, _))
+        matches!(kind.kind, TypeClass::Number(DType::Complex64 | DType::Complex128, _))
     }
 
     fn too_short(&self) -> Error {
@@ -283,7 +283,7 @@ impl Elements<'_, '_> {
             let blob = Blob { encoding, ..Blob::raw(0, 0) };
             return self.grid(blob, chunk, Box::new(Unwritten));
         }
-        let shapes = (self.dims.clone(), self.most.clone());
+        let shapes = (self.dims.clone(), self.max.clone());
         let held = self.reader.held.clone();
         let table =
             Table::new(self.reader.bytes.range(), self.reader.sizes, layout, shapes, (bytes, count), held)?;

@@ -17,11 +17,11 @@ const DEPTH: u32 = 32;
 pub struct Type {
     /// Bytes of an element.
     pub size: u64,
-    pub kind: Kind,
+    pub kind: TypeClass,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub enum Kind {
+pub enum TypeClass {
     Number(DType, ByteOrder),
     /// A fixed-length string, padded with zeros or spaces.
     Text,
@@ -42,7 +42,7 @@ impl Type {
     /// Returns the type of each element, with the dimensions that arrays add.
     pub fn flat(mut self) -> (Vec<u64>, Self) {
         let mut dims = Vec::new();
-        while let Kind::Array(own, base) = self.kind {
+        while let TypeClass::Array(own, base) = self.kind {
             dims.extend(own);
             self = *base;
         }
@@ -62,29 +62,31 @@ impl Type {
             1 => float(cursor, size, flags)?,
             2 => {
                 cursor.skip(2)?;
-                Kind::Other("a time")
+                TypeClass::Other("a time")
             }
-            3 => Kind::Text,
+            3 => TypeClass::Text,
             4 => integer(cursor, size, order, false)?,
             5 => {
                 cursor.skip((flags & 0xff).next_multiple_of(8) as usize)?;
-                Kind::Opaque
+                TypeClass::Opaque
             }
             6 => compound(cursor, flags & 0xffff, size, version, depth)?,
-            7 => Kind::Other("a reference"),
+            7 => TypeClass::Other("a reference"),
             8 => enumeration(cursor, flags & 0xffff, version, depth)?,
             9 => {
                 Self::read(cursor, depth + 1)?;
-                if flags & 15 == 1 { Kind::Texts } else { Kind::Other("a variable-length list") }
+                if flags & 15 == 1 { TypeClass::Texts } else { TypeClass::Other("a variable-length list") }
             }
             10 => array(cursor, version, depth)?,
-            11 => complex(&Self::read(cursor, depth + 1)?).unwrap_or(Kind::Other("a complex number")),
-            _ => Kind::Other("of an unknown class"),
+            11 => complex(&Self::read(cursor, depth + 1)?).unwrap_or(TypeClass::Other("a complex number")),
+            _ => TypeClass::Other("of an unknown class"),
         };
         let size = u64::from(size);
         let parts = match &kind {
-            Kind::Number(dtype, _) => Some(u64::from(dtype.bits() / 8)),
-            Kind::Array(dims, base) => dims.iter().try_fold(base.size, |bytes, &dim| bytes.checked_mul(dim)),
+            TypeClass::Number(dtype, _) => Some(u64::from(dtype.bits() / 8)),
+            TypeClass::Array(dims, base) => {
+                dims.iter().try_fold(base.size, |bytes, &dim| bytes.checked_mul(dim))
+            }
             _ => Some(size),
         };
         if size == 0 || parts != Some(size) {
@@ -98,7 +100,7 @@ fn invalid(what: &str) -> Refusal {
     Refusal::InvalidData(what.to_owned())
 }
 
-fn integer(cursor: &mut Cursor<'_>, size: u32, order: ByteOrder, signed: bool) -> Parsed<Kind> {
+fn integer(cursor: &mut Cursor<'_>, size: u32, order: ByteOrder, signed: bool) -> Parsed<TypeClass> {
     let (offset, precision) = (cursor.read_u16_le()?, cursor.read_u16_le()?);
     let dtype = match (size, signed) {
         _ if offset != 0 || u32::from(precision) != size.saturating_mul(8) => None,
@@ -112,10 +114,10 @@ fn integer(cursor: &mut Cursor<'_>, size: u32, order: ByteOrder, signed: bool) -
         (8, false) => Some(DType::Uint64),
         _ => None,
     };
-    Ok(dtype.map_or(Kind::Other("an integer of unusual size"), |dtype| Kind::Number(dtype, order)))
+    Ok(dtype.map_or(TypeClass::Other("an integer of unusual size"), |dtype| TypeClass::Number(dtype, order)))
 }
 
-fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<Kind> {
+fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<TypeClass> {
     let (offset, precision) = (cursor.read_u16_le()?, cursor.read_u16_le()?);
     let parts = cursor.read_bytes(4)?;
     let bias = cursor.read_u32_le()?;
@@ -135,13 +137,13 @@ fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<Kind> {
         _ => None,
     };
     // The sign is the highest bit, and the leading bit of the mantissa is implied.
-    let usual = offset == 0
+    let default = offset == 0
         && u32::from(precision) == size.saturating_mul(8)
         && flags >> 8 & 0xff == size.saturating_mul(8).saturating_sub(1)
         && flags >> 4 & 3 == 2;
     Ok(match (dtype, order) {
-        (Some(dtype), Some(order)) if usual => Kind::Number(dtype, order),
-        _ => Kind::Other("a float of unusual size"),
+        (Some(dtype), Some(order)) if default => TypeClass::Number(dtype, order),
+        _ => TypeClass::Other("a float of unusual size"),
     })
 }
 
@@ -156,7 +158,7 @@ fn name<'c>(cursor: &mut Cursor<'c>, version: u32) -> Parsed<&'c [u8]> {
 }
 
 /// Two consecutive floats of the same type are a complex number, as written by h5py.
-fn compound(cursor: &mut Cursor<'_>, count: u32, size: u32, version: u32, depth: u32) -> Parsed<Kind> {
+fn compound(cursor: &mut Cursor<'_>, count: u32, size: u32, version: u32, depth: u32) -> Parsed<TypeClass> {
     let width = match size {
         0..=0xff => 1,
         0x100..=0xffff => 2,
@@ -182,19 +184,19 @@ fn compound(cursor: &mut Cursor<'_>, count: u32, size: u32, version: u32, depth:
     {
         return Ok(kind);
     }
-    Ok(Kind::Other("a structure"))
+    Ok(TypeClass::Other("a structure"))
 }
 
-fn complex(part: &Type) -> Option<Kind> {
+fn complex(part: &Type) -> Option<TypeClass> {
     match part.kind {
-        Kind::Number(DType::Float32, order) => Some(Kind::Number(DType::Complex64, order)),
-        Kind::Number(DType::Float64, order) => Some(Kind::Number(DType::Complex128, order)),
+        TypeClass::Number(DType::Float32, order) => Some(TypeClass::Number(DType::Complex64, order)),
+        TypeClass::Number(DType::Float64, order) => Some(TypeClass::Number(DType::Complex128, order)),
         _ => None,
     }
 }
 
 /// An enumeration is read as its integers; one-byte FALSE and TRUE are h5py's bool.
-fn enumeration(cursor: &mut Cursor<'_>, count: u32, version: u32, depth: u32) -> Parsed<Kind> {
+fn enumeration(cursor: &mut Cursor<'_>, count: u32, version: u32, depth: u32) -> Parsed<TypeClass> {
     let base = Type::read(cursor, depth + 1)?;
     let mut names = Vec::new();
     for _ in 0..count {
@@ -213,13 +215,15 @@ fn enumeration(cursor: &mut Cursor<'_>, count: u32, version: u32, depth: u32) ->
     }
     let is_bool = matches!((&*names, &*values), ([b"FALSE", b"TRUE"], [[0], [1]]));
     Ok(match base.kind {
-        Kind::Number(DType::Int8 | DType::Uint8, order) if is_bool => Kind::Number(DType::Bool, order),
-        kind @ Kind::Number(..) => kind,
-        _ => Kind::Other("an enumeration"),
+        TypeClass::Number(DType::Int8 | DType::Uint8, order) if is_bool => {
+            TypeClass::Number(DType::Bool, order)
+        }
+        kind @ TypeClass::Number(..) => kind,
+        _ => TypeClass::Other("an enumeration"),
     })
 }
 
-fn array(cursor: &mut Cursor<'_>, version: u32, depth: u32) -> Parsed<Kind> {
+fn array(cursor: &mut Cursor<'_>, version: u32, depth: u32) -> Parsed<TypeClass> {
     let rank = usize::from(cursor.read_u8()?);
     if version < 3 {
         cursor.skip(3)?;
@@ -228,5 +232,5 @@ fn array(cursor: &mut Cursor<'_>, version: u32, depth: u32) -> Parsed<Kind> {
     if version < 3 {
         cursor.skip(4 * rank)?;
     }
-    Ok(Kind::Array(dims, Box::new(Type::read(cursor, depth + 1)?)))
+    Ok(TypeClass::Array(dims, Box::new(Type::read(cursor, depth + 1)?)))
 }

@@ -9,7 +9,7 @@ use ztensor_core::model::{Builder, Encoding, Filter};
 use super::reader::{Object, Reader, message};
 
 /// Number of filters that a mask covers.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// The filters of a dataset, in the order in which they were applied.
 pub struct Filters {
@@ -35,7 +35,7 @@ pub fn read(reader: &Reader<'_>, builder: &mut Builder, object: &Object) -> Resu
     let count = filters.len();
     // The encoding of the whole file is not a chunk filter; it is listed for users.
     if let Some(held) = &reader.held {
-        if count >= MOST {
+        if count >= MAX {
             return Err(Error::new(
                 Code::UnsupportedEncoding,
                 format!("its chunks went through {count} filters"),
@@ -55,6 +55,7 @@ fn name(id: u16) -> String {
         4 => "szip",
         5 => "nbit",
         6 => "scaleoffset",
+        307 => "bzip2",
         32_000 => "lzf",
         32_001 => "blosc",
         32_004 => "lz4",

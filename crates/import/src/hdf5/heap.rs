@@ -54,13 +54,13 @@ impl Heap {
 
     /// Returns an object in a block, whose id is its offset and length.
     fn managed(&mut self, reader: &Reader<'_>, id: &[u8]) -> Result<Vec<u8>> {
-        let most = self.header.max_direct_block_size.min(self.header.max_managed_object_size);
+        let max = self.header.max_direct_block_size.min(self.header.max_managed_object_size);
         let at = u64::from(self.header.max_heap_size).div_ceil(8);
         let number = |offset, width| {
             let bytes = slice(id, offset, width)?;
             Some(bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)))
         };
-        let width = u64::from(most.max(1).ilog2()) / 8 + 1;
+        let width = u64::from(max.max(1).ilog2()) / 8 + 1;
         let (Some(offset), Some(length)) = (number(1, at), number(1 + at, width)) else {
             return Err(bad("the id of an object in a heap is too short"));
         };

@@ -9,7 +9,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::{Blob, Builder, Catalog, Container, Section};
 
-use super::storage::{Held, Range};
+use super::storage::{DecodedFile, Range};
 use crate::damage::{self, warning_of};
 use crate::limits::KERAS_TEXT_BYTES;
 use crate::zip::{self, Member, Method};
@@ -65,7 +65,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         // Its chunks and data are not stored in the file as such, so all of it is decoded and retained as long as the file is open.
         let bytes = Arc::new(weights.read_owned(input)?);
         let range = Range { base: 0, length: weights.decoded };
-        let held = Held { bytes, offset: weights.offset, encoding: "deflate" };
+        let held = DecodedFile { bytes, offset: weights.offset, encoding: "deflate" };
         return super::read(input, builder, range, Some(&held), more);
     }
     let range = Range { base: weights.offset, length: weights.stored };

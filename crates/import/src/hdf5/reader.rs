@@ -20,7 +20,7 @@ use ztensor_core::work::Stop;
 
 use super::collection::{Collection, HEAP_RULE};
 use super::heap::Heap;
-use super::storage::{Bytes, Held, refusal};
+use super::storage::{Bytes, DecodedFile, refusal};
 
 /// Message type numbers (IV.A.2).
 pub mod message {
@@ -72,12 +72,12 @@ pub struct Problems(Vec<Error>);
 
 impl Problems {
     /// Maximum number of errors retained per object.
-    const MOST: usize = 64;
+    const MAX: usize = 64;
 
     pub fn push(&mut self, error: Error) {
-        if self.0.len() < Self::MOST {
+        if self.0.len() < Self::MAX {
             self.0.push(error);
-        } else if self.0.len() == Self::MOST {
+        } else if self.0.len() == Self::MAX {
             self.0.push(bad("further parts of it cannot be read"));
         }
     }
@@ -137,7 +137,7 @@ pub struct Reader<'s> {
     pub bytes: Bytes<'s>,
     pub sizes: Sizes,
     /// The decoded bytes, if the file is compressed in another one.
-    pub held: Option<Held>,
+    pub held: Option<DecodedFile>,
     /// Errors in the superblock extension.
     pub problems: Problems,
     stop: &'s Stop,
@@ -156,7 +156,7 @@ impl<'s> Reader<'s> {
         bytes: Bytes<'s>,
         sizes: Sizes,
         extension: Option<u64>,
-        held: Option<Held>,
+        held: Option<DecodedFile>,
         stop: &'s Stop,
     ) -> Result<Self> {
         let (shared, collections, problems) = Default::default();

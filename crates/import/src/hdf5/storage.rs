@@ -21,7 +21,7 @@ const READ: u64 = 64;
 pub struct Bytes<'s> {
     read: Read<'s>,
     range: Range,
-    most: u64,
+    max: u64,
     left: AtomicU64,
     /// Set once the budget is exceeded, after which everything fails.
     spent: AtomicBool,
@@ -39,7 +39,7 @@ pub struct Range {
 
 /// All bytes of a file that is compressed in another one.
 #[derive(Clone)]
-pub struct Held {
+pub struct DecodedFile {
     pub bytes: Arc<Owned>,
     /// The offset of the compressed bytes.
     pub offset: u64,
@@ -48,13 +48,13 @@ pub struct Held {
 }
 
 impl<'s> Bytes<'s> {
-    /// `most`: total bytes that may be read, including a charge per read.
-    pub fn new(read: Read<'s>, range: Range, most: u64) -> Self {
+    /// `max`: total bytes that may be read, including a charge per read.
+    pub fn new(read: Read<'s>, range: Range, max: u64) -> Self {
         Self {
             read,
             range,
-            most,
-            left: AtomicU64::new(most),
+            max,
+            left: AtomicU64::new(max),
             spent: AtomicBool::default(),
             failed: Mutex::new(None),
         }
@@ -72,8 +72,8 @@ impl<'s> Bytes<'s> {
             return Ok(());
         }
         self.spent.store(true, Ordering::Relaxed);
-        let message = format!("the index takes more than {} bytes to read (option maxIndexBytes)", self.most);
-        Err(Error::new(Code::Limit, message))
+        let message = format!("the index takes more than {} bytes to read", self.max);
+        Err(Error::new(Code::Limit, message).option("maxIndexBytes"))
     }
 
     /// Returns whether an error concerns one object, so that others can be read. It does not if the source failed, the work was canceled or

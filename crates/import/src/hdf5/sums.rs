@@ -143,20 +143,20 @@ impl Index<'_, '_> {
         if !self.is_defined(block) {
             return Ok(());
         }
-        let [most_bits, in_index, least, pointers, page_bits] = fields;
-        if !least.is_power_of_two() || !pointers.is_power_of_two() || most_bits > 64 {
+        let [max_bits, in_index, min, pointers, page_bits] = fields;
+        if !min.is_power_of_two() || !pointers.is_power_of_two() || max_bits > 64 {
             return Err(bad("the index of chunks has invalid sizes").at(self.bytes.offset(at)));
         }
         let width = u64::from(self.address);
-        let rows = u64::from(most_bits).checked_sub(u64::from(least.trailing_zeros()));
+        let rows = u64::from(max_bits).checked_sub(u64::from(min.trailing_zeros()));
         let rows = 1 + rows.ok_or_else(too_long)?;
         let direct_rows = (2 * u64::from(pointers.trailing_zeros())).min(rows);
         let direct = 2 * (u64::from(pointers) - 1);
         let shape = Extensible {
             element,
-            least: least.into(),
+            min: min.into(),
             // Every block stores the number of its first element.
-            head: 6 + width + u64::from(most_bits).div_ceil(8),
+            head: 6 + width + u64::from(max_bits).div_ceil(8),
             page_bits,
         };
         let inner = 6 + width + u64::from(in_index) * element;
@@ -234,7 +234,7 @@ struct Header<const N: usize> {
 struct Extensible {
     element: u64,
     /// Elements of the smallest block.
-    least: u64,
+    min: u64,
     /// Bytes before the elements of a block.
     head: u64,
     page_bits: u8,
@@ -245,7 +245,7 @@ impl Extensible {
     fn row(&self, row: u64) -> Result<(u64, u64)> {
         let times = |bits: u64| u32::try_from(bits).ok().and_then(|bits| 1_u64.checked_shl(bits));
         let blocks = times(row / 2).ok_or_else(too_long)?;
-        let elements = times(row.div_ceil(2)).and_then(|times| times.checked_mul(self.least));
+        let elements = times(row.div_ceil(2)).and_then(|times| times.checked_mul(self.min));
         Ok((blocks, elements.ok_or_else(too_long)?))
     }
 }

@@ -21,7 +21,7 @@ use crate::names::Names;
 
 /// An object and the errors found while reading it.
 struct Node {
-    kind: Kind,
+    kind: ObjectKind,
     /// Taken when they are reported: an object with many names reports them once, and many objects may have many.
     problems: Cell<Wrong>,
 }
@@ -35,7 +35,7 @@ struct Wrong {
     others: Problems,
 }
 
-enum Kind {
+enum ObjectKind {
     Group(Group),
     Dataset(Dataset),
     /// A named datatype.
@@ -86,7 +86,7 @@ impl<'r, 's> Walk<'r, 's> {
         }
         let mut problems = Wrong::default();
         let kind = match self.read(address, path, &mut problems) {
-            Err(error) if self.reader.bytes.is_of_item(&error) => Kind::Lost(error),
+            Err(error) if self.reader.bytes.is_of_item(&error) => ObjectKind::Lost(error),
             kind => kind?,
         };
         let node = Rc::new(Node { kind, problems: Cell::new(problems) });
@@ -94,7 +94,7 @@ impl<'r, 's> Walk<'r, 's> {
         Ok(node)
     }
 
-    fn read(&mut self, address: u64, path: &str, wrong: &mut Wrong) -> Result<Kind> {
+    fn read(&mut self, address: u64, path: &str, wrong: &mut Wrong) -> Result<ObjectKind> {
         let mut object = self.reader.object(address)?;
         let own = std::mem::take(&mut object.problems);
         let Wrong { links, others: problems } = wrong;
@@ -102,17 +102,17 @@ impl<'r, 's> Walk<'r, 's> {
             self.attributes_of(&object, path, problems)?;
             let group = Group::read(self.reader, &object, links)?;
             links.append(own);
-            return Ok(Kind::Group(group));
+            return Ok(ObjectKind::Group(group));
         }
         problems.append(own);
         if dataset::is(&object) {
             let (reader, builder, source) = (self.reader, &mut *self.builder, self.source);
             let read = dataset::read(reader, builder, &object, source, &mut self.left, problems);
-            return read.map(Kind::Dataset);
+            return read.map(ObjectKind::Dataset);
         }
         if object.get(message::DATATYPE).is_some() {
             self.attributes_of(&object, path, problems)?;
-            return Ok(Kind::Type);
+            return Ok(ObjectKind::Type);
         }
         Err(problems.take_first().unwrap_or_else(|| {
             let message = "the object is neither a dataset nor a group: its header is empty or damaged";
@@ -162,6 +162,12 @@ impl<'r, 's> Walk<'r, 's> {
             unique = format!("{unique}~{times}");
         }
         self.keys.insert(unique.clone(), 1);
+        if unique != key {
+            let message = format!(
+                "an attribute and a dataset have the path {key:?}: the later one is the attribute {unique:?}"
+            );
+            self.builder.warn("ZT_WARN_RENAMED", message, None, None);
+        }
         self.attributes.push((Value::Text(unique), value));
     }
 
@@ -175,33 +181,33 @@ impl<'r, 's> Walk<'r, 's> {
         // Without its links nothing can be read.
         if path.is_empty() && inside.is_empty() {
             let broken = match &node.kind {
-                Kind::Lost(error) => Some(error),
-                Kind::Group(group) if group.links.is_empty() => wrong.links.first(),
+                ObjectKind::Lost(error) => Some(error),
+                ObjectKind::Group(group) if group.links.is_empty() => wrong.links.first(),
                 _ => None,
             };
             if let Some(error) = broken {
                 return Err(error.clone());
             }
         }
-        let tensor = matches!(&node.kind, Kind::Dataset(Dataset::Tensor(_))).then(|| self.unique(path));
+        let tensor = matches!(&node.kind, ObjectKind::Dataset(Dataset::Tensor(_))).then(|| self.unique(path));
         let all = wrong.others.iter().chain(wrong.links.iter());
         all.for_each(|error| self.report(path, error, tensor.as_deref()));
         match &node.kind {
-            Kind::Type => Ok(()),
-            Kind::Lost(error) => {
+            ObjectKind::Type => Ok(()),
+            ObjectKind::Lost(error) => {
                 self.report_lost(path, error);
                 Ok(())
             }
-            Kind::Dataset(Dataset::Plain(value)) => {
+            ObjectKind::Dataset(Dataset::Plain(value)) => {
                 self.attribute(path, value.clone());
                 Ok(())
             }
-            Kind::Dataset(Dataset::Tensor(found)) => self.add(found, tensor.as_deref().unwrap_or(path)),
-            Kind::Group(_) if inside.contains(&address) => Ok(()),
-            Kind::Group(_) if inside.len() >= HDF5_DEPTH => {
+            ObjectKind::Dataset(Dataset::Tensor(found)) => self.add(found, tensor.as_deref().unwrap_or(path)),
+            ObjectKind::Group(_) if inside.contains(&address) => Ok(()),
+            ObjectKind::Group(_) if inside.len() >= HDF5_DEPTH => {
                 Err(Error::new(Code::Limit, format!("groups are nested more than {HDF5_DEPTH} deep")))
             }
-            Kind::Group(group) => {
+            ObjectKind::Group(group) => {
                 inside.push(address);
                 for link in &group.links {
                     let path = join(path, &link.name);
@@ -242,7 +248,7 @@ impl<'r, 's> Walk<'r, 's> {
         for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
             self.reader.bytes.charge(64)?;
             let node = self.node(at, path)?;
-            let Kind::Group(group) = &node.kind else { return Ok(None) };
+            let ObjectKind::Group(group) = &node.kind else { return Ok(None) };
             let Some(link) = group.find(name) else { return Ok(None) };
             let Some(next) = self.follow(at, link, links)? else { return Ok(None) };
             at = next;

@@ -10,6 +10,11 @@ use ztensor_core::model::{
 
 use super::header::{Elements, Header};
 
+/// The suffix of array members.
+pub const SUFFIX: &str = ".npy";
+/// The name of an unnamed array.
+pub const ARRAY: &str = "arr_0";
+
 /// Adds an array as the tensor `name`. Its bytes are those of `blob` from `start` on.
 pub fn add(builder: &mut Builder, name: &str, header: &Header, blob: Blob, start: u64) -> Result<()> {
     let held = blob.decoded.unwrap_or_default().saturating_sub(start);

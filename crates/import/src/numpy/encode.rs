@@ -5,11 +5,12 @@
 use ztensor_core::codecs::deflate_encode::stored;
 use ztensor_core::codecs::digest::{Checksum, Expected};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Announced, Assemble};
+use ztensor_core::formats::{Assembler, NameKeys, TensorHeader};
 use ztensor_core::model::{Blob, Catalog, DType, Encoding, Tensor};
 
+use super::array::SUFFIX;
 use super::header::MAGIC;
-use super::npz::SUFFIX;
+use crate::zip::plain;
 
 /// Alignment of data: NumPy's own `ARRAY_ALIGN`, and more than any dtype needs.
 const ALIGNMENT: u64 = 64;
@@ -48,13 +49,19 @@ pub fn name_of(dtype: DType) -> Option<&'static str> {
 }
 
 /// Rejects names that zip, or Python's zipfile, would change.
-pub fn check_name(announced: &Announced<'_>) -> Result<()> {
+pub fn check_name(announced: &TensorHeader<'_>) -> Result<()> {
     let name = announced.name;
     if name.contains('\0') || name.len() + SUFFIX.len() > usize::from(u16::MAX) {
         let message = "the name of an array in an npz has at most 65,531 bytes, and none of them 0";
         return Err(Error::new(Code::InvalidArg, message).tensor(name));
     }
     Ok(())
+}
+
+/// Returns the name of a member as readers of zip archives compare it, and the member that NumPy takes for the same array.
+pub fn name_keys(name: &str) -> NameKeys {
+    let other = name.ends_with(SUFFIX).then(|| plain(name).into_owned());
+    NameKeys { own: plain(&format!("{name}{SUFFIX}")).into_owned(), other }
 }
 
 /// Returns the header of an array, padded to a multiple of [`ALIGNMENT`].
@@ -88,7 +95,7 @@ fn header(tensor: Tensor<'_>) -> Vec<u8> {
 }
 
 /// Writes the only tensor of a catalog. An `.npy` file does not store its name.
-pub fn put_npy(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
+pub fn put_npy(catalog: &Catalog, file: &mut dyn Assembler) -> Result<()> {
     let blobs = catalog.blobs();
     let &[(tensor, blob)] = &*blobs else {
         let message = format!("an npy holds one tensor, not {}: write an npz", blobs.len());
@@ -101,7 +108,7 @@ pub fn put_npy(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
 }
 
 /// Writes an archive of all tensors.
-pub fn put_npz(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
+pub fn put_npz(catalog: &Catalog, file: &mut dyn Assembler) -> Result<()> {
     let (mut at, mut directory, mut count) = (0_u64, Vec::new(), 0_u64);
     for (tensor, blob) in catalog.blobs() {
         let data =

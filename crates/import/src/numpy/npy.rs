@@ -5,12 +5,11 @@ use ztensor_core::error::Result;
 use ztensor_core::formats::{Confidence, Format, Index, Input, Probe, WriteFormat};
 use ztensor_core::model::{Blob, Builder, Catalog, Container};
 
+use super::array::ARRAY;
 use super::header::{Header, MAGIC};
 use super::{array, encode};
 
 const NAME: &str = "npy";
-/// The name of an unnamed array.
-pub const ARRAY: &str = "arr_0";
 
 pub const FORMAT: Format = Format {
     name: NAME,
@@ -26,7 +25,7 @@ pub const FORMAT: Format = Format {
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
     title: "NumPy npy",
-    readers: &["numpy.load", "this package"],
+    readers: &["numpy.load", "ztensor"],
     index: Index::First(encode::put_npy),
     holds: |dtype| encode::name_of(dtype).is_some(),
     ..WriteFormat::DENSE

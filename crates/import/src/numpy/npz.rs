@@ -9,15 +9,15 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{self, Confidence, Format, Index, Input, Probe, WriteFormat, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
+use super::array::SUFFIX;
 use super::header::{Header, MAGIC};
 use super::{array, encode, scipy};
 use crate::damage::Damage;
 use crate::limits::NPZ_HEADERS_BYTES;
+use crate::names::Names;
 use crate::zip::{self, Archive, Member, Method};
 
 const NAME: &str = "npz";
-/// The suffix of array members.
-pub const SUFFIX: &str = ".npy";
 const MISSING: &str = "no zip archive of NumPy arrays";
 
 pub const FORMAT: Format = Format {
@@ -34,9 +34,10 @@ pub const FORMAT: Format = Format {
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
     title: "NumPy npz",
-    readers: &["numpy.load", "this package"],
+    readers: &["numpy.load", "ztensor"],
     index: Index::First(encode::put_npz),
     holds: |dtype| encode::name_of(dtype).is_some(),
+    name_keys: Some(encode::name_keys),
     compression: Some(formats::Method::Deflate),
     checksum: Some(Algorithm::Crc32),
     check_announced: encode::check_name,
@@ -71,7 +72,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     builder.reserve(members.len());
     let (mut arrays, mut unread) = (Vec::new(), None);
-    let (mut headers, most) = (0_u64, input.limits.max_index_bytes.unwrap_or(NPZ_HEADERS_BYTES));
+    let (mut headers, max) = (0_u64, input.limits.max_index_bytes.unwrap_or(NPZ_HEADERS_BYTES));
     let is_empty = members.is_empty();
     for member in members {
         if member.method == Method::Other {
@@ -96,25 +97,28 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
             }
         };
         headers = headers.saturating_add(header.length);
-        if headers > most {
-            let message = format!("the headers of the arrays exceed {most} bytes (option maxIndexBytes)");
-            return Err(Error::new(Code::Limit, message));
+        if headers > max {
+            let message = format!("the headers of the arrays exceed {max} bytes");
+            return Err(Error::new(Code::Limit, message).option("maxIndexBytes"));
         }
         arrays.push(Array { name, member, header });
     }
-    let is_matrix = match scipy::add(&mut builder, input, &arrays) {
+    let matrix = match scipy::add(&mut builder, input, &arrays) {
         Err(error) if error.is_of_item() => {
             damage.note(&mut builder, error);
-            false
+            None
         }
         found => found?,
     };
-    if !is_matrix {
-        for Array { name, member, header } in &arrays {
-            let blob = member.blob(&mut builder);
-            let added = array::add(&mut builder, name, header, blob, header.length);
-            damage.of_item(&mut builder, added.map_err(|error| error.tensor(name)))?;
+    let mut names = Names::default();
+    for Array { name, member, header } in &arrays {
+        if matrix.as_ref().is_some_and(|matrix| matrix.contain(name)) {
+            continue;
         }
+        let name = names.unique(&mut builder, name);
+        let blob = member.blob(&mut builder);
+        let added = array::add(&mut builder, &name, header, blob, header.length);
+        damage.of_item(&mut builder, added.map_err(|error| error.tensor(&name)))?;
     }
     if builder.is_empty() && !is_empty && damage.is_empty() {
         return Err(unread.unwrap_or_else(|| bad_magic(MISSING)));

@@ -1,4 +1,5 @@
-//! The output of `scipy.sparse.save_npz`: one sparse matrix, whose arrays are the members of the archive.
+//! The output of `scipy.sparse.save_npz`: a sparse matrix, whose arrays are members of the archive. `sparse.save_npz` of pydata/sparse
+//! writes the same members and a fill value.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
@@ -11,11 +12,11 @@ use ztensor_core::model::{
 };
 
 use super::array;
+use super::array::ARRAY;
 use super::header::Elements;
-use super::npy::ARRAY;
 use super::npz::Array;
 
-/// Maximum bytes of a member that names the format or holds the shape.
+/// Maximum bytes of a member that is read to interpret the others.
 const SMALL: u64 = 4096;
 
 /// The matrix of an archive.
@@ -24,28 +25,58 @@ struct Matrix<'a> {
     shape: Vec<u64>,
 }
 
-/// Adds the sparse matrix that the arrays form, and returns whether they form one.
-pub fn add(builder: &mut Builder, input: &Input<'_>, arrays: &[Array]) -> Result<bool> {
+/// The members of a matrix.
+pub struct Members {
+    /// Those that depend on its format.
+    parts: &'static [&'static str],
+}
+
+impl Members {
+    /// Returns whether an array is a member of the matrix.
+    pub fn contain(&self, name: &str) -> bool {
+        self.parts.contains(&name) || ["format", "shape", "_is_array", FILL].contains(&name)
+    }
+}
+
+const FILL: &str = "fill_value";
+
+/// Adds the sparse matrix that arrays form, and returns its members. Other arrays are tensors of their own. Returns `None` if there is no
+/// matrix, or if it has a fill value other than 0, which no layout has.
+pub fn add(builder: &mut Builder, input: &Input<'_>, arrays: &[Array]) -> Result<Option<Members>> {
     let Some(format) = find(arrays, "format").filter(|array| array.header.shape.is_empty()) else {
-        return Ok(false);
+        return Ok(None);
     };
     let Some(shape) = find(arrays, "shape").filter(|array| array.header.shape.len() == 1) else {
-        return Ok(false);
+        return Ok(None);
     };
     let (Some(format), Some(shape)) = (word(format, input)?, numbers(shape, input)?) else {
-        return Ok(false);
+        return Ok(None);
     };
     let matrix = Matrix { arrays, shape };
-    match (&*format, &*matrix.shape) {
-        ("csr", &[_, _]) => matrix.rows(builder, false),
-        ("csc", &[_, _]) => matrix.rows(builder, true),
-        ("coo", _) if find(arrays, "coords").is_some() => matrix.coordinates(builder),
-        ("coo", &[_, _]) if matrix.pairs(builder)? => Ok(true),
-        ("coo", &[_, _]) => matrix.parts(builder, &format, &["data", "row", "col"]),
-        ("bsr", &[_, _]) => matrix.parts(builder, &format, &["data", "indices", "indptr"]),
-        ("dia", &[_, _]) => matrix.parts(builder, &format, &["data", "offsets"]),
-        _ => Ok(false),
+    let compressed = &["data", "indices", "indptr"];
+    let parts: &[&str] = match (&*format, &*matrix.shape) {
+        ("csr", [_]) | ("csr" | "csc" | "bsr", [_, _]) => compressed,
+        ("coo", _) if find(arrays, "coords").is_some() => &["data", "coords"],
+        ("coo", [_, _]) => &["data", "row", "col"],
+        ("dia", [_, _]) => &["data", "offsets"],
+        _ => return Ok(None),
+    };
+    if let Some(fill) = find(arrays, FILL)
+        && !is_zero(fill, input)?
+    {
+        let message = "the arrays are a sparse matrix with a fill value other than 0, which no layout has: each is a tensor of its own";
+        builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, None, None);
+        return Ok(None);
     }
+    let is_added = match (&*format, &*matrix.shape) {
+        ("csr", [_]) => matrix.vector(builder, input),
+        ("csr", _) => matrix.rows(builder, false),
+        ("csc", _) => matrix.rows(builder, true),
+        ("coo", _) if parts.contains(&"coords") => matrix.coordinates(builder),
+        ("coo", _) if matrix.pairs(builder)? => Ok(true),
+        _ => matrix.parts(builder, &format, parts),
+    }?;
+    Ok(is_added.then_some(Members { parts }))
 }
 
 fn find<'a>(arrays: &'a [Array], name: &str) -> Option<&'a Array> {
@@ -65,6 +96,20 @@ impl Matrix<'_> {
         }
         let name = if by_columns { TRANSPOSED } else { ARRAY };
         tensor(builder, name, &shape, Layout::SparseCsr, components, None)
+    }
+
+    /// Adds a CSR array of one dimension: a single row, whose column numbers are its coordinates.
+    fn vector(&self, builder: &mut Builder, input: &Input<'_>) -> Result<bool> {
+        let roles = [("data", Label::VALUES), ("indices", Label::COORDS)];
+        let Some(components) = self.vectors(builder, &roles)? else { return Ok(false) };
+        let count = find(self.arrays, "indices").and_then(|indices| indices.header.shape.first().copied());
+        let pointers =
+            find(self.arrays, "indptr").map(|indptr| numbers(indptr, input)).transpose()?.flatten();
+        // Pointers to some of the values only would leave the others out.
+        if pointers.zip(count).is_none_or(|(pointers, count)| pointers != [0, count]) {
+            return Ok(false);
+        }
+        tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
     }
 
     /// Adds coordinates in one array, with a row per dimension.
@@ -222,7 +267,13 @@ fn word(array: &Array, input: &Input<'_>) -> Result<Option<String>> {
     Ok(small(array, input)?.map(letters))
 }
 
-/// Returns the numbers of a shape.
+/// Returns whether an array is the number 0.
+fn is_zero(array: &Array, input: &Input<'_>) -> Result<bool> {
+    let is_number = matches!(array.header.elements, Elements::Of(..)) && array.header.shape.is_empty();
+    Ok(is_number && small(array, input)?.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)))
+}
+
+/// Returns the numbers of a small array of integers.
 fn numbers(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u64>>> {
     let Elements::Of(dtype, order) = array.header.elements else { return Ok(None) };
     let width = match dtype {

@@ -7,7 +7,7 @@ use ztensor_core::error::Result;
 use ztensor_core::limits::Limits;
 use ztensor_core::syntax::values::{Event, Visit};
 
-use super::dtypes::Kind;
+use super::dtypes::ElementType;
 use crate::protobuf::{Field, Run, Value, Walker};
 
 /// Maximum nesting of types, such as a sequence of maps.
@@ -375,7 +375,7 @@ fn shape(walker: &mut Walker<'_>, run: Run) -> Result<Vec<Dim>> {
 
 /// Returns the name of an element type: its dtype, or ONNX's own name.
 fn called(number: u64) -> String {
-    match Kind::of(number) {
+    match ElementType::of(number) {
         Some(kind) => kind.dtype.map_or_else(|| kind.name.to_lowercase(), |dtype| dtype.name().to_owned()),
         None => number.to_string(),
     }

@@ -6,7 +6,7 @@ use ztensor_core::model::DType;
 
 /// An element type.
 #[derive(Debug)]
-pub struct Kind {
+pub struct ElementType {
     pub name: &'static str,
     /// `None` if zTensor has no such type.
     pub dtype: Option<DType>,
@@ -26,7 +26,7 @@ pub struct Listed {
     pub bits: u32,
 }
 
-impl Kind {
+impl ElementType {
     /// Returns the type with this number, or `None` if it is unknown or 0.
     pub fn of(number: u64) -> Option<&'static Self> {
         KINDS.get(usize::try_from(number.checked_sub(1)?).ok()?)
@@ -55,13 +55,13 @@ const fn uint64s(bits: u32) -> Listed {
     Listed { field: 11, wire: VARINT, bits }
 }
 
-const fn of(name: &'static str, dtype: DType, list: Listed) -> Kind {
-    Kind { name, dtype: Some(dtype), bits: dtype.bits(), list }
+const fn of(name: &'static str, dtype: DType, list: Listed) -> ElementType {
+    ElementType { name, dtype: Some(dtype), bits: dtype.bits(), list }
 }
 
 /// Returns a type smaller than a byte, of which an entry holds as many elements as fit.
-const fn small(name: &'static str, bits: u32) -> Kind {
-    Kind { name, dtype: None, bits, list: int32s(8) }
+const fn small(name: &'static str, bits: u32) -> ElementType {
+    ElementType { name, dtype: None, bits, list: int32s(8) }
 }
 
 pub const FLOAT: u64 = 1;
@@ -69,7 +69,7 @@ pub const INT64: u64 = 7;
 pub const STRING: u64 = 8;
 
 /// By number, from 1 on.
-static KINDS: [Kind; 28] = [
+static KINDS: [ElementType; 28] = [
     of("FLOAT", DType::Float32, FLOATS),
     of("UINT8", DType::Uint8, int32s(8)),
     of("INT8", DType::Int8, int32s(8)),
@@ -77,7 +77,7 @@ static KINDS: [Kind; 28] = [
     of("INT16", DType::Int16, int32s(16)),
     of("INT32", DType::Int32, int32s(32)),
     of("INT64", DType::Int64, INT64S),
-    Kind { name: "STRING", dtype: None, bits: 0, list: STRINGS },
+    ElementType { name: "STRING", dtype: None, bits: 0, list: STRINGS },
     of("BOOL", DType::Bool, int32s(8)),
     of("FLOAT16", DType::Float16, int32s(16)),
     of("DOUBLE", DType::Float64, DOUBLES),

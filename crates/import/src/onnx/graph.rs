@@ -10,7 +10,7 @@ use ztensor_core::formats::{Input, overlap};
 use ztensor_core::model::{Attributes, Builder, Catalog, Container};
 
 use super::details::Details;
-use super::dtypes::{FLOAT, INT64, Kind, Listed, STRING};
+use super::dtypes::{ElementType, FLOAT, INT64, Listed, STRING};
 use super::list::List;
 use super::sparse_tensor::Sparse;
 use super::tensor::Proto;
@@ -240,10 +240,12 @@ impl Reader<'_> {
 
     /// Adds the value of a `Constant` node that is a number, a string, or a list of them.
     fn constant(&mut self, run: Run, own: &str, kind: u64, is_list: bool, field: u32) -> Result<()> {
-        let Some(listed) = Kind::of(kind).map(|kind| Listed { field, ..kind.list }) else { return Ok(()) };
+        let Some(listed) = ElementType::of(kind).map(|kind| Listed { field, ..kind.list }) else {
+            return Ok(());
+        };
         let (mut list, mut wrong) = (List::new(listed), None);
         damage::noted(self.list(run, kind, &mut list), &mut wrong)?;
-        let shape = if is_list { vec![list.least] } else { Vec::new() };
+        let shape = if is_list { vec![list.min] } else { Vec::new() };
         let mut proto = Proto::of(kind, shape, list);
         proto.wrong = wrong;
         self.add(own, proto)

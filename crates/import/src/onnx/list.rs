@@ -15,18 +15,18 @@ pub struct List {
     /// The numbers, if they are contiguous and fixed-size.
     plain: Option<Run>,
     /// Minimum and maximum number of entries: varints have one to ten bytes.
-    pub least: u64,
-    pub most: u64,
+    pub min: u64,
+    pub max: u64,
 }
 
 impl List {
     pub fn new(listed: Listed) -> Self {
-        Self { listed, whole: Run::default(), plain: None, least: 0, most: 0 }
+        Self { listed, whole: Run::default(), plain: None, min: 0, max: 0 }
     }
 
     /// Adds the entries of a field. As in all protobuf libraries, a field with a different wire type is not part of the list.
     pub fn add(&mut self, field: &Field) -> Result<()> {
-        let (run, least, most) = match (field.value, self.listed.wire) {
+        let (run, min, max) = match (field.value, self.listed.wire) {
             (Value::Varint(_), VARINT) | (Value::Bytes(_), BYTES) => (None, 1, 1),
             (Value::Fixed(run), FIXED32) if run.length() == 4 => (Some(run), 1, 1),
             (Value::Fixed(run), FIXED64) if run.length() == 8 => (Some(run), 1, 1),
@@ -45,20 +45,20 @@ impl List {
         self.plain = run.filter(|_| first);
         self.whole = Run { at: if first { field.whole.at } else { self.whole.at }, end: field.whole.end };
         // Each is at most the size of the file.
-        self.least += least;
-        self.most += most;
+        self.min += min;
+        self.max += max;
         Ok(())
     }
 
     /// Records the number of entries in `bytes` bytes of packed varints that were added.
     pub fn counted(&mut self, bytes: u64, entries: u64) {
-        self.least = self.least.saturating_sub(bytes.div_ceil(LONGEST as u64)).saturating_add(entries);
-        self.most = self.most.saturating_sub(bytes).saturating_add(entries);
+        self.min = self.min.saturating_sub(bytes.div_ceil(LONGEST as u64)).saturating_add(entries);
+        self.max = self.max.saturating_sub(bytes).saturating_add(entries);
     }
 
     /// Returns whether it may have this many entries.
     pub fn may_have(&self, entries: u64) -> bool {
-        (self.least..=self.most).contains(&entries)
+        (self.min..=self.max).contains(&entries)
     }
 
     /// Returns the data of the entries, `bits` of each, `bytes` in total: a range if they are contiguous, otherwise for the codec to

@@ -4,7 +4,7 @@
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::limits::Limits;
 
-use super::dtypes::{Kind, Listed};
+use super::dtypes::{ElementType, Listed};
 use super::list::List;
 use crate::damage;
 use crate::limits::ONNX_NAME_BYTES;
@@ -80,7 +80,7 @@ impl Proto {
     }
 
     /// Returns the list that has elements of a type.
-    pub fn list_of(&self, kind: &Kind) -> Option<&List> {
+    pub fn list_of(&self, kind: &ElementType) -> Option<&List> {
         self.lists.iter().find(|list| self.attribute || list.listed.field == kind.list.field)
     }
 
@@ -128,7 +128,7 @@ impl Proto {
 
     /// Returns whether it has no content to read.
     pub fn is_nothing(&self) -> bool {
-        Kind::of(self.kind).is_none()
+        ElementType::of(self.kind).is_none()
             && self.raw.is_none()
             && self.lists.is_empty()
             && !self.external

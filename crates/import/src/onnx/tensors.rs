@@ -10,7 +10,7 @@ use ztensor_core::formats::Input;
 use ztensor_core::layouts::{self, exact as packed};
 use ztensor_core::model::{Attributes, Blob, Builder, Component, Data, Label, Layout, NewTensor};
 
-use super::dtypes::Kind;
+use super::dtypes::ElementType;
 use super::tensor::Proto;
 use crate::damage;
 use crate::names::Names;
@@ -57,7 +57,8 @@ impl<'i> Tensors<'i> {
 
     /// Warns that a tensor has no values and returns attributes with the name of its type.
     fn untyped(&mut self, name: &str, proto: &Proto) -> Attributes {
-        let kind = Kind::of(proto.kind).map_or_else(|| proto.kind.to_string(), |kind| kind.name.to_owned());
+        let kind =
+            ElementType::of(proto.kind).map_or_else(|| proto.kind.to_string(), |kind| kind.name.to_owned());
         let message = format!("{kind} has no dtype here; the bytes can be read");
         self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
         vec![(Value::from("data_type"), Value::from(kind))].into()
@@ -70,13 +71,13 @@ impl<'i> Tensors<'i> {
 
     /// Returns the elements of a tensor, all of whose bytes must be present.
     pub fn component(&mut self, role: Label, name: &str, proto: &Proto) -> Result<Component> {
-        let kind = Kind::of(proto.kind);
+        let kind = ElementType::of(proto.kind);
         let data = self.data(role, name, proto, kind);
         let data = data.map_err(|error| error.tensor(name).rule(RULE).at(proto.at))?;
         Ok(Component::new(role, kind.and_then(|kind| kind.dtype), data))
     }
 
-    fn data(&mut self, role: Label, name: &str, proto: &Proto, kind: Option<&Kind>) -> Result<Data> {
+    fn data(&mut self, role: Label, name: &str, proto: &Proto, kind: Option<&ElementType>) -> Result<Data> {
         let shape = &*proto.shape;
         let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
         let elements = elements.ok_or_else(|| {
@@ -129,10 +130,10 @@ impl<'i> Tensors<'i> {
             (Some(needed), bits) => needed / u64::from(bits / 8).max(1),
         };
         if !list.may_have(entries) {
-            let held = if list.least == list.most {
-                list.least.to_string()
+            let held = if list.min == list.max {
+                list.min.to_string()
             } else {
-                format!("{} to {}", list.least, list.most)
+                format!("{} to {}", list.min, list.max)
             };
             let message = format!(
                 "the shape {shape:?} of {} needs {entries} entries, but the list has {held}",

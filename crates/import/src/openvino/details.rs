@@ -17,8 +17,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    pub fn new(most: u32) -> Self {
-        Self { left: most, is_spent: false }
+    pub fn new(max: u32) -> Self {
+        Self { left: max, is_spent: false }
     }
 
     /// Reserves budget for values and returns whether it sufficed.

@@ -3,7 +3,7 @@
 
 use ztensor_core::model::DType;
 
-pub struct Kind {
+pub struct ElementType {
     /// The name used by `element_type`.
     pub name: &'static str,
     /// The name used by the `precision` of a port.
@@ -14,7 +14,7 @@ pub struct Kind {
     bytes: u64,
 }
 
-impl Kind {
+impl ElementType {
     /// Returns the bytes of some elements, or `None` if they exceed u64.
     pub fn bytes_of(&self, elements: u64) -> Option<u64> {
         let groups = if self.elements == 1 { elements } else { elements.div_ceil(self.elements) };
@@ -22,17 +22,17 @@ impl Kind {
     }
 }
 
-const fn of(name: &'static str, precision: &'static str, dtype: DType) -> Kind {
+const fn of(name: &'static str, precision: &'static str, dtype: DType) -> ElementType {
     let bits = dtype.bits() as u64;
     let (elements, bytes) = if bits < 8 { (8 / bits, 1) } else { (1, bits / 8) };
-    Kind { name, precision, dtype: Some(dtype), elements, bytes }
+    ElementType { name, precision, dtype: Some(dtype), elements, bytes }
 }
 
-const fn other(name: &'static str, precision: &'static str, elements: u64, bytes: u64) -> Kind {
-    Kind { name, precision, dtype: None, elements, bytes }
+const fn other(name: &'static str, precision: &'static str, elements: u64, bytes: u64) -> ElementType {
+    ElementType { name, precision, dtype: None, elements, bytes }
 }
 
-const KINDS: [Kind; 24] = [
+const KINDS: [ElementType; 24] = [
     of("f64", "FP64", DType::Float64),
     of("f32", "FP32", DType::Float32),
     of("f16", "FP16", DType::Float16),
@@ -64,7 +64,7 @@ const KINDS: [Kind; 24] = [
 pub const TEXT: &str = "string";
 
 /// Returns the type with this name, or `None` if it is unknown.
-pub fn kind(name: &str) -> Option<&'static Kind> {
+pub fn kind(name: &str) -> Option<&'static ElementType> {
     const { &KINDS }.iter().find(|kind| kind.name == name)
 }
 

@@ -20,8 +20,8 @@ const VERSIONS: std::ops::RangeInclusive<u64> = 10..=11;
 /// Values charged for the attributes of the model itself.
 const OUTER_VALUES: u32 = 20;
 
-/// `bytes`: all of the `.xml`. `most`: limit on its size and what is retained of it.
-pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
+/// `bytes`: all of the `.xml`. `max`: limit on its size and what is retained of it.
+pub fn read(input: &Input<'_>, bytes: &[u8], max: u64) -> Result<Catalog> {
     let mut document = Document::new(bytes, input.stop)?;
     let root = document.child()?.filter(|root| root.name() == ROOT).ok_or_else(|| bad_magic(MISSING))?;
     let [name, version] = root.attributes(["name", "version"])?;
@@ -39,7 +39,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
         budget: Budget::new(input.limits.made_values().saturating_sub(OUTER_VALUES)),
         inputs: Vec::new(),
         outputs: Vec::new(),
-        tensors: Tensors::new(builder, input, most.saturating_sub(bytes.len() as u64)),
+        tensors: Tensors::new(builder, input, max.saturating_sub(bytes.len() as u64)),
     };
     let mut attributes = Vec::new();
     if let Some(name) = name.filter(|name| !name.is_empty()) {

@@ -9,7 +9,7 @@ use ztensor_core::layouts::{self, exact as packed};
 use ztensor_core::model::{Attributes, Blob, Builder, Catalog, Component, Data, Label, Layout, NewTensor};
 use ztensor_core::sources::siblings::Neighbor;
 
-use super::dtypes::{self, Kind};
+use super::dtypes::{self, ElementType};
 use super::{DATA, details};
 use crate::damage;
 use crate::limits::{OPENVINO_NAME_BYTES, OPENVINO_TENSOR_BYTES};
@@ -157,7 +157,7 @@ impl<'i> Tensors<'i> {
 }
 
 /// Returns the bytes of a constant, of which `size` are present. OpenVINO accepts more than the shape needs and ignores the rest.
-fn needed(kind: &Kind, shape: &[u64], size: u64) -> Result<u64> {
+fn needed(kind: &ElementType, shape: &[u64], size: u64) -> Result<u64> {
     let needed = product(shape).and_then(|elements| kind.bytes_of(elements));
     let needed =
         needed.ok_or_else(|| Error::new(Code::Limit, "the constant has more than 2^64 bytes").of_item())?;

@@ -49,8 +49,8 @@ pub fn detect(source: &dyn ReadAt, total: u64) -> Result<bool> {
 }
 
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let most = input.limits.max_index_bytes.unwrap_or(PADDLE_INDEX_BYTES);
-    let mut walker = Walker::new(input.source, input.stop, most);
+    let max = input.limits.max_index_bytes.unwrap_or(PADDLE_INDEX_BYTES);
+    let mut walker = Walker::new(input.source, input.stop, max);
     let mut rest = walker.whole();
     let mut records = Vec::new();
     while rest.length() > 0 {

@@ -11,15 +11,13 @@ use ztensor_core::model::{
     Attributes, Blob, Builder, Component, DType, Data, Label, Layout, NewTensor, Piece, Pieces, Strided, View,
 };
 
-use super::meanings::Parameter;
+use super::meanings::{Parameter, SPLITS};
 use crate::damage::Damage;
 use crate::names::Names;
 use crate::pickle::ndarray::{Array, Raw};
 use crate::pickle::{Node, Pickle, Value};
 
 const RULE: &str = "paddle.framework.io_utils: _unpack_saved_dict";
-/// The key of the arrays that were divided: of each its shape and the names of its slices. The misspelling is Paddle's.
-pub const SPLITS: &str = "UnpackBigParamInfor@@";
 /// The key of the parameters' own names.
 pub const NAMES: &str = "StructuredToParameterName@@";
 

@@ -4,11 +4,13 @@
 
 use ztensor_core::error::Result;
 
-use super::list::SPLITS;
 use crate::pickle::form::{Form, Key, form};
 use crate::pickle::item::{self, Meanings};
 use crate::pickle::ndarray::{Array, Raw};
 use crate::pickle::{Node, Pickle, Value};
+
+/// The key of the arrays that were divided: of each its shape and the names of its slices. The misspelling is Paddle's.
+pub const SPLITS: &str = "UnpackBigParamInfor@@";
 
 pub struct Paddle;
 

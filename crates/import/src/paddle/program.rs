@@ -55,11 +55,10 @@ type Names = fn(&Input<'_>, &dyn ReadAt) -> Result<Vec<String>>;
 
 /// Reads PIR: operations `"p"`, whose attributes `"A"` end with the name.
 fn of_pir(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
-    let most = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
-    if source.length() > most {
-        let message =
-            format!("it has {} bytes, the maximum is {most} (option maxIndexBytes)", source.length());
-        return Err(Error::new(Code::Limit, message));
+    let max = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
+    if source.length() > max {
+        let message = format!("it has {} bytes, the maximum is {max}", source.length());
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes"));
     }
     let bytes = source.read_vec(0, source.length(), input.stop)?;
     let text =
@@ -115,8 +114,8 @@ fn parameter(reader: &mut Reader<'_>) -> Result<Option<String>> {
 
 /// Reads a `ProgramDesc`: persistent variables of all blocks.
 fn of_program(input: &Input<'_>, source: &dyn ReadAt) -> Result<Vec<String>> {
-    let most = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
-    let mut walker = Walker::new(source, input.stop, most);
+    let max = input.limits.max_index_bytes.unwrap_or(PADDLE_PROGRAM_BYTES);
+    let mut walker = Walker::new(source, input.stop, max);
     let (mut program, mut names, mut bytes) = (walker.whole(), Vec::new(), 0);
     while let Some(field) = walker.next(&mut program)? {
         let (1, Value::Bytes(mut block)) = (field.number, field.value) else { continue };

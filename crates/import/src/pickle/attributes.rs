@@ -25,25 +25,21 @@ pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Se
     let limits = builder.limits();
     // A value takes at least a byte, unless lists share it; shared values are limited as in other formats.
     let bytes = u32::try_from(pickle.byte_length()).unwrap_or(u32::MAX);
-    let most = limits.made_values().max(limits.max_attribute_values.min(bytes));
-    let (attributes, dropped) = of::<M>(pickle, seen, most)?;
+    let max = limits.made_values().max(limits.max_attribute_values.min(bytes));
+    let (attributes, dropped) = of::<M>(pickle, seen, max)?;
     builder.set_attributes(attributes);
     for key in dropped {
-        let message = format!(
-            "{key}: the attributes have more than {most} values in total (option maxAttributeValues)"
-        );
+        let message =
+            format!("{key}: the attributes have more than {max} values in total (option maxAttributeValues)");
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     Ok(())
 }
 
 /// Returns the attributes of a checkpoint, and the keys of those omitted because they have too many values.
-fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Vec<String>)> {
-    let mut budget = Budget {
-        values: most.into(),
-        bytes: pickle.byte_length().saturating_mul(PICKLE_TIMES),
-        spent: false,
-    };
+fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, max: u32) -> Result<(Attributes, Vec<String>)> {
+    let mut budget =
+        Budget { values: max.into(), bytes: pickle.byte_length().saturating_mul(PICKLE_TIMES), spent: false };
     let mut retained = Vec::new();
     let mut dropped = Vec::new();
     for (nth, (key, value)) in top::<M>(&pickle, &seen)?.into_iter().enumerate() {

@@ -52,8 +52,8 @@ enum Argument {
 }
 
 /// Reads the opcodes up to the first STOP. Fails with `ZT_TRUNCATED` if there is none, and with `ZT_BAD_INDEX` at an invalid opcode.
-pub fn read(input: &Input<'_>, most: u64) -> Result<Condensed> {
-    let mut window = Window::new(input.source, input.stop, most);
+pub fn read(input: &Input<'_>, max: u64) -> Result<Condensed> {
+    let mut window = Window::new(input.source, input.stop, max);
     let mut rest = window.whole();
     let mut condensed = Condensed { bytes: Vec::new(), gaps: Vec::new() };
     loop {
@@ -203,8 +203,8 @@ mod tests {
         bytes
     }
 
-    fn read_of(bytes: &[u8], most: u64) -> Result<Pickle> {
-        Pickle::read(&Input::alone(&bytes, &Limits::default(), Stop::never()), most)
+    fn read_of(bytes: &[u8], max: u64) -> Result<Pickle> {
+        Pickle::read(&Input::alone(&bytes, &Limits::default(), Stop::never()), max)
     }
 
     fn strings(pickle: &Pickle) -> Vec<Span> {

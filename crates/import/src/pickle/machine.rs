@@ -17,7 +17,7 @@ const OPCODES_A_VALUE: u64 = 2;
 
 /// Returns the maximum number of opcodes: 33 million, or more if the caller allows more attribute values. A lower limit on values does not
 /// reduce it.
-fn most_opcodes(limits: &Limits) -> u64 {
+fn max_opcodes(limits: &Limits) -> u64 {
     u64::from(limits.max_attribute_values.max(ATTRIBUTE_VALUES)) * OPCODES_A_VALUE
 }
 
@@ -35,8 +35,8 @@ pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Ve
         memo: Vec::new(),
         sparse_memo: HashMap::new(),
     };
-    let most = most_opcodes(limits);
-    for _ in 0..most {
+    let max = max_opcodes(limits);
+    for _ in 0..max {
         let start = machine.position();
         match machine.step() {
             Ok(None) => {}
@@ -44,8 +44,8 @@ pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Ve
             Err(error) => return Err(error.at(base.saturating_add(start)).rule(RULE)),
         }
     }
-    let message = format!("the pickle has more than {most} opcodes (option maxAttributeValues)");
-    Err(Error::new(Code::Limit, message).at(base).rule(RULE))
+    let message = format!("the pickle has more than {max} opcodes");
+    Err(Error::new(Code::Limit, message).option("maxAttributeValues").at(base).rule(RULE))
 }
 
 struct Machine<'i> {
@@ -544,10 +544,10 @@ mod tests {
 
     #[test]
     fn a_low_attribute_limit_does_not_lower_the_opcode_limit() {
-        let most = |max_attribute_values| most_opcodes(&Limits { max_attribute_values, ..Limits::default() });
-        assert_eq!(most(ATTRIBUTE_VALUES), 33_554_432);
-        assert_eq!(most(10_000), most(ATTRIBUTE_VALUES));
-        assert_eq!(most(ATTRIBUTE_VALUES + 1), 33_554_434);
-        assert_eq!(most(u32::MAX), 2 * u64::from(u32::MAX));
+        let max = |max_attribute_values| max_opcodes(&Limits { max_attribute_values, ..Limits::default() });
+        assert_eq!(max(ATTRIBUTE_VALUES), 33_554_432);
+        assert_eq!(max(10_000), max(ATTRIBUTE_VALUES));
+        assert_eq!(max(ATTRIBUTE_VALUES + 1), 33_554_434);
+        assert_eq!(max(u32::MAX), 2 * u64::from(u32::MAX));
     }
 }

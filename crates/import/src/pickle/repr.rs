@@ -9,7 +9,7 @@ use super::{Node, Object, Pickle, Span, Value};
 use crate::repr::{decimal, float, quoted, quoted_bytes};
 
 /// Maximum characters of a key, which also limits nested tuples.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 const DEPTH: u32 = 16;
 
 /// Returns the first characters of a value, and the number of bytes allocated for them.
@@ -17,7 +17,7 @@ pub fn of(pickle: &Pickle, value: Value) -> (String, u64) {
     let mut shown = String::new();
     show(pickle, value, 0, &mut shown);
     let made = shown.len() as u64;
-    if let Some((end, _)) = shown.char_indices().nth(MOST) {
+    if let Some((end, _)) = shown.char_indices().nth(MAX) {
         shown.truncate(end);
         shown.push('…');
     }
@@ -26,7 +26,7 @@ pub fn of(pickle: &Pickle, value: Value) -> (String, u64) {
 
 /// Returns whether a text exceeds the shown length, so that no more items need to be added.
 fn is_full(text: &str) -> bool {
-    text.len() > MOST * 4
+    text.len() > MAX * 4
 }
 
 fn show(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
@@ -46,14 +46,14 @@ fn show(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
 fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
     if let Some(Node::Text(span)) = pickle.node(value) {
         // The cost does not depend on its length.
-        let first = Span { length: span.length.min(4 * MOST as u64), ..*span };
-        return quoted(String::from_utf8_lossy(pickle.span(first)).chars().take(MOST + 1), to);
+        let first = Span { length: span.length.min(4 * MAX as u64), ..*span };
+        return quoted(String::from_utf8_lossy(pickle.span(first)).chars().take(MAX + 1), to);
     }
     if let Some(Node::Made(bytes)) = pickle.node(value) {
         return made(bytes, to);
     }
     if let Some(text) = pickle.text(value) {
-        return quoted(text.chars().take(MOST + 1), to);
+        return quoted(text.chars().take(MAX + 1), to);
     }
     if let Some((module, name)) = pickle.global(value) {
         let _ = write!(to, "{module}.{name}");
@@ -67,7 +67,7 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
         Some(Node::List(items)) => list(pickle, ("[", items, "]"), depth, to),
         Some(Node::Set(items)) => list(pickle, ("{", items, "}"), depth, to),
         Some(Node::Bytes(span)) => {
-            let first = Span { length: span.length.min(MOST as u64 + 1), ..*span };
+            let first = Span { length: span.length.min(MAX as u64 + 1), ..*span };
             quoted_bytes(pickle.span(if pickle.is_left_out(*span) { *span } else { first }), to);
         }
         Some(Node::Long(span)) => to.push_str(&decimal(pickle.span(*span)).unwrap_or_else(|| "…".to_owned())),
@@ -100,7 +100,7 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
 
 /// Appends a Python 2 string, as text if its first characters are: checking all of a long one costs more than showing it.
 fn made(bytes: &[u8], to: &mut String) {
-    let first = bytes.get(..4 * MOST).unwrap_or(bytes);
+    let first = bytes.get(..4 * MAX).unwrap_or(bytes);
     let text = match std::str::from_utf8(first) {
         Ok(text) => Some(text),
         // A character truncated at the end.
@@ -110,8 +110,8 @@ fn made(bytes: &[u8], to: &mut String) {
         Err(_) => None,
     };
     match text {
-        Some(text) => quoted(text.chars().take(MOST + 1), to),
-        None => quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to),
+        Some(text) => quoted(text.chars().take(MAX + 1), to),
+        None => quoted_bytes(bytes.get(..=MAX).unwrap_or(bytes), to),
     }
 }
 
@@ -142,12 +142,12 @@ fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut S
         (Form::Bytes(bytes), "bytearray") => {
             to.push_str("bytearray(");
             let bytes = bytes.bytes(pickle);
-            quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to);
+            quoted_bytes(bytes.get(..=MAX).unwrap_or(bytes), to);
             return to.push(')');
         }
         (Form::Bytes(bytes), _) => {
             let bytes = bytes.bytes(pickle);
-            return quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to);
+            return quoted_bytes(bytes.get(..=MAX).unwrap_or(bytes), to);
         }
         (Form::Items(items), "set" | "frozenset") => {
             if builtin == "set" && !items.is_empty() {
@@ -193,7 +193,7 @@ fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut S
 
 /// Returns whether classifying a call costs no more than showing it. A key may occur with many values.
 fn is_short(pickle: &Pickle, object: &Object) -> bool {
-    let most = 4 * MOST;
+    let max = 4 * MAX;
     let Some(("builtins" | "__builtin__" | "_codecs", _)) = pickle.global(object.callee) else {
         return pickle.global(object.callee).is_some_and(|(module, name)| ndarray::is_scalar(module, name));
     };
@@ -205,7 +205,7 @@ fn is_short(pickle: &Pickle, object: &Object) -> bool {
         Some(node) => node.items().map_or(0, <[Value]>::len),
         None => 0,
     };
-    args.len() <= 2 && object.items.len() <= most && args.iter().all(|arg| length(arg) <= most)
+    args.len() <= 2 && object.items.len() <= max && args.iter().all(|arg| length(arg) <= max)
 }
 
 fn complex(real: f64, imaginary: f64) -> String {
@@ -248,14 +248,14 @@ mod tests {
         for bytes in [nested(b"N", 4000, 15), nested(b"]", 1, 15), states, dict] {
             let pickle = parsed(&bytes);
             let (shown, made) = of(&pickle, pickle.root());
-            assert!(shown.chars().count() <= MOST + 1, "{} characters", shown.chars().count());
-            assert!(made < 6 * MOST as u64, "{made} bytes");
+            assert!(shown.chars().count() <= MAX + 1, "{} characters", shown.chars().count());
+            assert!(made < 6 * MAX as u64, "{made} bytes");
         }
     }
 
     #[test]
     fn a_string_of_python_2_is_decoded_by_its_visible_part() {
-        let long = "\u{e9}".repeat(3 * MOST);
+        let long = "\u{e9}".repeat(3 * MAX);
         let raw = |bytes: &[u8]| {
             let mut shown = String::new();
             made(bytes, &mut shown);

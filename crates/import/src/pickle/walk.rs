@@ -36,7 +36,7 @@ impl Seen {
 }
 
 /// The result of a walk.
-pub struct Found<'p, M: Meanings> {
+pub struct WalkResult<'p, M: Meanings> {
     /// By path, in file order.
     pub tensors: Vec<(String, M::Tensor<'p>)>,
     /// Flags of each node of the pickle.
@@ -51,11 +51,11 @@ pub fn walk<'p, M: Meanings>(
     prefix: &str,
     builder: &mut Builder,
     damage: &mut Damage,
-) -> Result<Found<'p, M>> {
+) -> Result<WalkResult<'p, M>> {
     let nodes = pickle.nodes().len() as u64;
     let mut walk = Walk {
         pickle,
-        found: Found {
+        found: WalkResult {
             tensors: Vec::new(),
             seen: vec![Seen::default(); pickle.nodes().len()],
             skipped: Vec::new(),
@@ -82,7 +82,7 @@ pub fn seen(seen: &[Seen], value: Value) -> Seen {
 
 struct Walk<'p, 'b, M: Meanings> {
     pickle: &'p Pickle,
-    found: Found<'p, M>,
+    found: WalkResult<'p, M>,
     builder: &'b mut Builder,
     damage: &'b mut Damage,
     path: String,

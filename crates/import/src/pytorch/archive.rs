@@ -84,8 +84,8 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let parts = [(Some(main), "data/", ""), (named(CONSTANTS), "constants/", "constants")];
     for (member, storages, prefix) in parts {
         let Some(member) = member else { continue };
-        let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
-        let bytes = member.read(input, most)?;
+        let max = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
+        let bytes = member.read(input, max)?;
         let pickle = Arc::new(Pickle::parse(&bytes, member.offset, input.limits)?);
         drop(bytes);
         let start = format!("{folder}{storages}");

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use ztensor_core::error::Result;
 
-use super::kind;
+use super::element_type;
 use super::tensor::{self, Tensor, layout_of};
 use crate::limits::PICKLE_ALIASES;
 use crate::pickle::form::{Form, Key, form};
@@ -32,7 +32,10 @@ impl Meanings for Torch {
 
     fn made(tensor: &Tensor<'_>) -> u64 {
         match tensor {
-            Tensor::Array(Array { data: Some(Raw::Made(bytes)), .. }) => bytes.len() as u64,
+            Tensor::Array(array) | Tensor::Cast(array, _) => match &array.data {
+                Some(Raw::Made(bytes)) => bytes.len() as u64,
+                _ => 0,
+            },
             _ => 0,
         }
     }
@@ -73,8 +76,8 @@ enum Meaning<'p> {
 
 fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
     if let Some((module, name)) = pickle.global(value) {
-        let known =
-            kind::of_dtype(module, name).is_some() || layout_of(pickle, value).is_some_and(is_constant);
+        let known = element_type::of_dtype(module, name).is_some()
+            || layout_of(pickle, value).is_some_and(is_constant);
         let text = || Item::Plain(Plain::Text(Cow::Owned(format!("{module}.{name}"))));
         return Ok(if known { Meaning::Item(text()) } else { Meaning::Other });
     }

@@ -12,8 +12,8 @@ use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::formats::{Confidence, Input, Probe};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
+use super::element_type::ElementType;
 use super::expand::Torch;
-use super::kind::Kind;
 use super::list::{self, Context};
 use super::{CONTAINER, tensor};
 use crate::damage::Damage;
@@ -44,16 +44,16 @@ pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 }
 
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES).min(input.length());
-    let mut length = FIRST.min(most);
+    let max = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES).min(input.length());
+    let mut length = FIRST.min(max);
     loop {
         match Pickles::read(&input.read_owned(0, length)?, input) {
-            Err(error) if error.code() == Code::Truncated && length < most => {
-                length = length.saturating_mul(4).min(most);
+            Err(error) if error.code() == Code::Truncated && length < max => {
+                length = length.saturating_mul(4).min(max);
             }
-            Err(error) if error.code() == Code::Truncated && most < input.length() => {
-                let message = format!("the pickles exceed {most} bytes (option maxIndexBytes)");
-                return Err(Error::new(Code::Limit, message).rule(RULE));
+            Err(error) if error.code() == Code::Truncated && max < input.length() => {
+                let message = format!("the pickles exceed {max} bytes");
+                return Err(Error::new(Code::Limit, message).option("maxIndexBytes").rule(RULE));
             }
             read => return read?.catalog(input),
         }
@@ -124,7 +124,7 @@ impl Pickles {
 
 /// Locates the storages, in the order of their keys. If the element size of one cannot be determined, those after it cannot be located.
 fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) -> Result<Placed<'k>> {
-    let mut kinds: HashMap<&str, Kind<'_>> = HashMap::new();
+    let mut kinds: HashMap<&str, ElementType<'_>> = HashMap::new();
     for at in (0_u32..).take(main.nodes().len()) {
         // An invalid storage is reported with its tensor.
         if let Ok(Some(storage)) = tensor::storage_of(main, Value::Node(at)) {
@@ -155,7 +155,7 @@ fn placed<'k>(
     keys: &'k Pickle,
     start: u64,
     input: &Input<'_>,
-    kinds: &HashMap<&str, Kind<'_>>,
+    kinds: &HashMap<&str, ElementType<'_>>,
     unknown: Option<u64>,
 ) -> Result<Placed<'k>> {
     let mut blobs = HashMap::new();

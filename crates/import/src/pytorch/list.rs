@@ -6,13 +6,15 @@ use std::collections::{HashMap, HashSet};
 use ciborium::Value as Plain;
 use ztensor_core::checked::{MAX_EXACT, end_within, product};
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::kernels::cast::cast;
+use ztensor_core::kernels::swap::swap_bytes;
 use ztensor_core::layouts;
 use ztensor_core::model::{
     Attributes, Blob, Builder, ByteOrder, Component, DType, Data, Entries, Label, Layout, NewTensor, Signs,
     View,
 };
 
-use super::kind::{Kind, stored_as};
+use super::element_type::{ElementType, stored_as};
 use super::tensor::{Quantized, Scales, Sparse, Storage, Strided, Tensor};
 use crate::damage::Damage;
 use crate::names::Names;
@@ -22,6 +24,9 @@ use crate::pickle::ndarray::{Array, Raw};
 const RULE: &str = "torch._utils";
 /// Maximum views of one storage that are verified with it: each load of a view hashes the whole storage.
 const HASHED_PARTS: u32 = 16;
+
+/// Maximum bytes that are copied from a pickle, as a multiple of its own.
+const COPIES: u64 = 4;
 
 /// The locations of the bytes of a checkpoint.
 pub struct Context<'a> {
@@ -46,7 +51,7 @@ pub fn add(
         *uses.entry(part.storage.key).or_default() += 1;
     }
     short_storages(builder, damage, context, tensors);
-    let mut list = List { context, uses, inline: context.pickle.byte_length().saturating_mul(2) };
+    let mut list = List { context, uses, inline: context.pickle.byte_length().saturating_mul(COPIES) };
     let mut names = Names::default();
     for (path, tensor) in tensors {
         let name = names.unique(builder, path);
@@ -103,7 +108,7 @@ fn parts<'t, 'p>(tensor: &'t Tensor<'p>) -> Vec<&'t Strided<'p>> {
         }
         Tensor::Quantized(quantized) => vec![&quantized.data],
         Tensor::Sparse(sparse) => sparse.indices.iter().chain([&sparse.values]).collect(),
-        Tensor::Meta(..) | Tensor::Array(..) => Vec::new(),
+        Tensor::Meta(..) | Tensor::Array(..) | Tensor::Cast(..) => Vec::new(),
     }
 }
 
@@ -120,6 +125,7 @@ impl List<'_> {
         match tensor {
             Tensor::Strided(strided) => self.dense(builder, name, strided),
             Tensor::Array(array) => self.array(builder, name, array),
+            Tensor::Cast(array, kind) => self.cast(builder, name, array, *kind),
             Tensor::Quantized(quantized) => self.quantized(builder, name, quantized),
             Tensor::Sparse(sparse) => self.sparse(builder, name, sparse),
             Tensor::Meta(kind, shape) => meta(builder, name, *kind, shape),
@@ -254,9 +260,7 @@ impl List<'_> {
         let data = if let (Raw::At(span), Some(offset)) = (raw, self.context.offset) {
             Data::Blob(Blob::raw(offset.saturating_add(span.start), length))
         } else {
-            self.inline = self.inline.checked_sub(length).ok_or_else(|| {
-                Error::new(Code::Limit, "arrays refer to the same bytes of the pickle too often to be copied")
-            })?;
+            self.charge(length)?;
             Data::Inline(raw.bytes(self.context.pickle).into())
         };
         let mut data = Component::new(Label::DATA, array.dtype, data);
@@ -287,6 +291,47 @@ impl List<'_> {
             data.view = View::Strided(Box::new(strided));
         }
         tensor(builder, name, &array.shape, Layout::Dense, Some(dtype), vec![data], Entries::new())
+    }
+
+    /// Counts bytes that are copied from the pickle.
+    fn charge(&mut self, length: u64) -> Result<()> {
+        self.inline = self.inline.checked_sub(length).ok_or_else(|| {
+            Error::new(Code::Limit, "arrays refer to the same bytes of the pickle too often to be copied")
+        })?;
+        Ok(())
+    }
+
+    /// Adds a NumPy array with its elements converted to another type.
+    fn cast(
+        &mut self,
+        builder: &mut Builder,
+        name: &str,
+        array: &Array<'_>,
+        kind: ElementType<'_>,
+    ) -> Result<()> {
+        let Some(raw) = &array.data else { return Ok(()) };
+        let (Some(from), Some(to)) = (array.dtype, kind.dtype) else {
+            let message = format!("an array of {:?} cannot be read as {:?}", array.spelling, kind.name);
+            return Err(Error::new(Code::BadDtype, message));
+        };
+        let bytes = raw.bytes(self.context.pickle);
+        let elements = bytes.len() / from.element_bytes();
+        let length = elements.saturating_mul(to.element_bytes());
+        self.charge((bytes.len() as u64).saturating_add(length as u64))?;
+        let mut given = bytes.to_vec();
+        if array.byte_order == ByteOrder::Big {
+            swap_bytes(&mut given, from.element_bytes());
+        }
+        let mut made = vec![0; length];
+        cast(from, to, &given, &mut made)?;
+        let made = Array {
+            shape: array.shape.clone(),
+            dtype: Some(to),
+            byte_order: ByteOrder::Little,
+            data: Some(Raw::Made(made.into())),
+            ..*array
+        };
+        self.array(builder, name, &made)
     }
 
     fn quantized(&self, builder: &mut Builder, name: &str, quantized: &Quantized<'_>) -> Result<()> {
@@ -364,7 +409,7 @@ fn composite(
 }
 
 /// Adds a tensor whose data is not in the file.
-fn meta(builder: &mut Builder, name: &str, kind: Kind<'_>, shape: &[u64]) -> Result<()> {
+fn meta(builder: &mut Builder, name: &str, kind: ElementType<'_>, shape: &[u64]) -> Result<()> {
     let message = "the tensor is on the device \"meta\": the file has no data for it";
     builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
     let layout = Layout::Other(builder.intern("torch.meta/1"));

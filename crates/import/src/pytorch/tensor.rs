@@ -3,7 +3,7 @@
 
 use ztensor_core::error::{Code, Error, Result};
 
-use super::kind::{self, Kind};
+use super::element_type::{self, ElementType};
 use crate::pickle::form::{Form, form};
 use crate::pickle::ndarray::Array;
 use crate::pickle::{Node, Object, Pickle, Value};
@@ -21,15 +21,17 @@ pub enum Tensor<'p> {
     Quantized(Quantized<'p>),
     Sparse(Sparse<'p>),
     /// A tensor without data.
-    Meta(Kind<'p>, Vec<u64>),
+    Meta(ElementType<'p>, Vec<u64>),
     Array(Array<'p>),
+    /// An array whose elements PyTorch converts when it loads them: tensors of other devices are saved by NumPy, which has no bfloat16.
+    Cast(Array<'p>, ElementType<'p>),
 }
 
 /// Elements of a storage.
 #[derive(Debug)]
 pub struct Strided<'p> {
     pub storage: Storage<'p>,
-    pub kind: Kind<'p>,
+    pub kind: ElementType<'p>,
     /// In elements of `kind`, like the strides.
     pub offset: u64,
     pub shape: Vec<u64>,
@@ -44,7 +46,7 @@ pub struct Strided<'p> {
 pub struct Storage<'p> {
     pub key: &'p str,
     /// The type in which its elements are counted.
-    pub kind: Kind<'p>,
+    pub kind: ElementType<'p>,
     /// The number of elements; `None` if the id does not state it.
     pub elements: Option<u64>,
     /// The start in elements, if it is part of another storage.
@@ -100,9 +102,14 @@ pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<
         "_rebuild_qtensor" => quantized(pickle, args)?.map(Tensor::Quantized),
         "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => sparse(pickle, args)?.map(Tensor::Sparse),
         "_rebuild_meta_tensor_no_storage" => meta(pickle, args),
-        "_rebuild_device_tensor_from_numpy" | "_rebuild_device_tensor_from_cpu_tensor" => match args {
-            [data, ..] => match form(pickle, *data) {
-                Form::Array(array) => Some(Tensor::Array(array)),
+        "_rebuild_xla_tensor"
+        | "_rebuild_mlc_tensor"
+        | "_rebuild_device_tensor_from_numpy"
+        | "_rebuild_device_tensor_from_cpu_tensor" => match args {
+            [data, dtype, ..] => match (form(pickle, *data), dtype_of(pickle, *dtype)) {
+                (Form::Array(array), Some(kind)) if array.dtype == kind.dtype => Some(Tensor::Array(array)),
+                (Form::Array(array), Some(kind)) => Some(Tensor::Cast(array, kind)),
+                (Form::Array(_), None) => None,
                 _ => as_strided(pickle, *data)?.map(Tensor::Strided),
             },
             _ => None,
@@ -113,9 +120,9 @@ pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<
 }
 
 /// Returns the type with this name. An unknown name may be a newer type.
-fn dtype_of(pickle: &Pickle, value: Value) -> Option<Kind<'_>> {
+fn dtype_of(pickle: &Pickle, value: Value) -> Option<ElementType<'_>> {
     let (module, name) = pickle.global(value)?;
-    Some(kind::of_dtype(module, name).unwrap_or(Kind::unknown(name)))
+    Some(element_type::of_dtype(module, name).unwrap_or(ElementType::unknown(name)))
 }
 
 /// Returns whether a call uses an unknown layout or quantization scheme.
@@ -194,7 +201,7 @@ pub fn storage_of(pickle: &Pickle, value: Value) -> Result<Option<Storage<'_>>> 
     else {
         return Ok(None);
     };
-    let kind = kind::of_storage(module, name).unwrap_or(Kind::unknown(name));
+    let kind = element_type::of_storage(module, name).unwrap_or(ElementType::unknown(name));
     let elements = match count {
         Value::Int(count) => u64::try_from(count).ok(),
         _ => None,

@@ -57,10 +57,10 @@ impl Header {
                 _ => {}
             }
         }
-        let (producer, least) = version.ok_or_else(no_header)?;
-        if least > VERSION {
+        let (producer, min) = version.ok_or_else(no_header)?;
+        if min > VERSION {
             let message = format!(
-                "the checkpoint requires readers of version {least}, but this reader supports version {VERSION}"
+                "the checkpoint requires readers of version {min}, but this reader supports version {VERSION}"
             );
             return Err(Error::new(Code::UnsupportedVersion, message));
         }
@@ -74,15 +74,15 @@ impl Header {
 
 /// Reads `VersionDef`: the version of the writer, and the version that a reader must support.
 fn versions(walker: &mut Walker<'_>, mut message: Run) -> Result<(u64, u64)> {
-    let (mut producer, mut least) = (0, 0);
+    let (mut producer, mut min) = (0, 0);
     while let Some(field) = walker.next(&mut message)? {
         match (field.number, field.value) {
             (1, Value::Varint(number)) => producer = number,
-            (2, Value::Varint(number)) => least = number,
+            (2, Value::Varint(number)) => min = number,
             _ => {}
         }
     }
-    Ok((producer, least))
+    Ok((producer, min))
 }
 
 /// The entry of a tensor or of a slice of one.
@@ -161,8 +161,8 @@ fn slice(walker: &mut Walker<'_>, mut message: Run, limits: &Limits) -> Result<S
     while let Some(field) = walker.next(&mut message)? {
         let (1, Value::Bytes(mut extent)) = (field.number, field.value) else { continue };
         if slice.len() == limits.max_rank as usize {
-            let message = format!("a slice has more than {} dimensions (option maxRank)", slice.len());
-            return Err(Error::new(Code::Limit, message));
+            let message = format!("a slice has more than {} dimensions", slice.len());
+            return Err(Error::new(Code::Limit, message).option("maxRank"));
         }
         let (mut start, mut length) = (0, None);
         while let Some(field) = walker.next(&mut extent)? {

@@ -4,7 +4,7 @@
 use ztensor_core::model::DType;
 
 /// An element type.
-pub struct Kind {
+pub struct ElementType {
     pub name: &'static str,
     /// `None` if zTensor has no such type.
     pub dtype: Option<DType>,
@@ -12,27 +12,27 @@ pub struct Kind {
     pub width: Option<u64>,
 }
 
-impl Kind {
+impl ElementType {
     /// Returns the type with this number, or `None` if it is unknown.
     pub fn of(number: u64) -> Option<&'static Self> {
         KINDS.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 }
 
-const fn of(name: &'static str, dtype: DType) -> Kind {
-    Kind { name, dtype: Some(dtype), width: Some(dtype.bits() as u64 / 8) }
+const fn of(name: &'static str, dtype: DType) -> ElementType {
+    ElementType { name, dtype: Some(dtype), width: Some(dtype.bits() as u64 / 8) }
 }
 
-const fn untyped(name: &'static str, width: u64) -> Kind {
-    Kind { name, dtype: None, width: Some(width) }
+const fn untyped(name: &'static str, width: u64) -> ElementType {
+    ElementType { name, dtype: None, width: Some(width) }
 }
 
-const fn no_array(name: &'static str) -> Kind {
-    Kind { name, dtype: None, width: None }
+const fn no_array(name: &'static str) -> ElementType {
+    ElementType { name, dtype: None, width: None }
 }
 
 /// By number, from 1 on.
-static KINDS: [Kind; 33] = [
+static KINDS: [ElementType; 33] = [
     of("DT_FLOAT", DType::Float32),
     of("DT_DOUBLE", DType::Float64),
     of("DT_INT32", DType::Int32),

@@ -41,15 +41,15 @@ pub struct Table<'s> {
     source: &'s dyn ReadAt,
     stop: &'s Stop,
     /// Bytes that may be read and allocated.
-    most: u64,
+    max: u64,
     used: u64,
 }
 
 impl<'s> Table<'s> {
-    /// Creates a reader that fails with `ZT_LIMIT` after reading and retaining more than `most` bytes: blocks, keys, and a fixed charge per
+    /// Creates a reader that fails with `ZT_LIMIT` after reading and retaining more than `max` bytes: blocks, keys, and a fixed charge per
     /// entry.
-    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
-        Self { source, stop, most, used: 0 }
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, max: u64) -> Self {
+        Self { source, stop, max, used: 0 }
     }
 
     /// Calls `each` with the entries in key order until it returns `false`.
@@ -166,11 +166,11 @@ impl<'s> Table<'s> {
     /// Charges bytes that are read or retained.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
         self.used = self.used.saturating_add(bytes);
-        if self.used <= self.most {
+        if self.used <= self.max {
             return Ok(());
         }
-        let message = format!("the index takes more than {} bytes (option maxIndexBytes)", self.most);
-        Err(Error::new(Code::Limit, message))
+        let message = format!("the index takes more than {} bytes", self.max);
+        Err(Error::new(Code::Limit, message).option("maxIndexBytes"))
     }
 }
 

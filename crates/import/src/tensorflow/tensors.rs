@@ -15,7 +15,7 @@ use ztensor_core::model::{
 use ztensor_core::sources::siblings::Neighbor;
 
 use super::bundle::{Header, Slice, Tensor};
-use super::dtypes::Kind;
+use super::dtypes::ElementType;
 use super::slices::{self, TensorSlice, Unlike};
 use crate::damage::{self, Damage};
 
@@ -38,7 +38,7 @@ pub struct Tensors<'i> {
 }
 
 /// The location of a tensor's bytes, or why there is none.
-enum Found {
+enum Location {
     Data(Data),
     /// Why its slices cannot be assembled.
     Refused(&'static str),
@@ -96,20 +96,20 @@ impl<'i> Tensors<'i> {
     }
 
     fn add(&mut self, name: &str, tensor: &Tensor, all: &[Listed]) -> Result<()> {
-        let kind = Kind::of(tensor.kind);
-        if let Some(Kind { name: kind, width: None, .. }) = kind {
+        let kind = ElementType::of(tensor.kind);
+        if let Some(ElementType { name: kind, width: None, .. }) = kind {
             let message = format!("{name:?} has the type {kind}, which is not numeric");
             self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
             return Ok(());
         }
         let found = if tensor.slices.is_empty() {
-            Found::Data(self.run(name, tensor, kind)?)
+            Location::Data(self.run(name, tensor, kind)?)
         } else {
             self.assembled(name, tensor, kind, all)?
         };
         let data = match found {
-            Found::Data(data) => data,
-            Found::Refused(why) => self.refused(name, why),
+            Location::Data(data) => data,
+            Location::Refused(why) => self.refused(name, why),
         };
         let dtype = kind.and_then(|kind| kind.dtype);
         let attributes = dtype.is_none().then(|| self.untyped(name, tensor.kind));
@@ -127,7 +127,7 @@ impl<'i> Tensors<'i> {
 
     /// Warns that a tensor has no values and returns attributes with the name of its type.
     fn untyped(&mut self, name: &str, kind: u64) -> Attributes {
-        let kind = Kind::of(kind).map_or_else(|| kind.to_string(), |kind| kind.name.to_owned());
+        let kind = ElementType::of(kind).map_or_else(|| kind.to_string(), |kind| kind.name.to_owned());
         let message = format!("{kind} has no dtype here; the bytes can be read");
         self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
         vec![(Value::from("data_type"), Value::from(kind))].into()
@@ -146,9 +146,9 @@ impl<'i> Tensors<'i> {
         &mut self,
         name: &str,
         tensor: &Tensor,
-        kind: Option<&Kind>,
+        kind: Option<&ElementType>,
         all: &[Listed],
-    ) -> Result<Found> {
+    ) -> Result<Location> {
         let mut blobs = Vec::with_capacity(tensor.slices.len());
         for slice in &tensor.slices {
             let part = find(all, &slices::key(name, slice)).and_then(|at| all.get(at));
@@ -169,24 +169,24 @@ impl<'i> Tensors<'i> {
         }
         let TensorSlice { rows, runs } = match slices::arrange(&tensor.shape, &tensor.slices) {
             Ok(slices) => slices,
-            Err(Unlike::Axes) => return Ok(Found::Refused("it is split along several dimensions")),
+            Err(Unlike::Axes) => return Ok(Location::Refused("it is split along several dimensions")),
             Err(Unlike::Gaps) => {
-                return Ok(Found::Refused("its slices have gaps, overlap or extend past it"));
+                return Ok(Location::Refused("its slices have gaps, overlap or extend past it"));
             }
         };
         let Some(width) = kind.and_then(|kind| kind.width) else {
-            return Ok(Found::Refused("it is split and has an unknown type"));
+            return Ok(Location::Refused("it is split and has an unknown type"));
         };
         let mut pieces = Vec::with_capacity(runs.len());
         for (at, elements) in runs {
             let Some(blob) = blobs.get_mut(at).and_then(Option::take) else { continue };
             pieces.push(Piece { blob, run: elements.saturating_mul(width) });
         }
-        Pieces::data(rows, pieces).map(Found::Data)
+        Pieces::data(rows, pieces).map(Location::Data)
     }
 
     /// Returns the bytes of an unsplit tensor; if its file is truncated, the elements present.
-    fn run(&mut self, name: &str, tensor: &Tensor, kind: Option<&Kind>) -> Result<Data> {
+    fn run(&mut self, name: &str, tensor: &Tensor, kind: Option<&ElementType>) -> Result<Data> {
         let width = kind.and_then(|kind| kind.width);
         let (error, width) = match (self.blob(tensor, kind), width) {
             (Err(error), Some(width)) if error.code() == Code::Truncated => (error, width),
@@ -198,7 +198,7 @@ impl<'i> Tensors<'i> {
     }
 
     /// Returns the bytes of a tensor or of a slice of one.
-    fn blob(&mut self, tensor: &Tensor, kind: Option<&Kind>) -> Result<Blob> {
+    fn blob(&mut self, tensor: &Tensor, kind: Option<&ElementType>) -> Result<Blob> {
         let &Tensor { shard, offset, size, sum, ref shape, .. } = tensor;
         let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
         let elements = elements.ok_or_else(|| {

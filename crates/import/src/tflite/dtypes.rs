@@ -3,7 +3,7 @@
 
 use ztensor_core::model::DType;
 
-pub struct Kind {
+pub struct ElementType {
     /// The name in the schema.
     pub name: &'static str,
     pub dtype: Option<DType>,
@@ -11,22 +11,22 @@ pub struct Kind {
     pub bits: u32,
 }
 
-impl Kind {
+impl ElementType {
     pub fn is_text(&self) -> bool {
         self.name == "STRING"
     }
 }
 
-const fn of(name: &'static str, dtype: DType) -> Kind {
-    Kind { name, dtype: Some(dtype), bits: dtype.bits() }
+const fn of(name: &'static str, dtype: DType) -> ElementType {
+    ElementType { name, dtype: Some(dtype), bits: dtype.bits() }
 }
 
-const fn other(name: &'static str, bits: u32) -> Kind {
-    Kind { name, dtype: None, bits }
+const fn other(name: &'static str, bits: u32) -> ElementType {
+    ElementType { name, dtype: None, bits }
 }
 
 /// By number.
-const KINDS: [Kind; 23] = [
+const KINDS: [ElementType; 23] = [
     of("FLOAT32", DType::Float32),
     of("FLOAT16", DType::Float16),
     of("INT32", DType::Int32),
@@ -53,6 +53,6 @@ const KINDS: [Kind; 23] = [
 ];
 
 /// Returns the type with this number, or `None` if it is unknown.
-pub fn kind(number: u8) -> Option<&'static Kind> {
+pub fn kind(number: u8) -> Option<&'static ElementType> {
     const { &KINDS }.get(usize::from(number))
 }

@@ -154,7 +154,7 @@ fn metadata(
 
 /// Reads the names of inputs and outputs, by signature key.
 fn signatures(flat: &mut Flat<'_>, model: Table, builder: &mut Builder) -> Result<Vec<(Value, Value)>> {
-    let most = u64::from(builder.limits().max_attribute_values);
+    let max = u64::from(builder.limits().max_attribute_values);
     let (mut entries, mut listed) = (Vec::new(), 0);
     let mut seen = std::collections::HashSet::new();
     for position in flat.positions(model, 7, 4)? {
@@ -167,14 +167,14 @@ fn signatures(flat: &mut Flat<'_>, model: Table, builder: &mut Builder) -> Resul
                 let argument = flat.table_at(position)?;
                 let name = flat.text(argument, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
                 listed += 1;
-                if listed < most {
+                if listed < max {
                     names.push(Value::Text(name));
                 }
             }
             arguments.push((Value::from(what), Value::Array(names)));
         }
         listed += 3;
-        if listed < most && seen.insert(key.clone()) {
+        if listed < max && seen.insert(key.clone()) {
             entries.push((Value::Text(key), Value::Map(arguments)));
         } else {
             let message = format!("the signature {key:?} is omitted from the attributes");
@@ -196,7 +196,7 @@ fn text_or_bytes(bytes: Vec<u8>) -> Value {
 }
 
 /// Returns the type of a tensor.
-pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static dtypes::Kind>)> {
+pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static dtypes::ElementType>)> {
     let number = flat.u8(tensor, 1)?;
     Ok((number, dtypes::kind(number)))
 }

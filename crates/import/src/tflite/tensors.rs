@@ -10,7 +10,7 @@ use ztensor_core::model::{
     Attributes, Blob, Builder, Catalog, Component, DType, Data, Label, Layout, NewTensor,
 };
 
-use super::dtypes::Kind;
+use super::dtypes::ElementType;
 use super::model::{Buffers, Graph, Run, kind};
 use super::sparsity;
 use crate::damage;
@@ -176,7 +176,7 @@ impl Tensors {
 }
 
 /// Checks that the data has exactly the size required by the shape.
-fn check_length(kind: Option<&Kind>, shape: &[u64], run: Run) -> Result<()> {
+fn check_length(kind: Option<&ElementType>, shape: &[u64], run: Run) -> Result<()> {
     let Some(kind) = kind else { return Ok(()) };
     let bits = product(shape).map(|elements| u128::from(elements) * u128::from(kind.bits));
     let needed = bits.and_then(|bits| u64::try_from(bits.div_ceil(8)).ok());

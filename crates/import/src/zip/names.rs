@@ -61,7 +61,7 @@ impl<'a> Names<'a> {
 }
 
 /// Normalizes a name the way some readers do: a backslash is a separator, and `.` and empty components are dropped.
-fn plain(name: &str) -> Cow<'_, str> {
+pub fn plain(name: &str) -> Cow<'_, str> {
     let odd = |part: &str| matches!(part, "" | ".");
     if !name.contains('\\') && !name.split('/').any(odd) {
         return Cow::Borrowed(name);

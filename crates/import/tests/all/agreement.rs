@@ -10,11 +10,12 @@ use ztensor_core::limits::Limits;
 use ztensor_core::open::{Lookup, Request, detect};
 use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
+use ztensor_gguf::GGUF;
 use ztensor_import::IMPORT;
 
 /// Every format, detected by the first and last bytes of a file.
 pub fn any_format() -> Formats {
-    Formats::of(&[CORE, IMPORT])
+    Formats::of(&[CORE, GGUF, IMPORT])
 }
 
 /// What is done with a file that is read; `None` where it is refused, by an error that is ours to give.

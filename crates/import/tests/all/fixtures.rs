@@ -4,23 +4,24 @@
 use ztensor_core::formats::Formats;
 
 use crate::agreement::{agree, any_format};
+use crate::cases::cases;
 
 /// Bytes of a file that is damaged: of larger ones all ways of reading take long.
-const MOST: usize = 32 << 10;
+const MAX: usize = 32 << 10;
 
 /// A folder of fixtures, the endings of its files, how many there are at least, and the formats they are tried as.
 struct Fixtures<'f> {
     folder: &'f str,
     endings: &'static [&'static str],
-    least: usize,
-    /// Bytes of each file that are damaged, one after the other.
-    places: usize,
+    min: usize,
+    /// Bytes of each file that are damaged in CI, one after the other.
+    places: u32,
     formats: Formats,
 }
 
 impl<'f> Fixtures<'f> {
-    fn of(folder: &'f str, endings: &'static [&'static str], least: usize) -> Self {
-        Self { folder, endings, least, places: 200, formats: any_format() }
+    fn of(folder: &'f str, endings: &'static [&'static str], min: usize) -> Self {
+        Self { folder, endings, min, places: 200, formats: any_format() }
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {
@@ -31,7 +32,7 @@ impl<'f> Fixtures<'f> {
         let mut files: Vec<_> =
             listed.map(|path| (path.display().to_string(), std::fs::read(path).unwrap())).collect();
         files.sort();
-        assert!(files.len() >= self.least, "the fixtures are missing");
+        assert!(files.len() >= self.min, "the fixtures are missing");
         files
     }
 
@@ -43,8 +44,8 @@ impl<'f> Fixtures<'f> {
 
     /// Some bytes of each file, each changed in turn, and the file truncated there.
     fn damaged_are_refused_or_agree(&self) {
-        for (_, bytes) in self.files().into_iter().filter(|(_, bytes)| bytes.len() <= MOST) {
-            let step = bytes.len() / self.places + 1;
+        for (_, bytes) in self.files().into_iter().filter(|(_, bytes)| bytes.len() <= MAX) {
+            let step = bytes.len() / cases(self.places) as usize + 1;
             for at in (0..bytes.len()).step_by(step) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= [0x01, 0x80, 0xff][at % 3];

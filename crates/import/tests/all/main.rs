@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
 mod agreement;
-mod checkpoint;
+#[path = "../../../core/tests/all/cases.rs"]
+mod cases;
 mod fixtures;
-mod gguf_edit;
 mod numpy;
 mod pytorch;

@@ -113,11 +113,11 @@ mod unix {
                 .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_symlink())
         }
 
-        /// Returns up to `most` names of the folder. Names that are not text belong to others.
-        pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
+        /// Returns up to `max` names of the folder. Names that are not text belong to others.
+        pub fn names(&self, max: usize) -> io::Result<Vec<String>> {
             let entries = rustix::fs::Dir::read_from(&self.0)?;
             let text = |name: CString| name.into_string().ok();
-            Ok(entries.take(most).flatten().filter_map(|entry| text(entry.file_name().to_owned())).collect())
+            Ok(entries.take(max).flatten().filter_map(|entry| text(entry.file_name().to_owned())).collect())
         }
 
         /// Returns the modification time of a file and its size on disk.
@@ -186,14 +186,10 @@ mod others {
             fs::symlink_metadata(self.0.join(name)).is_ok_and(|metadata| metadata.is_symlink())
         }
 
-        /// Returns up to `most` names of the folder. Names that are not text belong to others.
-        pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
+        /// Returns up to `max` names of the folder. Names that are not text belong to others.
+        pub fn names(&self, max: usize) -> io::Result<Vec<String>> {
             let entries = fs::read_dir(&self.0)?;
-            Ok(entries
-                .take(most)
-                .flatten()
-                .filter_map(|entry| entry.file_name().into_string().ok())
-                .collect())
+            Ok(entries.take(max).flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
         }
 
         /// Returns the modification time of a file and its size on disk.

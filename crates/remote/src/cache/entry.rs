@@ -14,6 +14,7 @@ use ztensor_core::sources::file::FileSource;
 use ztensor_core::work::Stop;
 
 use super::folder::{self, Folder};
+use super::positioned;
 use super::table::{BLOCK, Table};
 
 /// How often a thread that waits for another's block checks its stop flag.
@@ -148,20 +149,18 @@ impl Entry {
     }
 
     /// Fails if this many more bytes exceed the maximum size of the cache.
-    pub fn check_space(&self, bytes: u64, most: u64) -> Result<()> {
-        let held = self.data.file().metadata().map_or(0, |metadata| folder::allocated(&metadata));
-        if held.saturating_add(bytes) > most {
-            let message = format!(
-                "the cache is limited to {most} bytes (option remote.maxCacheBytes), and this file alone needs more"
-            );
-            return Err(Error::new(Code::Limit, message));
+    pub fn check_space(&self, bytes: u64, max: u64) -> Result<()> {
+        let held = self.data.file()?.metadata().map_or(0, |metadata| folder::allocated(&metadata));
+        if held.saturating_add(bytes) > max {
+            let message = format!("the cache is limited to {max} bytes, and this file alone needs more");
+            return Err(Error::new(Code::Limit, message).option("remote.maxCacheBytes"));
         }
         Ok(())
     }
 
     /// Writes blocks that begin at `start`, and records their digests.
-    pub fn put(&self, start: u64, bytes: &[u8], most: u64) -> Result<()> {
-        self.check_space(bytes.len() as u64, most)?;
+    pub fn put(&self, start: u64, bytes: &[u8], max: u64) -> Result<()> {
+        self.check_space(bytes.len() as u64, max)?;
         self.check_length()?;
         let failed = |error: &std::io::Error| {
             let reason = error.to_string();
@@ -172,7 +171,8 @@ impl Entry {
             );
             Error::new(Code::Io, message).file(&self.path)
         };
-        folder::write_at(self.data.file(), bytes, start).map_err(|error| failed(&error))?;
+        let file = self.data.file()?;
+        positioned::write_at(&file, bytes, start).map_err(|error| failed(&error))?;
         let blocks = bytes.chunks(usize::try_from(BLOCK).unwrap_or(usize::MAX));
         for (number, block) in (start / BLOCK..).zip(blocks) {
             self.table.write(number, block).map_err(|error| failed(&error))?;

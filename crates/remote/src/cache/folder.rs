@@ -12,6 +12,7 @@ use ztensor_core::error::{Code, Error, Result};
 
 use super::dir::{Dir, is_ours};
 use super::key;
+use super::positioned::write_at;
 use super::table::{self, Table};
 
 /// Maximum files of the folder that are considered for eviction.
@@ -24,7 +25,7 @@ const ATTEMPTS: usize = 8;
 pub struct Folder {
     path: PathBuf,
     /// Maximum disk space of all copies.
-    most: u64,
+    max: u64,
 }
 
 fn data_of(name: &str) -> String {
@@ -36,12 +37,12 @@ fn table_of(name: &str) -> String {
 }
 
 impl Folder {
-    pub fn new(path: PathBuf, most: u64) -> Self {
-        Self { path, most }
+    pub fn new(path: PathBuf, max: u64) -> Self {
+        Self { path, max }
     }
 
-    pub fn most(&self) -> u64 {
-        self.most
+    pub fn max(&self) -> u64 {
+        self.max
     }
 
     /// Returns the path of a copy.
@@ -126,7 +127,7 @@ impl Folder {
             copies.into_iter().map(|(name, (used, bytes))| (used, name, bytes)).collect();
         oldest.sort();
         for (_, name, bytes) in oldest {
-            if total <= self.most {
+            if total <= self.max {
                 break;
             }
             // Windows retains mapped files.
@@ -237,38 +238,4 @@ fn is_locked(file: &File) -> bool {
 #[cfg(not(unix))]
 fn is_locked(_file: &File) -> bool {
     true
-}
-
-#[cfg(unix)]
-pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
-}
-
-#[cfg(unix)]
-pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match std::os::windows::fs::FileExt::seek_read(file, rest, offset + done as u64)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            count => done += count,
-        }
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-        match std::os::windows::fs::FileExt::seek_write(file, rest, offset + done as u64)? {
-            0 => return Err(ErrorKind::WriteZero.into()),
-            count => done += count,
-        }
-    }
-    Ok(())
 }

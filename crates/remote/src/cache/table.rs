@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use ztensor_core::codecs::digest::xxh3;
 
-use super::folder::{read_at, write_at};
+use super::positioned::{read_at, write_at};
 
 /// Bytes of a block: what a request to a distant store costs in bytes of its stream.
 pub const BLOCK: u64 = 1 << 20;

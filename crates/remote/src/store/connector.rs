@@ -1,6 +1,7 @@
 //! The connections to stores and to the services that provide their credentials. The clients of stores would follow redirects, read
 //! responses of any length and wait indefinitely; this connector does not.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use object_store::client::{
 };
 use reqwest::Url;
 use tokio::time::timeout;
-use ztensor_core::error::{Result, short};
+use ztensor_core::error::{Error, Result, short};
 
+use super::ENDPOINT;
 use crate::answer::{self, Pace, WHOLE};
 use crate::client::Pool;
+use crate::errors::TIMEOUT;
 use crate::options::Options;
 use crate::retry;
 
@@ -50,6 +53,8 @@ pub struct Problem {
     pub after: Option<Duration>,
     /// Whether a service that may not exist did not respond.
     pub is_absent: bool,
+    /// The option that changes the outcome, and how the message says it.
+    hint: Option<(&'static str, Cow<'static, str>)>,
 }
 
 impl fmt::Display for Problem {
@@ -62,7 +67,27 @@ impl std::error::Error for Problem {}
 
 impl Problem {
     fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: None, passes: false, after: None, is_absent: false }
+        Self {
+            message: message.into(),
+            status: None,
+            passes: false,
+            after: None,
+            is_absent: false,
+            hint: None,
+        }
+    }
+
+    fn slow(message: String) -> Self {
+        let (option, hint) = TIMEOUT;
+        Self { passes: true, hint: Some((option, hint.into())), ..Self::new(message) }
+    }
+
+    /// Adds its hint to an error that has its message.
+    pub fn hinted(&self, error: Error) -> Error {
+        match &self.hint {
+            Some((option, hint)) => error.hint(option, hint.clone()),
+            None => error,
+        }
     }
 
     /// Converts it for the client of a store. `Decode` prevents the client from retrying.
@@ -70,6 +95,10 @@ impl Problem {
         HttpError::new(HttpErrorKind::Decode, self)
     }
 }
+
+/// Marks a range that was sent without the length of the object: `bytes 0-9/*` (RFC 9110 §14.4).
+#[derive(Clone, Copy, Debug)]
+pub struct LengthOmitted;
 
 /// Creates the client of a store.
 #[derive(Debug)]
@@ -150,7 +179,7 @@ impl HttpService for Guarded {
 
 /// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Purpose {
     /// A range of an object, whose body is streamed.
     Data,
     /// Existence and length of an object.
@@ -164,7 +193,7 @@ enum Kind {
     Other,
 }
 
-impl Kind {
+impl Purpose {
     fn of(request: &HttpRequest) -> Self {
         let uri = request.uri();
         let has = |wanted: &str| {
@@ -191,14 +220,14 @@ impl Kind {
 impl Guarded {
     async fn answer(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         let uri = request.uri().clone();
-        let kind = match Kind::of(&request) {
+        let kind = match Purpose::of(&request) {
             // A reader never uploads, so such a request goes to a credential service.
-            Kind::Upload | Kind::Begin if !self.writes => Kind::Other,
+            Purpose::Upload | Purpose::Begin if !self.writes => Purpose::Other,
             kind => kind,
         };
         let limit = match kind {
-            Kind::Upload => self.timeout.saturating_mul(PATIENCE),
-            Kind::Near => self.timeout.min(NEAR),
+            Purpose::Upload => self.timeout.saturating_mul(PATIENCE),
+            Purpose::Near => self.timeout.min(NEAR),
             _ => self.timeout,
         };
         let Ok(response) = timeout(limit, self.http.execute(request)).await else {
@@ -212,32 +241,28 @@ impl Guarded {
         if !status.is_success() {
             return self.refusal(kind, &uri, parts, body).await;
         }
-        if kind == Kind::Data {
-            check_range(status, &mut parts.headers)?;
+        if kind == Purpose::Data {
+            check_range(&mut parts)?;
             return Ok(HttpResponse::from_parts(parts, body));
         }
-        let (most, whole) = match kind {
-            Kind::List => (PAGE, limit.saturating_mul(WHOLE)),
-            Kind::Begin => (BEGUN, limit),
-            Kind::Upload => (ANSWER, self.timeout.saturating_mul(TOGETHER)),
+        let (max, whole) = match kind {
+            Purpose::List => (PAGE, limit.saturating_mul(WHOLE)),
+            Purpose::Begin => (BEGUN, limit),
+            Purpose::Upload => (ANSWER, self.timeout.saturating_mul(TOGETHER)),
             _ => (ANSWER, limit),
         };
-        let mut pace = if kind == Kind::Upload { Pace::patient(limit) } else { Pace::new(limit) };
-        let read = timeout(whole, collect(body, most, &mut pace)).await;
+        let mut pace = if kind == Purpose::Upload { Pace::patient(limit) } else { Pace::new(limit) };
+        let read = timeout(whole, collect(body, max, &mut pace)).await;
         let bytes = match read {
             Ok(Some(read)) => read?,
             Ok(None) => return Err(silent(kind, &uri, limit)),
             Err(_) => {
-                let message =
-                    format!("{} did not complete its response within {whole:?} (option timeout)", by(&uri));
-                return Err(HttpError::new(
-                    HttpErrorKind::Timeout,
-                    Problem { passes: true, ..Problem::new(message) },
-                ));
+                let message = format!("{} did not complete its response within {whole:?}", by(&uri));
+                return Err(HttpError::new(HttpErrorKind::Timeout, Problem::slow(message)));
             }
         };
         let Some(bytes) = bytes else {
-            let message = format!("{} sends a response of more than {most} bytes", by(&uri));
+            let message = format!("{} sends a response of more than {max} bytes", by(&uri));
             return Err(Problem { status: Some(status.as_u16()), ..Problem::new(message) }.into_error());
         };
         Ok(HttpResponse::from_parts(parts, bytes.into()))
@@ -246,7 +271,7 @@ impl Guarded {
     /// Returns an error response with a limited part of its body.
     async fn refusal(
         &self,
-        kind: Kind,
+        kind: Purpose,
         uri: &Uri,
         parts: http::response::Parts,
         body: HttpResponseBody,
@@ -257,7 +282,7 @@ impl Guarded {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let status = parts.status.as_u16();
         let passes = matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505);
-        let is_of_store = matches!(kind, Kind::Data | Kind::Head | Kind::List);
+        let is_of_store = matches!(kind, Purpose::Data | Purpose::Head | Purpose::List);
         // Reads are retried by this crate, including requests for credentials. The client interprets all other responses of a credential
         // service.
         let is_ours = !self.writes && (is_of_store || passes);
@@ -281,7 +306,7 @@ impl Guarded {
 /// Reads a body to its end: `None` if it stalls, and `Some(Ok(None))` if it is too long.
 async fn collect(
     body: HttpResponseBody,
-    most: usize,
+    max: usize,
     pace: &mut Pace,
 ) -> Option<std::result::Result<Option<Vec<u8>>, HttpError>> {
     let (mut body, mut bytes) = (body.bytes_stream(), Vec::new());
@@ -289,7 +314,7 @@ async fn collect(
         match pace.wait(body.next()).await.ok()? {
             None => return Some(Ok(Some(bytes))),
             Some(Err(error)) => return Some(Err(error)),
-            Some(Ok(piece)) if piece.len() > most - bytes.len() => return Some(Ok(None)),
+            Some(Ok(piece)) if piece.len() > max - bytes.len() => return Some(Ok(None)),
             Some(Ok(piece)) => {
                 pace.came(piece.len());
                 bytes.extend_from_slice(&piece);
@@ -312,7 +337,8 @@ async fn gather(body: HttpResponseBody, bytes: &mut Vec<u8>) {
 
 /// Validates the range, because the client of a store adds 1 to its last byte, which may be any number, and requires the length of each
 /// response.
-fn check_range(status: StatusCode, headers: &mut HeaderMap) -> std::result::Result<(), HttpError> {
+fn check_range(parts: &mut http::response::Parts) -> std::result::Result<(), HttpError> {
+    let (status, headers) = (parts.status, &mut parts.headers);
     if status != StatusCode::PARTIAL_CONTENT {
         // An empty object has no range.
         if headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0") {
@@ -324,8 +350,17 @@ fn check_range(status: StatusCode, headers: &mut HeaderMap) -> std::result::Resu
         );
         return Err(Problem { status: Some(status), ..Problem::new(message) }.into_error());
     }
-    if let Some(held) = answer::held(headers) {
-        headers.entry(CONTENT_LENGTH).or_insert_with(|| (held.last - held.first + 1).into());
+    if let Some((held, end)) = answer::held(headers).and_then(|held| Some((held, held.last.checked_add(1)?)))
+    {
+        headers.entry(CONTENT_LENGTH).or_insert_with(|| (end - held.first).into());
+        if held.total.is_none() {
+            // The client requires a number. Its only use is the length of the object, which is then requested.
+            let range = format!("bytes {}-{}/{end}", held.first, held.last);
+            let range = HeaderValue::from_str(&range)
+                .map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
+            headers.insert(CONTENT_RANGE, range);
+            parts.extensions.insert(LengthOmitted);
+        }
         return Ok(());
     }
     let sent = headers.get(CONTENT_RANGE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -341,10 +376,10 @@ fn by(uri: &Uri) -> String {
     format!("the server {}", short(uri.host().unwrap_or_default(), 160))
 }
 
-fn silent(kind: Kind, uri: &Uri, limit: Duration) -> HttpError {
-    let who = if kind == Kind::Near { by(uri) } else { "the store".to_owned() };
-    let message = format!("{who} sent nothing for {limit:?} (option timeout)");
-    let problem = Problem { passes: true, is_absent: kind == Kind::Near, ..Problem::new(message) };
+fn silent(kind: Purpose, uri: &Uri, limit: Duration) -> HttpError {
+    let who = if kind == Purpose::Near { by(uri) } else { "the store".to_owned() };
+    let message = format!("{who} sent nothing for {limit:?}");
+    let problem = Problem { is_absent: kind == Purpose::Near, ..Problem::slow(message) };
     HttpError::new(HttpErrorKind::Timeout, problem)
 }
 
@@ -364,23 +399,24 @@ fn redirected(uri: &Uri, status: StatusCode, headers: &HeaderMap) -> Problem {
         (1..=40).contains(&region.len())
             && region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    let hint = match text("x-amz-bucket-region").filter(is_name) {
-        Some(region) => {
-            format!(
-                "the bucket is in the region {region}: set remote: {{ store: {{ region: '{region}' }} }} or AWS_REGION"
-            )
-        }
-        None => {
-            "set the server of the bucket with remote: { store: { endpoint, region } } or the environment"
-                .to_owned()
-        }
+    let (reason, option, hint) = match text("x-amz-bucket-region").filter(is_name) {
+        Some(region) => (
+            format!("the bucket is in the region {region}: set AWS_REGION"),
+            "remote.store.region",
+            format!(" or remote: {{ store: {{ region: '{region}' }} }}").into(),
+        ),
+        None => (
+            "set the server of the bucket in the environment".to_owned(),
+            ENDPOINT,
+            " or with remote: { store: { endpoint, region } }".into(),
+        ),
     };
     let message = format!(
-        "{} redirects {leads} ({}), which is not followed because requests carry credentials: {hint}",
+        "{} redirects {leads} ({}), which is not followed because requests carry credentials: {reason}",
         by(uri),
         status.as_u16()
     );
-    Problem { status: Some(status.as_u16()), ..Problem::new(message) }
+    Problem { status: Some(status.as_u16()), hint: Some((option, hint)), ..Problem::new(message) }
 }
 
 /// Returns the code and the message of an XML error. Other elements may repeat what was sent, including tokens.
@@ -447,12 +483,12 @@ mod tests {
             let headers = headers
                 .iter()
                 .map(|&(name, value)| (name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap()));
-            redirected(
+            let Problem { message, hint, .. } = redirected(
                 &"https://s3.example/b/x?sig=SECRET".parse().unwrap(),
                 StatusCode::MOVED_PERMANENTLY,
                 &headers.collect(),
-            )
-            .message
+            );
+            format!("{message}{}", hint.unwrap().1)
         };
         for (headers, says) in [
             (

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::options::Options;
 
 /// Maximum bytes read of such a file.
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Returns access key, secret key and session token of the current profile.
 pub fn credentials(options: &Options) -> Option<(String, String, Option<String>)> {
@@ -19,10 +19,35 @@ pub fn credentials(options: &Options) -> Option<(String, String, Option<String>)
     Some((value("aws_access_key_id")?, value("aws_secret_access_key")?, value("aws_session_token")))
 }
 
-/// Returns the region of the current profile.
-pub fn region(options: &Options) -> Option<String> {
-    let file = file(options, "AWS_CONFIG_FILE", "config")?;
-    section(&file, &[&name(options), &format!("profile {}", name(options))])?.remove("region")
+/// Returns a setting of the current profile, such as its region.
+pub fn setting(options: &Options, key: &str) -> Option<String> {
+    let config = || Some((file(options, "AWS_CONFIG_FILE", "config")?, format!("profile {}", name(options))));
+    let shared = || Some((file(options, "AWS_SHARED_CREDENTIALS_FILE", "credentials")?, name(options)));
+    [config(), shared()].into_iter().flatten().find_map(|(file, profile)| {
+        section(&file, &[&name(options), &profile])?.remove(key).filter(|value| !value.is_empty())
+    })
+}
+
+/// Ways to get credentials that are not supported, and what to run instead.
+const UNSUPPORTED: [(&str, &str); 7] = [
+    ("credential_process", "a program (credential_process)"),
+    ("sso_session", "IAM Identity Center (sso_session)"),
+    ("sso_start_url", "IAM Identity Center (sso_start_url)"),
+    ("login_session", "aws login (login_session)"),
+    ("role_arn", "another role (role_arn)"),
+    ("source_profile", "another profile (source_profile)"),
+    ("web_identity_token_file", "a web identity (web_identity_token_file)"),
+];
+
+/// Returns why the current profile gives no credentials, and what to do; `None` if it says nothing of credentials.
+pub fn unsupported(options: &Options) -> Option<String> {
+    let (_, how) = UNSUPPORTED.iter().find(|(key, _)| setting(options, key).is_some())?;
+    let profile = name(options);
+    Some(format!(
+        "the AWS profile {profile:?} gets its credentials from {how}, which is not supported: run \
+         `eval \"$(aws configure export-credentials --profile {profile} --format env)\"` first, which sets AWS_ACCESS_KEY_ID, \
+         AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+    ))
 }
 
 fn name(options: &Options) -> String {
@@ -30,11 +55,11 @@ fn name(options: &Options) -> String {
 }
 
 /// Returns the text of the file that a variable names, or of the default file.
-fn file(options: &Options, variable: &str, usual: &str) -> Option<String> {
+fn file(options: &Options, variable: &str, default: &str) -> Option<String> {
     let home =
-        || Some(options.path("HOME").or_else(|| options.path("USERPROFILE"))?.join(".aws").join(usual));
+        || Some(options.path("HOME").or_else(|| options.path("USERPROFILE"))?.join(".aws").join(default));
     let path: PathBuf = options.path(variable).or_else(home)?;
-    let is_small = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
+    let is_small = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_BYTES);
     if !is_small(&path) {
         return None;
     }
@@ -89,8 +114,36 @@ mod tests {
         ]);
         let options = Options { environment: Some(environment), ..Options::default() };
         assert_eq!(credentials(&options), Some((text("I"), text("S"), Some(text("T")))));
+        assert_eq!(unsupported(&options), None);
         let other = Options { environment: Some(HashMap::new()), ..Options::default() };
         assert_eq!(credentials(&other), None);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_a_profile_cannot_give_is_named_with_what_to_run() {
+        let path = std::env::temp_dir().join(format!("ztensor-profiles-{}", std::process::id()));
+        std::fs::write(
+            &path,
+            "[profile s]\nsso_session = x\nregion = eu-west-1\nendpoint_url = http://127.0.0.1:9000\n\
+             [profile p]\ncredential_process = /bin/x\n[profile r]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = s\n",
+        )
+        .unwrap();
+        let of = |profile: &str| {
+            let variables = [("AWS_CONFIG_FILE", path.to_str().unwrap()), ("AWS_PROFILE", profile)];
+            let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Options { environment: Some(environment.into()), ..Options::default() }
+        };
+        for (profile, how) in [("s", "sso_session"), ("p", "credential_process"), ("r", "role_arn")] {
+            let message = unsupported(&of(profile)).unwrap();
+            assert!(
+                message.contains(how) && message.contains("aws configure export-credentials"),
+                "{message}"
+            );
+        }
+        assert_eq!(setting(&of("s"), "endpoint_url").as_deref(), Some("http://127.0.0.1:9000"));
+        assert_eq!(setting(&of("s"), "region").as_deref(), Some("eu-west-1"));
+        assert_eq!(setting(&of("none"), "region"), None);
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -18,11 +18,11 @@ use super::{Bucket, denies, failure, status};
 use crate::{errors, runtime};
 
 /// Minimum size of an S3 part other than the last.
-const LEAST: usize = 5 << 20;
+const MIN: usize = 5 << 20;
 /// Maximum parts of an S3 object.
 const PARTS: u64 = 10_000;
 /// Target number of parts for a file of known length. A cast or a decompression may produce more than announced.
-const USUAL: u64 = PARTS / 2;
+const DEFAULT: u64 = PARTS / 2;
 /// If the length of a file is unknown, the part size doubles after this many parts: 10,000 of them are 8 TiB from 8 MiB on.
 const DOUBLES: u64 = 1000;
 /// Additional size of a file beyond its data: the index and the gaps between tensors.
@@ -112,7 +112,7 @@ async fn length_of(store: &dyn ObjectStore, key: &Key, path: &str) -> Result<Opt
 
 /// The size of the next part.
 struct Size {
-    least: usize,
+    min: usize,
     next: usize,
     /// The length of the file is known: all parts but the last have the same size, as some stores require.
     fixed: bool,
@@ -120,22 +120,22 @@ struct Size {
 
 impl Size {
     fn new(piece: usize) -> Self {
-        let least = piece.max(LEAST);
-        Self { least, next: least, fixed: false }
+        let min = piece.max(MIN);
+        Self { min, next: min, fixed: false }
     }
 
     /// Chooses the part size for this many bytes of data.
     fn expect(&mut self, length: u64) {
-        let most = length.saturating_add(length / 64).saturating_add(SLACK);
-        let part = usize::try_from(most.div_ceil(USUAL)).unwrap_or(usize::MAX);
-        self.next = part.next_multiple_of(1 << 20).max(self.least);
+        let max = length.saturating_add(length / 64).saturating_add(SLACK);
+        let part = usize::try_from(max.div_ceil(DEFAULT)).unwrap_or(usize::MAX);
+        self.next = part.next_multiple_of(1 << 20).max(self.min);
         self.fixed = true;
     }
 
     /// Updates the part size after this many parts.
     fn after(&mut self, parts: u64) {
         // More than expected: continue as with an unknown length.
-        let grows = !self.fixed || parts >= USUAL;
+        let grows = !self.fixed || parts >= DEFAULT;
         if grows && parts.is_multiple_of(DOUBLES) {
             self.next = self.next.saturating_mul(2);
         }
@@ -168,8 +168,8 @@ impl Sending {
     /// Sends the filled part, once few enough are in flight.
     fn send(&mut self) -> Result<()> {
         let part = std::mem::take(&mut self.buffer);
-        let most = (UNDER_WAY / part.len().max(1)).clamp(1, self.concurrency);
-        while self.under_way.len() >= most {
+        let max = (UNDER_WAY / part.len().max(1)).clamp(1, self.concurrency);
+        while self.under_way.len() >= max {
             self.next_done()?;
         }
         if self.upload.is_none() {
@@ -234,7 +234,7 @@ impl Upload for Sending {
         while !bytes.is_empty() {
             let part = self.size.next;
             if self.buffer.is_empty() {
-                let size = part.min(self.size.least);
+                let size = part.min(self.size.min);
                 self.buffer.try_reserve_exact(size).map_err(|_| {
                     Error::new(Code::Limit, format!("not enough memory for a part of {size} bytes"))
                 })?;
@@ -336,8 +336,8 @@ impl GivenUp {
 }
 
 fn taken_by_another(path: &str) -> Error {
-    let message = format!("'{path}' exists already (option overwrite)");
-    Error::new(Code::Exists, message).file(&PathBuf::from(path))
+    let message = format!("'{path}' exists already");
+    Error::new(Code::Exists, message).option("overwrite").file(&PathBuf::from(path))
 }
 
 /// Describes a store's error for an upload without secrets.
@@ -366,7 +366,7 @@ mod tests {
     fn store(overwrite: bool) -> (Arc<InMemory>, Store) {
         let memory = Arc::new(InMemory::new());
         let store: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&memory);
-        let options = Options { piece_bytes: LEAST, ..Options::default() };
+        let options = Options { piece_bytes: MIN, ..Options::default() };
         let pool = Pool::of(&options).unwrap();
         let (root, blocks) = ("s3://b/".to_owned(), Arc::default());
         let (lists, unlisted, unopened) = (None, Mutex::default(), Mutex::default());
@@ -407,9 +407,9 @@ mod tests {
             assert!(total(known(length), 3 * length) <= PARTS, "{length}");
         }
         assert_eq!(known(1).next, 8 << 20);
-        assert_eq!(Size::new(1).next, LEAST);
+        assert_eq!(Size::new(1).next, MIN);
         let (mut size, first) = (known(1 << 40), known(1 << 40).next);
-        (1..USUAL).for_each(|parts| size.after(parts));
+        (1..DEFAULT).for_each(|parts| size.after(parts));
         assert_eq!(size.next, first, "some stores want parts of one size");
     }
 
@@ -441,7 +441,7 @@ mod tests {
         let (memory, store) = store(true);
         let stop = Stop::default();
         let mut upload = store.begin(Path::new("s3://b/m"), &stop).unwrap();
-        upload.write(&vec![1; 2 * LEAST]).unwrap();
+        upload.write(&vec![1; 2 * MIN]).unwrap();
         drop(upload);
         store.settle();
         assert_eq!(*store.given_up.count(), 0);

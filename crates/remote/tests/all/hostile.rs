@@ -131,20 +131,21 @@ fn unrequested_ranges_are_rejected() {
     let (from, to) = (1 << 20, (3 << 20) - 1);
     for (name, answer, hint) in [
         ("shifted", ranged(from + 1, to + 1, "4194304", TAG), "sends 1048577-3145728 of 4194304"),
-        ("shorter", ranged(from, to - 1, "4194304", TAG), "sends 1048576-3145726"),
         ("longer", ranged(from, to + 1, "4194304", TAG), "sends 1048576-3145728"),
         ("of another length", ranged(from, to, "4194305", TAG), "changed since it was opened"),
-        ("of no length", ranged(from, to, "*", TAG), "without a valid Content-Range"),
         ("of another tag", ranged(from, to, "4194304", "ETag: \"two\"\r\n"), "changed since it was opened"),
         ("of no tag", ranged(from, to, "4194304", ""), "changed since it was opened"),
     ] {
         reading(name, answer, Code::Io, hint, 1);
     }
+    // The same bytes come again, instead of the rest.
+    let repeated = ranged(from, to - 1, "4194304", TAG);
+    reading("repeated", repeated, Code::Io, "instead of the requested bytes 3145727-3145727", 2);
     for (name, answer, hint) in [
         ("shifted", ranged(1, 100, "1000", ""), "sends 1-100 of 1000 instead of the requested bytes 0-"),
         ("short", ranged(0, 99, "1000", ""), "sends 0-99 of 1000"),
         ("too long", ranged(0, 600_000, "1000000", ""), "sends 0-600000"),
-        ("of no length", ranged(0, 99, "*", ""), "without a valid Content-Range"),
+        ("of no length", ranged(0, 99, "*", ""), "does not state the length of the file"),
         ("of more than any file", ranged(0, (512 << 10) - 1, "9007199254740993", ""), "2^53"),
     ] {
         let code = if hint == "2^53" { Code::Limit } else { Code::Io };
@@ -315,7 +316,7 @@ fn interrupted_responses_are_retried_and_then_reported() {
         false
     };
     opening("endless headers", heads, Code::Io, "m.safetensors", 2);
-    // Nobody is there: a port of its own could be another test's by now.
+    // No server listens there: a port that was free could be another test's by now.
     let error = refusal(open_with(&format!("http://127.0.0.1:1{QUERY}"), &twice()));
     check("refused", &error, Code::Io, "connect: ");
     assert_eq!(error.os().unwrap().syscall, "connect");

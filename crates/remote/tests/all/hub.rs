@@ -121,7 +121,7 @@ fn repositories_are_listed_as_folders() {
         let is_folder = |name: &str| filesystem.is_folder(&root.join(name), Stop::never());
         assert!(filesystem.is_folder(&root, Stop::never()) && is_folder("sub"));
         assert!(!is_folder("config.json") && !is_folder("no"));
-        let list = |folder: &Path, most: usize| filesystem.list(folder, most, Stop::never()).unwrap();
+        let list = |folder: &Path, max: usize| filesystem.list(folder, max, Stop::never()).unwrap();
         let expected = if by_lists {
             ["config.json", "sub", "x.bin"]
         } else {
@@ -324,7 +324,7 @@ fn cached_files_are_opened_from_the_cache() {
     // What is not there is requested.
     let model = PathBuf::from(at_commit("model.safetensors"));
     assert!(!is_local(&filesystem, &model));
-    // Without a request at all, where that is wanted, in each of its ways.
+    // Offline, no request is sent, by each option.
     let before = hub.count();
     for (options, url) in [
         (at(&hub, &[("HF_HUB_CACHE", cache.text()), ("HF_HUB_OFFLINE", "1")]), "hf://o/r/config.json"),

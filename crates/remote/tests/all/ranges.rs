@@ -125,6 +125,85 @@ fn small_and_empty_files_are_read() {
     assert_eq!(open(&empty.url("/m")).unwrap().length(), 0);
 }
 
+/// RFC 9110 §14.4: `*` where the server does not know the length.
+#[test]
+fn ranges_that_do_not_state_the_length_of_the_file_are_read() {
+    let body = bytes(2 << 20);
+    for suffixes in [false, true] {
+        let sent = body.clone();
+        let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
+            let (first, last) = match request.range() {
+                Some((first, last)) => (first, last.min(sent.len() - 1)),
+                None if suffixes => (sent.len() - 1, sent.len() - 1),
+                None => return say(stream, "200 OK", TAG, &sent),
+            };
+            let range = format!("Content-Range: bytes {first}-{last}/*\r\n{TAG}");
+            say(stream, "206 Partial Content", &range, &sent[first..=last])
+        });
+        // One request at a time: the length is requested after the first bytes.
+        let options = Options { concurrency: 1, ..options() };
+        let (_, _, source) = open_with(&server.url("/m"), &options).unwrap();
+        assert_eq!(source.length(), 2 * MIB);
+        assert!(source.read_vec(0, 2 * MIB, Stop::never()).unwrap() == body);
+        let mut small = vec![0; 1000];
+        source.read_at(MIB, &mut small, Stop::never()).unwrap();
+        assert_eq!(small, body[1 << 20..][..1000]);
+    }
+}
+
+/// RFC 9110 §15.3.7: the rest is requested again.
+#[test]
+fn a_server_that_sends_a_part_of_each_range_is_asked_for_the_rest() {
+    let body = bytes(1 << 20);
+    for max in [100_000, 5000] {
+        let sent = body.clone();
+        let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
+            let (first, last) = request.range().unwrap();
+            let last = last.min(sent.len() - 1).min(first + max - 1);
+            let range = format!("Content-Range: bytes {first}-{last}/{}\r\n{TAG}", sent.len());
+            say(stream, "206 Partial Content", &range, &sent[first..=last])
+        });
+        let source = open(&server.url("/m")).unwrap();
+        assert!(source.read_vec(0, MIB, Stop::never()).unwrap() == body);
+    }
+    let sent = body.clone();
+    let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
+        let first = request.range().unwrap().0;
+        let range = format!("Content-Range: bytes {first}-{first}/{}\r\n{TAG}", sent.len());
+        say(stream, "206 Partial Content", &range, &sent[first..=first])
+    });
+    let error = refusal(open(&server.url("/m")));
+    assert!(error.message().contains("only a part of each range"), "{error}");
+}
+
+#[test]
+fn a_part_of_a_file_is_never_the_whole_file() {
+    let server = Server::new(|_: &Request, stream: &mut TcpStream| {
+        say(stream, "200 OK", "Content-Range: bytes 0-999/5000\r\n", &bytes(1000))
+    });
+    let error = refusal(open(&server.url("/m")));
+    assert!(error.message().contains("200 for a part of the file"), "{error}");
+}
+
+#[test]
+fn codings_that_change_no_byte_are_read() {
+    for coding in ["aws-chunked", "utf-8", "identity, aws-chunked"] {
+        let body = bytes(2 << 20);
+        let sent = body.clone();
+        let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
+            part(request, stream, &sent, &format!("Content-Encoding: {coding}\r\n{TAG}"))
+        });
+        assert!(open(&server.url("/m")).unwrap().read_vec(0, 2 * MIB, Stop::never()).unwrap() == body);
+    }
+}
+
+#[test]
+fn a_refused_connection_names_the_host() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = refusal(open(&format!("http://127.0.0.1:{port}/m")));
+    assert!(error.to_string().contains(&format!("no connection to 127.0.0.1:{port}")), "{error}");
+}
+
 #[test]
 fn a_server_without_ranges_is_read_once() {
     let body = bytes(700 << 10);

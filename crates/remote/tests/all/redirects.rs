@@ -54,13 +54,19 @@ fn bodies_of_redirects_are_not_downloaded() {
         if request.path.starts_with("/to/") {
             return part(request, stream, &bytes(100), TAG);
         }
-        redirect(stream, &format!("/to{}", request.path))
+        // The page comes later than its head: it is not in memory when the head is read.
+        head(stream, "302 Found", &format!("Location: /to{}\r\nContent-Length: 5\r\n", request.path));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        stream.write_all(b"moved").is_ok()
     });
-    for number in 0..5 {
+    // A connection is free a moment after its body was read, so that a request right after it may need another one. If a redirect closed its
+    // connection, each open would need another one.
+    let needs_none = (0..1000).any(|number| {
+        let before = server.connections();
         open_with(&server.url(&format!("/{number}")), &options()).unwrap();
-    }
-    assert_eq!(server.count(), 10);
-    assert!(server.connections() <= 5, "{} connections for 10 requests", server.connections());
+        number > 0 && server.connections() == before
+    });
+    assert!(needs_none, "{} connections for {} requests", server.connections(), server.count());
     let server = Server::new(|request: &Request, stream: &mut TcpStream| {
         if request.path == "/to" {
             return part(request, stream, &bytes(100), TAG);

@@ -83,7 +83,7 @@ fn an_interrupted_read_resumes_after_the_received_bytes() {
             match way {
                 "stalled" => hold(stream),
                 "reset" => {
-                    // What the other side sent and nobody read makes of a close a reset.
+                    // Closing a connection with unread bytes resets it.
                     let _ = stream.shutdown(Shutdown::Read);
                     false
                 }

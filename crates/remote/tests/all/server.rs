@@ -113,6 +113,8 @@ impl Drop for Server {
 }
 
 fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Answer) {
+    // The body of an answer does not wait for the acknowledgment of its head.
+    stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     while let Some(request) = read_request(&mut reader, log) {

@@ -6,7 +6,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd,
+};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -23,6 +25,11 @@ fn secure(name: &str, answer: fn(&str) -> (String, Vec<u8>)) -> (u16, String) {
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    (serving(&certificate, &key, answer), authority.pem())
+}
+
+/// A server with a certificate. Returns its port.
+fn serving(certificate: &Certificate, key: &KeyPair, answer: fn(&str) -> (String, Vec<u8>)) -> u16 {
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -48,7 +55,7 @@ fn secure(name: &str, answer: fn(&str) -> (String, Vec<u8>)) -> (u16, String) {
             });
         }
     });
-    (port, authority.pem())
+    port
 }
 
 /// Reads no further than it must, so that nothing of the next request is lost.
@@ -86,12 +93,41 @@ fn a_custom_certificate_authority_is_trusted() {
     let url = format!("https://localhost:{port}/m");
     let (_, _, source) = open_with(&url, &trusting(&authority, "own")).unwrap();
     assert!(source.read_vec(1 << 20, 1 << 20, Stop::never()).unwrap() == bytes(2 << 20)[1 << 20..]);
-    // By nobody else, and not for another name.
+    // No other client trusts it, and not for another name.
     let error = refusal(open_with(&url, &options()));
     assert_eq!(error.code(), Code::Io);
     assert!(error.message().contains("NODE_EXTRA_CA_CERTS"), "{error}");
     let error = refusal(open_with(&format!("https://127.0.0.1:{port}/m"), &trusting(&authority, "name")));
     assert!(error.message().contains("is not trusted"), "{error}");
+}
+
+/// As `openssl req -x509` makes it, with or without the mark of an authority.
+#[test]
+fn a_certificate_of_the_server_itself_is_trusted_for_its_names_and_dates() {
+    for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+        for (from, until, says) in
+            [(2020, 2120, None), (2020, 2021, Some("Expired")), (2119, 2120, Some("NotValidYet"))]
+        {
+            let mut own = CertificateParams::new(["localhost".to_owned()]).unwrap();
+            own.is_ca = is_ca;
+            (own.not_before, own.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(until, 1, 1));
+            let key = KeyPair::generate().unwrap();
+            let certificate = own.self_signed(&key).unwrap();
+            let port = serving(&certificate, &key, file);
+            let trusting = trusting(&certificate.pem(), "itself");
+            let url = format!("https://localhost:{port}/m");
+            match says {
+                None => assert_eq!(open_with(&url, &trusting).unwrap().2.length(), 2 << 20),
+                Some(says) => {
+                    let error = refusal(open_with(&url, &trusting));
+                    assert!(error.message().contains(says), "{is_ca:?} {error}");
+                }
+            }
+            let other = refusal(open_with(&format!("https://127.0.0.1:{port}/m"), &trusting));
+            assert!(other.message().contains("is not trusted"), "{other}");
+            assert!(refusal(open_with(&url, &options())).message().contains("is not trusted"));
+        }
+    }
 }
 
 #[test]

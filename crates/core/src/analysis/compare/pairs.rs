@@ -46,7 +46,7 @@ impl<'a> Side<'a> {
 }
 
 /// The result for a pair, and its number of elements.
-pub type Found = Result<(u64, Comparison)>;
+pub type PairResult = Result<(u64, Comparison)>;
 
 /// Compares pairs of two files; results are in their order, regardless of the number of threads. Fails if the work is canceled. Progress is
 /// that of a single pair.
@@ -54,11 +54,11 @@ pub fn compare_all(
     readings: [Reading<'_>; 2],
     pairs: &[[Side<'_>; 2]],
     tolerance: Tolerance,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<PairResult>> {
     let watch = readings[0].watch;
     let silent = watch.silent();
     let shown = if pairs.len() == 1 { watch } else { &silent };
-    let cells: Vec<OnceLock<Found>> = pairs.iter().map(|_| OnceLock::new()).collect();
+    let cells: Vec<OnceLock<PairResult>> = pairs.iter().map(|_| OnceLock::new()).collect();
     let (small, large): (Vec<_>, Vec<_>) =
         pairs.iter().zip(&cells).partition(|(pair, _)| pair.iter().all(Side::is_small));
     let runs: Vec<_> = small.chunks((small.len() / (4 * work::cores())).clamp(1, RUN)).collect();
@@ -78,7 +78,7 @@ pub fn compare_all(
     Ok(cells.into_iter().map(|cell| cell.into_inner().unwrap_or_else(missing)).collect())
 }
 
-fn one<'a>([a, b]: [Reading<'a>; 2], pair: [Side<'a>; 2], tolerance: Tolerance, watch: &Watch) -> Found {
+fn one<'a>([a, b]: [Reading<'a>; 2], pair: [Side<'a>; 2], tolerance: Tolerance, watch: &Watch) -> PairResult {
     watch.stop.check()?;
     let (a, b) = (pair[0].elements(&a)?, pair[1].elements(&b)?);
     Ok((a.count, compare(&a, &b, tolerance, watch)?))

@@ -104,8 +104,8 @@ mod tests {
         }
         let bins = Bins::new(3, (-f64::MAX, f64::MAX));
         assert_eq!(bins.of_values(&[(-f64::MAX, 1), (0.0, 2), (f64::MAX, 4)]).counts, [1, 2, 4]);
-        let least = f64::from_bits(1);
-        let rising = Bins::new(64, (0.0, 100.0 * least)).finish(Vec::new()).edges;
+        let min = f64::from_bits(1);
+        let rising = Bins::new(64, (0.0, 100.0 * min)).finish(Vec::new()).edges;
         assert!(rising.is_sorted(), "{rising:?}");
     }
 }

@@ -1,15 +1,9 @@
 //! Counts, extremes, mean and spread, per block, and their combination.
 #![forbid(unsafe_code)]
 
-use super::walks::{Walked, all_finite, walk};
+use super::walks::{Number, Walked, all_finite, walk};
 use super::{Histogram, Stats};
 use crate::analysis::numbers::BLOCK;
-
-/// A number in its narrow or wide form.
-pub trait Number: Copy + PartialOrd + Into<f64> {
-    const ZERO: Self;
-    fn is_finite(self) -> bool;
-}
 
 /// A class of magnitudes, scaled by powers of two so that squares and their sums stay within float64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,22 +40,6 @@ impl Size {
             Self::Plain => 1.0,
             Self::Huge => 1.0 / STEP,
         }
-    }
-}
-
-impl Number for f32 {
-    const ZERO: Self = 0.0;
-    #[inline]
-    fn is_finite(self) -> bool {
-        Self::is_finite(self)
-    }
-}
-
-impl Number for f64 {
-    const ZERO: Self = 0.0;
-    #[inline]
-    fn is_finite(self) -> bool {
-        Self::is_finite(self)
     }
 }
 
@@ -322,13 +300,13 @@ mod tests {
             let stats = all.finish(numbers.len() as u64, None);
             (stats.mean, stats.std)
         };
-        let (most, least) = (f64::MAX, f64::from_bits(1));
-        assert_eq!(of(&[most, -most]), (0.0, most));
-        assert_eq!(of(&[most, most, -most, -most]), (0.0, most));
-        assert_eq!(of(&[most; 5]), (most, 0.0));
-        assert_eq!(of(&[least, -least]), (0.0, least));
-        assert_eq!(of(&[3.0 * least, 3.0 * least, 5.0 * least, 5.0 * least]), (4.0 * least, least));
-        assert_eq!(of(&[least, least, most, most]), (most / 2.0, most / 2.0));
+        let (max, min) = (f64::MAX, f64::from_bits(1));
+        assert_eq!(of(&[max, -max]), (0.0, max));
+        assert_eq!(of(&[max, max, -max, -max]), (0.0, max));
+        assert_eq!(of(&[max; 5]), (max, 0.0));
+        assert_eq!(of(&[min, -min]), (0.0, min));
+        assert_eq!(of(&[3.0 * min, 3.0 * min, 5.0 * min, 5.0 * min]), (4.0 * min, min));
+        assert_eq!(of(&[min, min, max, max]), (max / 2.0, max / 2.0));
     }
 
     #[test]

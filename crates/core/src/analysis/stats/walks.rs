@@ -5,11 +5,32 @@
 
 use multiversion::multiversion;
 
-use super::moments::Number;
 use crate::analysis::numbers::BLOCK;
 
 /// Independent sums, for the vector units.
 const LANES: usize = 16;
+
+/// A number in its narrow or wide form.
+pub trait Number: Copy + PartialOrd + Into<f64> {
+    const ZERO: Self;
+    fn is_finite(self) -> bool;
+}
+
+impl Number for f32 {
+    const ZERO: Self = 0.0;
+    #[inline]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
+}
+
+impl Number for f64 {
+    const ZERO: Self = 0.0;
+    #[inline]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
+}
 
 /// The sums of a block.
 #[derive(Clone, Copy, PartialEq, Debug)]

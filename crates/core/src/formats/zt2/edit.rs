@@ -277,7 +277,7 @@ fn known(fields: &Fields<'_>, keys: &[&str]) -> Result<()> {
     for key in fields.keys() {
         let name = Reader::new(key, 0, 0).text("a key").ok();
         if !name.as_ref().is_some_and(|name| keys.contains(&name.as_ref())) {
-            let key = name.map_or_else(|| "one that is no text".to_owned(), |name| format!("{name:?}"));
+            let key = name.map_or_else(|| "one that is not text".to_owned(), |name| format!("{name:?}"));
             return Err(cbor_splice::unknown_key(&key));
         }
     }

@@ -8,7 +8,7 @@ use super::rules;
 use super::vocabulary::{self, Spelling, ZSTD_SEEKABLE};
 use crate::codecs::digest::{Algorithm, xxh3};
 use crate::error::{Code, Error, Result, short};
-use crate::formats::{Announced, Asked, Pass};
+use crate::formats::{Sink, TensorHeader, WriteSettings};
 use crate::model::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
@@ -17,7 +17,7 @@ pub const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 /// The alignment of canonical form (§6.3).
 pub const CANONICAL_ALIGNMENT: u64 = 64 << 10;
 /// The minimum alignment of a blob (§2.4).
-pub const LEAST_ALIGNMENT: u64 = 4096;
+pub const MIN_ALIGNMENT: u64 = 4096;
 /// The size of the footer in bytes.
 pub const FOOTER: u64 = 40;
 const VERSION: u32 = 2;
@@ -38,7 +38,7 @@ pub const FILE_ATTRIBUTES: u32 = 2;
 pub const TENSOR_ATTRIBUTES: u32 = 4;
 
 /// Encodes a manifest for offset `at`, and the footer after it.
-pub fn index(catalog: &Catalog, shards: &[Shard], at: u64, to: Pass<'_>) -> Result<()> {
+pub fn index(catalog: &Catalog, shards: &[Shard], at: u64, to: Sink<'_>) -> Result<()> {
     let manifest = manifest(catalog, shards)?;
     to(&manifest)?;
     to(&footer(at, &manifest))
@@ -165,26 +165,26 @@ pub fn footer(offset: u64, manifest: &[u8]) -> [u8; 40] {
 }
 
 /// Checks the settings of a file.
-pub fn check_settings(asked: &Asked<'_>) -> Result<()> {
-    let Asked { alignment, canonical, .. } = *asked;
-    let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));
+pub fn check_settings(asked: &WriteSettings<'_>) -> Result<()> {
+    let WriteSettings { alignment, canonical, .. } = *asked;
+    let refused = |message, hint| {
+        Err(Error::new(Code::InvalidArg, message).hint("canonical", hint).rule(rules::CANONICAL))
+    };
     if canonical && asked.compressed {
-        return refused("a canonical file is not compressed; write it with canonical: false");
+        return refused("a canonical file is not compressed", "; write it with canonical: false");
     }
     if canonical && asked.digest != Some(Algorithm::Xxh3) {
-        return refused(
-            "a canonical file has xxh3 digests; write it with canonical: false for others or none",
-        );
+        let hint = "; write it with canonical: false for others or none";
+        return refused("a canonical file has xxh3 digests", hint);
     }
     if canonical && alignment != CANONICAL_ALIGNMENT {
-        return refused(
-            "a canonical file is aligned to 64 KiB; write it with canonical: false for another alignment",
-        );
+        let hint = "; write it with canonical: false for another alignment";
+        return refused("a canonical file is aligned to 64 KiB", hint);
     }
     if canonical && asked.divided {
-        return refused("a canonical file is one file; write shards with canonical: false");
+        return refused("a canonical file is one file", "; write shards with canonical: false");
     }
-    if alignment == 0 || !alignment.is_multiple_of(LEAST_ALIGNMENT) {
+    if alignment == 0 || !alignment.is_multiple_of(MIN_ALIGNMENT) {
         let message = format!("alignment must be a multiple of 4096 in zTensor 2, got {alignment}");
         return Err(Error::new(Code::InvalidArg, message).rule(rules::BLOBS));
     }
@@ -198,9 +198,10 @@ pub fn check_name(name: &str, what: &str, canonical: bool) -> Result<()> {
         let shown = short(name, 80);
         let message = format!(
             "{what} {shown:?} is not in Unicode normalization form C, which canonical files ask for: write it \
-             as name.normalize('NFC'), or with canonical: false"
+             as name.normalize('NFC')"
         );
-        return Err(Error::new(Code::BadIndex, message).rule(rules::CANONICAL));
+        let hint = ", or with canonical: false";
+        return Err(Error::new(Code::BadIndex, message).hint("canonical", hint).rule(rules::CANONICAL));
     }
     Ok(())
 }
@@ -263,8 +264,8 @@ pub fn is_layout(layout: &str) -> bool {
 }
 
 /// Checks what is known of a tensor before its bytes are written.
-pub fn check_announced(announced: &Announced<'_>) -> Result<()> {
-    let Announced { name, layout, attributes, roles, canonical, .. } = *announced;
+pub fn check_announced(announced: &TensorHeader<'_>) -> Result<()> {
+    let TensorHeader { name, layout, attributes, roles, canonical, .. } = *announced;
     check_name(name, "the name", canonical)?;
     if let Some(attributes) = attributes {
         check_attributes(&attributes.values()?, TENSOR_ATTRIBUTES, canonical)?;

@@ -8,7 +8,8 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::formats::attributes::of_cbor;
 use crate::formats::overlap::{self, Region};
-use crate::formats::zt;
+use crate::formats::zt_magic::CONTAINER;
+use crate::layouts;
 use crate::layouts::affine::Affine;
 use crate::layouts::exact;
 use crate::layouts::gguf::Gguf;
@@ -35,7 +36,7 @@ pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
 
 /// Returns the catalog of the manifest `bytes`, at `offset` in a file of `total` bytes.
 pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
-    let mut builder = Builder::new(zt::CONTAINER, limits);
+    let mut builder = Builder::new(CONTAINER, limits);
     builder.set_version("2");
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = reader(bytes, offset, limits.max_attribute_values);
@@ -123,7 +124,7 @@ fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
     let pairs = reader.attributes("attributes", |key| {
         if checked.is_ok() {
             let no_text =
-                || Error::new(Code::BadIndex, "a key of the attributes is no text").rule(rules::ENCODING);
+                || Error::new(Code::BadIndex, "a key of the attributes is not text").rule(rules::ENCODING);
             checked = key.ok_or_else(no_text).and_then(check_name);
         }
     })?;
@@ -287,7 +288,7 @@ impl<'m> Objects<'_, 'm> {
             let message = format!("the layout {id:?} is no profile id: those have a namespace and a version");
             return Err(Error::new(Code::BadLayout, message).rule(rules::LAYOUTS));
         }
-        if profile.is_none() {
+        if profile.is_none() && !layouts::is_decoded(id) {
             let message = format!("the layout {id:?} is not known here; its components are readable");
             self.builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
         }

@@ -2,11 +2,11 @@
 //! one file are identical or disjoint.
 #![forbid(unsafe_code)]
 
-use super::{FOOTER, LEAST_ALIGNMENT, rules};
+use super::{FOOTER, MIN_ALIGNMENT, rules};
 use crate::error::{Code, Error, Result};
 
 pub fn check_alignment(offset: u64) -> Result<()> {
-    if offset >= LEAST_ALIGNMENT && offset.is_multiple_of(LEAST_ALIGNMENT) {
+    if offset >= MIN_ALIGNMENT && offset.is_multiple_of(MIN_ALIGNMENT) {
         return Ok(());
     }
     let message = format!("offset {offset} is no multiple of 4096 from 4096 on");

@@ -2,25 +2,30 @@
 //! files.
 #![forbid(unsafe_code)]
 
-use super::encode::{DATA_SHARD_FOOTER, FOOTER, LEAST_ALIGNMENT, MAGIC};
+use super::encode::{DATA_SHARD_FOOTER, FOOTER, MAGIC, MIN_ALIGNMENT};
 use super::{parse as parse_file, read_footer, rules, vocabulary};
 use crate::checked::{end_within, exact};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
-use crate::formats::{DataShards, Input, WriteFormat, zt};
+use crate::formats::{DataShards, IndexBytes, Input, WriteFormat, zt};
 use crate::model::{ByteOrder, Catalog, Encoding, Shard, Tensor};
 use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
 use crate::work::Stop;
 
-pub static DATA_SHARDS: DataShards =
-    DataShards { footer: &DATA_SHARD_FOOTER, read: of_root, check: check_file, check_linked };
+pub static DATA_SHARDS: DataShards = DataShards {
+    footer: &DATA_SHARD_FOOTER,
+    read: of_root,
+    check: check_file,
+    check_linked,
+    index: IndexBytes { file: 4096, component: 512 },
+};
 
 const LADDER: &str = "zTensor 2 §7.3 Verification ladder";
 /// The maximum length of a shard name in bytes.
 const NAME_BYTES: usize = 64;
 /// The minimum size of a file in bytes: magic and footer.
-const LEAST: u64 = 48;
+const MIN: u64 = 48;
 
 /// Reads the table in its order, by length and then by bytes.
 pub fn parse(reader: &mut Reader<'_>) -> Result<Vec<Shard>> {
@@ -57,7 +62,7 @@ fn entry(reader: &mut Reader<'_>, name: &str) -> Result<Shard> {
     })?;
     let missing = |key: &str| Error::new(Code::BadIndex, format!("the shard {name:?} has no {key:?}"));
     let size = size.ok_or_else(|| missing("size"))?;
-    if size < LEAST {
+    if size < MIN {
         let message = format!("the shard {name:?} would have {size} bytes, fewer than any file of version 2");
         return Err(Error::new(Code::BadIndex, message));
     }
@@ -122,8 +127,7 @@ fn check_linked(tensor: Tensor<'_>, catalog: &Catalog, shard: &Shard) -> Result<
             let message = "only components of known type and encoding can be linked";
             return Err(named(Error::new(Code::UnsupportedEncoding, message)));
         }
-        let aligned =
-            component.offset().is_multiple_of(LEAST_ALIGNMENT) && component.offset() >= LEAST_ALIGNMENT;
+        let aligned = component.offset().is_multiple_of(MIN_ALIGNMENT) && component.offset() >= MIN_ALIGNMENT;
         if !aligned || end_within(component.offset(), component.stored_length(), end).is_none() {
             let message = "the blob does not lie in the data of its file";
             return Err(named(Error::new(Code::OutOfBounds, message).rule(rules::BLOBS)));

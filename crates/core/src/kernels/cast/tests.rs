@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
+use self::cases::cases;
 use super::*;
 use crate::error::Code;
 
@@ -159,12 +160,12 @@ fn every_code_of_the_half_types_narrows_to_the_nearest_float8() {
 
 #[test]
 fn nan_stays_quiet_with_its_sign_and_payload() {
-    let signalling = 0xff80_2001_u32.to_le_bytes();
-    let half = |to| u16::from_le_bytes(one(DType::Float32, to, signalling));
+    let signaling = 0xff80_2001_u32.to_le_bytes();
+    let half = |to| u16::from_le_bytes(one(DType::Float32, to, signaling));
     assert_eq!([half(DType::Float16), half(DType::BFloat16)], [0xfe01, 0xffc0]);
-    assert_eq!(one(DType::Float32, DType::Float8E5M2, signalling), [0xfe]);
-    assert_eq!(one(DType::Float32, DType::Float8E4M3Fn, signalling), [0xff]);
-    assert_eq!(u64::from_le_bytes(one(DType::Float32, DType::Float64, signalling)), 0xfff8_0400_2000_0000);
+    assert_eq!(one(DType::Float32, DType::Float8E5M2, signaling), [0xfe]);
+    assert_eq!(one(DType::Float32, DType::Float8E4M3Fn, signaling), [0xff]);
+    assert_eq!(u64::from_le_bytes(one(DType::Float32, DType::Float64, signaling)), 0xfff8_0400_2000_0000);
     let wide = 0xfff0_0400_2000_0000_u64.to_le_bytes();
     assert_eq!(u32::from_le_bytes(one(DType::Float64, DType::Float32, wide)), 0xffc0_2001);
     assert_eq!(u16::from_le_bytes(one(DType::Float64, DType::Float16, wide)), 0xfe01);
@@ -201,8 +202,6 @@ fn integers_are_cast() {
 fn unsupported_casts_are_rejected() {
     let pairs = [
         (DType::Float32, DType::Int32),
-        (DType::Int64, DType::Int32),
-        (DType::Int8, DType::Uint8),
         (DType::Complex64, DType::Float32),
         (DType::Float4E2M1Fn, DType::Float32),
         (DType::Float32, DType::Float8E4M3Fnuz),
@@ -217,8 +216,11 @@ fn unsupported_casts_are_rejected() {
     }
 }
 
+#[path = "../../../tests/all/cases.rs"]
+mod cases;
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(ProptestConfig::with_cases(cases(2048)))]
     #[test]
     fn any_float64_and_float32_is_rounded_to_the_nearest(
         bits: u64, mantissa: u64, exponent in -30_i32..20, negative: bool,
@@ -257,6 +259,68 @@ proptest! {
         let exact = value as f64;
         for oracle in ORACLES.iter() {
             oracle.check(exact, code(oracle.dtype, DType::Int64, &bytes));
+        }
+    }
+}
+
+#[test]
+fn integers_are_narrowed_if_they_fit() {
+    use DType::{Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64};
+    let all = [Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64];
+    let values = [
+        0,
+        1,
+        -1,
+        127,
+        128,
+        -128,
+        -129,
+        255,
+        256,
+        32_767,
+        32_768,
+        -32_768,
+        -32_769,
+        65_535,
+        65_536,
+        i128::from(i32::MAX),
+        i128::from(i32::MAX) + 1,
+        i128::from(i32::MIN),
+        i128::from(i32::MIN) - 1,
+        i128::from(u32::MAX),
+        i128::from(u32::MAX) + 1,
+        i128::from(i64::MAX),
+        i128::from(i64::MIN),
+        i128::from(i64::MAX) + 1,
+        i128::from(u64::MAX),
+    ];
+    let holds = |dtype: DType, value: i128| {
+        let bits = dtype.bits();
+        let signed = matches!(dtype, Int8 | Int16 | Int32 | Int64);
+        let (min, max) = if signed {
+            (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
+        } else {
+            (0, (1_i128 << bits) - 1)
+        };
+        (min..=max).contains(&value)
+    };
+    let bytes = |dtype: DType, value: i128| value.to_le_bytes()[..dtype.element_bytes()].to_vec();
+    for from in all {
+        for to in all {
+            assert!(can_cast(from, to), "{from:?} {to:?}");
+            for value in values.into_iter().filter(|&value| holds(from, value)) {
+                let input = [bytes(from, 1), bytes(from, value)].concat();
+                let mut out = vec![0; 2 * to.element_bytes()];
+                let done = cast_from(40, from, to, &input, &mut out);
+                if holds(to, value) {
+                    done.unwrap();
+                    assert_eq!(out, [bytes(to, 1), bytes(to, value)].concat(), "{from:?} {to:?} {value}");
+                } else {
+                    let error = done.unwrap_err();
+                    let says = format!("element 41 is {value}, which {} cannot represent", to.name());
+                    assert_eq!((error.code(), error.message()), (Code::BadDtype, &*says));
+                }
+            }
         }
     }
 }

@@ -142,7 +142,7 @@ mod tests {
         scales: &[f32],
         zeros: &[i64],
         first: u64,
-        most: u64,
+        max: u64,
     ) -> Vec<f32> {
         let elements: u64 = shape.iter().product();
         let (scale_count, zero_count) = (scales.len() as u64, zeros.len() as u64);
@@ -155,7 +155,7 @@ mod tests {
         };
         let scales: Vec<u8> = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
         let zeros: Vec<u8> = zeros.iter().flat_map(|zero| zero.to_le_bytes()).collect();
-        let mut out = vec![[0; 4]; usize::try_from(most.min(elements - first)).unwrap()];
+        let mut out = vec![[0; 4]; usize::try_from(max.min(elements - first)).unwrap()];
         Affine::new(entry, shape, elements).unwrap().decode(data, &scales, &zeros, first, &mut out).unwrap();
         out.into_iter().map(f32::from_ne_bytes).collect()
     }

@@ -6,6 +6,7 @@
 use multiversion::multiversion;
 
 use super::{ggml_four, ggml_iq, ggml_k, ggml_ternary};
+use crate::kernels::scalar::{Float, half};
 
 /// A ggml block type: a fixed-size record that encodes a fixed number of elements of one row.
 #[derive(Clone, Copy, Debug)]
@@ -81,29 +82,6 @@ impl BlockType {
     }
 }
 
-/// The in-memory bytes of a float32 in the byte order of the host, so that it is written only once.
-pub(super) type Float = [u8; 4];
-
-/// Returns the float16 at `at`.
-#[inline(always)]
-pub(super) fn half<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
-    float(u16::from_le_bytes([block[at], block[at + 1]]))
-}
-
-/// Converts float16 bits without branches or calls, which would prevent vectorization of the surrounding code. The
-/// exponent moves to its position in float32 and is corrected by a factor. That is exact, including subnormals.
-#[inline(always)]
-pub(in crate::kernels) fn float(bits: u16) -> f32 {
-    let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
-    // Infinities and NaN have all exponent bits set.
-    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-    let number = f32::from_bits(rest) * TWO_TO_112;
-    f32::from_bits(number.to_bits() | special | sign)
-}
-
-/// 2^112: the difference of the biases of float32 and float16.
-const TWO_TO_112: f32 = f32::from_bits((127 + 112) << 23);
-
 #[inline(always)]
 fn q4_0(block: &[u8; 18], out: &mut [Float; 32]) {
     let d = half(block, 0);
@@ -154,5 +132,16 @@ fn q8_0(block: &[u8; 34], out: &mut [Float; 32]) {
     let d = half(block, 0);
     for (out, &code) in out.iter_mut().zip(&block[2..]) {
         *out = (f32::from(code.cast_signed()) * d).to_ne_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BlockType;
+    use crate::layouts::gguf::DECODED;
+
+    #[test]
+    fn the_layouts_that_are_known_are_decoded() {
+        assert_eq!(BlockType::names().collect::<Vec<_>>(), DECODED);
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::ggml::{Float, half};
+use crate::kernels::scalar::{Float, half};
 
 /// The numbers of `iq4_nl` and `iq4_xs` (`kvalues_iq4nl` of `ggml-common.h`).
 pub(in crate::kernels) const IQ4: [f32; 16] = [

@@ -3,7 +3,7 @@
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
-use super::ggml::{Float, float, half};
+use crate::kernels::scalar::{Float, float, half};
 
 /// The offset added to or subtracted from the coordinates of `iq1_s` and `iq1_m` (`IQ1S_DELTA` of `ggml-common.h`).
 const DELTA: f32 = 0.125;

@@ -3,13 +3,23 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::ggml::{Float, half};
+use crate::kernels::scalar::{Float, half};
 
 /// Returns a 2-bit code. Codes are packed four per byte, 32 bytes apart: element 32 s + l of each half of the block is
 /// at bits 2 s of byte l.
 #[inline(always)]
 fn two_bits(codes: &[u8], group: usize, lane: usize) -> u8 {
     codes[group / 8 * 32 + group % 2 * 16 + lane] >> (group / 2 % 4 * 2) & 3
+}
+
+/// Maps each byte. `array::map` is not always inlined.
+#[inline(always)]
+fn each<const CODES: usize>(codes: &[u8; CODES], with: impl Fn(u8) -> u8) -> [u8; CODES] {
+    let mut mapped = [0; CODES];
+    for (mapped, &code) in mapped.iter_mut().zip(codes) {
+        *mapped = with(code);
+    }
+    mapped
 }
 
 #[inline(always)]
@@ -24,10 +34,10 @@ pub(super) fn q2_k(block: &[u8; 84], out: &mut [Float; 256]) {
     let halves = scales.as_chunks::<8>().0.iter().zip(codes.as_chunks::<32>().0);
     for ((scales, codes), out) in halves.zip(out.as_chunks_mut::<128>().0) {
         let [first, second, third, fourth] = out.as_chunks_mut::<32>().0 else { return };
-        both(&scales[..2], codes.map(|code| code & 3), first);
-        both(&scales[2..4], codes.map(|code| code >> 2 & 3), second);
-        both(&scales[4..6], codes.map(|code| code >> 4 & 3), third);
-        both(&scales[6..], codes.map(|code| code >> 6), fourth);
+        both(&scales[..2], each(codes, |code| code & 3), first);
+        both(&scales[2..4], each(codes, |code| code >> 2 & 3), second);
+        both(&scales[4..6], each(codes, |code| code >> 4 & 3), third);
+        both(&scales[6..], each(codes, |code| code >> 6), fourth);
     }
 }
 
@@ -78,9 +88,9 @@ pub(super) fn q4_k(block: &[u8; 144], out: &mut [Float; 256]) {
     for (pair, (out, codes)) in out.as_chunks_mut::<64>().0.iter_mut().zip(codes).enumerate() {
         let [low, high] = out.as_chunks_mut::<32>().0 else { return };
         let (scale, offset) = factors(block, 2 * pair);
-        spread(scale, &codes.map(|both| both & 15), offset, low);
+        spread(scale, &each(codes, |both| both & 15), offset, low);
         let (scale, offset) = factors(block, 2 * pair + 1);
-        spread(scale, &codes.map(|both| both >> 4), offset, high);
+        spread(scale, &each(codes, |both| both >> 4), offset, high);
     }
 }
 

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::ggml::{Float, half};
+use crate::kernels::scalar::{Float, half};
 
 /// Decodes five elements per byte, the base 3 digits of a fraction of 256: multiplied by 3, the byte overflows into the
 /// next digit.

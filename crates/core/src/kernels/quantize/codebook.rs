@@ -1,5 +1,5 @@
 //! The codebooks of ggml's "I quants", for the other direction: which point a group of codes is, and which points are near to codes that
-//! are none.
+//! are not points.
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
@@ -104,7 +104,7 @@ impl<const DIGITS: usize> Codebook<DIGITS> {
     ) -> u32 {
         let entry = self.entries[number as usize];
         let neighbors = &self.neighbors[entry.first as usize..][..entry.count as usize];
-        let (mut least, mut groups) = ([f32::MAX; SOME], [0_u32; SOME]);
+        let (mut min, mut groups) = ([f32::MAX; SOME], [0_u32; SOME]);
         for (group, neighbors) in neighbors.iter().enumerate() {
             let mut errors = [0.0; SOME];
             for ((codes, &x), &weight) in neighbors.codes.iter().zip(x).zip(weights) {
@@ -113,17 +113,17 @@ impl<const DIGITS: usize> Codebook<DIGITS> {
                     *error += weight * difference * difference;
                 }
             }
-            for ((least, at), error) in least.iter_mut().zip(&mut groups).zip(errors) {
-                let less = error < *least;
-                *least = if less { error } else { *least };
+            for ((min, at), error) in min.iter_mut().zip(&mut groups).zip(errors) {
+                let less = error < *min;
+                *min = if less { error } else { *min };
                 *at = if less { group as u32 } else { *at };
             }
         }
         let (mut error, mut best) = (f32::MAX, 0);
-        for (lane, (&least, group)) in least.iter().zip(groups).enumerate() {
+        for (lane, (&min, group)) in min.iter().zip(groups).enumerate() {
             let at = group * SOME as u32 + lane as u32;
-            let better = least < error || (least == error && at < best);
-            error = if better { least } else { error };
+            let better = min < error || (min == error && at < best);
+            error = if better { min } else { error };
             best = if better { at } else { best };
         }
         neighbors[best as usize / SOME].points[best as usize % SOME].into()

@@ -212,19 +212,19 @@ fn symmetric_of_any<const LENGTH: usize>(
 /// Returns the largest magnitude, and the first element that has it.
 #[inline(always)]
 pub(super) fn extreme<const LENGTH: usize>(x: &[Lanes; LENGTH]) -> (Lanes, Lanes) {
-    let (mut most, mut extreme) = (Lanes::ZERO, Lanes::ZERO);
+    let (mut max, mut extreme) = (Lanes::ZERO, Lanes::ZERO);
     for &x in x {
-        let larger = x.abs().above(most);
-        most = larger.choose(x.abs(), most);
+        let larger = x.abs().above(max);
+        max = larger.choose(x.abs(), max);
         extreme = larger.choose(x, extreme);
     }
-    (most, extreme)
+    (max, extreme)
 }
 
 /// Returns the first number with the largest magnitude. Ignores NaN; 0 has no sign.
 #[inline(always)]
 pub(super) fn first_extreme(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |most: f32, &value| if most.abs() < value.abs() { value } else { most })
+    values.iter().fold(0.0, |max: f32, &value| if max.abs() < value.abs() { value } else { max })
 }
 
 /// Returns the sums of `weight * x * code` and of `weight * code * code`.
@@ -251,7 +251,7 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
     weights: &[Lanes; LENGTH],
     top: i8,
 ) -> Symmetric {
-    let (most, extreme) = extreme(x);
+    let (max, extreme) = extreme(x);
     let mut wx = *weights;
     for (wx, &x) in wx.iter_mut().zip(x) {
         *wx = *wx * x;
@@ -269,7 +269,7 @@ fn symmetric_of<const LENGTH: usize, const ANY: bool>(
         best = better.choose(scale * sum_lx, best);
         inverse = better.choose(candidate, inverse);
     }
-    let nothing = most.below(Lanes::all(NOTHING));
+    let nothing = max.below(Lanes::all(NOTHING));
     Symmetric { scale: nothing.choose(Lanes::ZERO, scale), inverse, nothing }
 }
 
@@ -321,8 +321,8 @@ fn refined<const LENGTH: usize>(x: &[[Lanes; LENGTH]; 2], top: i8) -> Refined<LE
     let (mut w, mut wx, mut codes) = (*x, *x, *x);
     let (mut sums, mut nothing) = ([Sums::ZERO; 2], [Mask::NONE; 2]);
     for side in 0..2 {
-        let (most, extreme) = extreme(&x[side]);
-        nothing[side] = most.below(Lanes::all(NOTHING));
+        let (max, extreme) = extreme(&x[side]);
+        nothing[side] = max.below(Lanes::all(NOTHING));
         let inverse = Lanes::all(-f32::from(top)) / extreme;
         for at in 0..LENGTH {
             let x = x[side][at];
@@ -364,15 +364,15 @@ fn positive<const LENGTH: usize>(
     weights: &[Lanes; LENGTH],
     top: u8,
 ) -> (Lanes, [Lanes; LENGTH]) {
-    let most = x.iter().fold(Lanes::ZERO, |most, &x| most.max(x));
-    let mut inverse = Lanes::all(top.into()) / most;
+    let max = x.iter().fold(Lanes::ZERO, |max, &x| max.max(x));
+    let mut inverse = Lanes::all(top.into()) / max;
     let mut best = Lanes::ZERO;
     for (&x, &w) in x.iter().zip(weights) {
         let difference = x - Lanes::all(1.0) / inverse * (inverse * x).round_below(i32::MAX).low_byte();
         best = best + w * difference * difference;
     }
     for step in (-4_i8..=4).filter(|&step| step != 0) {
-        let candidate = Lanes::all(0.1 * f32::from(step) + f32::from(top)) / most;
+        let candidate = Lanes::all(0.1 * f32::from(step) + f32::from(top)) / max;
         let mut sum = Lanes::ZERO;
         for (&x, &w) in x.iter().zip(weights) {
             let difference = x - Lanes::all(1.0) / candidate * (candidate * x).round_below(top.into());
@@ -411,7 +411,7 @@ fn positive<const LENGTH: usize>(
             break;
         }
     }
-    let nothing = most.below(Lanes::all(NOTHING));
+    let nothing = max.below(Lanes::all(NOTHING));
     let scale = sum_l2.above(Lanes::ZERO).choose(sum_lx / sum_l2, Lanes::ZERO);
     for code in &mut codes {
         *code = nothing.choose(Lanes::ZERO, *code);

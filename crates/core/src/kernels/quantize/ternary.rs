@@ -3,8 +3,8 @@
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::lanes::map;
+use super::legacy::{blocks, largest};
 use super::numbers::{half, inverse};
-use super::plain::{blocks, largest};
 
 /// Returns the scale as float16, and the digits of the elements.
 #[inline(always)]
@@ -12,8 +12,8 @@ fn digits(block: &[f32; 256]) -> (u16, [u8; 256]) {
     let scale = largest(block);
     let inverse = inverse(scale);
     // Where the scale is the largest magnitude, no quotient is much beyond 1.
-    let usual = inverse.is_finite() && block.iter().fold(true, |all, value| all & !value.is_nan());
-    let digits = if usual {
+    let default = inverse.is_finite() && block.iter().fold(true, |all, value| all & !value.is_nan());
+    let digits = if default {
         map(block, |value| {
             let value = value * inverse;
             1 + u8::from(value >= 0.5) - u8::from(value <= -0.5)

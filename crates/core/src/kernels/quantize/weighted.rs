@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::four::{scales, write_nonlinear, write_scaled};
-use super::lanes::{LANES, Lanes, map, transpose};
-use super::large::{
+use super::iq4::{scales, write_nonlinear, write_scaled};
+use super::k_quants::{
     BLOCK, finish_eight, finish_three, finish_two, pack_sixes, six_bits, write_five, write_four,
 };
+use super::lanes::{LANES, Lanes, map, transpose};
+use super::legacy::{blocks, write_4_0, write_4_1, write_5_0, write_5_1};
 use super::numbers::half;
-use super::plain::{blocks, write_4_0, write_4_1, write_5_0, write_5_1};
 use super::search::{
     Affine, Plan, affine_16, affine_32, positive_8, positive_16, symmetric_16, symmetric_32,
 };
@@ -175,13 +175,13 @@ pub(super) fn batches<'a, const BYTES: usize>(
 }
 
 /// What the searches found for a batch: in `scales[i]`, the scales of sub-block `i` of each block.
-struct Found<const COUNT: usize> {
+struct SearchResult<const COUNT: usize> {
     scales: [Lanes; COUNT],
     offsets: [Lanes; COUNT],
     weights: [Lanes; COUNT],
 }
 
-impl<const COUNT: usize> Found<COUNT> {
+impl<const COUNT: usize> SearchResult<COUNT> {
     const NONE: Self =
         Self { scales: [Lanes::ZERO; COUNT], offsets: [Lanes::ZERO; COUNT], weights: [Lanes::ZERO; COUNT] };
 
@@ -207,7 +207,7 @@ fn codes_of<const COUNT: usize>(codes: &[Lanes; COUNT], block: usize) -> [u8; CO
 pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     for (at, (source, out)) in batches::<84>(source, out) {
         let batch = Batch::new(source, row, Some(importance), at);
-        let mut found = Found::<16>::NONE;
+        let mut found = SearchResult::<16>::NONE;
         let blocks = batch.blocks().zip(batch.importance.as_chunks::<BLOCK>().0);
         let mut each: [Option<Affine>; LANES] = [const { None }; LANES];
         for (at, ((block, importance), each)) in blocks.zip(&mut each).enumerate() {
@@ -235,7 +235,7 @@ pub(super) fn q2_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8
 pub(super) fn q3_k(source: &[f32], row: usize, importance: &[f32], out: &mut [u8]) {
     for (at, (source, out)) in batches::<110>(source, out) {
         let batch = Batch::new(source, row, Some(importance), at);
-        let mut found = Found::<16>::NONE;
+        let mut found = SearchResult::<16>::NONE;
         let mut each = [const { None }; LANES];
         let blocks = batch.blocks().zip(batch.importance.as_chunks::<BLOCK>().0);
         for (at, ((block, importance), each)) in blocks.zip(&mut each).enumerate() {
@@ -266,7 +266,7 @@ fn eights<const BYTES: usize>(
 ) {
     for (at, (source, out)) in batches::<BYTES>(source, out) {
         let batch = Batch::new(source, row, Some(importance), at);
-        let mut found = Found::<8>::NONE;
+        let mut found = SearchResult::<8>::NONE;
         let mut each: [Option<Affine>; LANES / 2] = [const { None }; LANES / 2];
         for (at, (((pair, importance), squares), each)) in batch.parts::<32>().zip(&mut each).enumerate() {
             let x = transpose::<32>(pair);

@@ -41,7 +41,7 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request
                     } else {
                         format!(". The folder has {}", super::list(tensors.iter().copied()))
                     };
-                    return Err(Error::new(error.code(), format!("{message}{others}")).file(&path));
+                    return Err(error.reworded(format!("{message}{others}")).file(&path));
                 }
                 Err(_) => {}
             }

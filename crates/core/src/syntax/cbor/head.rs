@@ -61,7 +61,7 @@ impl Reader<'_> {
     #[inline]
     pub(super) fn plain_head(&mut self, major: u8) -> Option<u64> {
         let (first, rest) = self.bytes.get(self.at..)?.split_first()?;
-        let (argument, more, least) = match first ^ (major << 5) {
+        let (argument, more, min) = match first ^ (major << 5) {
             info @ 0..=23 => (u64::from(info), 0, 0),
             24 => (u64::from(*rest.first()?), 1, 24),
             25 => (u64::from(u16::from_be_bytes(*rest.first_chunk()?)), 2, 1 << 8),
@@ -69,7 +69,7 @@ impl Reader<'_> {
             27 => (u64::from_be_bytes(*rest.first_chunk()?), 8, 1 << 32),
             _ => return None,
         };
-        if argument < least {
+        if argument < min {
             return None;
         }
         self.at += 1 + more;
@@ -121,7 +121,7 @@ impl Reader<'_> {
     /// Reads the rest of a head at `start` in the only permitted encoding.
     #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
     fn deterministic_head(&mut self, start: usize, major: u8, info: u8) -> Result<Head> {
-        let (argument, least) = match info {
+        let (argument, min) = match info {
             0..=23 => (u64::from(info), 0),
             24 => (u8::from_be_bytes(self.big_endian()?).into(), 24),
             25 => (u16::from_be_bytes(self.big_endian()?).into(), 1 << 8),
@@ -148,7 +148,7 @@ impl Reader<'_> {
                 _ => refused(self, "a simple value other than false, true and null"),
             };
         }
-        if argument < least {
+        if argument < min {
             return refused(self, "the head of an item is wider than its argument needs");
         }
         match major {

@@ -84,13 +84,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the head of a value, which counts as one value or, for a container, as three.
+    /// Reads the head of a value, which counts as one value. A container counts as three, and a byte string as four, because JavaScript's
+    /// arrays of bytes take some 150 bytes each. Empty byte strings are one array.
     fn value_head(&mut self, depth: u32) -> Result<Head> {
         self.check_depth(depth)?;
         let head = self.head()?;
-        let cost = if matches!(head, Head::Array(_) | Head::Map(_) | Head::Tag(_)) { 3 } else { 1 };
+        let cost = match head {
+            Head::Array(_) | Head::Map(_) | Head::Tag(_) => 3,
+            Head::Bytes(length) if length != Some(0) => 4,
+            _ => 1,
+        };
         self.values_left = self.values_left.checked_sub(cost).ok_or_else(|| {
-            Error::new(Code::Limit, "the index holds too many attribute values (option maxAttributeValues)")
+            Error::new(Code::Limit, "the index holds too many attribute values").option("maxAttributeValues")
         })?;
         Ok(head)
     }

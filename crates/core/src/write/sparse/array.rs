@@ -75,18 +75,18 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Result<Vec<u64>> {
 }
 
 /// An array in memory.
-pub struct Held {
+pub struct OwnedArray {
     dtype: DType,
     bytes: Owned,
 }
 
-impl Held {
+impl OwnedArray {
     pub fn new(dtype: DType, bytes: Owned) -> Self {
         Self { dtype, bytes }
     }
 }
 
-impl Array for Held {
+impl Array for OwnedArray {
     fn dtype(&self) -> DType {
         self.dtype
     }

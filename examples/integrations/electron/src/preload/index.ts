@@ -1,4 +1,4 @@
-// What the page may do: read rows, and show the report of a file that was dropped on it.
+// The functions of the page: read rows, and show the report of a dropped file.
 import { contextBridge, ipcRenderer, webUtils } from 'electron'
 
 interface Answer {

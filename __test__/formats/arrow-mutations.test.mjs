@@ -1,5 +1,0 @@
-// Arrow files and streams, damaged: each byte in turn, each length in turn.
-import { testDamaged } from '../helpers/damaged.mjs'
-import { MUTATED } from '../helpers/mutated-files.mjs'
-
-testDamaged(MUTATED.arrow)

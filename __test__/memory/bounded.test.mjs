@@ -1,0 +1,311 @@
+// Calls that need no whole tensor keep pieces of compressed data in memory, with any codec, with and without frames.
+import { writeFileSync } from 'node:fs'
+import test from 'ava'
+import { compare, convert, create, open, openSync } from 'ztensor'
+import { bomb, frame } from '../corpus/zstd.mjs'
+import { zt10 } from '../corpus/zt.mjs'
+import { some } from '../helpers/campaign.mjs'
+import { hasPeaks, peakOf } from '../helpers/peak-memory.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
+
+const MIB = 2 ** 20
+const ROW = 256
+
+const values = (rows) => Float32Array.from({ length: rows * ROW }, (_, at) => at % 1009)
+
+async function written(options, rows, name = 'large.zt', content = values(rows)) {
+  const path = scratchPath(name)
+  const writer = await create(path, options)
+  await writer.add('a', { dtype: 'float32', shape: [rows, ROW], data: content })
+  await writer.finish()
+  return path
+}
+
+/** A file of zTensor 1.0 with one zstd frame, like those of older writers. */
+function oneFrame(rows, bytes, digest) {
+  const data = { bytes, encoding: 'zstd', digest }
+  const path = scratchPath('frame.zt')
+  writeFileSync(path, zt10({ a: { dtype: 'float32', shape: [rows, ROW], format: 'dense', components: { data } } }))
+  return path
+}
+
+/** The content in frames of 128 KiB without a seek table. */
+const frames = (content) => {
+  const parts = []
+  for (let at = 0; at < content.length; at += 131072) parts.push(frame(content.subarray(at, at + 131072)))
+  return Buffer.concat(parts)
+}
+
+const bytesOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength)
+
+/** Each with more than 16 MiB, so that it is decoded in pieces. */
+const ROWS = 20_000
+const STORAGES = {
+  'frames and a seek table, 0.1': () => written({ version: '0.1', compression: true, digest: 'crc32c' }, ROWS),
+  'frames and a seek table, 1.2': () =>
+    written({ version: '1.2', compression: { frameSize: 100_000 }, digest: 'sha256' }, ROWS),
+  'frames and a seek table, 2': () => written({ version: '2', canonical: false, compression: true }, ROWS),
+  'frames that end within elements, 1.0': () => written({ version: '1.0', compression: { frameSize: 99_999 } }, ROWS),
+  'zstd without a seek table': async () => oneFrame(ROWS, frames(bytesOf(values(ROWS)))),
+  'deflate of npz': () => written({ format: 'npz', compression: true }, ROWS, 'a.npz'),
+}
+
+async function streamed(stream) {
+  const parts = []
+  for await (const part of stream) parts.push(part)
+  return Buffer.concat(parts)
+}
+
+const picked = (all, indices) => Float32Array.from(indices.flatMap((at) => [...all.subarray(at * ROW, (at + 1) * ROW)]))
+
+for (const [title, make] of Object.entries(STORAGES)) {
+  test(`compressed data in pieces equals the whole: ${title}`, async (t) => {
+    const all = values(ROWS)
+    const file = await open(await make())
+    const a = file.tensor('a')
+    const same = (found, expected, call) => t.is(Buffer.compare(bytesOf(found), bytesOf(expected)), 0, call)
+    const indices = [ROWS - 1, 0, 7777, 7777, 12]
+    same(await a.take(indices), picked(all, indices), 'take')
+    same(await a.take(indices, { as: 'float32' }), picked(all, indices), 'take as')
+    same(
+      await a.take([255, 3], { axis: 1 }),
+      Float32Array.from({ length: ROWS * 2 }, (_, at) => all[(at >> 1) * ROW + (at % 2 ? 3 : 255)]),
+      'columns',
+    )
+    same(await a.load({ slice: [[5000, 5002]] }), all.subarray(5000 * ROW, 5002 * ROW), 'slice')
+    same(
+      await a.load({
+        slice: [
+          [9, 19_000, 9],
+          [3, 5],
+        ],
+      }),
+      Float32Array.from(
+        { length: 2 * Math.ceil((19_000 - 9) / 9) },
+        (_, at) => all[(9 + (at >> 1) * 9) * ROW + 3 + (at % 2)],
+      ),
+      'steps',
+    )
+    same(a.slice([[19_999, 20_000]]).data, all.subarray(19_999 * ROW), 'slice()')
+    same(await a.load({ as: 'float32' }), all, 'load as')
+    same(await streamed(a.createReadStream()), all, 'stream')
+    same(await streamed(a.createReadStream({ highWaterMark: 1000 })), all, 'stream of small chunks')
+    same(await a.load(), all, 'load')
+    same(openSync(file.path).tensor('a').data, all, 'data')
+    const { min, max, mean } = await a.stats({ bins: 4 })
+    t.deepEqual([min, max], [0, 1008])
+    t.true(Math.abs(mean - all.reduce((sum, value) => sum + value) / all.length) < 1e-6)
+    t.true((await file.verify()).ok)
+    file.close()
+  })
+}
+
+test('a load in frames checks a digest over all stored bytes', async (t) => {
+  for (const digest of ['sha256', 'crc32c']) {
+    const path = await written({ version: '1.0', compression: true, digest }, ROWS)
+    const whole = openSync(path).tensor('a').components.get('data')
+    const { readFileSync } = await import('node:fs')
+    const bytes = readFileSync(path)
+    // In the magic of the seek table, which then is an unknown frame, and in its descriptor.
+    for (const at of [whole.storedLength - 5, whole.storedLength - 1]) {
+      const damaged = Buffer.from(bytes)
+      damaged[whole.offset + at] ^= 0x80
+      const tensor = openSync(damaged).tensor('a')
+      await t.throwsAsync(tensor.load(), { code: 'ZT_DIGEST_MISMATCH' }, `${digest} ${at}`)
+      t.false((await tensor.verify()).ok)
+    }
+  }
+})
+
+test('a stream of compressed data ends when it is destroyed, aborted or closed', async (t) => {
+  const path = oneFrame(ROWS, frames(bytesOf(values(ROWS))))
+  const file = await open(path)
+  const a = file.tensor('a')
+  for await (const chunk of a.createReadStream()) {
+    t.is(chunk.length, MIB)
+    break
+  }
+  const controller = new AbortController()
+  const aborted = async () => {
+    for await (const _ of a.createReadStream({ signal: controller.signal })) controller.abort(new Error('enough'))
+  }
+  await t.throwsAsync(aborted, { message: 'enough' })
+  const closed = async () => {
+    for await (const _ of a.createReadStream()) file.close()
+  }
+  await t.throwsAsync(closed, { code: 'ZT_CLOSED' })
+  const damaged = frames(bytesOf(values(ROWS))).subarray(0, -200_000)
+  const broken = (await open(oneFrame(ROWS, damaged))).tensor('a')
+  await t.throwsAsync(streamed(broken.createReadStream()), { code: 'ZT_DECODE' })
+  await t.throwsAsync(broken.stats(), { code: 'ZT_DECODE' })
+  await t.throwsAsync(broken.take([0]), { code: 'ZT_DECODE' })
+})
+
+test('slices of large data without frames have the values of the whole, also after it is kept', async (t) => {
+  const rows = 40_000
+  const all = values(rows)
+  for (const path of [
+    oneFrame(rows, frames(bytesOf(all))),
+    await written({ format: 'npz', compression: true }, rows, 'a.npz'),
+  ]) {
+    const a = openSync(path).tensor('a')
+    for (let nth = 0; nth < 8; nth++) {
+      const row = (nth * 7919) % rows
+      t.deepEqual([...a.slice([[row, row + 1]]).data], [...all.subarray(row * ROW, (row + 1) * ROW)], `row ${row}`)
+      const columns = a.slice([
+        [row % 100, null, 1000],
+        [nth, nth + 2],
+      ]).data
+      const expected = []
+      for (let at = row % 100; at < rows; at += 1000) expected.push(...all.subarray(at * ROW + nth, at * ROW + nth + 2))
+      t.deepEqual([...columns], expected)
+      t.is(a.at(row, nth), all[row * ROW + nth])
+    }
+    const damaged = openSync(oneFrame(rows, frames(bytesOf(all)).subarray(0, -200_000))).tensor('a')
+    for (let nth = 0; nth < 6; nth++) t.throws(() => damaged.slice([[0, 1]]), { code: 'ZT_DECODE' })
+  }
+})
+
+/** Blocks of q8_0 with frames of zstd, or without. */
+async function blocks(rows, version) {
+  const source = scratchPath('blocks.gguf')
+  const writer = await create(source, { metadata: { 'general.architecture': 'x' } })
+  const elements = Float32Array.from({ length: rows * ROW }, (_, at) => ((at * 7) % 255) - 127)
+  await writer.add('w.weight', elements, { shape: [rows, ROW], type: 'q8_0' })
+  await writer.finish()
+  const path = scratchPath(`blocks-${version}.zt`)
+  await convert(source, path, {
+    version,
+    compression: { frameSize: 100_000 },
+    ...(version === '2' && { canonical: false }),
+  })
+  return { source, path }
+}
+
+test('slices, rows and statistics of compressed blocks have the values of the whole', async (t) => {
+  for (const [rows, version] of [
+    [2000, '1.2'],
+    [70_000, '1.2'],
+    [70_000, '2'],
+  ]) {
+    const { source, path } = await blocks(rows, version)
+    const [plain, packed] = [source, path].map((path) => openSync(path).tensor('w.weight'))
+    t.is(packed.components.get('data').encoding.includes('zstd'), true)
+    const whole = plain.toFloat32()
+    const same = (found, expected, call) => t.is(Buffer.compare(bytesOf(found), bytesOf(expected)), 0, call)
+    same(packed.toFloat32(), whole, 'toFloat32')
+    same(await packed.load({ as: 'float32' }), whole, 'load')
+    for (const options of [{}, { bins: 5 }, { bins: 3, range: [-100, 90] }])
+      t.deepEqual(await packed.stats(options), await plain.stats(options), 'stats')
+    t.true((await compare(packed, plain)).identical)
+    const slices = [
+      [[5, 9]],
+      [[rows - 1]],
+      [null, [33, 35]],
+      [
+        [3, null, 1000],
+        [1, 256, 50],
+      ],
+    ]
+    for (const slice of slices)
+      same(await packed.load({ as: 'float32', slice }), await plain.load({ as: 'float32', slice }), 'slice')
+    const indices = [rows - 1, 0, 1234, 1234, 77]
+    const taken = (tensor, options) =>
+      tensor.take(
+        indices.map((at) => at % (options?.axis ? ROW : rows)),
+        options,
+      )
+    same(await taken(packed, { as: 'float32' }), await taken(plain, { as: 'float32' }), 'take')
+    const columns = { as: 'float32', axis: 1 }
+    if (rows < 10_000) same(await taken(packed, columns), await taken(plain, columns), 'columns')
+  }
+})
+
+/** A tensor of 4-bit codes with scales, compressed. */
+async function codes(rows) {
+  const path = scratchPath('codes.zt')
+  const writer = await create(path, { version: '2', canonical: false, compression: true })
+  const words = Uint32Array.from({ length: (rows * ROW) / 8 }, (_, at) => Math.imul(at % 5003, 2654435761))
+  const scales = Float32Array.from({ length: (rows * ROW) / 128 }, (_, at) => 1 + (at % 7) / 8)
+  await writer.addObject('w', {
+    layout: 'zt.quant_group/1',
+    shape: [rows, ROW],
+    attributes: {
+      bits: 4,
+      group_size: 128,
+      axis: 1,
+      packing: { word: 'u32', order: 'lsb_first', per_word: 8 },
+      scale_form: 'f32_factors',
+      zero_point: { form: 'implied', value: 8 },
+    },
+    components: { scales: { dtype: 'float32', data: scales }, data: { dtype: 'uint32', data: words } },
+  })
+  await writer.finish()
+  return path
+}
+
+test('statistics and comparisons of large codes have the values of their floats', async (t) => {
+  const rows = 20_001
+  const quantized = openSync(await codes(rows)).tensor('w')
+  const floats = await quantized.load({ as: 'float32' })
+  const dense = openSync(await written({ version: '2' }, rows, 'floats.zt', floats)).tensor('a')
+  for (const options of [{}, { bins: 5 }, { bins: 3, range: [-3, 4] }])
+    t.deepEqual(await quantized.stats(options), await dense.stats(options))
+  t.true((await compare(quantized, dense)).equal)
+  t.true((await compare(quantized, quantized)).identical)
+})
+
+if (hasPeaks) {
+  test('slices, rows, floats and statistics of compressed blocks take at most 64 MiB beyond their result', async (t) => {
+    // 81 MiB of blocks, 304 MiB of float32.
+    const rows = 311_296
+    const { path } = await blocks(rows, '1.2')
+    const codesPath = await codes(rows)
+    const prepare = `const quantized = z.openSync(${JSON.stringify(codesPath)}).tensor('w'); const [file, other] = [1, 2].map(() => z.openSync(${JSON.stringify(path)})); const w = file.tensor('w.weight')`
+    const calls = {
+      slice: ["await w.load({ as: 'float32', slice: [[5, 9]] })", 0],
+      take: ["await w.take([5, 100_000], { as: 'float32' })", 0],
+      load: ["await w.load({ as: 'float32' })", rows * ROW * 4],
+      stats: ['await w.stats({ bins: 4 })', 0],
+      compare: ["await z.compare(w, other.tensor('w.weight'))", 0],
+      // Codes of 38 MiB and their scales are in memory.
+      'stats of codes': ['await quantized.stats()', 41 * MIB],
+    }
+    for (const [call, [work, result]] of Object.entries(calls)) {
+      const { peak } = peakOf(t, prepare, work)
+      t.true(peak <= result + 64 * MIB, `${call}: ${Math.round((peak - result) / MIB)} MiB`)
+    }
+  })
+
+  /** 160 MiB of elements. */
+  const LARGE = 160 * 1024
+  const CALLS = {
+    take: 'await a.take([7, 100_000])',
+    'take of columns': 'await a.take([7], { axis: 1 })',
+    'load of a slice': 'await a.load({ slice: [[5, 9]] })',
+    slice: 'a.slice([[5, 9]]).data',
+    'a slice of columns': 'a.slice([null, [5, 6]]).data',
+    at: 'a.at(5, 6)',
+    stats: 'await a.stats()',
+    verify: 'await file.verify()',
+    diff: 'await z.diff(file, other)',
+    compare: "await z.compare(a, other.tensor('a'))",
+    'a read stream': 'for await (const _ of a.createReadStream());',
+  }
+  const large = {
+    'frames and a seek table, 1.2': () => written({ version: '1.2', compression: true, digest: 'crc32c' }, LARGE),
+    'zstd without a seek table': async () => oneFrame(LARGE, bomb(LARGE * ROW * 4, 7)),
+    'deflate of npz': () => written({ format: 'npz', compression: true }, LARGE, 'a.npz'),
+  }
+  for (const [turn, [title, make]] of Object.entries(large).entries()) {
+    test(`calls that need no whole tensor take at most 64 MiB: ${title}`, async (t) => {
+      const path = await make()
+      const prepare = `const path = ${JSON.stringify(path)}; const [file, other] = [z.openSync(path), z.openSync(path)]; const a = file.tensor('a')`
+      for (const [call, work] of some(Object.entries(CALLS), 3, turn)) {
+        const { peak } = peakOf(t, prepare, work)
+        // Chunks that were read are garbage until V8 collects it, at the latest after 32 MiB.
+        t.true(peak <= (call === 'a read stream' ? 96 : 64) * MIB, `${call}: ${Math.round(peak / MIB)} MiB`)
+      }
+    })
+  }
+}

@@ -1,0 +1,7 @@
+//! All integration tests of the crate in one program, since each program links the whole crate.
+#![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+
+#[path = "../../../core/tests/all/cases.rs"]
+mod cases;
+mod checkpoint;
+mod edit;

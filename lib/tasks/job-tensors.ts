@@ -1,0 +1,74 @@
+// The tensors that a job of a conversion, or one of its tasks, writes: chosen by the same code as those of `convert`.
+import { createReadStream } from 'node:fs'
+import { builtins } from '../native/builtins.js'
+import { ZTensorError } from '../native/errors.js'
+import { messageOf } from '../native/realm.js'
+import type { Catalog } from '../read/catalog.js'
+import { TensorFile } from '../read/file.js'
+import type { OpenOptions } from '../read/open.js'
+import type { AttributeChanges } from '../values/attributes.js'
+import type { ConversionOptions, ConvertOptions } from '../write/convert-options.js'
+import type { Take } from '../write/selection.js'
+import { type Taking, takeTensors } from '../write/taking.js'
+import type { ConvertTask, ConvertTaskOptions } from './convert-tasks.js'
+import { checkOrdinals } from './divide.js'
+import { digestOfJson } from './format.js'
+
+/** The options of a conversion that a task contains. */
+export function optionsOf({ metadata, ...options }: ConvertTaskOptions): ConversionOptions {
+  if (metadata === undefined) return options
+  return { ...options, metadata: new Map(metadata.map(([key, value]) => [key, value])) as AttributeChanges }
+}
+
+/** A digest of the files that a conversion reads besides its source: configuration, tokenizer, importance matrix. */
+export async function inputsOf(
+  { checkpoint }: Taking,
+  { imatrix, quantize }: Pick<ConvertOptions, 'imatrix' | 'quantize'>,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const matrix = quantize === undefined ? undefined : imatrix
+  if (checkpoint === undefined && matrix === undefined) return undefined
+  const hash = builtins.crypto.createHash('sha256')
+  if (matrix !== undefined)
+    try {
+      for await (const piece of createReadStream(matrix, { signal })) hash.update(piece as Buffer)
+    } catch (cause) {
+      signal?.throwIfAborted()
+      throw new ZTensorError('ZT_IO', `the importance matrix cannot be read: ${messageOf(cause)}`, { cause })
+    }
+  return digestOfJson([checkpoint?.digest ?? null, hash.digest('hex')])
+}
+
+/** The new names of tensors, in the order of their ordinals; empty if no tensor is renamed. */
+function namesOf(renamed: ConvertTask['renamed'], ordinals: Uint32Array, catalog: Catalog): string[] {
+  if (renamed.length === 0) return []
+  const names = new Map(renamed)
+  return Array.from(ordinals, (ordinal) => names.get(ordinal) ?? catalog.name(ordinal))
+}
+
+/** Chooses the tensors of a task, or those of all tasks of a job. */
+export async function takePlanned(
+  file: TensorFile,
+  tasks: readonly ConvertTask[],
+  opening: OpenOptions | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Taking> {
+  const [first] = tasks as [ConvertTask]
+  const options = optionsOf(first.options)
+  // A task with a part has the tensors of all.
+  const all = first.part === undefined ? tasks : [first]
+  const ordinals = checkOrdinals(
+    all.flatMap(({ ordinals }) => ordinals),
+    file.size,
+  )
+  const renamed = all.flatMap(({ renamed }) => renamed)
+  const names = namesOf(renamed, ordinals, await TensorFile.ready(file, signal))
+  const choosing = options.checkpoint ? undefined : (take: Take) => take(ordinals, names)
+  const taking = await takeTensors(file, { ...options, source: opening, signal }, choosing)
+  if ((await inputsOf(taking, options, signal)) !== first.inputs) {
+    const message =
+      'config.json, the tokenizer or the importance matrix has changed since the job was planned: plan the job again'
+    throw new ZTensorError('ZT_IO', message)
+  }
+  return taking
+}
