@@ -7,7 +7,7 @@ import { report, serveReport } from 'ztensor'
 import { safetensors } from '../helpers/command.mjs'
 import { HOSTILE } from '../helpers/report-page.mjs'
 import { bytesOf, quantized, writeLlama, writeMany, writeNarrow, writeOneDtype, writeQuantized } from './models.mjs'
-import { accessibility, closeQuiet, cutNumbers, openReport, overflows, resized } from './page.mjs'
+import { accessibility, closeQuiet, cutNumbers, measured, openReport, overflows, resized } from './page.mjs'
 
 const fixtures = fileURLToPath(new URL('../fixtures', import.meta.url))
 const MANY = 100_000
@@ -49,6 +49,7 @@ async function goTo(page, view) {
     location.hash = hash
   }, view)
   await page.waitForFunction((hash) => document.querySelector('nav [aria-current]').hash === `#${hash}`, view)
+  await measured(page)
 }
 
 /** The cells of a table as text, one array a row. */
@@ -373,7 +374,6 @@ export const checks = {
           }
           await look('overview')
           await goTo(page, 'bytes')
-          await page.waitForSelector('.area')
           await look('bytes')
           await page.getByLabel('Fold identical blocks').uncheck()
           await look('bytes, unfolded')
@@ -535,7 +535,6 @@ export const checks = {
         'q8_0 8.5',
       ])
       await goTo(page, 'bytes')
-      await page.waitForSelector('.area')
       assert.equal((await classes(page, '.area:not(.inner)', 'hue-')).length, 4)
       assert.ok(!(await classes(page, '.area:not(.inner)', 'hue-')).includes('hue-mixed'))
       assert.deepEqual((await texts(page, '.legend li bdi')).sort(), ['float32', 'q4_k', 'q6_k', 'q8_0'])

@@ -26,8 +26,12 @@ export async function openReport(browser, path, { view = 'overview', width = 128
   })
   await page.goto(`${url}#${view}`)
   await page.waitForSelector('main > *')
+  await measured(page)
   return { page, noticed }
 }
+
+/** Waits until a treemap knows its width: before that it has no areas. */
+export const measured = (page) => page.waitForFunction(() => document.querySelector('.treemap:not(:has(.area))') === null)
 
 /** Closes a page, and asserts that it recorded nothing. */
 export async function closeQuiet({ page, noticed }) {
